@@ -1,0 +1,86 @@
+// Why a packet or datagram was dropped. Each reason has one counter; its name is the key in `status
+// --json`.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace continuo::base {
+
+enum class DropReason : uint8_t {
+    // Outer datagrams, in the order of trust.
+    TooShort,
+    BadVersion,
+    UnknownSession,
+    UnknownEpoch,
+    Unauthentic,
+    Replayed,
+    BadBody,             // authenticated, but does not parse: peer's mistake
+    UnknownReference,    // coded against state that is not here
+    BelowFloor,          // late: the sender has abandoned what it refers to
+    DuplicateAggregate,  // another copy was delivered
+    DecompressFailed,
+    // Inner packets.
+    NotIp,
+    MalformedPacket,
+    UnsupportedProtocol,
+    NotOurSource,  // captured packet without cnapt0's source
+    NoBinding,     // TCP without SYN and without flow
+    NoSession,
+    FlowLimit,
+    QueueFull,
+    PoolEmpty,
+    TooLong,
+    ReassemblyTimeout,
+    ReassemblyLimit,
+    PolicyDenied,
+    SpoofedSource,
+    // System edge.
+    SendFailed,
+    TunWriteFailed,
+    AmplificationLimit,  // unproven path, three times limit
+    Count,
+};
+
+inline constexpr size_t kDropReasons = static_cast<size_t>(DropReason::Count);
+
+inline constexpr std::array<std::string_view, kDropReasons> kDropReasonNames = {
+    "too_short",         "bad_version",
+    "unknown_session",   "unknown_epoch",
+    "unauthentic",       "replayed",
+    "bad_body",          "unknown_reference",
+    "below_floor",       "duplicate_aggregate",
+    "decompress_failed", "not_ip",
+    "malformed_packet",  "unsupported_protocol",
+    "not_our_source",    "no_binding",
+    "no_session",        "flow_limit",
+    "queue_full",        "pool_empty",
+    "too_long",          "reassembly_timeout",
+    "reassembly_limit",  "policy_denied",
+    "spoofed_source",    "send_failed",
+    "tun_write_failed",  "amplification_limit"};
+
+constexpr std::string_view to_string(DropReason reason) {
+    return kDropReasonNames[static_cast<size_t>(reason)];
+}
+
+// Counters of one thread; read by others through a snapshot that the owner makes.
+class DropCounters {
+  public:
+    void add(DropReason reason, uint64_t count = 1) {
+        counts_[static_cast<size_t>(reason)] += count;
+    }
+    uint64_t count(DropReason reason) const { return counts_[static_cast<size_t>(reason)]; }
+    void merge(const DropCounters& other) {
+        for (size_t i = 0; i < kDropReasons; ++i) {
+            counts_[i] += other.counts_[i];
+        }
+    }
+
+  private:
+    std::array<uint64_t, kDropReasons> counts_{};
+};
+
+}  // namespace continuo::base

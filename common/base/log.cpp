@@ -1,0 +1,39 @@
+#include "common/base/log.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstdarg>
+#include <cstdio>
+#include <string_view>
+
+namespace continuo::base {
+namespace {
+
+std::atomic<LogLevel> g_level = LogLevel::Info;
+
+// sd-daemon(3) prefixes would hide the level on a terminal; words serve both.
+constexpr std::array<const char*, 4> kLevelNames = {"error: ", "warning: ", "", "debug: "};
+
+}  // namespace
+
+void set_log_level(LogLevel level) {
+    g_level = level;
+}
+
+bool is_logged(LogLevel level) {
+    return level <= g_level.load(std::memory_order_relaxed);
+}
+
+void log(LogLevel level, const char* format, ...) {
+    if (!is_logged(level)) {
+        return;
+    }
+    std::array<char, 1024> line{};
+    va_list arguments;
+    va_start(arguments, format);
+    std::vsnprintf(line.data(), line.size(), format, arguments);
+    va_end(arguments);
+    std::fprintf(stderr, "%s%s\n", kLevelNames.at(static_cast<size_t>(level)), line.data());
+}
+
+}  // namespace continuo::base
