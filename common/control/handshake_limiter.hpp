@@ -1,0 +1,41 @@
+// HandshakeLimiter: how many strangers may occupy us at once. Pure; asked before a connection gets
+// a TLS object. docs/PROTOCOL.md section 4.7.
+#pragma once
+
+#include "common/base/ip_address.hpp"
+#include "common/base/time.hpp"
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+namespace continuo::control {
+
+inline constexpr size_t kMaxUnfinishedHandshakes = 256;
+inline constexpr size_t kMaxUnfinishedPerPrefix = 8;  // per IPv4 /32 or IPv6 /64
+
+class HandshakeLimiter {
+  public:
+    using Ticket = uint64_t;  // never 0, never given twice
+
+    // Nothing when a limit is reached. Tickets older than kHandshakeTimeout are taken back first.
+    std::optional<Ticket> begin(const base::IpAddress& from, base::TimePoint now);
+    // The handshake ended, well or not. Unknown tickets are ignored.
+    void end(Ticket ticket);
+
+    size_t unfinished() const { return used_; }
+    uint64_t refused() const { return refused_; }
+
+  private:
+    struct Slot {
+        Ticket ticket = 0;  // 0: free
+        base::IpAddress prefix;
+        base::TimePoint expires_at{};
+    };
+    std::array<Slot, kMaxUnfinishedHandshakes> slots_;
+    Ticket last_ticket_ = 0;
+    size_t used_ = 0;
+    uint64_t refused_ = 0;
+};
+
+}  // namespace continuo::control

@@ -1,0 +1,72 @@
+// Flow: one inner conversation (5-tuple, or ICMP echo identifier) as both daemons keep it. Owned by
+// a FlowTable; the address is stable for its life. Touched by the data loop only, but for the
+// counters, which are relaxed atomics with one writer.
+#pragma once
+
+#include "common/base/strong_id.hpp"
+#include "common/base/time.hpp"
+#include "common/base/traffic_class.hpp"
+#include "common/flow/live_slot.hpp"
+#include "common/packet/five_tuple.hpp"
+#include "common/packet/packet.hpp"
+
+namespace continuo::flow {
+
+using FlowId = base::StrongId<struct FlowTag, uint64_t>;
+
+// Life-cycle (RFC 9293 for TCP, RFC 4787/5382/5508 for the timeouts):
+//
+//   Opening --first answer--> Open --FIN both ways or RST--> Closing --linger--> Closed (freed)
+//      |                        `--idle timeout------------------------------------^
+//      `--policy says no--> Refused --linger--> Closed
+//
+// Opening: no packet from the other side yet. Closing: late segments may still come; the tuple is
+// not reusable except by a new SYN. Refused: kept only to be shown and to answer repeated attempts.
+enum class FlowState : uint8_t { Opening, Open, Closing, Closed, Refused };
+
+// Which way a packet travels: Up is from the node to the Internet.
+enum class Direction : uint8_t { Up, Down };
+
+// What TCP tracking needs to see the end of a connection.
+struct TcpTracking {
+    bool fin_up = false;
+    bool fin_down = false;
+    bool reset = false;
+    bool established = false;
+};
+
+// Queue of one flow inside its class queue; managed by session::ClassQueue alone.
+struct FlowQueue {
+    packet::Packet* head = nullptr;
+    packet::Packet* tail = nullptr;
+    uint32_t bytes = 0;
+    uint32_t packets = 0;
+    int32_t deficit_bytes = 0;
+    struct Flow* next_in_round = nullptr;
+    bool in_round = false;
+};
+
+struct Flow {
+    FlowId id;
+    packet::FiveTuple tuple;  // local address: cnapt0's on the node, the lease at SNAPT
+    base::TrafficClass traffic_class = base::TrafficClass::LtHd;
+    FlowState state = FlowState::Opening;
+    TcpTracking tcp;
+    bool may_compress = true;      // policy
+    bool is_opened = false;        // announced to the other end
+    uint16_t app = 0;              // application tag; the names are in the session's table; 0: none
+    uint32_t index = 0;            // flow index on the wire, unique in the session
+    void* owner = nullptr;         // the daemon's session object
+    void* details = nullptr;       // the daemon's own record (process, reason, ...)
+    LiveSlot* counters = nullptr;  // never null while the flow is in a table
+    FlowQueue queue;
+    base::TimePoint created_at{};
+    base::TimePoint last_packet_at{};
+    base::TimePoint expires_at = base::kNever;
+    Flow* next_in_bucket = nullptr;  // FlowTable's own links
+    Flow* wheel_next = nullptr;
+    Flow* wheel_previous = nullptr;
+    uint32_t wheel_slot = 0;
+};
+
+}  // namespace continuo::flow

@@ -1,0 +1,153 @@
+// FlowTable: the flows of one loop, by 5-tuple. Memory comes in slabs when first needed and is
+// kept, addresses are stable, nothing is allocated for a packet. The table also runs each flow's
+// life-cycle (flow.hpp) and its timeout.
+#pragma once
+
+#include "common/base/drop_reason.hpp"
+#include "common/flow/flow.hpp"
+#include "common/flow/flow_wheel.hpp"
+#include "common/flow/slot_source.hpp"
+#include "common/packet/rewrite.hpp"
+
+#include <memory>
+#include <vector>
+
+namespace continuo::flow {
+
+namespace timeout {
+inline constexpr base::Duration kUdp = base::seconds(120);  // RFC 4787 REQ-5
+inline constexpr base::Duration kDns = base::seconds(10);  // REQ-5a: well-known port may be shorter
+inline constexpr base::Duration kTcpTransitory =
+    base::seconds(240);  // RFC 5382 REQ-5; RFC 7857 sections 2.1, 2.2
+inline constexpr base::Duration kTcpEstablished =
+    base::seconds(7440);                                        // RFC 5382 REQ-5: 2 hours 4 minutes
+inline constexpr base::Duration kIcmpEcho = base::seconds(60);  // RFC 5508 REQ-2
+inline constexpr base::Duration kRefused =
+    base::seconds(10);  // ours; the policy is then asked again
+}  // namespace timeout
+
+// A flow counts as active from one packet to the next, but no longer than this.
+inline constexpr base::Duration kMaxActiveGap = base::seconds(1);
+
+struct FlowTableOptions {
+    uint64_t first_flow_id = 1;           // ids count upwards; loops of one process begin far apart
+    uint64_t hash_seed = 0;               // random, so that nobody can aim at one bucket
+    uint8_t writer = 0;                   // number of the loop
+    base::DropCounters* drops = nullptr;  // FlowLimit is counted here, too
+};
+
+// What the daemon knows of a flow when it begins.
+struct FlowOrigin {
+    uint32_t session_number = 0;
+    uint16_t app = 0;
+    uint32_t index = 0;
+    void* owner = nullptr;
+};
+
+enum class PacketVerdict : uint8_t {
+    Accepted,
+    NewConnection,  // SYN for a flow that is closing: nothing was noted; erase the flow and create
+                    // another
+};
+
+class FlowTable {
+  public:
+    FlowTable(size_t max_flows, SlotSource& slots, const FlowTableOptions& options = {});
+    FlowTable(const FlowTable&) = delete;
+    FlowTable& operator=(const FlowTable&) = delete;
+    ~FlowTable();  // releases the slots of what is left as SessionEnd
+
+    // UTC microseconds minus monotonic microseconds, for the slots' times. Set before the first
+    // flow and on clock steps.
+    void set_utc_offset_us(int64_t offset_us) { utc_offset_us_ = offset_us; }
+
+    Flow* find(const packet::FiveTuple& tuple) const;
+    // A flow in state Opening; null, and counted, when the table or the slots are full. The tuple
+    // must not be in the table.
+    Flow* create(const packet::FiveTuple& tuple,
+                 base::TrafficClass traffic_class,
+                 base::TimePoint now,
+                 const FlowOrigin& origin = {});
+    // The flow's queue must be empty.
+    void erase(Flow& flow, Cause cause = Cause::Closed);
+
+    // Notes a packet of either direction: state, idle time, activity. Does not count bytes. An ICMP
+    // error about the flow changes nothing (RFC 5508 REQ-7: it may be forged).
+    PacketVerdict on_packet(Flow& flow,
+                            Direction direction,
+                            const packet::PacketSummary& summary,
+                            base::TimePoint now);
+    void refuse(Flow& flow, base::TimePoint now);
+    // Goes on counting in a slot of the new class with an id of its own, so that each record has
+    // one class. False when there is no slot: the class stays.
+    bool reclassify(Flow& flow, base::TrafficClass traffic_class, base::TimePoint now);
+
+    // Erases the flows whose time is up after `on_expired` saw each, with state Closed. It must not
+    // erase that one itself, but may erase or create others. Returns their number. A flow with
+    // queued packets stays for another idle time.
+    template <typename OnExpired>
+    size_t expire(base::TimePoint now, OnExpired&& on_expired) {
+        size_t expired = 0;
+        while (Flow* flow = next_expired(now)) {
+            const bool was_closing = flow->state == FlowState::Closing;
+            flow->state = FlowState::Closed;
+            on_expired(*flow);
+            erase(*flow, was_closing ? Cause::Closed : Cause::Idle);
+            ++expired;
+        }
+        return expired;
+    }
+    base::TimePoint next_deadline() const { return wheel_.next_deadline(); }
+
+    // `visitor` may erase the flow it is given.
+    template <typename Visitor>
+    void for_each(Visitor&& visitor) {
+        for (size_t cursor = 0; cursor != kEnd;) {
+            cursor = visit(cursor, kFlowsPerSlab, visitor);
+        }
+    }
+    // For snapshots in pieces: looks at up to `places` places from `cursor` (0 at first) and
+    // returns where to go on, or kEnd. A flow that lives from begin to end is seen once.
+    static constexpr size_t kEnd = ~size_t{0};
+    template <typename Visitor>
+    size_t visit(size_t cursor, size_t places, Visitor&& visitor) {
+        const size_t end = slabs_.size() * kFlowsPerSlab;
+        for (; cursor < end && places > 0; ++cursor, --places) {
+            Flow& flow = slabs_[cursor / kFlowsPerSlab][cursor % kFlowsPerSlab];
+            if (flow.counters != nullptr) {
+                visitor(flow);
+            }
+        }
+        return cursor < end ? cursor : kEnd;
+    }
+
+    size_t size() const { return size_; }
+    size_t max_flows() const { return max_flows_; }
+    uint64_t limit_hits() const { return limit_hits_; }  // flows not made for want of room
+
+  private:
+    static constexpr size_t kFlowsPerSlab = 64;
+
+    size_t bucket_of(const packet::FiveTuple& tuple) const;
+    Flow* next_expired(base::TimePoint now);
+    Flow* take_flow();
+    void give_back(Flow& flow);
+    LiveSlot* take_slot(const Flow& flow, uint32_t session_number, uint64_t id, base::TimePoint at);
+    int64_t utc_us(base::TimePoint at) const;
+
+    SlotSource& slots_;
+    FlowTableOptions options_;
+    size_t max_flows_;
+    std::vector<Flow*> buckets_;  // a power of two
+    std::vector<std::unique_ptr<Flow[]>> slabs_;
+    Flow* free_ = nullptr;  // linked by next_in_bucket
+    FlowWheel wheel_;
+    size_t size_ = 0;
+    uint64_t next_flow_id_;
+    uint64_t limit_hits_ = 0;
+    int64_t utc_offset_us_ = 0;
+};
+// 256 bytes would be the goal together with the bucket; the queue and the links take their part.
+static_assert(sizeof(Flow) + sizeof(Flow*) <= 512);
+
+}  // namespace continuo::flow

@@ -1,0 +1,73 @@
+// HoldEstimator: whether it pays to let a packet wait for company. A packet waits only while the
+// arrival estimate predicts another within the hold time of its class (docs/PROTOCOL.md section 6;
+// knobs as in the packet-aggregation qdisc of Karlstad 2008, section 3.3.3). Pure; one per class
+// and session.
+#pragma once
+
+#include "common/base/time.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace continuo::session {
+
+// Why an aggregate went out; counted per class.
+enum class ReleaseReason : uint8_t {
+    Size,     // the target is reached
+    Timeout,  // the hold time of the class is over
+    Alone,    // no other packet is expected within it
+};
+
+struct HoldKnobs {
+    base::Duration hold = base::milliseconds(5);
+    uint32_t min_bytes =
+        0;  // hold until so much, whatever the estimate says; 0: the estimate decides
+    uint32_t target_bytes = 0;  // predicted datagram payload that makes an aggregate full
+};
+
+struct Release {
+    base::TimePoint at{};
+    ReleaseReason reason = ReleaseReason::Alone;
+};
+
+class HoldEstimator {
+  public:
+    void on_arrival(base::TimePoint now, const HoldKnobs& knobs) {
+        if (has_last_) {
+            const base::Duration gap =
+                std::min(now - last_arrival_, knobs.hold * kLongestGapInHolds);
+            mean_gap_ = has_mean_ ? mean_gap_ + (gap - mean_gap_) / kGain : gap;
+            has_mean_ = true;
+        }
+        last_arrival_ = now;
+        has_last_ = true;
+    }
+
+    // When what waits since `waiting_since` and is predicted to fill `predicted_bytes` shall go.
+    Release
+    release(base::TimePoint waiting_since, uint64_t predicted_bytes, const HoldKnobs& knobs) const {
+        if (predicted_bytes >= knobs.target_bytes) {
+            return {waiting_since, ReleaseReason::Size};
+        }
+        const base::TimePoint latest = waiting_since + knobs.hold;
+        if (knobs.min_bytes > 0) {
+            return predicted_bytes >= knobs.min_bytes ? Release{waiting_since, ReleaseReason::Size}
+                                                      : Release{latest, ReleaseReason::Timeout};
+        }
+        if (!has_mean_ || last_arrival_ + mean_gap_ > latest) {
+            return {waiting_since, ReleaseReason::Alone};
+        }
+        return {latest, ReleaseReason::Timeout};
+    }
+
+  private:
+    static constexpr int64_t kGain = 4;  // weight of a new gap: 1/4
+    static constexpr int64_t kLongestGapInHolds =
+        4;  // a pause counts as so many hold times at most
+    base::TimePoint last_arrival_{};
+    base::Duration mean_gap_{};
+    bool has_last_ = false;
+    bool has_mean_ = false;
+};
+
+}  // namespace continuo::session

@@ -1,0 +1,355 @@
+#include "common/session/path_set.hpp"
+
+#include "common/base/assert.hpp"
+
+#include <algorithm>
+
+namespace continuo::session {
+
+using base::Duration;
+using base::index_of;
+using base::milliseconds;
+using base::TimePoint;
+using base::TrafficClass;
+
+namespace {
+
+constexpr Duration kFirstProbeInterval = milliseconds(40);
+constexpr Duration kLongestProbeInterval = base::seconds(1);
+// Without an answer for so long a challenge is given up until the tuple is heard again.
+constexpr Duration kChallengeLifetime = base::seconds(30);
+// A NAT mapping may have expired after that (RFC 4787 REQ-5 allows two minutes; many boxes take 30
+// s).
+constexpr Duration kMappingLifetime = base::seconds(25);
+
+constexpr size_t kLtLd = index_of(TrafficClass::LtLd);
+
+Duration longer(Duration interval) {
+    return std::min<Duration>(interval * 2, kLongestProbeInterval);
+}
+
+}  // namespace
+
+std::string_view to_string(PathState state) {
+    switch (state) {
+    case PathState::Unknown:
+        return "unknown";
+    case PathState::Challenged:
+        return "challenged";
+    case PathState::Usable:
+        return "usable";
+    case PathState::Doubtful:
+        return "doubtful";
+    case PathState::Dead:
+        return "dead";
+    }
+    return "unknown";
+}
+
+void PathSet::add(uint8_t index, const base::Endpoint& remote, uint16_t mtu, TimePoint now) {
+    CTN_ASSERT(role_ == Role::Node && index < paths_.size());
+    Path& path = paths_[index];
+    path = Path{};
+    path.state = PathState::Challenged;
+    path.mtu = mtu;
+    path.heard_at = now;
+    for (Tuple& tuple : path.tuples) {
+        tuple.remote = remote;
+        tuple.is_known = true;
+        tuple.is_proven = true;  // configured: no amplification limit towards a SNAPT
+        tuple.heard_at = now;
+    }
+}
+
+void PathSet::remove(uint8_t index) {
+    Path& path = paths_[index];
+    path = Path{};
+    path.state = PathState::Dead;
+    if (active_ == index) {
+        active_.reset();
+    }
+}
+
+void PathSet::activate(uint8_t index, TimePoint now) {
+    CTN_ASSERT(role_ == Role::Node && is_live(paths_[index]));
+    active_ = index;
+    ++announcement_number_;
+    announce_again(now);
+}
+
+void PathSet::announce_again(TimePoint now) {
+    if (!active_) {
+        return;
+    }
+    Path& path = paths_[*active_];
+    path.announcements_due = wire::kAnnounceCopies;
+    path.announce_interval = kFirstProbeInterval;
+    path.announce_again_at = now;
+    start_challenge(path, path.tuples[kLtLd], now);
+    path.tuples[kLtLd].challenge_again_at = base::kNever;  // the announcements carry it
+}
+
+void PathSet::on_authenticated(const wire::Space& space,
+                               const base::Endpoint& from,
+                               const base::IpAddress& local,
+                               uint64_t bytes,
+                               bool is_highest,
+                               TimePoint now) {
+    Path& path = paths_[space.path];
+    path.heard_at = now;
+    ++path.received_datagrams;
+    if (path.state == PathState::Doubtful) {
+        path.state = PathState::Usable;
+    }
+    Tuple& tuple = path.tuples[index_of(space.traffic_class)];
+    if (role_ == Role::Node) {
+        tuple.heard_at = now;
+        return;
+    }
+    const bool is_same = tuple.is_known && tuple.remote == from && tuple.local == local;
+    if (!is_same) {
+        if (!is_highest) {
+            return;
+        }
+        const bool was_known = tuple.is_known;
+        tuple = Tuple{};
+        tuple.remote = from;
+        tuple.local = local;
+        tuple.is_known = true;
+        if (space.traffic_class == TrafficClass::LtLd || !was_known) {
+            path.state =
+                path.state == PathState::Usable && space.traffic_class != TrafficClass::LtLd
+                    ? PathState::Usable
+                    : PathState::Challenged;
+        }
+        start_challenge(path, tuple, now);
+    }
+    tuple.heard_at = now;
+    if (!tuple.is_proven) {
+        tuple.unproven_received_bytes += bytes;
+        if (tuple.challenged_at == base::kNever) {
+            start_challenge(path, tuple, now);
+        }
+    }
+    if (!active_) {
+        active_ = space.path;
+    }
+}
+
+bool PathSet::on_announce(uint8_t path, const wire::Announce& announce, TimePoint now) {
+    const bool is_old = has_announcement_ && announcement_number_ != announce.number &&
+                        !wire::is_newer_announcement(announce.number, announcement_number_);
+    if (is_old || announce.path >= paths_.size()) {
+        return false;
+    }
+    announcement_number_ = announce.number;
+    has_announcement_ = true;
+    if (announce.withdrawn) {
+        // Told on another path: the withdrawn one has ended.
+        if (announce.path != active_) {
+            paths_[announce.path].state = PathState::Dead;
+        }
+        return false;
+    }
+    if (announce.path != path) {
+        return false;
+    }
+    constexpr uint16_t kSmallestMtu = 576;
+    paths_[path].mtu = announce.mtu >= kSmallestMtu ? announce.mtu : paths_[path].mtu;
+    if (!announce.active || active_ == path) {
+        return false;
+    }
+    active_ = path;
+    paths_[path].heard_at = now;
+    return true;
+}
+
+void PathSet::on_challenge(const wire::Space& space,
+                           const wire::Challenge& challenge,
+                           bool was_padded) {
+    for (size_t i = 0; i < response_count_; ++i) {
+        if (responses_[i].space == space && responses_[i].response.token == challenge.token) {
+            return;
+        }
+    }
+    if (response_count_ < kMaxResponses) {
+        responses_[response_count_++] = {space, {challenge.token}, was_padded};
+    }
+}
+
+bool PathSet::on_response(const wire::Space& space, const wire::Response& response, TimePoint now) {
+    Path& path = paths_[space.path];
+    Tuple& tuple = path.tuples[index_of(space.traffic_class)];
+    if (!tuple.is_known || tuple.challenged_at == base::kNever || tuple.token != response.token) {
+        return false;
+    }
+    take_rtt_sample(path, now - tuple.challenged_at);
+    tuple.is_proven = true;
+    tuple.challenged_at = base::kNever;
+    tuple.challenge_again_at = base::kNever;
+    if (space.traffic_class != TrafficClass::LtLd) {
+        return false;
+    }
+    path.announcements_due = 0;
+    path.announce_again_at = base::kNever;
+    const bool is_news = path.state != PathState::Usable;
+    path.state = PathState::Usable;
+    return is_news;
+}
+
+void PathSet::on_sent(const Destination& destination, uint64_t bytes) {
+    Tuple& tuple = paths_[destination.path].tuples[index_of(destination.tuple_class)];
+    if (!tuple.is_proven) {
+        tuple.unproven_sent_bytes += bytes;
+    }
+}
+
+std::optional<Destination> PathSet::destination(TrafficClass traffic_class, TimePoint now) const {
+    if (!active_) {
+        return std::nullopt;
+    }
+    const Path& path = paths_[*active_];
+    TrafficClass tuple_class = traffic_class;
+    if (role_ == Role::Snapt) {
+        const Tuple& own = path.tuples[index_of(traffic_class)];
+        if (!own.is_known || !own.is_proven || now - own.heard_at > kMappingLifetime) {
+            tuple_class = TrafficClass::LtLd;
+        }
+        if (!path.tuples[index_of(tuple_class)].is_known) {
+            // The path was first heard in another class.
+            tuple_class = traffic_class;
+        }
+    }
+    const Tuple& tuple = path.tuples[index_of(tuple_class)];
+    if (!tuple.is_known) {
+        return std::nullopt;
+    }
+    Destination result{*active_, tuple_class, tuple.remote, tuple.local, path.mtu, UINT64_MAX};
+    if (!tuple.is_proven) {
+        const uint64_t allowed = tuple.unproven_received_bytes * wire::kAmplificationFactor;
+        result.budget_bytes =
+            allowed > tuple.unproven_sent_bytes ? allowed - tuple.unproven_sent_bytes : 0;
+    }
+    return result;
+}
+
+std::optional<Probe> PathSet::next_probe(TimePoint now) {
+    while (response_count_ > 0) {
+        const DueResponse due = responses_[--response_count_];
+        const Tuple& tuple = paths_[due.space.path].tuples[index_of(due.space.traffic_class)];
+        if (!tuple.is_known) {
+            continue;
+        }
+        Probe probe{due.space.path,
+                    due.space.traffic_class,
+                    tuple.remote,
+                    tuple.local,
+                    {},
+                    {},
+                    due.response,
+                    due.is_padded};
+        return probe;
+    }
+    for (uint8_t index = 0; index < paths_.size(); ++index) {
+        if (auto probe = announce_probe(index, now)) {
+            return probe;
+        }
+        if (auto probe = challenge_probe(index, now)) {
+            return probe;
+        }
+    }
+    return std::nullopt;
+}
+
+std::optional<Probe> PathSet::announce_probe(uint8_t index, TimePoint now) {
+    Path& path = paths_[index];
+    if (path.announce_again_at > now) {
+        return std::nullopt;
+    }
+    if (path.announcements_due == 0) {
+        path.announcements_due = 1;
+    }
+    if (--path.announcements_due == 0) {
+        path.announce_again_at = now + path.announce_interval;
+        path.announce_interval = longer(path.announce_interval);
+    }
+    const Tuple& tuple = path.tuples[kLtLd];
+    wire::Announce announce;
+    announce.path = index;
+    announce.mtu = path.mtu;
+    announce.active = active_ == index;
+    announce.number = announcement_number_;
+    return Probe{index,    TrafficClass::LtLd,           tuple.remote, tuple.local,
+                 announce, wire::Challenge{tuple.token}, {},           true};
+}
+
+std::optional<Probe> PathSet::challenge_probe(uint8_t index, TimePoint now) {
+    Path& path = paths_[index];
+    for (const TrafficClass traffic_class : base::kAllTrafficClasses) {
+        Tuple& tuple = path.tuples[index_of(traffic_class)];
+        if (tuple.challenge_again_at > now) {
+            continue;
+        }
+        if (now - tuple.challenged_at > kChallengeLifetime) {
+            tuple.challenge_again_at = base::kNever;
+            tuple.challenged_at = base::kNever;
+            continue;
+        }
+        tuple.challenge_again_at = now + tuple.challenge_interval;
+        tuple.challenge_interval = longer(tuple.challenge_interval);
+        return Probe{
+            index, traffic_class, tuple.remote, tuple.local, {}, wire::Challenge{tuple.token},
+            {},    false};
+    }
+    return std::nullopt;
+}
+
+TimePoint PathSet::next_deadline() const {
+    TimePoint earliest = response_count_ > 0 ? TimePoint{} : base::kNever;
+    for (const Path& path : paths_) {
+        earliest = std::min(earliest, path.announce_again_at);
+        for (const Tuple& tuple : path.tuples) {
+            earliest = std::min(earliest, tuple.challenge_again_at);
+        }
+    }
+    return earliest;
+}
+
+Duration PathSet::largest_rtt() const {
+    Duration largest{};
+    for (const Path& path : paths_) {
+        if (is_live(path)) {
+            largest = std::max(largest, path.smoothed_rtt);
+        }
+    }
+    return largest;
+}
+
+void PathSet::start_challenge(Path& path, Tuple& tuple, TimePoint now) {
+    if (path.state != PathState::Usable || role_ == Role::Node) {
+        path.state = PathState::Challenged;
+    }
+    random_.fill(tuple.token);
+    tuple.challenged_at = now;
+    tuple.challenge_again_at = now;
+    tuple.challenge_interval = kFirstProbeInterval;
+}
+
+// RFC 6298 section 2.
+void PathSet::take_rtt_sample(Path& path, Duration sample) {
+    if (path.smoothed_rtt == Duration{}) {
+        path.smoothed_rtt = sample;
+        path.rtt_variation = sample / 2;
+        return;
+    }
+    const Duration error =
+        sample > path.smoothed_rtt ? sample - path.smoothed_rtt : path.smoothed_rtt - sample;
+    path.rtt_variation = (path.rtt_variation * 3 + error) / 4;
+    path.smoothed_rtt = (path.smoothed_rtt * 7 + sample) / 8;
+}
+
+bool PathSet::is_live(const Path& path) const {
+    return path.state != PathState::Unknown && path.state != PathState::Dead;
+}
+
+}  // namespace continuo::session

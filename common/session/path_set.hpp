@@ -1,0 +1,145 @@
+// PathSet: the paths of one session and what is known of them (docs/PROTOCOL.md section 5). The
+// node adds paths and says which one is active; SNAPT learns them from authenticated datagrams and
+// follows announcements. Pure: what has to be sent for it (announcements, challenges, responses)
+// comes out of next_probe().
+//
+//   Unknown --first datagram or add()--> Challenged --RESPONSE--> Usable --silence--> Doubtful
+//                                            |                       ^-------any datagram--'
+//                                            `--remove() or replaced--> Dead
+//
+// SNAPT sends at most three times what it received to a tuple that has not answered a challenge.
+#pragma once
+
+#include "common/base/ip_address.hpp"
+#include "common/base/random.hpp"
+#include "common/base/time.hpp"
+#include "common/base/traffic_class.hpp"
+#include "common/wire/frame.hpp"
+
+#include <array>
+#include <optional>
+#include <vector>
+
+namespace continuo::session {
+
+enum class Role : uint8_t { Node, Snapt };
+
+enum class PathState : uint8_t { Unknown, Challenged, Usable, Doubtful, Dead };
+std::string_view to_string(PathState state);
+
+// Address and port of the other end as one class of a path sees it: NAT may map each socket apart.
+struct Tuple {
+    base::Endpoint remote;
+    base::IpAddress local;  // own address that the peer uses; unspecified on the node
+    bool is_known = false;
+    bool is_proven = false;  // answered a challenge, or configured
+    base::TimePoint heard_at{};
+    uint64_t unproven_received_bytes = 0;
+    uint64_t unproven_sent_bytes = 0;
+    wire::ChallengeToken token{};
+    base::TimePoint challenged_at = base::kNever;
+    base::TimePoint challenge_again_at = base::kNever;
+    base::Duration challenge_interval{};
+};
+
+struct Path {
+    PathState state = PathState::Unknown;
+    uint16_t mtu = 1500;  // of the outer IP packet
+    std::array<Tuple, base::kTrafficClasses> tuples;
+    base::Duration smoothed_rtt{};  // RFC 6298; zero: no sample
+    base::Duration rtt_variation{};
+    base::TimePoint heard_at{};
+    uint8_t announcements_due = 0;
+    base::TimePoint announce_again_at = base::kNever;
+    base::Duration announce_interval{};
+    uint64_t received_datagrams = 0;
+};
+
+// One datagram without packets that the session shall send.
+struct Probe {
+    uint8_t path = 0;
+    base::TrafficClass traffic_class = base::TrafficClass::LtLd;
+    base::Endpoint to;
+    base::IpAddress from;
+    std::optional<wire::Announce> announce;
+    std::optional<wire::Challenge> challenge;
+    std::optional<wire::Response> response;
+    bool is_padded = false;  // to kAnnounceBodyBytes
+};
+
+struct Destination {
+    uint8_t path = 0;
+    base::TrafficClass tuple_class = base::TrafficClass::LtLd;
+    base::Endpoint to;
+    base::IpAddress from;
+    uint16_t mtu = 1500;
+    uint64_t budget_bytes = UINT64_MAX;  // what an unproven tuple may still be sent
+};
+
+class PathSet {
+  public:
+    PathSet(Role role, base::Random& random) : role_(role), random_(random) {}
+
+    // --- Node
+    void add(uint8_t index, const base::Endpoint& remote, uint16_t mtu, base::TimePoint now);
+    void remove(uint8_t index);
+    // Moves the session to this path: announcements go out at once, whatever there is to send.
+    void activate(uint8_t index, base::TimePoint now);
+    // Announces the active path once more, for instance after a route appeared.
+    void announce_again(base::TimePoint now);
+
+    // --- SNAPT
+    // An authenticated datagram of `bytes` outer bytes. `is_highest`: it has the highest number of
+    // its space so far; only then may it move the tuple. Sends a challenge to a tuple that is new.
+    void on_authenticated(const wire::Space& space,
+                          const base::Endpoint& from,
+                          const base::IpAddress& local,
+                          uint64_t bytes,
+                          bool is_highest,
+                          base::TimePoint now);
+    // True when the return path moved.
+    bool on_announce(uint8_t path, const wire::Announce& announce, base::TimePoint now);
+
+    // --- Both
+    void on_challenge(const wire::Space& space, const wire::Challenge& challenge, bool was_padded);
+    // True when the path became usable with it.
+    bool on_response(const wire::Space& space, const wire::Response& response, base::TimePoint now);
+    void on_sent(const Destination& destination, uint64_t bytes);
+
+    // Where traffic of that class goes now; nothing when there is no path.
+    std::optional<Destination> destination(base::TrafficClass traffic_class,
+                                           base::TimePoint now) const;
+    std::optional<Probe> next_probe(base::TimePoint now);
+    base::TimePoint next_deadline() const;
+
+    std::optional<uint8_t> active() const { return active_; }
+    const Path& path(uint8_t index) const { return paths_[index]; }
+    // Largest smoothed RTT of the paths in use.
+    base::Duration largest_rtt() const;
+    uint16_t announcement_number() const { return announcement_number_; }
+
+  private:
+    void start_challenge(Path& path, Tuple& tuple, base::TimePoint now);
+    void take_rtt_sample(Path& path, base::Duration sample);
+    std::optional<Probe> announce_probe(uint8_t index, base::TimePoint now);
+    std::optional<Probe> challenge_probe(uint8_t index, base::TimePoint now);
+    bool is_live(const Path& path) const;
+
+    Role role_;
+    base::Random& random_;
+    std::array<Path, wire::kMaxPaths> paths_;
+    std::optional<uint8_t> active_;
+    uint16_t announcement_number_ = 0;
+    bool has_announcement_ = false;
+
+    static constexpr size_t kMaxResponses = 16;  // the oldest challenge waits for its repetition
+    struct DueResponse {
+        wire::Space space;
+        wire::Response response;
+        bool is_padded = false;
+    };
+    std::array<DueResponse, kMaxResponses> responses_{};
+    size_t response_count_ = 0;
+};
+
+}  // namespace continuo::session

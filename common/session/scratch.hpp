@@ -1,0 +1,49 @@
+// SessionScratch: working memory that all sessions of a loop share; nothing in it outlives a call.
+#pragma once
+
+#include "common/compress/zstd_codec.hpp"
+#include "common/crypto/datagram_cipher.hpp"
+#include "common/elision/decoder.hpp"
+#include "common/packet/header_fields.hpp"
+#include "common/session/class_queue.hpp"
+#include "common/wire/body.hpp"
+
+#include <array>
+#include <memory>
+#include <vector>
+
+namespace continuo::session {
+
+inline constexpr size_t kMaxPacketsPerDatagram = 128;
+inline constexpr size_t kMaxGroups = 8;  // trust groups in one datagram, besides the raw one
+inline constexpr size_t kOpenBatch = 64;
+inline constexpr size_t kMaxFramesPerDatagram = 64;
+inline constexpr size_t kDecompressArenaBytes = size_t{256} * 1024;
+
+// One packet on its way into an aggregate.
+struct PendingPacket {
+    ClassQueue::Item item;
+    std::optional<packet::RegularPacket> regular;  // views lie in item.packet
+    uint8_t group = 0;                             // 0: raw
+    bool is_announced = false;                     // needs a context entry in front
+    uint32_t payload_bytes = 0;
+};
+
+struct SessionScratch {
+    elision::DecodeScratch decode;
+    compress::ZstdCodec codec;
+    std::array<PendingPacket, kMaxPacketsPerDatagram> packets;
+    std::array<base::IpAddress, kMaxGroups> group_remotes;
+    std::unique_ptr<uint8_t[]> section =
+        std::make_unique<uint8_t[]>(wire::kDefaultSectionOutputBytes);
+    std::unique_ptr<uint8_t[]> compressed =
+        std::make_unique<uint8_t[]>(wire::kDefaultSectionOutputBytes);
+    std::unique_ptr<uint8_t[]> decompressed = std::make_unique<uint8_t[]>(kDecompressArenaBytes);
+    std::unique_ptr<uint8_t[]> whole = std::make_unique<uint8_t[]>(packet::kLargeBufferBytes);
+    std::array<crypto::SealedUnit, kOpenBatch> units;
+    std::vector<wire::BodyItem> frames;
+
+    SessionScratch() { frames.reserve(kMaxFramesPerDatagram); }
+};
+
+}  // namespace continuo::session

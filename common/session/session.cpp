@@ -1,0 +1,262 @@
+#include "common/session/session.hpp"
+
+#include "common/wire/constants.hpp"
+
+#include <algorithm>
+
+namespace continuo::session {
+
+using base::DropReason;
+using base::Duration;
+using base::index_of;
+using base::TimePoint;
+using base::TrafficClass;
+using flow::Flow;
+using packet::NodeSide;
+
+namespace {
+
+constexpr Duration kHousekeepingInterval = base::seconds(1);
+// Half of what a key may seal: the new epoch is there in time.
+constexpr uint64_t kWantRekeyDatagrams = wire::kRekeyDatagrams / 2;
+
+}  // namespace
+
+Session::Session(const SessionSettings& settings,
+                 SessionHost& host,
+                 SessionScratch& scratch,
+                 base::Random& random)
+    : settings_(settings)
+    , host_(host)
+    , scratch_(scratch)
+    , random_(random)
+    , paths_(settings.role, random)
+    , classes_{ClassState(settings.classes[0]), ClassState(settings.classes[1]),
+               ClassState(settings.classes[2]), ClassState(settings.classes[3])}
+    , reassembly_(drops_) {}
+
+Session::~Session() = default;
+
+EpochState* Session::sending() {
+    if (settings_.role == Role::Snapt && current_ && !current_->is_heard && previous_) {
+        return previous_.get();
+    }
+    return current_.get();
+}
+
+std::optional<uint32_t> Session::send_epoch() const {
+    return current_ ? std::optional(current_->number) : std::nullopt;
+}
+
+bool Session::wants_rekey() const {
+    return current_ && current_->sealed_datagrams >= kWantRekeyDatagrams;
+}
+
+NodeSide Session::sends_side() const {
+    return settings_.role == Role::Node ? NodeSide::Source : NodeSide::Destination;
+}
+
+NodeSide Session::receives_side() const {
+    return settings_.role == Role::Node ? NodeSide::Destination : NodeSide::Source;
+}
+
+const base::IpAddress& Session::node_address(base::IpVersion version) const {
+    return version == base::IpVersion::V4 ? settings_.node_ipv4 : settings_.node_ipv6;
+}
+
+void Session::install_epoch(EpochInstall keys, TimePoint now) {
+    auto epoch =
+        std::make_unique<EpochState>(keys.epoch, sends_side(), receives_side(), scratch_.decode);
+    epoch->sealer = std::move(keys.sealer);
+    epoch->opener = std::move(keys.opener);
+    epoch->installed_at = now;
+    epoch->encoder.set_skew(elision::skew_for(paths_.largest_rtt()));
+    // A first epoch after a lost association has nothing to share with the one before.
+    const bool is_next = current_ && current_->number + 1 == epoch->number;
+    previous_ = is_next ? std::move(current_) : nullptr;
+    current_ = std::move(epoch);
+    reopen_flows(*current_);
+    timers_.set_earlier(Timer::Housekeeping, now + kHousekeepingInterval);
+    if (settings_.role == Role::Node) {
+        keepalive_due_ = true;  // lets SNAPT hear the epoch though there may be nothing to send
+    }
+}
+
+void Session::reopen_flows(EpochState& epoch) {
+    for (Flow* flow : flows_) {
+        if (flow != nullptr) {
+            epoch.encoder.add_flow(flow->index, {flow->app, false});
+        }
+    }
+}
+
+bool Session::attach(Flow& flow) {
+    if (settings_.role == Role::Node) {
+        const auto index = indexes_.take();
+        if (!index) {
+            drops_.add(DropReason::FlowLimit);
+            return false;
+        }
+        flow.index = *index;
+    }
+    if (flow.index > elision::kMaxFlowIndex) {
+        drops_.add(DropReason::FlowLimit);
+        return false;
+    }
+    if (flows_.size() <= flow.index) {
+        flows_.resize(std::max<size_t>(flow.index + size_t{1}, flows_.size() * 2));
+    }
+    if (flows_[flow.index] != nullptr) {
+        // SNAPT: the node gave the index to another flow; the old one stays in the table until its
+        // own timeout.
+        flows_[flow.index]->owner = nullptr;
+        --attached_;
+    }
+    flows_[flow.index] = &flow;
+    flow.owner = this;
+    ++attached_;
+    for (EpochState* epoch : {current_.get(), previous_.get()}) {
+        if (epoch != nullptr) {
+            epoch->encoder.remove_flow(flow.index);
+            epoch->encoder.add_flow(flow.index, {flow.app, false});
+        }
+    }
+    return true;
+}
+
+void Session::detach(Flow& flow, TimePoint /*now*/) {
+    ClassState& state = classes_[index_of(flow.traffic_class)];
+    const size_t dropped = state.queue.drop_flow(flow);
+    state.counters.queue_drops += dropped;
+    if (state.split_attribution.flow == &flow) {
+        state.split_entry.clear();
+        state.split_attribution = {};
+    }
+    if (flow.owner != this || flow_at(flow.index) != &flow) {
+        return;
+    }
+    flows_[flow.index] = nullptr;
+    flow.owner = nullptr;
+    --attached_;
+    for (EpochState* epoch : {current_.get(), previous_.get()}) {
+        if (epoch != nullptr) {
+            epoch->encoder.remove_flow(flow.index);
+        }
+    }
+    if (settings_.role == Role::Node) {
+        indexes_.release(static_cast<uint16_t>(flow.index));
+        indexes_.make_reusable(static_cast<uint16_t>(flow.index));
+    }
+}
+
+void Session::reclassify(Flow& flow, TrafficClass traffic_class) {
+    ClassState& from = classes_[index_of(flow.traffic_class)];
+    ClassState& to = classes_[index_of(traffic_class)];
+    if (&from == &to) {
+        return;
+    }
+    from.queue.move_flow(flow, to.queue);
+    flow.traffic_class = traffic_class;
+    flow.is_opened = false;
+    if (flow_at(flow.index) == &flow && current_) {
+        current_->encoder.remove_flow(flow.index);
+        current_->encoder.add_flow(flow.index, {flow.app, true});
+    }
+}
+
+void Session::on_packet(Flow& flow, packet::PacketPtr packet, TimePoint now) {
+    ClassState& state = classes_[index_of(flow.traffic_class)];
+    const auto destination = paths_.destination(flow.traffic_class, now);
+    state.estimator.on_arrival(now, knobs(state, destination.value_or(Destination{})));
+    const size_t dropped = state.queue.push(flow, std::move(packet), now);
+    if (dropped > 0) {
+        state.counters.queue_drops += dropped;
+        drops_.add(DropReason::QueueFull, dropped);
+    }
+}
+
+void Session::set_class_settings(const std::array<ClassSettings, base::kTrafficClasses>& classes) {
+    settings_.classes = classes;
+    for (size_t i = 0; i < classes.size(); ++i) {
+        classes_[i].settings = classes[i];
+        classes_[i].queue.set_limit_bytes(classes[i].queue_bytes);
+    }
+}
+
+uint64_t Session::queued_bytes() const {
+    uint64_t bytes = 0;
+    for (const ClassState& state : classes_) {
+        bytes += state.queue.bytes();
+    }
+    return bytes;
+}
+
+HoldKnobs Session::knobs(const ClassState& state, const Destination& destination) const {
+    const uint32_t overhead =
+        outer_overhead(destination.to.address) + wire::kLongHeaderBytes + wire::kFullTagBytes;
+    uint32_t outer = destination.mtu;
+    if (state.settings.max_bytes != 0) {
+        outer = std::min(outer, state.settings.max_bytes);
+    }
+    HoldKnobs knobs;
+    knobs.hold = state.settings.hold;
+    const auto full = static_cast<uint32_t>(static_cast<double>(outer) * state.settings.fill);
+    knobs.target_bytes = full > overhead ? full - overhead : 1;
+    knobs.min_bytes = state.settings.min_bytes > overhead ? state.settings.min_bytes - overhead : 0;
+    return knobs;
+}
+
+TimePoint
+Session::ready_at(const ClassState& state, const HoldKnobs& knobs, ReleaseReason* reason) const {
+    if (!state.split_entry.empty()) {
+        return TimePoint{};
+    }
+    if (state.queue.empty()) {
+        return base::kNever;
+    }
+    const auto predicted =
+        static_cast<uint64_t>(static_cast<double>(state.queue.bytes()) * state.compressed_ratio);
+    const Release release = state.estimator.release(state.queue.waiting_since(), predicted, knobs);
+    if (reason != nullptr) {
+        *reason = release.reason;
+    }
+    return release.at;
+}
+
+void Session::on_timeout(TimePoint now) {
+    if (!timers_.expire(Timer::Housekeeping, now)) {
+        return;
+    }
+    timers_.set(Timer::Housekeeping, now + kHousekeepingInterval);
+    if (previous_ && previous_->retire_at <= now) {
+        previous_.reset();
+    }
+    const Duration skew = elision::skew_for(paths_.largest_rtt());
+    for (EpochState* epoch : {current_.get(), previous_.get()}) {
+        if (epoch != nullptr) {
+            epoch->encoder.set_skew(skew);
+            epoch->encoder.on_time(now);
+        }
+    }
+    if (settings_.role == Role::Node && now - sent_at_ >= settings_.keepalive) {
+        keepalive_due_ = true;
+    }
+}
+
+TimePoint Session::next_deadline(TimePoint now) const {
+    if (current_ == nullptr) {
+        return timers_.next_deadline();
+    }
+    TimePoint earliest = std::min(timers_.next_deadline(), paths_.next_deadline());
+    earliest = std::min(earliest, current_->ledger.next_deadline());
+    for (size_t i = 0; i < classes_.size(); ++i) {
+        const auto destination = paths_.destination(base::kAllTrafficClasses[i], now);
+        if (destination && destination->budget_bytes >= destination->mtu) {
+            earliest = std::min(earliest,
+                                ready_at(classes_[i], knobs(classes_[i], *destination), nullptr));
+        }
+    }
+    return earliest;
+}
+
+}  // namespace continuo::session

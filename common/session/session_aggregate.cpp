@@ -1,0 +1,379 @@
+// Aggregation: packets of one class become entries of sections of one datagram (docs/PROTOCOL.md
+// sections 6 and 7). A packet that is too long for a datagram is split over several.
+#include "common/compress/incompressible.hpp"
+#include "common/packet/context_fields.hpp"
+#include "common/packet/segmenter.hpp"
+#include "common/session/session.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace continuo::session {
+
+using base::ByteView;
+using base::ByteWriter;
+using base::index_of;
+using base::MutableByteView;
+using base::TimePoint;
+using base::TrafficClass;
+
+namespace {
+
+// Below that a zstd block cannot pay for itself.
+constexpr size_t kMinCompressBytes = 48;
+constexpr size_t kWholeHeadBytes = 5;
+constexpr size_t kMaxSectionHeadBytes = 6;
+constexpr double kRatioGain = 1.0 / 16;
+constexpr size_t kMinPieceBytes = 64;
+
+// Makes the packet what a WHOLE entry carries: complete checksum, node's address unspecified.
+void make_whole(packet::Packet& packet, packet::NodeSide side) {
+    if (packet.offload.partial_checksum) {
+        packet::complete_checksum(packet.bytes(), packet.offload);
+        packet.offload.partial_checksum = false;
+    }
+    const bool is_v6 = packet.length > 0 && packet.storage[0] >> 4 == 6;
+    packet::rewrite_node_address(
+        packet.bytes(), side,
+        base::IpAddress::any(is_v6 ? base::IpVersion::V6 : base::IpVersion::V4), false);
+}
+
+}  // namespace
+
+bool Session::send_aggregate(TrafficClass traffic_class,
+                             const Destination& destination,
+                             TransmitBatch& batch,
+                             TimePoint now) {
+    ClassState& state = classes_[index_of(traffic_class)];
+    auto draft = start_draft(destination, traffic_class, batch);
+    if (!draft) {
+        return false;
+    }
+    ReleaseReason reason = ReleaseReason::Size;
+    ready_at(state, knobs(state, destination), &reason);
+    elision::Encoder& encoder = draft->epoch->encoder;
+    ByteWriter body(draft->datagram.subspan(draft->header.size(), draft->body_limit));
+    if (!state.split_entry.empty()) {
+        encoder.begin_datagram(draft->space_number, draft->space->next, now,
+                               elision::Setting::Forbidden);
+        write_split_piece(state, *draft, body, batch);
+        encoder.end_datagram();
+        finish_draft(*draft, body.size(), batch);
+        return true;
+    }
+    encoder.begin_datagram(draft->space_number, draft->space->next, now);
+    write_floors(encoder, body);
+    write_frames(*draft, body, false, now);
+    const size_t frames = body.size();
+    size_t count = gather(state, *draft, frames, now);
+    while (!encode(*draft, state, count, body)) {
+        encoder.abort_datagram();
+        body.rewind(frames);
+        encoder.begin_datagram(draft->space_number, draft->space->next, now);
+        if (count == 1) {
+            start_split(*draft, state, scratch_.packets[0], body);
+            scratch_.packets[0] = {};
+            write_split_piece(state, *draft, body, batch);
+            count = 0;
+            break;
+        }
+        const size_t keep = count / 2;
+        while (count > keep) {
+            state.queue.put_back(std::move(scratch_.packets[--count].item));
+        }
+    }
+    encoder.end_datagram();
+    if (count > 0) {
+        ++state.counters.datagrams;
+        state.counters.packets_alone += count == 1 ? 1 : 0;
+        state.counters.sent_by_timeout += reason == ReleaseReason::Timeout ? 1 : 0;
+        state.counters.sent_by_size += reason == ReleaseReason::Size ? 1 : 0;
+        account(state, count, batch, now);
+        const size_t length =
+            draft->header.size() + body.size() + draft->epoch->sealer->tag_bytes();
+        state.counters.wire_bytes += length + outer_overhead(destination.to.address);
+    }
+    if (body.size() > 0) {
+        finish_draft(*draft, body.size(), batch);
+    }
+    for (size_t i = 0; i < count; ++i) {
+        scratch_.packets[i] = {};
+    }
+    return true;
+}
+
+// Takes packets from the queue while they are predicted to fit; gives how many.
+size_t Session::gather(ClassState& state, const Draft& draft, size_t used, TimePoint /*now*/) {
+    size_t count = 0;
+    size_t groups = 0;
+    double predicted = static_cast<double>(used + kMaxSectionHeadBytes);
+    while (count < kMaxPacketsPerDatagram) {
+        const packet::Packet* next = state.queue.peek();
+        if (next == nullptr || (count > 0 && next->offload.gso != packet::GsoType::None)) {
+            break;
+        }
+        // Without looking into it: a packet is about as long as its entry, or shorter when its
+        // class compresses.
+        const double likely = static_cast<double>(next->length) * state.compressed_ratio;
+        if (count > 0 && predicted + likely > static_cast<double>(draft.body_limit)) {
+            break;
+        }
+        PendingPacket& pending = scratch_.packets[count];
+        pending = {};
+        pending.item = state.queue.take();
+        if (pending.item.packet->offload.gso != packet::GsoType::None) {
+            cut_into_segments(state, std::move(pending.item));
+            continue;
+        }
+        const size_t groups_before = groups;
+        prepare(pending, state, groups);
+        keep_flow_together(count);
+        const size_t entry =
+            pending.regular ? pending.regular->payload.size() +
+                                  draft.epoch->encoder.max_entry_bytes(pending.item.flow->index) / 2
+                            : pending.item.packet->length + kWholeHeadBytes;
+        const double ratio = pending.group == 0 ? 1.0 : state.compressed_ratio;
+        predicted += static_cast<double>(entry) * ratio +
+                     (groups > groups_before ? kMaxSectionHeadBytes : 0);
+        ++count;
+        if (count > 1 && predicted > static_cast<double>(draft.body_limit) * 1.1) {
+            state.queue.put_back(std::move(scratch_.packets[--count].item));
+            break;
+        }
+    }
+    return count;
+}
+
+// Sections are delivered one after the other: the packets of one flow stay in one, so that they keep their order.
+void Session::keep_flow_together(size_t newest) {
+    PendingPacket& packet = scratch_.packets[newest];
+    for (size_t i = 0; i < newest; ++i) {
+        PendingPacket& before = scratch_.packets[i];
+        if (before.item.flow == packet.item.flow && before.group != packet.group) {
+            packet.group = std::max(packet.group, before.group);
+            before.group = packet.group;
+        }
+    }
+}
+
+// Decides how the packet travels: elided or whole, raw or in the section of its trust group.
+bool Session::prepare(PendingPacket& pending, const ClassState& state, size_t& groups) {
+    packet::Packet& packet = *pending.item.packet;
+    flow::Flow& flow = *pending.item.flow;
+    const bool is_known = flow_at(flow.index) == &flow;
+    pending.regular = packet::parse_regular(packet.bytes(), packet.offload);
+    if (!is_known) {
+        pending.regular.reset();
+    }
+    ByteView content;
+    if (pending.regular) {
+        content = pending.regular->payload;
+        pending.payload_bytes = static_cast<uint32_t>(content.size());
+    } else {
+        const auto summary = packet::summarize(packet.bytes(), sends_side());
+        const size_t offset = summary.summary ? summary.summary->payload_offset : packet.length;
+        pending.payload_bytes =
+            static_cast<uint32_t>(packet.length - std::min<size_t>(offset, packet.length));
+        pending.is_announced = is_known && !sending()->encoder.is_opening(flow.index);
+        make_whole(packet, sends_side());
+        content = ByteView(packet.bytes()).subspan(packet.length - pending.payload_bytes);
+    }
+    pending.group = 0;
+    if (state.settings.compression_level == 0 || !flow.may_compress ||
+        content.size() < kMinCompressBytes || compress::is_incompressible(content)) {
+        return true;
+    }
+    // Readable traffic has no secrets between remote addresses to keep.
+    const base::IpAddress& remote =
+        settings_.is_readable ? base::IpAddress::any(base::IpVersion::V4) : flow.tuple.remote;
+    for (size_t i = 0; i < groups; ++i) {
+        if (scratch_.group_remotes[i] == remote) {
+            pending.group = static_cast<uint8_t>(i + 1);
+            return true;
+        }
+    }
+    if (groups < kMaxGroups) {
+        scratch_.group_remotes[groups++] = remote;
+        pending.group = static_cast<uint8_t>(groups);
+    }
+    return true;
+}
+
+bool Session::encode(Draft& draft, ClassState& state, size_t count, ByteWriter& body) {
+    std::array<size_t, kMaxGroups + 1> members{};
+    for (size_t i = 0; i < count; ++i) {
+        ++members[scratch_.packets[i].group];
+    }
+    size_t last_group = 0;
+    for (size_t group = 1; group <= kMaxGroups && members[0] == 0; ++group) {
+        last_group = members[group] > 0 ? group : last_group;
+    }
+    for (size_t group = 1; group <= kMaxGroups; ++group) {
+        if (members[group] > 0 && !encode_group(draft, state, count, static_cast<uint8_t>(group),
+                                                members[0] == 0 && group == last_group, body)) {
+            return false;
+        }
+    }
+    if (members[0] > 0) {
+        wire::SectionHead{}.serialize_last(body);
+        draft.epoch->encoder.begin_section();
+        return encode_entries(draft, count, 0, body);
+    }
+    return body.ok();
+}
+
+bool Session::encode_group(
+    Draft& draft, ClassState& state, size_t count, uint8_t group, bool last, ByteWriter& body) {
+    ByteWriter section(MutableByteView(scratch_.section.get(), wire::kDefaultSectionOutputBytes));
+    draft.epoch->encoder.begin_section();
+    if (!encode_entries(draft, count, group, section)) {
+        return false;
+    }
+    const ByteView plain = section.written();
+    ByteView content = plain;
+    wire::SectionHead head;
+    const MutableByteView room(scratch_.compressed.get(), wire::kDefaultSectionOutputBytes);
+    scratch_.codec.set_level(state.settings.compression_level);
+    if (const auto compressed = scratch_.codec.compress(plain, room);
+        compressed && *compressed < plain.size()) {
+        head.mode = wire::SectionMode::Zstd;
+        content = room.first(*compressed);
+        ++state.counters.compressed_sections;
+    }
+    const double ratio = static_cast<double>(content.size()) / static_cast<double>(plain.size());
+    state.compressed_ratio += (ratio - state.compressed_ratio) * kRatioGain;
+    if (last) {
+        head.serialize_last(body);
+    } else {
+        head.serialize_sized(body, content.size());
+    }
+    body.bytes(content);
+    return body.ok();
+}
+
+// The entries of one group, in order, to the end of its section.
+bool Session::encode_entries(Draft& draft, size_t count, uint8_t group, ByteWriter& writer) {
+    elision::Encoder& encoder = draft.epoch->encoder;
+    size_t last = count;
+    for (size_t i = 0; i < count; ++i) {
+        last = scratch_.packets[i].group == group ? i : last;
+    }
+    for (size_t i = 0; i <= last && i < count; ++i) {
+        PendingPacket& pending = scratch_.packets[i];
+        if (pending.group != group) {
+            continue;
+        }
+        const packet::Packet& packet = *pending.item.packet;
+        if (pending.regular) {
+            const auto extent = i == last ? elision::Extent::ToEnd : elision::Extent::Counted;
+            if (!encoder.append(pending.item.flow->index, pending.regular->fields,
+                                pending.regular->payload, extent, writer)) {
+                return false;
+            }
+            continue;
+        }
+        if (pending.is_announced) {
+            if (const auto fields = packet::context_fields(packet.bytes())) {
+                encoder.append_context(pending.item.flow->index, *fields, writer);
+            }
+        }
+        if (!encoder.append_whole(packet.bytes(), writer)) {
+            return false;
+        }
+    }
+    return writer.ok();
+}
+
+// The packet does not fit a datagram: it becomes one raw entry that goes out in pieces. The flow's
+// context, if the other end does not have it yet, stands in a section of its own before the first
+// piece.
+void Session::start_split(Draft& draft,
+                          ClassState& state,
+                          PendingPacket& pending,
+                          ByteWriter& body) {
+    packet::Packet& packet = *pending.item.packet;
+    flow::Flow& flow = *pending.item.flow;
+    if (pending.regular && !draft.epoch->encoder.is_opening(flow.index)) {
+        ByteWriter section(MutableByteView(scratch_.section.get(), elision::kMaxOpenBytes));
+        draft.epoch->encoder.begin_section();
+        if (draft.epoch->encoder.append_context(flow.index, pending.regular->fields, section)) {
+            wire::SectionHead{}.serialize_sized(body, section.size());
+            body.bytes(section.written());
+        }
+    }
+    if (pending.regular) {
+        make_whole(packet, sends_side());
+    }
+    state.split_entry.resize(packet.length + kWholeHeadBytes);
+    ByteWriter entry(state.split_entry);
+    elision::write_whole_entry(packet.bytes(), entry);
+    state.split_entry.resize(entry.size());
+    state.split_sent = 0;
+    state.split_index = 0;
+    state.split_id = static_cast<uint16_t>((state.split_id + 1U) % wire::kMaxFragmentIds);
+    state.split_attribution = {&flow, 1, packet.length, pending.payload_bytes, 0};
+    ++state.counters.packets;
+    state.counters.inner_bytes += packet.length;
+}
+
+void Session::write_split_piece(ClassState& state,
+                                Draft& draft,
+                                ByteWriter& body,
+                                TransmitBatch& batch) {
+    const size_t left = state.split_entry.size() - state.split_sent;
+    if (body.room() < wire::Fragment::kHeadBytes + kMinPieceBytes) {
+        state.split_entry.clear();  // a path this narrow carries no packets
+        drops_.add(base::DropReason::TooLong);
+        return;
+    }
+    wire::Fragment fragment;
+    const size_t take = std::min(left, body.room() - wire::Fragment::kHeadBytes);
+    fragment.id = state.split_id;
+    fragment.index = state.split_index++;
+    fragment.last = take == left;
+    fragment.piece = ByteView(state.split_entry).subspan(state.split_sent, take);
+    fragment.serialize(body);
+    state.split_sent += take;
+    ++state.counters.fragments;
+    ++state.counters.datagrams;
+    state.counters.wire_bytes += draft.header.size() + body.size() +
+                                 draft.epoch->sealer->tag_bytes() +
+                                 outer_overhead(draft.destination.to.address);
+    // The flow pays for every piece; the packet counts with its last one.
+    Attribution part = state.split_attribution;
+    if (fragment.last) {
+        state.split_entry.clear();
+        state.split_attribution = {};
+    } else {
+        part.packets = 0;
+        part.inner_bytes = 0;
+        part.payload_bytes = 0;
+    }
+    if (part.flow != nullptr) {
+        batch.attribute(part);
+    }
+}
+
+// One attribution for each flow in the datagram.
+void Session::account(ClassState& state, size_t count, TransmitBatch& batch, TimePoint now) {
+    for (size_t i = 0; i < count; ++i) {
+        const PendingPacket& pending = scratch_.packets[i];
+        const packet::Packet& packet = *pending.item.packet;
+        ++state.counters.packets;
+        state.counters.inner_bytes += packet.length;
+        state.counters.queue_delay.add(now - packet.queued_at);
+        const auto open = batch.open_attributions();
+        const auto same = std::find_if(open.begin(), open.end(), [&](const Attribution& a) {
+            return a.flow == pending.item.flow;
+        });
+        if (same == open.end()) {
+            batch.attribute({pending.item.flow, 1, packet.length, pending.payload_bytes, 0});
+        } else {
+            ++same->packets;
+            same->inner_bytes += packet.length;
+            same->payload_bytes += pending.payload_bytes;
+        }
+    }
+}
+
+}  // namespace continuo::session

@@ -1,0 +1,351 @@
+// What a session does with received datagrams: open, check, decode, apply, deliver, in the order of
+// trust.
+#include "common/packet/rewrite.hpp"
+#include "common/session/session.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace continuo::session {
+
+using base::ByteReader;
+using base::ByteView;
+using base::DropReason;
+using base::MutableByteView;
+using base::TimePoint;
+using flow::Flow;
+
+EpochState* Session::epoch_of(uint8_t modulo) {
+    for (EpochState* epoch : {current_.get(), previous_.get()}) {
+        if (epoch != nullptr && epoch->number % wire::kEpochModulus == modulo) {
+            return epoch;
+        }
+    }
+    return nullptr;
+}
+
+void Session::on_datagrams(std::span<ReceivedDatagram> datagrams, TimePoint now) {
+    std::array<Opened, kOpenBatch> batch;
+    while (!datagrams.empty()) {
+        size_t count = 0;
+        size_t taken = 0;
+        EpochState* epoch = nullptr;
+        for (; taken < datagrams.size() && count < kOpenBatch; ++taken) {
+            ReceivedDatagram& datagram = datagrams[taken];
+            ByteReader reader(datagram.bytes);
+            const auto header = wire::TunnelHeader::parse(reader);
+            if (!header) {
+                drops_.add(DropReason::TooShort);
+                continue;
+            }
+            EpochState* own = epoch_of(header->epoch);
+            if (own == nullptr || header->lane != 0) {
+                drops_.add(DropReason::UnknownEpoch);
+                continue;
+            }
+            if (epoch != nullptr && own != epoch) {
+                break;  // the other epoch makes a batch of its own
+            }
+            epoch = own;
+            if (reader.remaining() < epoch->opener->tag_bytes()) {
+                drops_.add(DropReason::TooShort);
+                continue;
+            }
+            const crypto::ReplayWindow& window = epoch->windows[space_slot(header->space_number())];
+            const uint64_t sequence = header->whole_sequence(window.next());
+            crypto::SealedUnit& unit = scratch_.units[count];
+            unit.datagram = datagram.bytes;
+            unit.header_bytes = static_cast<uint8_t>(header->size());
+            unit.space = header->space_number();
+            unit.sequence = sequence;
+            unit.authentic = false;
+            const size_t body_bytes = reader.remaining() - epoch->opener->tag_bytes();
+            batch[count++] = {epoch, *header, sequence,
+                              datagram.bytes.subspan(header->size(), body_bytes), &datagram};
+        }
+        datagrams = datagrams.subspan(taken);
+        if (count == 0) {
+            continue;
+        }
+        epoch->opener->open(std::span(scratch_.units).first(count));
+        for (size_t i = 0; i < count; ++i) {
+            if (!scratch_.units[i].authentic) {
+                drops_.add(DropReason::Unauthentic);
+                continue;
+            }
+            on_authentic(batch[i], now);
+        }
+    }
+}
+
+void Session::on_authentic(const Opened& opened, TimePoint now) {
+    EpochState& epoch = *opened.epoch;
+    const uint16_t space = opened.header.space_number();
+    crypto::ReplayWindow& window = epoch.windows[space_slot(space)];
+    const bool is_highest = opened.sequence >= window.next();
+    if (!window.check_and_mark(opened.sequence)) {
+        drops_.add(DropReason::Replayed);
+        ++counters_.duplicates;
+        return;
+    }
+    const uint64_t outer =
+        opened.datagram->bytes.size() + outer_overhead(opened.datagram->from.address);
+    ++counters_.datagrams_received;
+    counters_.bytes_received += outer;
+    heard_at_ = now;
+    if (!epoch.is_heard) {
+        on_epoch_heard(epoch, now);
+    }
+    paths_.on_authenticated(opened.header.space(), opened.datagram->from, opened.datagram->to,
+                            outer, is_highest, now);
+    epoch.ledger.on_outer_bytes(outer);
+
+    bool is_stateful = false;
+    bool is_urgent = false;
+    epoch.decoder.begin(space, opened.sequence);
+    if (!decode_body(opened, is_stateful, is_urgent, now)) {
+        epoch.decoder.rollback();
+        return;
+    }
+    is_urgent = is_urgent || epoch.decoder.has_set();
+    deliver_entries(opened, now);
+    is_stateful = epoch.decoder.commit() || is_stateful;
+    if (is_stateful) {
+        epoch.ledger.on_accepted(space, opened.sequence, is_urgent, now);
+    } else {
+        epoch.ledger.on_stateless(space, opened.sequence);
+    }
+    apply_frames(opened, now);
+}
+
+void Session::on_epoch_heard(EpochState& epoch, TimePoint now) {
+    epoch.is_heard = true;
+    if (&epoch == current_.get() && previous_) {
+        previous_->retire_at = now + elision::skew_for(paths_.largest_rtt());
+    }
+}
+
+// Parses the whole body and decodes its sections against the state before it. Changes nothing but
+// the decoder's draft.
+bool Session::decode_body(const Opened& opened, bool& is_stateful, bool& is_urgent, TimePoint now) {
+    EpochState& epoch = *opened.epoch;
+    scratch_.frames.clear();
+    // Nothing may be taken over from a body that turns out to be malformed further on.
+    if (!wire::is_single_section(opened.body) && !wire::check_body(opened.body)) {
+        drops_.add(DropReason::BadBody);
+        return false;
+    }
+    wire::BodyReader reader(opened.body);
+    wire::BodyItem item;
+    size_t arena_used = 0;
+    for (;;) {
+        const auto more = reader.next(item);
+        if (!more) {
+            drops_.add(DropReason::BadBody);
+            return false;
+        }
+        if (!*more) {
+            return true;
+        }
+        if (const auto* section = std::get_if<wire::Section>(&item)) {
+            if (epoch.decoder.is_below_floor()) {
+                drops_.add(DropReason::BelowFloor);
+                return false;
+            }
+            if (!decode_section(epoch, *section, arena_used)) {
+                return false;
+            }
+        } else if (const auto* floor = std::get_if<wire::Floor>(&item)) {
+            if (!epoch.decoder.apply_floor(wire::space_number(floor->space), floor->sequence)) {
+                drops_.add(DropReason::BadBody);
+                return false;
+            }
+            is_stateful = true;
+        } else if (const auto* fragment = std::get_if<wire::Fragment>(&item)) {
+            const auto whole = reassembly_.add(opened.header.traffic_class, *fragment, now);
+            if (whole) {
+                if (const auto decoded = epoch.decoder.decode_section(*whole); !decoded) {
+                    drops_.add(elision::drop_reason(decoded.error()));
+                    return false;
+                }
+            }
+        } else if (std::holds_alternative<wire::Ping>(item)) {
+            is_stateful = true;
+            is_urgent = true;
+        } else if (scratch_.frames.size() < kMaxFramesPerDatagram) {
+            scratch_.frames.push_back(item);
+        } else {
+            drops_.add(DropReason::BadBody);
+            return false;
+        }
+    }
+}
+
+bool Session::decode_section(EpochState& epoch, const wire::Section& section, size_t& arena_used) {
+    ByteView content = section.content;
+    if (section.head.mode == wire::SectionMode::Zstd) {
+        if (section.head.generation != 0) {
+            drops_.add(DropReason::UnknownReference);  // never confirmed, so the sender must not
+                                                       // have used it
+            return false;
+        }
+        const size_t room =
+            std::min(kDecompressArenaBytes - arena_used, wire::kDefaultSectionOutputBytes);
+        const MutableByteView output(scratch_.decompressed.get() + arena_used, room);
+        const auto plain = scratch_.codec.decompress(content, output);
+        if (!plain) {
+            drops_.add(DropReason::DecompressFailed);
+            return false;
+        }
+        arena_used += *plain;
+        content = output.first(*plain);
+    }
+    if (const auto decoded = epoch.decoder.decode_section(content); !decoded) {
+        drops_.add(elision::drop_reason(decoded.error()));
+        return false;
+    }
+    return true;
+}
+
+void Session::deliver_entries(const Opened& opened, TimePoint now) {
+    const auto entries = opened.epoch->decoder.entries();
+    const auto outer = static_cast<uint32_t>(opened.datagram->bytes.size()) +
+                       outer_overhead(opened.datagram->from.address);
+    const auto direction =
+        settings_.role == Role::Node ? flow::Direction::Down : flow::Direction::Up;
+    if (entries.empty()) {
+        counters_.overhead_received += outer;
+        return;
+    }
+    std::array<flow::AttributionMember, kMaxPacketsPerDatagram> members;
+    size_t count = 0;
+    for (const elision::DecodedEntry& entry : entries) {
+        Flow* flow = deliver_entry(opened, entry, now);
+        if (flow == nullptr || flow->counters == nullptr) {
+            continue;
+        }
+        const auto inner = static_cast<uint32_t>(
+            entry.payload.size() +
+            (entry.kind == elision::EntryKind::Whole ? 0 : entry.fields.header_bytes()));
+        flow::LiveCounters* counters = &flow->counters->counters;
+        const auto end = members.begin() + static_cast<ptrdiff_t>(count);
+        const auto same = std::find_if(
+            members.begin(), end, [&](const auto& member) { return member.counters == counters; });
+        if (same != end) {
+            same->pre_bytes += inner;
+        } else if (count < members.size()) {
+            members[count++] = {counters, inner};
+        }
+    }
+    if (count > 0) {
+        flow::attribute(std::span(members).first(count), outer, direction);
+    }
+}
+
+Flow* Session::deliver_entry(const Opened& opened,
+                             const elision::DecodedEntry& entry,
+                             TimePoint now) {
+    if (entry.kind == elision::EntryKind::Whole) {
+        if (entry.payload.empty() || entry.payload.size() > packet::kLargeBufferBytes) {
+            drops_.add(DropReason::MalformedPacket);
+            return nullptr;
+        }
+        const MutableByteView whole(scratch_.whole.get(), entry.payload.size());
+        std::memcpy(whole.data(), entry.payload.data(), whole.size());
+        const auto version = whole[0] >> 4 == 6 ? base::IpVersion::V6 : base::IpVersion::V4;
+        if (!packet::rewrite_node_address(whole, receives_side(), node_address(version), false)) {
+            drops_.add(DropReason::MalformedPacket);
+            return nullptr;
+        }
+        return host_.deliver_whole(*this, opened.header.traffic_class, whole, now);
+    }
+    packet::HeaderFields fields = entry.fields;
+    const bool is_up = receives_side() == packet::NodeSide::Source;
+    base::IpAddress& node = is_up ? fields.source : fields.destination;
+    const base::IpAddress& remote = is_up ? fields.destination : fields.source;
+    node = node_address(remote.version);
+    Flow* flow = flow_at(entry.index);
+    if (entry.kind != elision::EntryKind::Elided) {
+        FlowOpening opening;
+        opening.index = entry.index;
+        opening.traffic_class = opened.header.traffic_class;
+        opening.open = entry.open;
+        opening.tuple.local = node;
+        opening.tuple.remote = remote;
+        opening.tuple.local_port = is_up ? fields.source_port : fields.destination_port;
+        opening.tuple.remote_port = is_up ? fields.destination_port : fields.source_port;
+        opening.tuple.protocol = fields.protocol;
+        if (fields.protocol == packet::Protocol::Icmp ||
+            fields.protocol == packet::Protocol::IcmpV6) {
+            opening.tuple.local_port = fields.source_port;
+            opening.tuple.remote_port = 0;
+        }
+        if (flow == nullptr || !(flow->tuple == opening.tuple)) {
+            flow = host_.on_flow_opened(*this, opening, now);
+        }
+    }
+    if (flow == nullptr) {
+        drops_.add(DropReason::FlowLimit);
+        return nullptr;
+    }
+    if (entry.kind != elision::EntryKind::Context) {
+        host_.deliver(*this, *flow, fields, entry.payload, now);
+    }
+    return flow;
+}
+
+void Session::apply_frames(const Opened& opened, TimePoint now) {
+    const wire::Space space = opened.header.space();
+    for (const wire::BodyItem& item : scratch_.frames) {
+        if (const auto* ack = std::get_if<wire::Ack>(&item)) {
+            apply_ack(opened, *ack, now);
+        } else if (const auto* challenge = std::get_if<wire::Challenge>(&item)) {
+            paths_.on_challenge(space, *challenge,
+                                opened.datagram->bytes.size() >= wire::kAnnounceBodyBytes);
+        } else if (const auto* response = std::get_if<wire::Response>(&item)) {
+            if (paths_.on_response(space, *response, now) && settings_.role == Role::Node) {
+                host_.on_path_changed(*this, space.path, now);
+            }
+        } else if (const auto* announce = std::get_if<wire::Announce>(&item)) {
+            if (settings_.role == Role::Snapt && paths_.on_announce(space.path, *announce, now)) {
+                ++counters_.handovers;
+                host_.on_path_changed(*this, space.path, now);
+            }
+        } else if (const auto* closed = std::get_if<wire::Closed>(&item)) {
+            for (size_t i = 0; i < closed->count; ++i) {
+                if (Flow* flow = flow_at(closed->indexes[i])) {
+                    host_.on_flows_closed(*this, *flow, now);
+                }
+            }
+        } else if (std::holds_alternative<wire::Close>(item)) {
+            host_.on_peer_closed(*this, now);
+        }
+    }
+}
+
+void Session::apply_ack(const Opened& opened, const wire::Ack& ack, TimePoint now) {
+    EpochState* epoch = opened.epoch;
+    if (ack.previous_epoch) {
+        epoch = epoch == current_.get() ? previous_.get() : nullptr;
+    }
+    if (epoch == nullptr) {
+        return;
+    }
+    ++counters_.acks_received;
+    const uint16_t space = wire::space_number(ack.space);
+    if (ack.space.lane != 0) {
+        return;
+    }
+    SendSpace& sent = epoch->send_spaces[space_slot(space)];
+    if (ack.highest() >= sent.next) {
+        drops_.add(DropReason::BadBody);  // acknowledges what was never sent
+        return;
+    }
+    sent.highest_acknowledged =
+        std::max<uint64_t>(sent.highest_acknowledged.value_or(0), ack.highest());
+    for (size_t i = 0; i < ack.run_count; ++i) {
+        epoch->encoder.on_acknowledged(space, ack.runs[i].first, ack.runs[i].last, now);
+    }
+}
+
+}  // namespace continuo::session

@@ -1,0 +1,154 @@
+// What a session is configured with, what it counts and what it asks of its daemon.
+#pragma once
+
+#include "common/base/drop_reason.hpp"
+#include "common/base/ip_address.hpp"
+#include "common/elision/types.hpp"
+#include "common/flow/flow.hpp"
+#include "common/packet/header_fields.hpp"
+#include "common/session/hold.hpp"
+#include "common/session/path_set.hpp"
+
+#include <array>
+#include <bit>
+
+namespace continuo::session {
+
+class Session;
+
+// Knobs of one class for what this end sends (DESIGN of the aggregator: docs/PROTOCOL.md section
+// 6).
+struct ClassSettings {
+    base::Duration hold = base::milliseconds(5);
+    uint32_t min_bytes = 0;          // outer IP bytes; hold until so much
+    uint32_t max_bytes = 0;          // outer IP bytes of a datagram; 0: path MTU
+    double fill = 1.0;               // an aggregate of so much of the datagram is full
+    uint64_t queue_bytes = 1 << 20;  // per class and session
+    int compression_level = 3;       // 0: off
+};
+
+struct SessionSettings {
+    Role role = Role::Node;
+    uint16_t local_id = 0;  // in datagrams that arrive here
+    uint16_t peer_id = 0;   // in datagrams that leave
+    // Put in place of the node's side of restored packets: cnapt0's addresses on the node, the
+    // lease at SNAPT.
+    base::IpAddress node_ipv4;
+    base::IpAddress node_ipv6;
+    std::array<ClassSettings, base::kTrafficClasses> classes;
+    base::Duration keepalive = base::seconds(25);
+    bool is_readable =
+        false;  // authenticate only: a section may hold packets of several remote addresses
+};
+
+// Powers of two of microseconds: enough for a median and a 99th percentile.
+class DelayHistogram {
+  public:
+    void add(base::Duration delay) {
+        const auto us = static_cast<uint64_t>(std::max<int64_t>(0, base::to_us(delay)));
+        ++buckets_[std::min<size_t>(static_cast<size_t>(std::bit_width(us)), kBuckets - 1)];
+        ++total_;
+    }
+    // Upper bound of the bucket that holds the quantile; 0 without samples.
+    double quantile_ms(double quantile) const {
+        if (total_ == 0) {
+            return 0;
+        }
+        const auto wanted = static_cast<uint64_t>(static_cast<double>(total_) * quantile);
+        uint64_t seen = 0;
+        for (size_t i = 0; i < kBuckets; ++i) {
+            seen += buckets_[i];
+            if (seen > wanted) {
+                return static_cast<double>(uint64_t{1} << i) / 1000.0;
+            }
+        }
+        return static_cast<double>(uint64_t{1} << (kBuckets - 1)) / 1000.0;
+    }
+    uint64_t total() const { return total_; }
+
+  private:
+    static constexpr size_t kBuckets = 26;  // up to 33 s
+    std::array<uint64_t, kBuckets> buckets_{};
+    uint64_t total_ = 0;
+};
+
+// Counters of one class of what this end sends, as in the packet-aggregation qdisc of Karlstad
+// 2008.
+struct ClassCounters {
+    uint64_t packets = 0;  // segments of super-packets included
+    uint64_t datagrams = 0;
+    uint64_t packets_alone = 0;    // in a datagram of their own
+    uint64_t sent_by_timeout = 0;  // datagrams
+    uint64_t sent_by_size = 0;
+    uint64_t inner_bytes = 0;  // IP lengths
+    uint64_t wire_bytes = 0;   // outer IP lengths
+    uint64_t queue_drops = 0;
+    uint64_t super_packets = 0;  // sent in the fixed-length form
+    uint64_t super_segments = 0;
+    uint64_t software_segmented = 0;
+    uint64_t fragments = 0;
+    uint64_t compressed_sections = 0;
+    DelayHistogram queue_delay;
+};
+
+struct SessionCounters {
+    uint64_t datagrams_received = 0;
+    uint64_t bytes_received = 0;  // outer IP lengths
+    uint64_t overhead_sent = 0;   // outer bytes of datagrams without packets
+    uint64_t overhead_received = 0;
+    uint64_t acks_sent = 0;
+    uint64_t acks_received = 0;
+    uint64_t lost_datagrams = 0;  // gaps that were not filled
+    uint64_t duplicates = 0;
+    uint64_t handovers = 0;
+};
+
+struct FlowOpening {
+    uint32_t index = 0;
+    packet::FiveTuple tuple;
+    base::TrafficClass traffic_class = base::TrafficClass::LtHd;
+    elision::OpenInfo open;
+};
+
+// The daemon's side of a session. Called from on_datagrams and poll_transmit only; views are valid
+// during the call.
+class SessionHost {
+  public:
+    virtual ~SessionHost() = default;
+
+    // An OPEN arrived. Gives the flow, which the session then keeps under that index; null refuses
+    // it (counted, its packets are dropped).
+    virtual flow::Flow*
+    on_flow_opened(Session& session, const FlowOpening& opening, base::TimePoint now) = 0;
+    // One restored segment, node's address in place.
+    virtual void deliver(Session& session,
+                         flow::Flow& flow,
+                         const packet::HeaderFields& fields,
+                         base::ByteView payload,
+                         base::TimePoint now) = 0;
+    // A packet that was carried whole, node's address in place. The daemon finds its flow by the
+    // tuple; gives it for the counters (null: none).
+    virtual flow::Flow* deliver_whole(Session& session,
+                                      base::TrafficClass traffic_class,
+                                      base::MutableByteView packet,
+                                      base::TimePoint now) = 0;
+    // The other end says that these flows ended.
+    virtual void on_flows_closed(Session& session, flow::Flow& flow, base::TimePoint now) = 0;
+    // The path answered a challenge (node), or the return path moved there (SNAPT).
+    virtual void on_path_changed(Session& session, uint8_t path, base::TimePoint now) = 0;
+    virtual void on_peer_closed(Session& session, base::TimePoint now) = 0;
+};
+
+// A datagram as it came from the socket; opened in place.
+struct ReceivedDatagram {
+    base::MutableByteView bytes;
+    base::Endpoint from;
+    base::IpAddress to;
+};
+
+// Bytes of IP and UDP header in front of every datagram.
+inline uint32_t outer_overhead(const base::IpAddress& peer) {
+    return peer.is_v4() ? 28 : 48;
+}
+
+}  // namespace continuo::session

@@ -1,0 +1,114 @@
+// TransmitBatch: sealed datagrams on their way to the sockets, in one arena, so that many leave in
+// one system call. An item is one sendmsg: a datagram, or a run of equal ones for UDP_SEGMENT. What
+// an item carries of each flow stands beside it and is counted when the kernel has accepted the
+// item.
+#pragma once
+
+#include "common/base/bytes.hpp"
+#include "common/base/ip_address.hpp"
+#include "common/base/traffic_class.hpp"
+#include "common/flow/flow.hpp"
+
+#include <memory>
+#include <vector>
+
+namespace continuo::session {
+
+class Session;
+
+inline constexpr size_t kBatchArenaBytes = size_t{512} * 1024;
+inline constexpr size_t kBatchItems = 256;
+inline constexpr size_t kBatchAttributions = 4096;
+// UDP_SEGMENT takes 64 segments on every kernel; one send is at most 65507 bytes of UDP payload.
+inline constexpr size_t kMaxSegmentsPerSend = 64;
+inline constexpr size_t kMaxUdpPayloadBytes = 65507;
+
+// What a datagram, or a run of them, carries of one flow.
+struct Attribution {
+    flow::Flow* flow = nullptr;
+    uint32_t packets = 0;
+    uint64_t inner_bytes = 0;
+    uint64_t payload_bytes = 0;
+    uint64_t outer_bytes = 0;  // its share of the outer IP bytes
+};
+
+struct TransmitItem {
+    Session* session = nullptr;
+    uint8_t path = 0;
+    base::TrafficClass traffic_class = base::TrafficClass::LtLd;
+    base::Endpoint to;
+    base::IpAddress from;  // the address the peer knows; unspecified: the socket's own
+    uint32_t offset = 0;
+    uint32_t length = 0;
+    uint16_t segment_bytes = 0;  // 0: one datagram
+    uint16_t datagrams = 1;
+    uint32_t first_attribution = 0;
+    uint32_t attributions = 0;
+};
+
+class TransmitBatch {
+  public:
+    TransmitBatch() : arena_(std::make_unique<uint8_t[]>(kBatchArenaBytes)) {
+        items_.reserve(kBatchItems);
+        attributions_.reserve(kBatchAttributions);
+    }
+
+    void clear() {
+        used_ = 0;
+        items_.clear();
+        attributions_.clear();
+        attributed_ = 0;
+    }
+    bool empty() const { return items_.empty(); }
+    // Room for the largest super-packet, which is two items. False: send what there is first.
+    bool has_room() const {
+        return kBatchArenaBytes - used_ >= 2 * kMaxUdpPayloadBytes && items_.size() < kBatchItems &&
+               attributions_.size() + kMaxSegmentsPerSend * 2 < kBatchAttributions;
+    }
+    base::MutableByteView free_space() { return {arena_.get() + used_, kBatchArenaBytes - used_}; }
+    // Takes the first `item.length` bytes of free_space() and the attributions added since the last
+    // commit.
+    void commit(TransmitItem item) {
+        item.offset = static_cast<uint32_t>(used_);
+        item.first_attribution = attributed_;
+        item.attributions = static_cast<uint32_t>(attributions_.size()) - attributed_;
+        attributed_ += item.attributions;
+        used_ += item.length;
+        items_.push_back(item);
+    }
+    void attribute(const Attribution& attribution) { attributions_.push_back(attribution); }
+    // Attributions added since the last commit.
+    std::span<Attribution> open_attributions() {
+        return std::span(attributions_).subspan(attributed_);
+    }
+
+    // Items of a session that ends are sent but counted for nobody.
+    void forget(const Session& session) {
+        for (TransmitItem& item : items_) {
+            item.session = item.session == &session ? nullptr : item.session;
+        }
+    }
+    // A flow ends while its packets are in the batch.
+    void forget(const flow::Flow& flow) {
+        for (Attribution& part : attributions_) {
+            part.flow = part.flow == &flow ? nullptr : part.flow;
+        }
+    }
+
+    std::span<const TransmitItem> items() const { return items_; }
+    base::ByteView bytes(const TransmitItem& item) const {
+        return {arena_.get() + item.offset, item.length};
+    }
+    std::span<const Attribution> attributions(const TransmitItem& item) const {
+        return std::span(attributions_).subspan(item.first_attribution, item.attributions);
+    }
+
+  private:
+    std::unique_ptr<uint8_t[]> arena_;
+    size_t used_ = 0;
+    std::vector<TransmitItem> items_;
+    std::vector<Attribution> attributions_;
+    uint32_t attributed_ = 0;
+};
+
+}  // namespace continuo::session

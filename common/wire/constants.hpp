@@ -1,0 +1,110 @@
+// Constants of the protocol: two ends that differ in one of these do not understand each other.
+// Limits of this implementation alone are in limits.hpp. docs/PROTOCOL.md section 8 gives the
+// reason of each value.
+#pragma once
+
+#include "common/base/time.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace continuo::wire {
+
+// Header, section 3.1.
+inline constexpr uint8_t kProtocolVersion = 1;
+inline constexpr uint8_t kUnsealedVersion = 0;
+inline constexpr size_t kShortHeaderBytes = 6;
+inline constexpr size_t kLongHeaderBytes = 8;
+inline constexpr size_t kMaxPaths = 16;
+inline constexpr size_t kMaxLanes = 8;
+inline constexpr size_t kMaxSpaces = 4 * kMaxPaths * kMaxLanes;  // of one epoch and direction
+inline constexpr uint8_t kEpochModulus = 4;
+inline constexpr size_t kFullTagBytes = 16;
+inline constexpr size_t kShortTagBytes = 10;  // HMAC only
+
+// Sequence numbers, section 3.2.
+inline constexpr uint64_t kShortFormDistance = uint64_t{1} << 14;
+inline constexpr uint64_t kSequenceHalfWindow = uint64_t{1} << 15;
+inline constexpr uint64_t kRekeyDatagrams = uint64_t{1} << 27;   // of one key, all spaces together
+inline constexpr uint64_t kMaxKeyDatagrams = uint64_t{1} << 28;  // the key is dead from here on
+inline constexpr uint32_t kMaxSequence = (uint32_t{1} << 28) - 1;
+inline constexpr base::Duration kRekeyAfter = base::seconds(3600);
+inline constexpr size_t kMinReplayWindow = 4096;
+
+// Body, sections 3.3 to 3.5.
+inline constexpr uint8_t kFirstFrameType = 0x80;      // below: a section head
+inline constexpr uint8_t kFirstSkippableType = 0xA0;  // these carry their length
+inline constexpr uint8_t kFirstReservedType = 0xC0;   // not assigned; voids the datagram
+inline constexpr uint16_t kEscapedSlot = 15;
+inline constexpr uint16_t kMaxSlots = 1024;
+inline constexpr uint32_t kMaxFlowIndexes = 65536;
+inline constexpr size_t kDefaultSectionOutputBytes =
+    65536;  // decompressed; control may tell another
+inline constexpr size_t kMaxAckRuns = 12;
+inline constexpr uint32_t kAckReach = 4096;    // numbers, highest included
+inline constexpr size_t kMaxClosedFlows = 32;  // in one CLOSED
+inline constexpr size_t kChallengeBytes = 8;
+inline constexpr uint16_t kMaxFragmentIds = uint16_t{1} << 15;
+inline constexpr size_t kMaxFragments = 128;
+inline constexpr size_t kMaxGenerationBytes = 255;  // counted part of a GENERATION
+inline constexpr size_t kMaxLiveGenerations = 4;
+inline constexpr base::Duration kClockUnit =
+    base::microseconds(100);  // of TIME and the delays of REPORT
+inline constexpr uint32_t kClockModulus = uint32_t{1} << 24;
+
+// Acknowledgements and reports, sections 6.6 and 6.7.
+inline constexpr uint32_t kAckCreditPermille = 20;  // of the outer bytes received
+inline constexpr uint32_t kAckCreditStartBytes = 300;
+inline constexpr uint32_t kAckCreditCapBytes = 3000;
+inline constexpr base::Duration kAckMinInterval = base::milliseconds(20);
+inline constexpr base::Duration kAckRideInterval = base::milliseconds(100);
+inline constexpr base::Duration kAckLazyInterval = base::milliseconds(500);
+inline constexpr base::Duration kReportMinInterval = base::milliseconds(25);
+inline constexpr uint32_t kReportEveryDatagrams = 8192;
+inline constexpr base::Duration kTimeMinInterval = base::milliseconds(20);
+
+// Roaming, section 5.
+inline constexpr size_t kAnnounceCopies = 4;
+inline constexpr size_t kAnnounceBodyBytes = 1200;  // padded datagram: IP payload of UDP
+inline constexpr size_t kAmplificationFactor = 3;
+inline constexpr base::Duration kKeepaliveInterval = base::seconds(25);
+inline constexpr base::Duration kReassemblyTimeout = base::seconds(1);
+
+// T_skew: a datagram is dead when one sent at least this much later has been acknowledged.
+// Section 6.5.
+inline constexpr base::Duration kMinSkew = base::milliseconds(300);
+inline constexpr base::Duration kSkewMargin = base::milliseconds(100);
+constexpr base::Duration skew_allowance(base::Duration largest_path_rtt) {
+    return std::max<base::Duration>(kMinSkew, 2 * largest_path_rtt + kSkewMargin);
+}
+
+// Section 3.4.
+enum class FrameType : uint8_t {
+    Pad = 0x80,
+    Ack = 0x81,
+    Copy = 0x82,
+    Floor = 0x83,
+    Generation = 0x84,
+    Confirm = 0x85,
+    Refuse = 0x86,
+    Fragment = 0x87,
+    Challenge = 0x88,
+    Response = 0x89,
+    Announce = 0x8A,
+    Time = 0x8B,
+    Ping = 0x8C,
+    Closed = 0x8D,
+    Caps = 0x8E,
+    Report = 0xA0,
+    Close = 0xA1,
+};
+
+// Section 3.6.
+enum class UnsealedType : uint8_t {
+    Versions = 1,
+    Unknown = 2,
+    Hello = 3,  // only as first record of a plain TCP connection
+};
+
+}  // namespace continuo::wire

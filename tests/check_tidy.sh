@@ -1,0 +1,21 @@
+#!/bin/sh
+# clang-tidy over the files changed since the last commit on main's parent (default), or over all (--all).
+# usage: tests/check_tidy.sh BUILD_DIR [--all]
+set -eu
+cd "$(git rev-parse --show-toplevel)"
+build=$1
+if [ "${2-}" = --all ]; then
+    files=$(git ls-files '*.cpp' ':!tests/fuzz')
+else
+    base=$(git rev-parse --verify --quiet 'HEAD~1' || git hash-object -t tree /dev/null)
+    files=$(git diff --name-only --diff-filter=d "$base" -- '*.cpp' ':!tests/fuzz')
+fi
+count=0
+for file in $files; do
+    grep -q "\"file\": \".*/$file\"" "$build/compile_commands.json" && set -- "$@" "$file" && count=$((count + 1)) || :
+done
+shift
+[ "${1-}" = --all ] && shift || :
+[ "$count" -gt 0 ] || { echo "tidy: no changed source file"; exit 0; }
+printf '%s\n' "$@" | xargs -P 2 -n 4 clang-tidy-14 --quiet -p "$build" 2>/dev/null
+echo "tidy: $count files clean"

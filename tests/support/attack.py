@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Hostile datagrams against a tunnel endpoint.
+
+attack.py garbage ADDRESS PORT COUNT SEED     random bytes of all lengths
+attack.py capture INTERFACE PORT COUNT FILE   records UDP datagrams from and to PORT, as IP packets
+attack.py replay FILE PORT                    sends the records to PORT again as they were, source address included
+attack.py alter FILE PORT SEED                the same with one bit of the payload flipped
+attack.py truncate FILE PORT SEED             the same with the end cut off
+attack.py steal FILE PORT                     the payload of the records to PORT from this host's own address
+attack.py answers FILE PORT SEED              records from PORT, one bit flipped, to where they went
+"""
+import random
+import socket
+import struct
+import sys
+import time
+
+IP_HEADER = 20
+UDP_HEADER = 8
+ETH_P_IP = 0x0800
+RATE_S = 0.001
+
+
+def send_garbage(address, port, count, seed):
+    source = random.Random(int(seed))
+    out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    for _ in range(int(count)):
+        out.sendto(source.randbytes(source.randrange(0, 1400)), (address, int(port)))
+        time.sleep(RATE_S)
+
+
+def ports_of(packet):
+    return struct.unpack_from("!HH", packet, IP_HEADER)
+
+
+def capture(interface, port, count, path):
+    tap = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ETH_P_IP))
+    tap.bind((interface, ETH_P_IP))
+    kept = {True: 0, False: 0}
+    with open(path, "wb") as out:
+        while min(kept.values()) < int(count):
+            packet = tap.recv(65535)
+            if len(packet) < IP_HEADER + UDP_HEADER or packet[0] != 0x45 or packet[9] != socket.IPPROTO_UDP:
+                continue
+            is_up = ports_of(packet)[1] == int(port)
+            if int(port) in ports_of(packet) and len(packet) <= 1500 and kept[is_up] < int(count):
+                kept[is_up] += 1
+                out.write(struct.pack("!H", len(packet)) + packet)
+
+
+def records(path):
+    with open(path, "rb") as stream:
+        while prefix := stream.read(2):
+            yield stream.read(struct.unpack("!H", prefix)[0])
+
+
+def send_raw(packets):
+    raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+    for packet in packets:
+        packet = bytearray(packet)
+        packet[10:12] = b"\0\0"  # header checksum: the kernel's
+        struct.pack_into("!H", packet, 2, len(packet))
+        struct.pack_into("!HH", packet, IP_HEADER + 4, len(packet) - IP_HEADER, 0)  # UDP checksum 0: none
+        raw.sendto(packet, (socket.inet_ntoa(bytes(packet[16:20])), 0))
+        time.sleep(RATE_S)
+
+
+def flipped(packet, source):
+    packet = bytearray(packet)
+    position = source.randrange(IP_HEADER + UDP_HEADER, len(packet))
+    packet[position] ^= 1 << source.randrange(8)
+    return packet
+
+
+def main():
+    action, *rest = sys.argv[1:]
+    if action == "garbage":
+        return send_garbage(*rest)
+    if action == "capture":
+        return capture(*rest)
+    path, port = rest[0], int(rest[1])
+    source = random.Random(int(rest[2]) if len(rest) > 2 else 0)
+    up = [packet for packet in records(path) if ports_of(packet)[1] == port]
+    down = [packet for packet in records(path) if ports_of(packet)[0] == port]
+    if action == "replay":
+        send_raw(up)
+    elif action == "alter":
+        send_raw(flipped(packet, source) for packet in up)
+    elif action == "truncate":
+        send_raw(packet[:source.randrange(IP_HEADER + UDP_HEADER, len(packet))] for packet in up)
+    elif action == "answers":
+        send_raw(flipped(packet, source) for packet in down)
+    elif action == "steal":
+        out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        for packet in up:
+            out.sendto(packet[IP_HEADER + UDP_HEADER:], (socket.inet_ntoa(packet[16:20]), port))
+            time.sleep(RATE_S)
+    else:
+        sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""Reads JUnit files of ctest. Prints "N passed, N failed, N skipped" and fails when a test failed or none ran; with
+--failures prints the names of the tests that failed or were skipped instead, and why."""
+import argparse
+import os
+import sys
+import xml.etree.ElementTree
+
+
+def outcome(case):
+    """passed, failed or skipped, and the reason ctest gives."""
+    status = case.get("status")
+    if status == "run":
+        return "passed", ""
+    skipped = case.find("skipped")
+    reason = skipped.get("message", "") if skipped is not None else ""
+    if status == "disabled" or reason.startswith("SKIP_"):
+        output = case.findtext("system-out", "").strip().splitlines()
+        return "skipped", output[-1] if output else reason
+    failure = case.find("failure")
+    return "failed", reason or (failure.get("message", "") if failure is not None else "")
+
+
+def output_of(case):
+    return case.findtext("system-out", "").strip().splitlines()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--failures", action="store_true")
+    parser.add_argument("--also-failed", type=int, default=0, help="steps outside ctest that failed")
+    parser.add_argument("files", nargs="*")
+    arguments = parser.parse_args()
+    totals = {"passed": 0, "failed": arguments.also_failed, "skipped": 0}
+    for path in filter(os.path.exists, arguments.files):
+        for case in xml.etree.ElementTree.parse(path).iter("testcase"):
+            kind, reason = outcome(case)
+            totals[kind] += 1
+            if not arguments.failures or kind == "passed":
+                continue
+            print(f"   {kind}: {case.get('name')}{': ' if reason else ''}{reason}")
+            if kind == "failed":
+                print("\n".join("      " + line for line in output_of(case)[-40:]))
+    if arguments.failures:
+        return 0
+    print(f"{totals['passed']} passed, {totals['failed']} failed, {totals['skipped']} skipped")
+    return 0 if totals["failed"] == 0 and totals["passed"] > 0 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

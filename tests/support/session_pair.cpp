@@ -1,0 +1,198 @@
+#include "tests/support/session_pair.hpp"
+
+#include <cstring>
+
+namespace continuo::tests {
+
+using base::TimePoint;
+
+namespace {
+
+std::string key_of(const packet::FiveTuple& tuple) {
+    return tuple.local.to_string() + " " + std::to_string(tuple.local_port) + " " + tuple.remote.to_string() + " " +
+           std::to_string(tuple.remote_port) + " " + std::to_string(static_cast<int>(tuple.protocol));
+}
+
+session::SessionSettings settings_for(session::Role role) {
+    session::SessionSettings settings;
+    settings.role = role;
+    settings.local_id = role == session::Role::Node ? 0x1111 : 0x4A31;
+    settings.peer_id = role == session::Role::Node ? 0x4A31 : 0x1111;
+    settings.node_ipv4 = *base::IpAddress::parse(role == session::Role::Node ? "192.0.0.5" : "100.64.0.2");
+    settings.node_ipv6 = *base::IpAddress::parse(role == session::Role::Node ? "fd43:6f6e:7469::1" : "fd93:47::2");
+    return settings;
+}
+
+}  // namespace
+
+std::vector<uint8_t> make_packet(const packet::HeaderFields& fields, base::ByteView payload) {
+    std::vector<uint8_t> bytes(fields.header_bytes() + payload.size());
+    packet::write_headers(fields, payload, false, bytes);
+    std::copy(payload.begin(), payload.end(), bytes.end() - static_cast<ptrdiff_t>(payload.size()));
+    return bytes;
+}
+
+SessionEnd::SessionEnd(SessionPair& owner, session::Role own_role, base::Random& random)
+    : pair(owner), role(own_role),
+      session(std::make_unique<session::Session>(settings_for(own_role), *this, scratch, random)) {}
+
+SessionEnd::~SessionEnd() {
+    session.reset();
+}
+
+flow::Flow* SessionEnd::find(const packet::FiveTuple& tuple) {
+    const auto at = flows.find(key_of(tuple));
+    return at == flows.end() ? nullptr : at->second.get();
+}
+
+flow::Flow& SessionEnd::flow(const packet::FiveTuple& tuple, base::TrafficClass traffic_class) {
+    auto& place = flows[key_of(tuple)];
+    if (place == nullptr) {
+        place = std::make_unique<flow::Flow>();
+        auto& slot = slots[key_of(tuple)];
+        slot = std::make_unique<flow::LiveSlot>();
+        place->tuple = tuple;
+        place->traffic_class = traffic_class;
+        place->counters = slot.get();
+        place->app = 7;
+        if (role == session::Role::Node) {
+            session->attach(*place);
+        }
+    }
+    return *place;
+}
+
+void SessionEnd::send(flow::Flow& flow, base::ByteView bytes, const packet::Offload& offload, TimePoint at) {
+    auto packet = pool.take(bytes.size());
+    CTN_ASSERT(packet != nullptr);
+    std::memcpy(packet->storage, bytes.data(), bytes.size());
+    packet->length = static_cast<uint32_t>(bytes.size());
+    packet->offload = offload;
+    session->on_packet(flow, std::move(packet), at);
+}
+
+flow::Flow* SessionEnd::on_flow_opened(session::Session& opened_in,
+                                       const session::FlowOpening& opening,
+                                       TimePoint /*now*/) {
+    flow::Flow& known = flow(opening.tuple, opening.traffic_class);
+    last_app = opening.open.app;
+    if (role == session::Role::Snapt && (known.owner != &opened_in || known.index != opening.index)) {
+        if (known.owner == &opened_in) {
+            opened_in.detach(known, {});
+        }
+        known.index = opening.index;
+        opened_in.attach(known);
+    }
+    return &known;
+}
+
+void SessionEnd::deliver(session::Session& /*session*/,
+                         flow::Flow& /*flow*/,
+                         const packet::HeaderFields& fields,
+                         base::ByteView payload,
+                         TimePoint /*now*/) {
+    delivered.push_back(make_packet(fields, payload));
+}
+
+flow::Flow* SessionEnd::deliver_whole(session::Session& /*session*/,
+                                      base::TrafficClass /*traffic_class*/,
+                                      base::MutableByteView packet,
+                                      TimePoint /*now*/) {
+    delivered.emplace_back(packet.begin(), packet.end());
+    return nullptr;
+}
+
+SessionPair::SessionPair(const LinkSettings& link, uint64_t seed, crypto::Protection protection)
+    : random(seed), up(link, random), down(link, random), node(*this, session::Role::Node, random),
+      snapt(*this, session::Role::Snapt, random), node_address(*base::Endpoint::parse("192.0.2.2:40000")),
+      snapt_address(*base::Endpoint::parse("203.0.113.9:9347")), protection_(protection) {
+    install_epoch(1);
+    node.session->paths().add(0, snapt_address, 1500, now);
+    node.session->paths().activate(0, now);
+}
+
+void SessionPair::install_epoch(uint32_t epoch) {
+    crypto::KeyMaterial up_keys;
+    crypto::KeyMaterial down_keys;
+    up_keys.key[0] = static_cast<uint8_t>(epoch);
+    down_keys.key[0] = static_cast<uint8_t>(epoch);
+    down_keys.key[1] = 1;
+    const auto install = [&](SessionEnd& end, const crypto::KeyMaterial& send, const crypto::KeyMaterial& receive) {
+        session::EpochInstall keys;
+        keys.epoch = epoch;
+        keys.sealer = std::move(crypto::make_cipher(protection_, send, 16)).value();
+        keys.opener = std::move(crypto::make_cipher(protection_, receive, 16)).value();
+        end.session->install_epoch(std::move(keys), now);
+    };
+    install(snapt, down_keys, up_keys);
+    install(node, up_keys, down_keys);
+}
+
+void SessionPair::move_node(const base::Endpoint& address, uint8_t path) {
+    const auto before = node.session->paths().active();
+    node_address = address;
+    node.session->paths().add(path, snapt_address, 1500, now);
+    if (before && *before != path) {
+        node.session->paths().remove(*before);
+    }
+    node.session->paths().activate(path, now);
+}
+
+void SessionPair::pump(SessionEnd& end) {
+    bool more = true;
+    while (more) {
+        batch_.clear();
+        more = end.session->poll_transmit(batch_, now);
+        for (const session::TransmitItem& item : batch_.items()) {
+            const base::ByteView bytes = batch_.bytes(item);
+            const size_t step = item.segment_bytes == 0 ? bytes.size() : item.segment_bytes;
+            for (size_t at = 0; at < bytes.size(); at += step) {
+                const base::ByteView one = bytes.subspan(at, std::min(step, bytes.size() - at));
+                if (end.role == session::Role::Node) {
+                    if (record) {
+                        recorded_up.emplace_back(one.begin(), one.end());
+                    }
+                    up.send({one.begin(), one.end()}, now);
+                } else if (item.to == node_address) {
+                    down.send({one.begin(), one.end()}, now);
+                } else {
+                    ++misdirected;
+                }
+            }
+            session::Session::on_sent(batch_, item);
+        }
+    }
+}
+
+void SessionPair::arrive(SessionEnd& end, std::vector<uint8_t> datagram) {
+    session::ReceivedDatagram received;
+    received.bytes = base::MutableByteView(datagram);
+    received.from = end.role == session::Role::Snapt ? node_address : snapt_address;
+    received.to = base::IpAddress::any(base::IpVersion::V4);
+    end.session->on_datagrams(std::span(&received, 1), now);
+}
+
+void SessionPair::run_for(base::Duration span) {
+    const TimePoint end = now + span;
+    for (;;) {
+        pump(node);
+        pump(snapt);
+        TimePoint next = std::min({up.next_due(), down.next_due(), node.session->next_deadline(now),
+                                   snapt.session->next_deadline(now)});
+        if (next > end) {
+            now = end;
+            return;
+        }
+        now = std::max(next, now + base::microseconds(10));
+        for (auto datagram = up.receive(now); !datagram.empty(); datagram = up.receive(now)) {
+            arrive(snapt, std::move(datagram));
+        }
+        for (auto datagram = down.receive(now); !datagram.empty(); datagram = down.receive(now)) {
+            arrive(node, std::move(datagram));
+        }
+        node.session->on_timeout(now);
+        snapt.session->on_timeout(now);
+    }
+}
+
+}  // namespace continuo::tests

@@ -1,0 +1,87 @@
+// SessionPair: a node's session and a SNAPT's, joined by two LinkModels, in virtual time. Packets go in at either end and
+// are collected at the other.
+#pragma once
+
+#include "common/session/session.hpp"
+#include "tests/support/link_model.hpp"
+
+#include <map>
+#include <memory>
+#include <string>
+
+namespace continuo::tests {
+
+class SessionPair;
+
+// One end with its flows.
+class SessionEnd final : public session::SessionHost {
+  public:
+    SessionEnd(SessionPair& pair, session::Role role, base::Random& random);
+    ~SessionEnd() override;
+
+    flow::Flow& flow(const packet::FiveTuple& tuple, base::TrafficClass traffic_class);
+    flow::Flow* find(const packet::FiveTuple& tuple);
+    // Takes a whole IP packet as the kernel would give it.
+    void send(flow::Flow& flow, base::ByteView packet, const packet::Offload& offload, base::TimePoint now);
+
+    flow::Flow* on_flow_opened(session::Session& session,
+                               const session::FlowOpening& opening,
+                               base::TimePoint now) override;
+    void deliver(session::Session& session,
+                 flow::Flow& flow,
+                 const packet::HeaderFields& fields,
+                 base::ByteView payload,
+                 base::TimePoint now) override;
+    flow::Flow* deliver_whole(session::Session& session,
+                              base::TrafficClass traffic_class,
+                              base::MutableByteView packet,
+                              base::TimePoint now) override;
+    void on_flows_closed(session::Session&, flow::Flow&, base::TimePoint) override {}
+    void on_path_changed(session::Session&, uint8_t path, base::TimePoint) override { paths_changed.push_back(path); }
+    void on_peer_closed(session::Session&, base::TimePoint) override {}
+
+    SessionPair& pair;
+    session::Role role;
+    packet::PacketPool pool{4096, 64};
+    session::SessionScratch scratch;
+    std::map<std::string, std::unique_ptr<flow::Flow>> flows;
+    std::map<std::string, std::unique_ptr<flow::LiveSlot>> slots;
+    std::vector<std::vector<uint8_t>> delivered;  // whole packets, checksums complete
+    std::vector<uint8_t> paths_changed;
+    uint16_t last_app = 0;
+    std::unique_ptr<session::Session> session;
+};
+
+class SessionPair {
+  public:
+    explicit SessionPair(const LinkSettings& link, uint64_t seed = 1, crypto::Protection protection = crypto::Protection::Aes256Gcm);
+
+    // Runs until nothing is under way or `limit` of virtual time has passed.
+    void run_for(base::Duration span);
+    void install_epoch(uint32_t epoch);
+    // The node's datagrams leave from this address from now on.
+    void move_node(const base::Endpoint& address, uint8_t path);
+
+    base::SeededRandom random;
+    base::TimePoint now{base::seconds(1000)};
+    LinkModel up;
+    LinkModel down;
+    SessionEnd node;
+    SessionEnd snapt;
+    base::Endpoint node_address;
+    base::Endpoint snapt_address;
+    uint64_t misdirected = 0;  // datagrams to an address where the node is not
+    std::vector<std::vector<uint8_t>> recorded_up;
+    bool record = false;
+
+  private:
+    void pump(SessionEnd& end);
+    void arrive(SessionEnd& end, std::vector<uint8_t> datagram);
+    crypto::Protection protection_;
+    session::TransmitBatch batch_;
+};
+
+// A TCP or UDP packet with complete checksums.
+std::vector<uint8_t> make_packet(const packet::HeaderFields& fields, base::ByteView payload);
+
+}  // namespace continuo::tests

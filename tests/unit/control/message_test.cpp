@@ -1,0 +1,269 @@
+#include "common/control/message.hpp"
+#include "common/control/message_reader.hpp"
+
+#include <gtest/gtest.h>
+
+namespace continuo::control {
+namespace {
+
+const std::array<uint8_t, 3> kDatagram = {0x15, 0x00, 0x4A};
+
+Hello full_hello() {
+    Hello hello;
+    hello.versions = {1, 2};
+    hello.node = "laptop";
+    hello.software = "cnapt 0.1";
+    hello.session_id = {1, 2, 3};
+    hello.wire_session_down = 0xFFFE;
+    hello.offers = {{ProtectionKind::Aes256Gcm, 16}, {ProtectionKind::HmacSha256, 10}};
+    hello.limits = {1000, 2000, 3, 4000};
+    hello.want_ipv6 = false;
+    hello.continuation = Continuation{7, 0xFFFFFFFF};
+    return hello;
+}
+
+Accept full_accept() {
+    Accept accept;
+    accept.wire_session_up = 9;
+    accept.snapt = "zrh-1";
+    accept.realm = "mesh.example";
+    accept.epoch = 0x01020304;
+    accept.continued = true;
+    accept.protection = {ProtectionKind::HmacSha256, 10};
+    accept.lease_ipv4 = base::IpAddress::parse("100.64.0.2");
+    accept.lease_ipv6 = base::IpAddress::parse("fd93:47::2");
+    accept.inner_mtu = 1400;
+    accept.udp_ports = {9347, 9348};
+    accept.keepalive_s = 20;
+    accept.rekey_s = 60;
+    accept.rekey_datagrams = uint64_t{1} << 40;
+    accept.idle_timeout_s = 5;
+    accept.limits = {9, 8, 7, 6};
+    return accept;
+}
+
+std::vector<Message> all_messages() {
+    Directory directory;
+    directory.entries.push_back(
+        {"zrh-1", "mesh.example", {*base::Endpoint::parse("203.0.113.9:9347")}, 500, 1200});
+    directory.entries.push_back(
+        {"bsl-1",
+         "mesh.example",
+         {*base::Endpoint::parse("[2001:db8::9]:1"), *base::Endpoint::parse("192.0.2.1:2")},
+         0,
+         1000});
+    return {full_hello(),
+            full_accept(),
+            Reject{RejectReason::QuotaExhausted, "no quota left"},
+            Rekey{5},
+            RekeyOk{0xFFFFFFFF},
+            RekeyWanted{},
+            Apps{{{1, "firefox"}, {2, "ssh"}}},
+            directory,
+            KeepaliveRequest{},
+            UsageQuery{1, "{\"by\":\"class\"}"},
+            UsageReply{0xFFFFFFFF, std::string(kMaxUsageBytes, 'x')},
+            SessionQuery{},
+            SessionState{true},
+            Ping{1},
+            Pong{~uint64_t{0}},
+            Close{CloseReason::Draining, "maintenance"},
+            Data{kDatagram}};
+}
+
+std::vector<uint8_t> serialized(const Message& message) {
+    std::vector<uint8_t> bytes;
+    EXPECT_TRUE(append_message(bytes, message)) << message.index();
+    return bytes;
+}
+
+base::ByteView body_of(const std::vector<uint8_t>& bytes) {
+    return base::ByteView(bytes).subspan(kMessageHeaderBytes);
+}
+
+template <typename T>
+T parsed_as(const std::vector<uint8_t>& bytes) {
+    const auto parsed = parse_message(bytes[0], body_of(bytes));
+    if (parsed && parsed->has_value()) {
+        if (const T* found = std::get_if<T>(&**parsed)) {
+            return *found;
+        }
+    }
+    ADD_FAILURE() << "not that message";
+    return {};
+}
+
+TEST(Message, TypeNumbersAreThoseOfTheVariant) {
+    const auto messages = all_messages();
+    ASSERT_EQ(messages.size(), std::variant_size_v<Message>);
+    for (size_t i = 0; i < messages.size(); ++i) {
+        EXPECT_EQ(messages[i].index(), i);
+        EXPECT_EQ(serialized(messages[i])[0], i + 1);
+    }
+}
+
+TEST(Message, ComesBackAsSent) {
+    for (const Message& message : all_messages()) {
+        const auto bytes = serialized(message);
+        const auto parsed = parse_message(bytes[0], body_of(bytes));
+        ASSERT_TRUE(parsed && parsed->has_value()) << message.index();
+        EXPECT_EQ((*parsed)->index(), message.index());
+        EXPECT_EQ(serialized(**parsed), bytes) << message.index();
+    }
+    const auto hello = serialized(full_hello());
+    EXPECT_EQ(parsed_as<Hello>(hello), full_hello());
+    const auto accept = serialized(full_accept());
+    EXPECT_EQ(parsed_as<Accept>(accept), full_accept());
+}
+
+TEST(Message, EveryTruncationIsRefusedOrLacksOnlyOptionalFields) {
+    for (const Message& message : all_messages()) {
+        const auto bytes = serialized(message);
+        if (std::holds_alternative<Data>(message) || std::holds_alternative<UsageReply>(message)) {
+            continue;
+        }
+        // A cut between two fields may leave a message without its optional fields; then it must
+        // say less, not other.
+        for (size_t length = 0; length < body_of(bytes).size(); ++length) {
+            const auto parsed = parse_message(bytes[0], body_of(bytes).first(length));
+            if (parsed && parsed->has_value()) {
+                EXPECT_EQ((*parsed)->index(), message.index());
+                EXPECT_NE(serialized(**parsed), bytes) << message.index() << " at " << length;
+            }
+        }
+    }
+}
+
+TEST(Message, MandatoryFieldsAreMandatory) {
+    const auto hello = serialized(full_hello());
+    // versions 1+2+2, node 1+2+6, software 1+2+9, session id 1+2+16, wire id 1+2+2, then the offers
+    constexpr size_t kBeforeOffers = 5 + 9 + 12 + 19 + 5;
+    for (size_t length = 0; length <= kBeforeOffers; ++length) {
+        EXPECT_FALSE(parse_message(1, body_of(hello).first(length))) << length;
+    }
+    EXPECT_TRUE(parse_message(1, body_of(hello).first(kBeforeOffers + 3 + 4)));
+}
+
+TEST(Message, UnknownOptionalFieldsAreSkippedCriticalOnesRefused) {
+    for (const Message& message : all_messages()) {
+        if (std::holds_alternative<Data>(message) || std::holds_alternative<UsageReply>(message)) {
+            continue;
+        }
+        auto bytes = serialized(message);
+        const auto plain = bytes;
+        bytes.insert(bytes.end(), {0x7F, 0, 2, 0xAA, 0xBB});
+        const auto skipped = parse_message(bytes[0], body_of(bytes));
+        ASSERT_TRUE(skipped && skipped->has_value()) << message.index();
+        EXPECT_EQ(serialized(**skipped), plain);
+        bytes[bytes.size() - 5] = 0x80;
+        const auto refused = parse_message(bytes[0], body_of(bytes));
+        ASSERT_FALSE(refused) << message.index();
+        EXPECT_EQ(refused.error().code, base::Errc::Unsupported);
+    }
+}
+
+TEST(Message, UnknownTypesAreSkippedCriticalOnesRefused) {
+    EXPECT_FALSE(parse_message(0x7F, {})->has_value());
+    EXPECT_FALSE(parse_message(0x00, {})->has_value());
+    EXPECT_EQ(parse_message(0x80, {}).error().code, base::Errc::Unsupported);
+}
+
+TEST(Message, AFieldMayNotComeTwice) {
+    auto bytes = serialized(Rekey{5});
+    const auto field = std::vector<uint8_t>(bytes.begin() + kMessageHeaderBytes, bytes.end());
+    bytes.insert(bytes.end(), field.begin(), field.end());
+    EXPECT_EQ(parse_message(bytes[0], body_of(bytes)).error().code, base::Errc::Malformed);
+}
+
+TEST(Message, UnknownProtectionsAreLeftOutOfHello) {
+    Hello hello = full_hello();
+    hello.offers = {{static_cast<ProtectionKind>(99), 16},
+                    {ProtectionKind::Aes256Gcm, 16},
+                    {ProtectionKind::Aes256Gcm, 10},  // no such tag
+                    {ProtectionKind::HmacSha256, 10}};
+    const auto bytes = serialized(hello);
+    EXPECT_EQ(parsed_as<Hello>(bytes).offers, full_hello().offers);
+}
+
+TEST(Message, ControlCharactersInTextAreRefusedBothWays) {
+    std::vector<uint8_t> bytes;
+    EXPECT_FALSE(append_message(bytes, Reject{RejectReason::Internal, "a\nb"}));
+    EXPECT_TRUE(bytes.empty());
+    const std::array<uint8_t, 8> body = {1, 0, 1, 1, 2, 0, 1, '\n'};
+    EXPECT_FALSE(parse_message(3, body));
+}
+
+TEST(Message, BeyondALimitNothingIsAppended) {
+    Hello hello = full_hello();
+    hello.node.assign(kMaxNameBytes + 1, 'n');
+    Apps apps;
+    apps.apps.assign(kMaxApps + 1, {1, "a"});
+    Directory directory;
+    directory.entries.assign(kMaxDirectoryEntries + 1, {"s", "r", {}, 0, 0});
+    const std::vector<uint8_t> long_datagram(kMaxMessageBodyBytes + 1, 0);
+    Apps big;
+    big.apps.assign(kMaxApps, {1, std::string(kMaxNameBytes, 'a')});
+    const std::vector<Message> beyond = {
+        hello,
+        apps,
+        directory,
+        big,
+        Data{long_datagram},
+        Data{},
+        UsageReply{1, std::string(kMaxUsageBytes + 1, 'x')},
+        Reject{RejectReason::Internal, std::string(kMaxTextBytes + 1, 't')}};
+    for (const Message& message : beyond) {
+        std::vector<uint8_t> bytes = {42};
+        const auto result = append_message(bytes, message);
+        ASSERT_FALSE(result) << message.index();
+        EXPECT_EQ(result.error().code, base::Errc::LimitReached);
+        EXPECT_EQ(bytes.size(), 1U);
+    }
+}
+
+TEST(MessageReader, CutsAnyFragmentationIntoTheSameMessages) {
+    std::vector<uint8_t> stream;
+    for (const Message& message : all_messages()) {
+        ASSERT_TRUE(append_message(stream, message));
+    }
+    for (const size_t step : {size_t{1}, size_t{2}, size_t{7}, size_t{1000}, size_t{100000}}) {
+        MessageReader reader;
+        std::vector<uint8_t> again;
+        size_t at = 0;
+        while (at < stream.size()) {
+            const base::MutableByteView room = reader.room();
+            ASSERT_FALSE(room.empty());
+            const size_t count = std::min({step, room.size(), stream.size() - at});
+            std::copy_n(stream.begin() + static_cast<std::ptrdiff_t>(at), count, room.begin());
+            reader.filled(count);
+            at += count;
+            while (const auto raw = reader.next()) {
+                const auto parsed = parse_message(raw->type, raw->body);
+                ASSERT_TRUE(parsed && parsed->has_value());
+                ASSERT_TRUE(append_message(again, **parsed));
+            }
+        }
+        EXPECT_EQ(again, stream) << step;
+    }
+}
+
+TEST(MessageReader, GivesTheLongestMessage) {
+    const std::vector<uint8_t> datagram(kMaxMessageBodyBytes, 9);
+    const auto bytes = serialized(Data{datagram});
+    MessageReader reader;
+    size_t at = 0;
+    std::optional<RawMessage> raw;
+    while (!raw) {
+        const base::MutableByteView room = reader.room();
+        const size_t count = std::min(room.size(), bytes.size() - at);
+        ASSERT_GT(count, 0U);
+        std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(at), count, room.begin());
+        reader.filled(count);
+        at += count;
+        raw = reader.next();
+    }
+    EXPECT_EQ(raw->body.size(), kMaxMessageBodyBytes);
+}
+
+}  // namespace
+}  // namespace continuo::control

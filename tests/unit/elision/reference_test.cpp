@@ -1,0 +1,335 @@
+// Rules of docs/PROTOCOL.md section 5 at the sender.
+#include "tests/unit/elision/elision_link.hpp"
+
+namespace continuo::elision {
+namespace {
+
+using base::milliseconds;
+
+constexpr Duration kSkew = milliseconds(300);
+
+// UDP packets whose identifiers are far apart want a SET each.
+HeaderFields far(unsigned step) {
+    HeaderFields fields = udp4();
+    fields.ip_id = static_cast<uint16_t>(fields.ip_id + 1000 * step);
+    return fields;
+}
+
+bool is_open_entry(const std::string& header) {
+    return header.substr(0, 2) == "3F";
+}
+bool has_set(const std::string& header) {
+    return is_open_entry(header) ? (from_hex(header)[1] & 0x02) != 0
+                                 : header[0] >= '8' && (from_hex(header)[1] & 0x80) != 0;
+}
+
+TEST(References, FirstEntriesAreOpensUntilOneWithSetIsAcknowledged) {
+    ElisionLink link;
+    link.encoder.add_flow(3, {});
+    EXPECT_FALSE(link.encoder.is_opening(3));
+    EXPECT_TRUE(has_set(link.lose(3, udp4())));
+    EXPECT_TRUE(link.encoder.is_opening(3));
+    const std::string second = link.lose(3, udp4());
+    EXPECT_TRUE(is_open_entry(second));
+    EXPECT_FALSE(has_set(second));
+    // The acknowledgement of an OPEN without SET changes nothing.
+    EXPECT_TRUE(link.encoder.on_acknowledged(link.space, 1, 1, link.now));
+    EXPECT_TRUE(is_open_entry(link.lose(3, udp4())));
+    EXPECT_TRUE(link.encoder.on_acknowledged(link.space, 0, 0, link.now));
+    EXPECT_FALSE(is_open_entry(link.lose(3, udp4())));
+}
+
+TEST(References, OneSetIsPendingAtATime) {
+    ElisionLink link;
+    link.open(3, udp4());
+    EXPECT_TRUE(has_set(link.lose(3, far(1))));
+    EXPECT_FALSE(has_set(link.lose(3, far(2))));
+    link.encoder.on_acknowledged(link.space, 1, 1, link.now);
+    const std::string third = link.lose(3, far(3));
+    EXPECT_EQ(third.substr(0, 1), "C");  // reference 1 is current
+}
+
+TEST(References, AreNotSetWhileADatagramInFlightUsesThem) {
+    ElisionLink link;
+    link.open(3, udp4());
+    link.lose(3, udp4());  // 1 uses reference 0
+    link.send(3, far(1));  // 2 sets reference 1
+    EXPECT_FALSE(has_set(link.lose(3, far(2))));
+    link.encoder.on_acknowledged(link.space, 1, 1, link.now);
+    EXPECT_TRUE(has_set(link.lose(3, far(3))));
+}
+
+TEST(References, DieOnlyByAnAcknowledgementOfADatagramSentASkewLater) {
+    ElisionLink link;
+    link.open(3, udp4());
+    link.lose(3, udp4());  // 1 uses reference 0
+    link.send(3, far(1));  // 2 sets reference 1
+    link.now += kSkew - milliseconds(4);
+    link.send(3, far(1));
+    EXPECT_EQ(link.encoder.dead_datagrams(), 0U);
+    link.now += milliseconds(10);
+    EXPECT_EQ(link.encoder.dead_datagrams(), 0U);
+    link.send(3, far(1));
+    EXPECT_EQ(link.encoder.dead_datagrams(), 1U);
+}
+
+TEST(References, WithADeadUserAreOverwrittenOnlyWithItsFloor) {
+    ElisionLink link;
+    link.open(3, udp4());
+    link.lose(3, udp4());  // 1
+    link.send(3, far(1));  // 2
+    link.now += kSkew;
+    link.send(3, far(1));  // 3: 1 is dead
+    EXPECT_FALSE(link.encoder.wants_floor());
+    EXPECT_FALSE(has_set(link.send(3, far(2))));  // 4
+    EXPECT_TRUE(link.encoder.wants_floor());
+    link.encoder.begin_datagram(link.space, link.next, link.now);
+    ASSERT_EQ(link.encoder.floors().size(), 1U);
+    EXPECT_EQ(link.encoder.floors()[0], (Floor{link.space, 2}));
+    link.encoder.abort_datagram();
+    EXPECT_TRUE(link.encoder.wants_floor());
+    EXPECT_TRUE(has_set(link.send(3, far(2))));  // 5
+    EXPECT_FALSE(link.encoder.wants_floor());
+    // The late datagram is refused.
+    link.decoder.begin(link.space, 1);
+    EXPECT_TRUE(link.decoder.is_below_floor());
+    link.decoder.begin(link.space, 2);
+    EXPECT_FALSE(link.decoder.is_below_floor());
+}
+
+TEST(References, NeedNoFloorThatIsAcknowledged) {
+    ElisionLink link;
+    link.open(3, udp4());
+    link.open(4, udp4());
+    link.lose(3, udp4());
+    link.send(3, far(1));
+    link.now += kSkew;
+    link.send(3, far(1));
+    link.send(3, far(2));  // wants a FLOOR
+    link.send(4, udp4());  // carries it, and is acknowledged
+    EXPECT_FALSE(link.encoder.wants_floor());
+    link.encoder.begin_datagram(link.space, link.next, link.now);
+    EXPECT_TRUE(link.encoder.floors().empty());
+    link.encoder.abort_datagram();
+    EXPECT_TRUE(has_set(link.send(3, far(2))));
+}
+
+TEST(References, ADatagramWithFloorsIsAcknowledgedThoughItHasNoEntries) {
+    ElisionLink link;
+    link.open(3, udp4());
+    link.lose(3, udp4());
+    link.send(3, far(1));
+    link.now += kSkew;
+    link.send(3, far(1));
+    link.send(3, far(2));
+    link.encoder.begin_datagram(link.space, link.next++, link.now);
+    EXPECT_EQ(link.encoder.floors().size(), 1U);
+    EXPECT_TRUE(link.encoder.end_datagram().is_stateful);
+    EXPECT_FALSE(has_set(link.send(3, far(2))));  // and none is sent twice
+    EXPECT_FALSE(link.encoder.wants_floor());
+    link.encoder.on_acknowledged(link.space, link.next - 2, link.next - 2, link.now);
+    EXPECT_TRUE(has_set(link.send(3, far(2))));
+}
+
+TEST(References, AnOpenThatWasLostIsSetAgain) {
+    ElisionLink link;
+    link.encoder.add_flow(3, {});
+    EXPECT_TRUE(has_set(link.lose(3, udp4())));
+    link.now += kSkew + milliseconds(1);
+    EXPECT_FALSE(
+        has_set(link.send(3, udp4())));  // its acknowledgement shows that the first is dead
+    link.send(3, udp4());                // asks for the FLOOR
+    EXPECT_TRUE(has_set(link.send(3, udp4())));
+    EXPECT_EQ(link.send(3, udp4()), "0300");
+}
+
+TEST(References, AnIndexIsOpenedAgainOnlyWhenItsOldUsersAreSettled) {
+    ElisionLink link;
+    link.open(3, udp4());
+    link.lose(3, udp4());  // 1
+    link.encoder.remove_flow(3);
+    EXPECT_FALSE(link.encoder.has_flow(3));
+    link.encoder.add_flow(3, {});
+    const std::string fresh = link.send(3, echo4());
+    EXPECT_TRUE(is_open_entry(fresh));
+    EXPECT_FALSE(has_set(fresh));
+    link.encoder.on_acknowledged(link.space, 1, 1, link.now);
+    EXPECT_TRUE(has_set(link.send(3, echo4())));
+    EXPECT_FALSE(is_open_entry(link.send(3, echo4())));
+}
+
+TEST(References, ALateAcknowledgementOfAnOldFlowDoesNotOpenTheNewOne) {
+    ElisionLink link;
+    link.encoder.add_flow(3, {});
+    link.lose(3, udp4());  // 0: OPEN with SET
+    link.encoder.add_flow(3, {});
+    link.encoder.on_acknowledged(link.space, 0, 0, link.now);
+    EXPECT_FALSE(link.encoder.is_opening(3));
+    EXPECT_TRUE(has_set(link.lose(3, echo4())));
+}
+
+TEST(References, CountedUsersHoldAnIndexBack) {
+    ElisionLink link;
+    link.open(3, udp4());
+    link.encoder.begin_datagram(link.space, link.next++, link.now);
+    link.encoder.count_user(3);
+    link.encoder.end_datagram();
+    link.encoder.remove_flow(3);
+    link.encoder.add_flow(3, {});
+    EXPECT_FALSE(has_set(link.send(3, udp4())));
+    link.encoder.on_acknowledged(link.space, 1, 1, link.now);
+    EXPECT_TRUE(has_set(link.send(3, udp4())));
+}
+
+TEST(References, FollowALastingChangeOfWhatIsStatic) {
+    ElisionLink link;
+    link.open(3, udp4());
+    HeaderFields changed = udp4();
+    changed.dont_fragment = false;
+    EXPECT_FALSE(has_set(link.send(3, changed)));  // once may be chance
+    EXPECT_EQ(link.send(3, udp4()), "0300");
+    EXPECT_FALSE(has_set(link.send(3, changed)));
+    EXPECT_TRUE(has_set(link.send(3, changed)));
+    EXPECT_EQ(link.send(3, changed), "0300");
+}
+
+TEST(References, ForbiddenSettingsAreNotMade) {
+    ElisionLink link;
+    link.open(3, udp4());
+    Bytes section(100);
+    ByteWriter writer(section);
+    link.encoder.begin_datagram(link.space, link.next, link.now, Setting::Forbidden);
+    ASSERT_TRUE(link.encoder.append(3, far(1), {}, Extent::Counted, writer));
+    EXPECT_FALSE(link.encoder.end_datagram(3).has_set);
+    EXPECT_EQ(to_hex(writer.written()), "830413E8");
+    // The reference is used until all three pieces are acknowledged.
+    link.next += 3;
+    link.send(3, far(2));
+    link.encoder.on_acknowledged(link.space, 1, 2, link.now);
+    EXPECT_FALSE(has_set(link.send(3, far(4))));
+    link.encoder.on_acknowledged(link.space, 3, 3, link.now);
+    EXPECT_TRUE(has_set(link.send(3, far(4))));
+}
+
+TEST(References, AbortUndoesWhatAppendDid) {
+    ElisionLink link;
+    link.encoder.add_flow(3, {});
+    Bytes section(200);
+    ByteWriter writer(section);
+    link.encoder.begin_datagram(link.space, link.next, link.now);
+    ASSERT_TRUE(link.encoder.append(3, udp4(), {}, Extent::Counted, writer));
+    link.encoder.abort_datagram();
+    EXPECT_FALSE(link.encoder.is_opening(3));
+    EXPECT_EQ(link.encoder.records_in_flight(), 0U);
+    EXPECT_TRUE(has_set(link.send(3, udp4())));
+    EXPECT_TRUE(has_set(link.send(3, far(1))));
+}
+
+TEST(References, WhatDoesNotFitIsNotWritten) {
+    ElisionLink link;
+    link.encoder.add_flow(3, {});
+    Bytes section(30);
+    ByteWriter writer(section);
+    link.encoder.begin_datagram(link.space, link.next, link.now);
+    EXPECT_FALSE(link.encoder.append(3, udp4(), Bytes(20), Extent::Counted, writer));
+    EXPECT_FALSE(link.encoder.append_whole(Bytes(28), writer));
+    EXPECT_EQ(writer.size(), 0U);
+    EXPECT_TRUE(writer.ok());
+    EXPECT_TRUE(link.encoder.append(3, udp4(), Bytes(4), Extent::Counted, writer));
+    EXPECT_EQ(link.encoder.end_datagram().entries, 1U);
+}
+
+TEST(Acknowledgements, OfNumbersNeverSentAreRefused) {
+    ElisionLink link;
+    link.open(3, udp4());
+    EXPECT_FALSE(link.encoder.on_acknowledged(link.space, 0, 1, link.now));
+    EXPECT_FALSE(link.encoder.on_acknowledged(link.space, 1, 0, link.now));
+    EXPECT_FALSE(link.encoder.on_acknowledged(0x0100, 0, 0, link.now));
+    EXPECT_FALSE(link.encoder.on_acknowledged(link.space, 0, UINT64_MAX, link.now));
+    EXPECT_TRUE(link.encoder.on_acknowledged(link.space, 0, 0, link.now));  // again: harmless
+}
+
+TEST(Acknowledgements, ThatStayAwayMakeTheEncoderStateless) {
+    ElisionLink link;
+    link.open(3, udp4());
+    bool was_stateless = false;
+    for (int i = 0; i < 30; ++i) {
+        link.now += milliseconds(100);
+        was_stateless = is_open_entry(link.lose(3, udp4()));
+    }
+    EXPECT_TRUE(was_stateless);
+    link.send(3, udp4());  // an OPEN is acknowledged
+    EXPECT_EQ(link.send(3, udp4()), "0300");
+}
+
+TEST(Records, AreSharedByDatagramsOfOneFlow) {
+    ElisionLink link;
+    link.open(3, udp6());
+    for (int i = 0; i < 10; ++i) {
+        link.lose(3, udp6());
+    }
+    EXPECT_LE(link.encoder.records_in_flight(),
+              4U);  // a millisecond apart, two milliseconds a record
+    EXPECT_TRUE(link.encoder.on_acknowledged(link.space, 1, 10, link.now));
+    EXPECT_EQ(link.encoder.records_in_flight(), 0U);
+}
+
+TEST(Records, AreBoundedAndThenNoReferenceIsUsed) {
+    ElisionLink link;
+    link.open(3, udp4());
+    link.open(4, udp4());
+    Bytes section(100);
+    uint32_t opens = 0;
+    for (size_t i = 0; i < kMaxRecords + 10; ++i) {
+        ByteWriter writer(section);
+        link.encoder.begin_datagram(link.space, link.next++, link.now);
+        ASSERT_TRUE(link.encoder.append(3 + i % 2, udp4(), {}, Extent::Counted, writer));
+        link.encoder.end_datagram();
+        opens += writer.written()[0] == 0x3F ? 1U : 0U;
+    }
+    EXPECT_GT(opens, 0U);
+    EXPECT_LE(link.encoder.records_in_flight(), kMaxRecords);
+    EXPECT_GT(link.encoder.counters().unrecorded, 0U);
+    link.encoder.on_acknowledged(link.space, 2, link.next - 1, link.now);
+    EXPECT_EQ(link.encoder.records_in_flight(), 0U);
+    EXPECT_EQ(link.send(3, udp4()), "0300");
+}
+
+TEST(Records, OfManyFlowsInOneDatagramAreSettledTogether) {
+    ElisionLink link;
+    for (uint32_t index = 0; index < 40; ++index) {
+        link.open(index, udp6());
+    }
+    Bytes section(1000);
+    for (int i = 0; i < 3; ++i) {
+        ByteWriter writer(section);
+        link.encoder.begin_datagram(link.space, link.next++, link.now);
+        for (uint32_t index = 0; index < 40; ++index) {
+            ASSERT_TRUE(link.encoder.append(index, udp6(), {}, Extent::Counted, writer));
+        }
+        link.encoder.end_datagram();
+        EXPECT_EQ(writer.size(), 40U);
+    }
+    EXPECT_EQ(link.encoder.records_in_flight(), 3U);
+    link.encoder.on_acknowledged(link.space, 40, 42, link.now);
+    for (uint32_t index = 0; index < 40; ++index) {
+        HeaderFields fields = udp6();
+        fields.tos = 2;
+        EXPECT_TRUE(has_set(link.send(index, fields)));  // reference 1 is free
+        fields.tos = 4;
+        EXPECT_TRUE(has_set(link.send(index, fields)));  // reference 0 too
+    }
+}
+
+TEST(Spaces, AboveTheLimitUseNoReferences) {
+    ElisionLink link;
+    link.open(3, udp4());
+    for (size_t i = 0; i < kMaxSpaces + 2; ++i) {
+        link.space = static_cast<uint16_t>(16 + i);
+        link.lose(3, udp4());
+    }
+    EXPECT_TRUE(is_open_entry(link.lose(3, udp4())));
+}
+
+}  // namespace
+}  // namespace continuo::elision
