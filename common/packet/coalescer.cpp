@@ -108,24 +108,25 @@ void Coalescer::Run::append(const HeaderFields& fields, base::ByteView payload) 
 // and FIN, and the IPv4 identifier, which it counts up by one. Segments whose identifier stands
 // still (all zero, with DF) are therefore not merged: virtio_net_hdr cannot say "fixed", and they
 // would arrive with other identifiers than they were sent with.
-bool Coalescer::Run::may_append(const HeaderFields& next, size_t bytes) const {
+bool Coalescer::Run::may_append(const HeaderFields& fields, size_t bytes) const {
     const auto expected_id = static_cast<uint16_t>(first.ip_id + segments);
     if (bytes == 0 || bytes > segment_bytes || segments == kMaxSegments ||
-        header_bytes + payload_bytes + bytes > kMaxIpBytes || next.tos != first.tos ||
-        next.ttl != first.ttl || next.dont_fragment != first.dont_fragment ||
-        next.flow_label != first.flow_label ||
-        (first.source.is_v4() && next.ip_id != expected_id)) {
+        header_bytes + payload_bytes + bytes > kMaxIpBytes || fields.tos != first.tos ||
+        fields.ttl != first.ttl || fields.dont_fragment != first.dont_fragment ||
+        fields.flow_label != first.flow_label ||
+        (first.source.is_v4() && fields.ip_id != expected_id)) {
         return false;
     }
     if (first.protocol == Protocol::Udp) {
-        return !next.zero_checksum;
+        return !fields.zero_checksum;
     }
     const auto expected_sequence = static_cast<uint32_t>(first.sequence + payload_bytes);
-    return next.sequence == expected_sequence && next.acknowledgement == first.acknowledgement &&
-           next.window == first.window && next.has_timestamps == first.has_timestamps &&
-           next.timestamp_value == first.timestamp_value &&
-           next.timestamp_echo == first.timestamp_echo &&
-           ((next.flags ^ first.flags) & ~kEndsRun) == 0;
+    return fields.sequence == expected_sequence &&
+           fields.acknowledgement == first.acknowledgement && fields.window == first.window &&
+           fields.has_timestamps == first.has_timestamps &&
+           fields.timestamp_value == first.timestamp_value &&
+           fields.timestamp_echo == first.timestamp_echo &&
+           ((fields.flags ^ first.flags) & ~kEndsRun) == 0;
 }
 
 Coalescer::Coalescer(FrameSink& sink, bool uso)

@@ -75,7 +75,7 @@ bool is_flow_protocol(uint8_t protocol, bool is_v4) {
 
 bool parse_ipv4(base::ByteView packet, HeaderFields& fields) {
     const uint8_t* header = packet.data();
-    const uint16_t fragment = load_big_endian<uint16_t>(header + 6);
+    const auto fragment = load_big_endian<uint16_t>(header + 6);
     if (packet.size() < kIpv4HeaderBytes || header[0] != 0x45 ||
         load_big_endian<uint16_t>(header + 2) != packet.size() ||
         (fragment & ~kDontFragment) != 0 || !is_flow_protocol(header[9], true) ||
@@ -101,7 +101,7 @@ bool parse_ipv6(base::ByteView packet, HeaderFields& fields) {
         !is_flow_protocol(header[6], false)) {
         return false;
     }
-    const uint32_t word = load_big_endian<uint32_t>(header);
+    const auto word = load_big_endian<uint32_t>(header);
     fields.tos = static_cast<uint8_t>(word >> 20);
     fields.flow_label = word & 0xFFFFFU;
     fields.ttl = header[7];
@@ -119,7 +119,7 @@ size_t parse_tcp(base::ByteView transport, HeaderFields& fields) {
     const uint8_t* header = transport.data();
     const bool has_reserved_bits = (header[12] & 0x0FU) != 0;
     const size_t bytes = size_t{4} * (header[12] >> 4);
-    const uint16_t urgent = load_big_endian<uint16_t>(header + 18);
+    const auto urgent = load_big_endian<uint16_t>(header + 18);
     fields.has_timestamps = bytes == kTcpHeaderBytes + kTimestampOptionBytes;
     if (has_reserved_bits || urgent != 0 || (header[13] & tcp_flag::kUrg) != 0 ||
         bytes > transport.size() || (bytes != kTcpHeaderBytes && !fields.has_timestamps)) {
@@ -296,7 +296,7 @@ std::optional<RegularPacket> parse_regular(base::ByteView packet, const Offload&
     if (offload.gso == GsoType::None && !offload.partial_checksum && !fields.zero_checksum) {
         // Equality, not "sums to zero": 0 and 0xFFFF sum alike, but only one of them is written
         // again.
-        const uint16_t field =
+        const auto field =
             load_big_endian<uint16_t>(transport.data() + checksum_offset(fields.protocol));
         if (field != transport_checksum(fields, transport.first(header), regular.payload)) {
             return std::nullopt;

@@ -28,7 +28,7 @@ LayoutResult find_v4(base::ByteView packet) {
         layout.declared_bytes < layout.transport_offset) {
         return refuse(SummaryError::Malformed);
     }
-    const uint16_t fragment = load_big_endian<uint16_t>(header + 6);
+    const auto fragment = load_big_endian<uint16_t>(header + 6);
     layout.tos = header[1];
     layout.protocol = header[9];
     layout.fragment_id = load_big_endian<uint16_t>(header + 4);
@@ -48,7 +48,7 @@ bool walk_extension(base::ByteView packet, IpLayout& layout) {
     size_t bytes = kExtensionUnitBytes * (size_t{1} + rest[1]);
     if (layout.protocol == kFragment) {
         bytes = kExtensionUnitBytes;
-        const uint16_t field = load_big_endian<uint16_t>(rest.data() + 2);
+        const auto field = load_big_endian<uint16_t>(rest.data() + 2);
         layout.fragment_offset = field & 0xFFF8U;
         layout.fragment_id = load_big_endian<uint32_t>(rest.data() + 4);
         layout.is_fragment = (field & 0xFFF9U) != 0;

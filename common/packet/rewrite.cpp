@@ -27,7 +27,7 @@ uint16_t update_sum(uint16_t field, base::ByteView from, base::ByteView to) {
 // is sent as 0xFFFF.
 void update_transport(
     uint8_t* field, bool is_udp, bool partial, base::ByteView from, base::ByteView to) {
-    const uint16_t old = load_big_endian<uint16_t>(field);
+    const auto old = load_big_endian<uint16_t>(field);
     if (partial) {
         store_big_endian(field, update_sum(old, from, to));
         return;

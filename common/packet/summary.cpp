@@ -19,8 +19,8 @@ void set_addresses(FiveTuple& tuple, base::ByteView packet, const IpLayout& layo
 
 // The first four bytes of TCP and UDP headers.
 void set_ports(FiveTuple& tuple, base::ByteView transport, NodeSide node) {
-    const uint16_t source = load_big_endian<uint16_t>(transport.data());
-    const uint16_t destination = load_big_endian<uint16_t>(transport.data() + 2);
+    const auto source = load_big_endian<uint16_t>(transport.data());
+    const auto destination = load_big_endian<uint16_t>(transport.data() + 2);
     tuple.local_port = node == NodeSide::Source ? source : destination;
     tuple.remote_port = node == NodeSide::Source ? destination : source;
 }

@@ -1,0 +1,256 @@
+#include "classifier/ruleset.hpp"
+#include "common/config/section.hpp"
+#include "common/config/units.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace continuo::classifier {
+namespace {
+
+using base::TrafficClass;
+using config::Choice;
+using config::Node;
+using config::NodeKind;
+using config::Section;
+
+constexpr uint64_t kMaxBitsPerS = 1'000'000'000'000;
+constexpr uint32_t kMaxDelayMs = 3'600'000;
+constexpr std::array<Choice<TrafficClass>, base::kTrafficClasses> kClasses = {
+    {{"lt-ld", TrafficClass::LtLd},
+     {"ht-ld", TrafficClass::HtLd},
+     {"lt-hd", TrafficClass::LtHd},
+     {"ht-hd", TrafficClass::HtHd}}};
+constexpr std::array<Choice<Action>, 3> kActions = {
+    {{"serve", Action::Serve}, {"deny", Action::Deny}, {"bypass", Action::Bypass}}};
+constexpr std::array<Choice<PathMode>, 4> kModes = {{{"handover", PathMode::Handover},
+                                                     {"redundant", PathMode::Redundant},
+                                                     {"flow", PathMode::Flow},
+                                                     {"packet", PathMode::Packet}}};
+constexpr std::array<Choice<WhenUnmet>, 3> kWhenUnmet = {
+    {{"serve", WhenUnmet::Serve}, {"degrade", WhenUnmet::Degrade}, {"refuse", WhenUnmet::Refuse}}};
+
+template <typename T, size_t N>
+std::optional<T>
+optional_choice(Section& section, std::string_view key, const std::array<Choice<T>, N>& choices) {
+    const bool is_there = section.has(key);
+    const T value =
+        section.choice<T>(key, choices.front().value, std::span<const Choice<T>>(choices));
+    return is_there ? std::optional<T>(value) : std::nullopt;
+}
+
+std::optional<config::PortRange> port_of(const Node& node) {
+    if (node.kind == NodeKind::Text) {
+        return config::PortRange::parse(node.text);
+    }
+    if (node.kind == NodeKind::Integer && node.integer >= 0 && node.integer <= UINT16_MAX) {
+        const auto port = static_cast<uint16_t>(node.integer);
+        return config::PortRange{port, port};
+    }
+    return std::nullopt;
+}
+
+void read_protocols(Section& section, RuleMatch& match) {
+    for (const Node* item : section.items("proto")) {
+        if (item->text == "tcp") {
+            match.protocols.tcp = true;
+        } else if (item->text == "udp") {
+            match.protocols.udp = true;
+        } else if (item->text == "icmp") {
+            match.protocols.icmp = true;
+        } else {
+            section.reject_item("proto", *item, R"("tcp", "udp" or "icmp")");
+        }
+    }
+}
+
+void read_users(Section& section, RuleMatch& match) {
+    for (const Node* item : section.items("user")) {
+        std::optional<uint64_t> number;
+        if (item->kind == NodeKind::Integer && item->integer >= 0) {
+            number = static_cast<uint64_t>(item->integer);
+        } else if (item->kind == NodeKind::Text) {
+            number = config::parse_unsigned(item->text, UINT32_MAX);
+        }
+        if (number && *number <= UINT32_MAX) {
+            match.user_ids.push_back(static_cast<uint32_t>(*number));
+        } else if (item->kind == NodeKind::Text && !config::check_name(item->text)) {
+            match.user_names.push_back(item->text);
+        } else {
+            section.reject_item("user", *item, "a user name or a user id");
+        }
+    }
+}
+
+void read_ports(Section& section, RuleMatch& match) {
+    for (const Node* item : section.items("dport")) {
+        if (const auto range = port_of(*item)) {
+            match.ports.push_back(*range);
+        } else {
+            section.reject_item("dport", *item, "a port from 0 to 65535 or a range \"A-B\"");
+        }
+    }
+    const bool is_icmp_only = match.protocols.icmp && !match.protocols.tcp && !match.protocols.udp;
+    if (is_icmp_only && !match.ports.empty()) {
+        section.error("dport", R"("dport" with "icmp", which has no ports)",
+                      R"(proto = "tcp" or "udp" with "dport")");
+    }
+}
+
+void read_dscp(Section& section, RuleMatch& match) {
+    for (const Node* item : section.items("dscp")) {
+        std::optional<uint8_t> code_point;
+        if (item->kind == NodeKind::Text) {
+            code_point = config::parse_dscp(item->text);
+        } else if (item->kind == NodeKind::Integer && item->integer >= 0 && item->integer <= 63) {
+            code_point = static_cast<uint8_t>(item->integer);
+        }
+        if (code_point) {
+            match.dscp.push_back(*code_point);
+        } else {
+            section.reject_item("dscp", *item, R"(a name such as "ef" or 0 to 63)");
+        }
+    }
+}
+
+// An empty list asks nothing by the tree's logic and everything by the reader's: an error.
+void refuse_empty_lists(Section& section) {
+    for (const std::string_view key :
+         {"process", "parent", "user", "proto", "dport", "dst", "dscp"}) {
+        if (section.has(key) && section.items(key).empty()) {
+            section.error(key, config::quote(key) + " is an empty list", "at least one value");
+        }
+    }
+}
+
+RuleMatch read_match(Section& rule) {
+    RuleMatch match;
+    if (!rule.has("match")) {
+        (void)rule.find("match");
+        rule.missing("match", "match = { process, parent, user, proto, dport, dst or dscp }");
+        return match;
+    }
+    Section section = rule.child("match");
+    match.processes = section.texts("process", config::check_not_empty);
+    match.parents = section.texts("parent", config::check_not_empty);
+    read_users(section, match);
+    read_protocols(section, match);
+    read_ports(section, match);
+    match.destinations =
+        section.list<base::IpPrefix>("dst", base::IpPrefix::parse, config::kPrefixForm);
+    read_dscp(section, match);
+    refuse_empty_lists(section);
+    section.finish();
+    return match;
+}
+
+void check_action(Section& section, const Rule& rule) {
+    if (rule.action == Action::Serve) {
+        return;
+    }
+    for (const std::string_view key :
+         {"class", "compression", "min_bits_per_s", "max_delay_ms", "snapt", "mode"}) {
+        if (section.has(key)) {
+            section.error(key,
+                          config::quote(key) +
+                              " in a rule with action = " + config::quote(to_string(rule.action)),
+                          "action = \"serve\" with it");
+        }
+    }
+    if (rule.action == Action::Bypass && rule.match.has_process()) {
+        const Section match = section.child("match");
+        const std::string_view key = match.has("process") ? "process" : "parent";
+        Section(match).error(key, config::quote(key) + " with action = \"bypass\"",
+                             "only what nftables can match: user, proto, dport, dst, dscp");
+    }
+}
+
+Rule read_rule(Section& section) {
+    Rule rule;
+    rule.app = section.required_text("app", "a name for reports", config::check_name);
+    rule.match = read_match(section);
+    rule.traffic_class = optional_choice(section, "class", kClasses);
+    rule.action = section.choice<Action>("action", Action::Serve, kActions);
+    rule.may_compress = section.boolean("compression", true);
+    if (section.has("min_bits_per_s")) {
+        rule.min_bits_per_s = section.rate_bits_per_s("min_bits_per_s", 0, kMaxBitsPerS);
+    }
+    if (section.has("max_delay_ms")) {
+        rule.max_delay_ms = section.integer<uint32_t>("max_delay_ms", 1, 1, kMaxDelayMs);
+    }
+    // So that finish() knows them when they are absent.
+    (void)section.find("min_bits_per_s");
+    (void)section.find("max_delay_ms");
+    rule.snapts = section.texts("snapt", config::check_name);
+    rule.mode = optional_choice(section, "mode", kModes);
+    check_action(section, rule);
+    section.finish();
+    return rule;
+}
+
+void read_defaults(Section& root, DefaultClasses& defaults) {
+    Section section = root.child("default");
+    defaults.tcp = section.choice<TrafficClass>("tcp", defaults.tcp, kClasses);
+    defaults.udp = section.choice<TrafficClass>("udp", defaults.udp, kClasses);
+    defaults.icmp = section.choice<TrafficClass>("icmp", defaults.icmp, kClasses);
+    defaults.mode = section.choice<PathMode>("mode", defaults.mode, kModes);
+    section.finish();
+}
+
+void read_promotion(Section& root, Promotion& promotion) {
+    Section section = root.child("promotion");
+    promotion.is_enabled = section.boolean("enabled", section.is_present());
+    promotion.above_bits_per_s =
+        section.rate_bits_per_s("above_bits_per_s", promotion.above_bits_per_s, kMaxBitsPerS);
+    promotion.sustained = section.duration("for_ms", promotion.sustained, base::milliseconds(1),
+                                           base::milliseconds(100), base::milliseconds(600'000));
+    section.finish();
+}
+
+PolicyFile read_policy(Section& root) {
+    PolicyFile file;
+    (void)root.integer<int>("version", 1, 1, 1);
+    read_defaults(root, file.defaults);
+    read_promotion(root, file.promotion);
+    Section admission = root.child("admission");
+    file.admission.when_unmet =
+        admission.choice<WhenUnmet>("when_unmet", WhenUnmet::Serve, kWhenUnmet);
+    admission.finish();
+    std::vector<Section> rules = root.tables("rule");
+    if (rules.size() > kMaxRules) {
+        root.error("rule", std::to_string(rules.size()) + " rules",
+                   "at most " + std::to_string(kMaxRules));
+        rules.clear();
+    }
+    for (Section& rule : rules) {
+        file.rules.push_back(read_rule(rule));
+    }
+    root.finish();
+    return file;
+}
+
+}  // namespace
+
+std::string_view to_string(Action action) {
+    return kActions[static_cast<size_t>(action)].name;
+}
+
+std::string_view to_string(PathMode mode) {
+    return kModes[static_cast<size_t>(mode)].name;
+}
+
+ParsedPolicy parse_policy(std::string_view text, const std::string& filename) {
+    ParsedPolicy parsed;
+    config::DiagnosticSink sink(filename);
+    if (const auto tree = config::parse_toml(text, sink)) {
+        Section root(*tree, "", sink);
+        PolicyFile file = read_policy(root);
+        if (!sink.has_errors()) {
+            parsed.ruleset = std::make_shared<const Ruleset>(std::move(file));
+        }
+    }
+    parsed.diagnostics = sink.take();
+    return parsed;
+}
+
+}  // namespace continuo::classifier

@@ -1,0 +1,88 @@
+// The content of policy.toml as data: rules, defaults, promotion, admission. Made by parse_policy,
+// read by Ruleset and by the policy layer.
+#pragma once
+
+#include "common/base/ip_address.hpp"
+#include "common/base/time.hpp"
+#include "common/base/traffic_class.hpp"
+#include "common/config/values.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace continuo::classifier {
+
+inline constexpr size_t kMaxRules = 4096;
+
+enum class Action : uint8_t { Serve, Deny, Bypass };
+enum class PathMode : uint8_t { Handover, Redundant, Flow, Packet };
+enum class WhenUnmet : uint8_t { Serve, Degrade, Refuse };
+
+std::string_view to_string(Action action);
+std::string_view to_string(PathMode mode);
+
+// Icmp stands for ICMPv6 too.
+struct ProtocolSet {
+    bool tcp = false;
+    bool udp = false;
+    bool icmp = false;
+
+    bool is_empty() const { return !tcp && !udp && !icmp; }
+    bool operator==(const ProtocolSet&) const = default;
+};
+
+// What a rule asks of a flow; an empty list asks nothing.
+struct RuleMatch {
+    std::vector<std::string> processes;  // names or globs, case-sensitive
+    std::vector<std::string> parents;    // of the parent process, likewise
+    std::vector<std::string> user_names;
+    std::vector<uint32_t> user_ids;
+    ProtocolSet protocols;
+    std::vector<config::PortRange> ports;  // remote; only TCP and UDP have them
+    std::vector<base::IpPrefix> destinations;
+    std::vector<uint8_t> dscp;
+
+    bool has_user() const { return !user_names.empty() || !user_ids.empty(); }
+    // Known only when the owner of the flow is looked up.
+    bool has_process() const { return !processes.empty() || !parents.empty(); }
+};
+
+struct Rule {
+    std::string app;
+    RuleMatch match;
+    std::optional<base::TrafficClass> traffic_class;  // none: the default of the protocol
+    Action action = Action::Serve;
+    bool may_compress = true;
+    std::optional<uint64_t> min_bits_per_s;
+    std::optional<uint32_t> max_delay_ms;
+    std::vector<std::string> snapts;  // preference, in order
+    std::optional<PathMode> mode;
+};
+
+struct DefaultClasses {
+    base::TrafficClass tcp = base::TrafficClass::LtHd;
+    base::TrafficClass udp = base::TrafficClass::HtLd;
+    base::TrafficClass icmp = base::TrafficClass::LtLd;
+    PathMode mode = PathMode::Handover;
+};
+
+struct Promotion {
+    bool is_enabled = false;
+    uint64_t above_bits_per_s = 64'000;
+    base::Duration sustained = base::seconds(2);
+};
+
+struct Admission {
+    WhenUnmet when_unmet = WhenUnmet::Serve;
+};
+
+struct PolicyFile {
+    DefaultClasses defaults;
+    Promotion promotion;
+    Admission admission;
+    std::vector<Rule> rules;
+};
+
+}  // namespace continuo::classifier

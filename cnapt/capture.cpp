@@ -1,0 +1,359 @@
+// What happens to a packet that an application sends: flow, class, SNAPT, queue.
+#include "cnapt/node.hpp"
+#include "common/packet/reply.hpp"
+#include "common/packet/rewrite.hpp"
+
+#include <algorithm>
+
+namespace continuo::cnapt {
+
+using base::DropReason;
+using base::TimePoint;
+using flow::Flow;
+using packet::NodeSide;
+using packet::PacketPtr;
+using packet::Protocol;
+
+namespace {
+
+// docs/PROTOCOL.md section 6: a segment of that size fits one datagram in its widest form.
+constexpr uint16_t kSegmentOverheadIpv4 = 61;
+constexpr uint16_t kSegmentOverheadIpv6 = 81;
+constexpr uint16_t kSmallestMss = 536;
+
+bool is_syn(const packet::PacketSummary& summary) {
+    return (summary.tcp_flags & (packet::tcp_flag::kSyn | packet::tcp_flag::kAck)) == packet::tcp_flag::kSyn;
+}
+
+}  // namespace
+
+void Node::on_tun_readable() {
+    const TimePoint now = loop_.now();
+    tun_port_->read_burst([&](PacketPtr packet) { on_packet(std::move(packet), now); });
+    tun_port_->coalescer().flush();  // replies to refused flows
+    driver_.pump(now);
+}
+
+void Node::on_packet(PacketPtr packet, TimePoint now) {
+    const auto result = packet::summarize(packet->bytes(), NodeSide::Source);
+    if (!result.summary) {
+        drops_.add(result.error == packet::SummaryError::Malformed ? DropReason::MalformedPacket
+                                                                   : DropReason::UnsupportedProtocol);
+        return;
+    }
+    const packet::PacketSummary& summary = *result.summary;
+    if (summary.tuple.local != settings_.ipv4 && summary.tuple.local != settings_.ipv6) {
+        drops_.add(DropReason::NotOurSource);
+        return;
+    }
+    Flow* flow = flows_.find(summary.tuple);
+    if (flow != nullptr && !summary.is_icmp_error &&
+        flows_.on_packet(*flow, flow::Direction::Up, summary, now) == flow::PacketVerdict::NewConnection) {
+        end_flow(*flow, now);
+        flows_.erase(*flow);
+        flow = nullptr;
+    }
+    if (flow == nullptr) {
+        const bool is_tcp = summary.tuple.protocol == Protocol::Tcp;
+        if (summary.is_icmp_error || !summary.is_first_fragment || (is_tcp && !is_syn(summary))) {
+            drops_.add(DropReason::NoBinding);
+            if (is_tcp && !summary.is_icmp_error && summary.is_first_fragment) {
+                answer_refused(packet->bytes());
+            }
+            return;
+        }
+        flow = begin_flow(summary, now);
+        if (flow == nullptr) {
+            return;
+        }
+        flows_.on_packet(*flow, flow::Direction::Up, summary, now);
+    }
+    forward(*static_cast<NodeFlow*>(flow->details), std::move(packet), is_syn(summary), now);
+}
+
+Flow* Node::begin_flow(const packet::PacketSummary& summary, TimePoint now) {
+    if (ruleset_ == nullptr) {
+        drops_.add(DropReason::NoSession);
+        return nullptr;
+    }
+    Flow* flow = flows_.create(summary.tuple, base::TrafficClass::LtHd, now);
+    if (flow == nullptr) {
+        return nullptr;
+    }
+    auto node_flow = std::make_unique<NodeFlow>();
+    node_flow->flow = flow;
+    node_flow->dscp = static_cast<uint8_t>(summary.tos >> 2);
+    flow->details = node_flow.get();
+    NodeFlow& kept = *node_flow.release();  // end_flow deletes it
+    const bool has_process = summary.tuple.protocol == Protocol::Tcp || summary.tuple.protocol == Protocol::Udp;
+    if (has_process) {
+        look_up(kept);
+        if (ruleset_->needs_process(facts_of(kept))) {
+            kept.waits_until = now + kProcessWait;
+            waiting_flows_.push_back(&kept);
+            wait_timer_.set(std::min(wait_timer_.deadline(), kept.waits_until));
+            return flow;
+        }
+    }
+    classify(kept, now);
+    return flow;
+}
+
+void Node::classify(NodeFlow& node_flow, TimePoint now) {
+    const bool is_first = !node_flow.is_classified;
+    node_flow.ruleset = ruleset_;
+    node_flow.classification = ruleset_->classify(facts_of(node_flow));
+    node_flow.is_classified = true;
+    Flow& flow = *node_flow.flow;
+    const auto& classification = node_flow.classification;
+    flow.may_compress = classification.may_compress;
+    if (classification.action == classifier::Action::Deny) {
+        refuse(node_flow, "denied by policy", now);
+        return;
+    }
+    if (is_first) {
+        if (flow.traffic_class != classification.traffic_class) {
+            flows_.reclassify(flow, classification.traffic_class, now);
+        }
+        bind(node_flow, now);
+        return;
+    }
+    // A late answer about the process: the class may change, the SNAPT does not.
+    if (node_flow.link != nullptr && node_flow.link->session) {
+        flow.app = app_tag(*node_flow.link, classification.app);
+        if (flow.traffic_class != classification.traffic_class) {
+            node_flow.link->session->reclassify(flow, classification.traffic_class);
+            flows_.reclassify(flow, classification.traffic_class, now);
+        }
+    }
+}
+
+classifier::FlowFacts Node::facts_of(const NodeFlow& node_flow) const {
+    classifier::FlowFacts facts;
+    facts.tuple = node_flow.flow->tuple;
+    facts.dscp = node_flow.dscp;
+    if (node_flow.owner.inode != 0) {
+        facts.user = classifier::FlowUser{node_flow.owner.user_id, node_flow.user};
+    }
+    if (!node_flow.owner.process.empty()) {
+        facts.process = node_flow.owner.process;
+    }
+    if (!node_flow.owner.parent.empty()) {
+        facts.parent = node_flow.owner.parent;
+    }
+    return facts;
+}
+
+// A flow keeps its SNAPT for life.
+void Node::bind(NodeFlow& node_flow, TimePoint now) {
+    const policy::Decision decision = decide(node_flow);
+    if (decision.verdict == policy::Verdict::NoSnapt || !decision.snapt) {
+        return;  // forward drops until there is one; a retransmission asks again
+    }
+    if (decision.verdict == policy::Verdict::Refuse) {
+        refuse(node_flow, std::string(decision.reason), now);
+        return;
+    }
+    SnaptLink& link = *links_[*decision.snapt];
+    Flow& flow = *node_flow.flow;
+    node_flow.link = &link;
+    node_flow.committed_bits_per_s = decision.committed_bits_per_s;
+    link.committed_bits_per_s += decision.committed_bits_per_s;
+    if (flow.traffic_class != decision.traffic_class) {
+        flows_.reclassify(flow, decision.traffic_class, now);
+    }
+    flow.app = app_tag(link, node_flow.classification.app);
+    link.session->attach(flow);
+}
+
+policy::Decision Node::decide(const NodeFlow& node_flow) const {
+    std::vector<policy::SnaptView> views;
+    views.reserve(links_.size());
+    for (const auto& link : links_) {
+        policy::SnaptView view;
+        view.name = link->name;
+        view.committed_bits_per_s = link->committed_bits_per_s;
+        view.is_alive = link->session != nullptr && link->is_up;
+        if (link->session && link->active_slot) {
+            const auto rtt = link->session->paths().path(*link->active_slot).smoothed_rtt;
+            if (rtt != base::Duration{}) {
+                view.one_way_delay = rtt / 2;
+            }
+        }
+        views.push_back(view);
+    }
+    return policy::choose_snapt(views, policy::needs_of(node_flow.classification),
+                                node_flow.ruleset->admission().when_unmet);
+}
+
+uint16_t Node::app_tag(SnaptLink& link, std::string_view app) {
+    if (app.empty()) {
+        return 0;
+    }
+    const std::string name(app);
+    const auto known = link.app_tags.find(name);
+    if (known != link.app_tags.end()) {
+        return known->second;
+    }
+    constexpr size_t kMaxApps = 255;
+    if (link.app_tags.size() >= kMaxApps) {
+        return 0;
+    }
+    const auto tag = static_cast<uint16_t>(link.app_tags.size() + 1);
+    link.app_tags.emplace(name, tag);
+    events_.on_new_app(link, tag, name);
+    return tag;
+}
+
+void Node::refuse(NodeFlow& node_flow, std::string reason, TimePoint now) {
+    node_flow.refused_reason = std::move(reason);
+    flows_.refuse(*node_flow.flow, now);
+    if (node_flow.link != nullptr && node_flow.link->session) {
+        node_flow.link->session->detach(*node_flow.flow, now);
+    }
+    for (const PacketPtr& packet : node_flow.waiting) {
+        drops_.add(DropReason::PolicyDenied);
+        answer_refused(packet->bytes());
+    }
+    node_flow.waiting.clear();
+}
+
+// The application notices at once.
+void Node::answer_refused(base::ByteView packet) {
+    std::array<uint8_t, packet::kMaxReplyBytes> reply{};
+    size_t length = packet::write_tcp_reset(packet, reply);
+    if (length == 0) {
+        length = packet::write_icmp_prohibited(packet, reply);
+    }
+    if (length > 0) {
+        tun_port_->write_packet(base::ByteView(reply).first(length), nullptr, 0);
+    }
+}
+
+void Node::forward(NodeFlow& node_flow, PacketPtr packet, bool syn, TimePoint now) {
+    if (node_flow.waits_until != base::kNever) {
+        if (node_flow.waiting.size() >= kMaxWaitingPackets) {
+            drops_.add(DropReason::QueueFull);
+            return;
+        }
+        node_flow.waiting.push_back(std::move(packet));
+        return;
+    }
+    Flow& flow = *node_flow.flow;
+    if (flow.state == flow::FlowState::Refused) {
+        drops_.add(DropReason::PolicyDenied);
+        answer_refused(packet->bytes());
+        return;
+    }
+    if (node_flow.link == nullptr) {
+        bind(node_flow, now);
+    }
+    if (node_flow.link == nullptr || !node_flow.link->session) {
+        drops_.add(DropReason::NoSession);
+        return;
+    }
+    SnaptLink& link = *node_flow.link;
+    if (syn) {
+        const auto destination = link.session->paths().destination(flow.traffic_class, now);
+        const uint16_t mtu = destination ? destination->mtu : 1500;
+        const uint16_t overhead = link.address.address.is_v4() ? kSegmentOverheadIpv4 : kSegmentOverheadIpv6;
+        // The inner header of IPv6 is 20 bytes longer but is not sent; what counts is the payload of a segment.
+        packet::clamp_mss(packet->bytes(), std::max<uint16_t>(kSmallestMss, static_cast<uint16_t>(mtu - overhead)),
+                          packet->offload.partial_checksum);
+    }
+    consider_promotion(node_flow, packet->length, now);
+    link.session->on_packet(flow, std::move(packet), now);
+    driver_.touch(*link.session);
+}
+
+void Node::consider_promotion(NodeFlow& node_flow, uint32_t bytes, TimePoint now) {
+    Flow& flow = *node_flow.flow;
+    const classifier::Promotion& rule = node_flow.ruleset->promotion();
+    if (!rule.is_enabled || !base::is_low_throughput(flow.traffic_class) ||
+        !node_flow.promotion.on_bytes(rule, bytes, now)) {
+        return;
+    }
+    const base::TrafficClass promoted = policy::promoted(flow.traffic_class);
+    node_flow.link->session->reclassify(flow, promoted);
+    flows_.reclassify(flow, promoted, now);
+}
+
+void Node::look_up(NodeFlow& node_flow) {
+    struct Answer {
+        io::SocketOwner owner;
+        std::string user;
+    };
+    auto answer = std::make_shared<Answer>();
+    const packet::FiveTuple tuple = node_flow.flow->tuple;
+    worker_->submit(
+        [lookup = lookup_, tuple, answer] {
+            if (auto owner = lookup->find(tuple)) {
+                answer->owner = std::move(*owner);
+                answer->user = io::user_name(answer->owner.user_id);
+            }
+        },
+        [this, tuple, answer] { on_process_found(tuple, answer->owner, std::move(answer->user)); });
+}
+
+void Node::on_process_found(const packet::FiveTuple& tuple, const io::SocketOwner& owner, std::string user) {
+    Flow* flow = flows_.find(tuple);
+    if (flow == nullptr) {
+        return;
+    }
+    const TimePoint now = loop_.now();
+    auto& node_flow = *static_cast<NodeFlow*>(flow->details);
+    node_flow.owner = owner;
+    node_flow.user = std::move(user);
+    if (node_flow.waits_until != base::kNever) {
+        release_waiting(node_flow, now);
+    } else if (node_flow.flow->state != flow::FlowState::Refused) {
+        classify(node_flow, now);
+    }
+    driver_.pump(now);
+}
+
+// Classifies with what is known by now and sends what waited.
+void Node::release_waiting(NodeFlow& node_flow, TimePoint now) {
+    node_flow.waits_until = base::kNever;
+    std::erase(waiting_flows_, &node_flow);
+    classify(node_flow, now);
+    std::vector<PacketPtr> packets = std::move(node_flow.waiting);
+    node_flow.waiting.clear();
+    for (PacketPtr& packet : packets) {
+        const auto result = packet::summarize(packet->bytes(), NodeSide::Source);
+        forward(node_flow, std::move(packet), result.summary && is_syn(*result.summary), now);
+    }
+}
+
+void Node::on_wait_over() {
+    const TimePoint now = loop_.now();
+    TimePoint next = base::kNever;
+    const std::vector<NodeFlow*> waiting = waiting_flows_;
+    for (NodeFlow* node_flow : waiting) {
+        if (node_flow->waits_until <= now) {
+            release_waiting(*node_flow, now);
+        } else {
+            next = std::min(next, node_flow->waits_until);
+        }
+    }
+    wait_timer_.set(next);
+    driver_.pump(now);
+}
+
+// Before the table erases it: nobody may hold it any more.
+void Node::end_flow(Flow& flow, TimePoint now) {
+    auto* node_flow = static_cast<NodeFlow*>(flow.details);
+    tun_port_->coalescer().flush();
+    if (node_flow->link != nullptr && node_flow->link->session) {
+        node_flow->link->session->detach(flow, now);
+    }
+    if (node_flow->link != nullptr) {
+        node_flow->link->committed_bits_per_s -= node_flow->committed_bits_per_s;
+    }
+    driver_.forget(flow);
+    std::erase(waiting_flows_, node_flow);
+    flow.details = nullptr;
+    delete node_flow;
+}
+
+}  // namespace continuo::cnapt

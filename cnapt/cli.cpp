@@ -1,0 +1,315 @@
+#include "cnapt/cli.hpp"
+
+#include "cnapt/app.hpp"
+#include "cnapt/node_config.hpp"
+#include "common/base/version.hpp"
+#include "common/io/file.hpp"
+#include "common/io/preflight.hpp"
+#include "common/io/unix_server.hpp"
+#include "common/report/check_report.hpp"
+#include "common/report/status_report.hpp"
+#include "common/report/table.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <system_error>
+#include <thread>
+
+#include <unistd.h>
+
+namespace continuo::cnapt {
+
+using report::Align;
+using report::CommandOutput;
+using report::JsonValue;
+using report::OptionValue;
+using report::ParsedCommand;
+using report::Table;
+
+namespace {
+
+constexpr size_t kMaxFileBytes = size_t{1} << 20;
+constexpr size_t kMaxCheckedFiles = 256;
+
+CommandOutput run_daemon_command(const ParsedCommand& command) {
+    CommandOutput output;
+    const std::string missing = io::missing_for_tun();
+    if (!missing.empty()) {
+        output.err = "cnapt: " + missing + "\n";
+        output.exit_code = report::kExitError;
+        return output;
+    }
+    RunOptions options;
+    options.config = command.value_or("--config", kDefaultConfig);
+    options.policy = command.value_or("--policy", "");
+    options.socket = command.value_or("--socket", kDefaultSocket);
+    options.state = command.value_or("--state", kDefaultState);
+    options.verbose = command.has("--verbose");
+    output.exit_code = run_daemon(options);
+    return output;
+}
+
+report::FileText read_text(const std::string& path) {
+    report::FileText result;
+    auto text = io::read_file(path, kMaxFileBytes);
+    if (text) {
+        result.text = std::move(*text);
+    } else if (text.error().sys_errno != 0) {
+        result.failure = std::generic_category().message(text.error().sys_errno);
+    } else {
+        result.failure = base::to_string(text.error().code);
+    }
+    return result;
+}
+
+// Without arguments: the configuration, and the policy if it is there.
+CommandOutput check_command(const ParsedCommand& command) {
+    std::vector<std::string> files = command.arguments;
+    if (files.empty()) {
+        files.push_back(command.value_or("--config", kDefaultConfig));
+        const std::string policy = command.value_or("--policy", kDefaultPolicy);
+        if (command.has("--policy") || access(policy.c_str(), F_OK) == 0) {
+            files.push_back(policy);
+        }
+    }
+    report::CheckReport checked =
+        report::check_files(files, command.has("--json"), read_text, check_node_text);
+    return {std::move(checked.out), std::move(checked.err), checked.exit_code};
+}
+
+report::DaemonAccess access_to(const std::string& socket) {
+    report::DaemonAccess access;
+    access.program = "cnapt";
+    access.socket = socket;
+    access.request = [socket](std::string_view line, base::Duration timeout) {
+        return io::unix_request(socket, line, timeout);
+    };
+    access.now = [] { return std::chrono::steady_clock::now(); };
+    access.pause = [](base::Duration span) { std::this_thread::sleep_for(span); };
+    return access;
+}
+
+std::string sessions_table(const JsonValue& sessions, bool is_terminal) {
+    Table table({{"SNAPT"},
+                 {"ADDRESS"},
+                 {"BY"},
+                 {"RTT", Align::Right},
+                 {"ONE WAY", Align::Right},
+                 {"LOSS", Align::Right},
+                 {"MTU", Align::Right},
+                 {"INNER IPV4"},
+                 {"INNER IPV6"},
+                 {"FLOWS", Align::Right}});
+    for (const JsonValue& session : sessions.items()) {
+        table.add_row({report::cell(session["snapt"]), report::cell(session["address"]),
+                       report::cell(session["transport"]),
+                       report::milliseconds_cell(session["rtt_ms"]),
+                       report::milliseconds_cell(session["one_way_ms"]),
+                       report::fraction_cell(session["loss"]), report::cell(session["mtu"]),
+                       report::cell(session["inner_ipv4"]), report::cell(session["inner_ipv6"]),
+                       report::count_cell(session["flows"])});
+    }
+    return table.rows() == 0 ? "no session\n" : table.render(is_terminal);
+}
+
+std::string handovers_text(const JsonValue& handovers) {
+    std::string text = "handovers  " + report::count_cell(handovers["count"]);
+    const JsonValue& last = handovers["last"];
+    if (last.is_object()) {
+        text += ", the last from " + report::cell(last["from"]) + " to " +
+                report::cell(last["to"]) + " in " + report::milliseconds_cell(last["gap_ms"]);
+    }
+    return text + "\n";
+}
+
+}  // namespace
+
+const report::ProgramSpec& program_spec() {
+    static const report::ProgramSpec kProgram = {
+        "cnapt",
+        {{"run",
+          "",
+          0,
+          0,
+          {{"--config", "F", OptionValue::Required},
+           {"--policy", "F", OptionValue::Required},
+           {"--state", "DIR", OptionValue::Required},
+           {"--verbose", "", OptionValue::None}}},
+         {"status",
+          "",
+          0,
+          0,
+          {{"--wait", "STATE", OptionValue::Optional}, {"--timeout", "S", OptionValue::Required}}},
+         {"flows", "", 0, 0, {}},
+         {"paths", "", 0, 0, {}},
+         {"snapts", "", 0, 0, {}},
+         {"usage",
+          "",
+          0,
+          0,
+          {{"--by", "KEY,...", OptionValue::Required, true},
+           {"--from", "TIME", OptionValue::Required},
+           {"--to", "TIME", OptionValue::Required},
+           {"--zone", "ZONE", OptionValue::Required},
+           {"--user", "NAME", OptionValue::Required}}},
+         {"reload", "", 0, 0, {}},
+         {"check",
+          "[F...]",
+          0,
+          kMaxCheckedFiles,
+          {{"--config", "F", OptionValue::Required}, {"--policy", "F", OptionValue::Required}}}},
+        {{"--socket", "PATH", OptionValue::Required}, {"--json", "", OptionValue::None}}};
+    return kProgram;
+}
+
+CommandOutput
+ask_command(const report::DaemonAccess& access, const ParsedCommand& command, bool is_terminal) {
+    const bool as_json = command.has("--json");
+    const auto ask = [&](std::string_view request, base::Duration timeout, auto render) {
+        return report::ask_daemon(access, request, timeout, as_json, render);
+    };
+    const std::string& name = command.name;
+    if (name == "status") {
+        const auto render = [&](const JsonValue& json) { return status_text(json, is_terminal); };
+        return report::status_command(access, command, as_json, render);
+    }
+    if (name == "usage") {
+        std::string failure;
+        const auto request = report::usage_request(command, parse_time_us, failure);
+        if (!request) {
+            return {"", "cnapt: " + failure + "\n", report::kExitUsage};
+        }
+        return ask(*request, report::kUsageTimeout, [&](const JsonValue& json) {
+            return report::usage_report_text(json, is_terminal);
+        });
+    }
+    if (name == "reload") {
+        return ask(report::plain_request(name), report::kAnswerTimeout, report::reload_text);
+    }
+    return ask(report::plain_request(name), report::kAnswerTimeout, [&](const JsonValue& json) {
+        if (name == "flows") {
+            return report::flows_text(json, false, is_terminal);
+        }
+        return name == "paths" ? paths_text(json, is_terminal) : snapts_text(json, is_terminal);
+    });
+}
+
+int run_program(std::span<const char* const> arguments) {
+    if (arguments.size() == 1 && std::strcmp(arguments[0], "--version") == 0) {
+        std::printf("cnapt %s\n", std::string(base::kVersion).c_str());
+        return report::kExitGood;
+    }
+    const report::CommandLine line = report::parse_command_line(program_spec(), arguments);
+    if (!line.command) {
+        std::fputs(line.text.c_str(), line.exit_code == report::kExitGood ? stdout : stderr);
+        return line.exit_code;
+    }
+    const ParsedCommand& command = *line.command;
+    CommandOutput output;
+    if (command.name == "run") {
+        output = run_daemon_command(command);
+    } else if (command.name == "check") {
+        output = check_command(command);
+    } else {
+        const auto access = access_to(command.value_or("--socket", kDefaultSocket));
+        output = ask_command(access, command, isatty(STDOUT_FILENO) == 1);
+    }
+    std::fputs(output.err.c_str(), stderr);
+    const bool is_printed = std::fputs(output.out.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
+    return is_printed ? output.exit_code : report::kExitError;
+}
+
+std::string status_text(const JsonValue& status, bool is_terminal) {
+    const uint64_t uptime_s = status["uptime_s"].unsigned_integer().value_or(0);
+    std::string text = "cnapt " + report::cell(status["version"]) + "  node " +
+                       report::cell(status["node"]) + "  " +
+                       report::state_word(status.text("state", "unknown"), is_terminal) +
+                       "  up for " + report::format_uptime(uptime_s) + "\n\n";
+    text += sessions_table(status["sessions"], is_terminal) + "\n";
+    text += paths_text(status["paths"], is_terminal) + "\n";
+    text += report::classes_text(status["classes"], is_terminal) + "\n";
+    text += handovers_text(status["handovers"]);
+    text += report::drops_text(status["drops"]);
+    return text + report::io_text(status["io"]);
+}
+
+std::string paths_text(const JsonValue& paths, bool is_terminal) {
+    Table table({{"PATH"},
+                 {"LOCAL"},
+                 {"STATE"},
+                 {"ACTIVE"},
+                 {"RTT", Align::Right},
+                 {"LOSS", Align::Right},
+                 {"MTU", Align::Right}});
+    for (const JsonValue& path : paths.items()) {
+        const bool is_active = path["active"].boolean().value_or(false);
+        const std::string state = path.text("state");
+        const auto colour = state == "dead" ? report::Colour::Dim : report::Colour::None;
+        table.add_row({report::cell(path["interface"]) + ">" + report::cell(path["snapt"]),
+                       report::cell(path["local"]), state, is_active ? "yes" : "no",
+                       report::milliseconds_cell(path["rtt_ms"]),
+                       report::fraction_cell(path["loss"]), report::cell(path["mtu"])},
+                      is_active ? report::Colour::Green : colour);
+    }
+    return table.rows() == 0 ? "no path\n" : table.render(is_terminal);
+}
+
+std::string snapts_text(const JsonValue& snapts, bool is_terminal) {
+    Table table({{"SNAPT"},
+                 {"ADDRESS"},
+                 {"STATE"},
+                 {"CONTROL"},
+                 {"RTT", Align::Right},
+                 {"LOSS", Align::Right},
+                 {"PROTECTION"},
+                 {"INNER IPV4"},
+                 {"INNER IPV6"},
+                 {"FLOWS", Align::Right},
+                 {"HANDOVERS", Align::Right},
+                 {"QUEUED", Align::Right}});
+    for (const JsonValue& snapt : snapts.items()) {
+        const bool is_up = snapt.text("state") == "up";
+        const bool is_open = snapt["control_open"].boolean().value_or(false);
+        table.add_row({report::cell(snapt["snapt"]), report::cell(snapt["address"]),
+                       report::cell(snapt["state"]), is_open ? "open" : "closed",
+                       report::milliseconds_cell(snapt["rtt_ms"]),
+                       report::fraction_cell(snapt["loss"]), report::cell(snapt["protection"]),
+                       report::cell(snapt["inner_ipv4"]), report::cell(snapt["inner_ipv6"]),
+                       report::count_cell(snapt["flows"]), report::count_cell(snapt["handovers"]),
+                       report::bytes_cell(snapt["queued_bytes"])},
+                      is_up ? report::Colour::None : report::Colour::Yellow);
+    }
+    return table.rows() == 0 ? "no SNAPT\n" : table.render(is_terminal);
+}
+
+// A command's process has one thread: the C library's time zone may be set.
+std::optional<int64_t> parse_time_us(const std::string& text, const std::string& zone) {
+    constexpr int64_t kMicroseconds = 1'000'000;
+    for (const char* format : {"%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d"}) {
+        std::tm fields{};
+        const char* end = strptime(text.c_str(), format, &fields);
+        if (end == nullptr) {
+            continue;
+        }
+        const bool is_utc = *end == 'Z';
+        if (end[is_utc ? 1 : 0] != '\0' || (is_utc && std::strchr(format, 'T') == nullptr)) {
+            continue;
+        }
+        fields.tm_isdst = -1;
+        if (is_utc || zone == "UTC") {
+            return static_cast<int64_t>(timegm(&fields)) * kMicroseconds;
+        }
+        if (zone.empty() || zone.front() == '/' || zone.find("..") != std::string::npos ||
+            access(("/usr/share/zoneinfo/" + zone).c_str(), R_OK) != 0) {
+            return std::nullopt;
+        }
+        setenv("TZ", zone.c_str(), 1);
+        tzset();
+        return static_cast<int64_t>(std::mktime(&fields)) * kMicroseconds;
+    }
+    return std::nullopt;
+}
+
+}  // namespace continuo::cnapt

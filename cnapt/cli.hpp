@@ -1,0 +1,34 @@
+// The program cnapt: its command line, and what its commands print. docs/OPERATIONS.md.
+#pragma once
+
+#include "common/report/daemon_client.hpp"
+
+#include <span>
+#include <string>
+
+namespace continuo::cnapt {
+
+inline constexpr const char* kDefaultConfig = "/etc/continuo/cnapt.toml";
+inline constexpr const char* kDefaultPolicy = "/etc/continuo/policy.toml";
+inline constexpr const char* kDefaultSocket = "/run/continuo/cnapt.sock";
+inline constexpr const char* kDefaultState = "/var/lib/cnapt";
+
+const report::ProgramSpec& program_spec();
+
+// Runs one command and gives the exit code. `arguments` without the program's name.
+int run_program(std::span<const char* const> arguments);
+
+// The commands that ask the daemon; an empty answer for a command that does not.
+report::CommandOutput ask_command(const report::DaemonAccess& access,
+                                  const report::ParsedCommand& command,
+                                  bool is_terminal);
+
+// Text for people from the daemon's JSON.
+std::string status_text(const report::JsonValue& status, bool is_terminal);
+std::string paths_text(const report::JsonValue& paths, bool is_terminal);
+std::string snapts_text(const report::JsonValue& snapts, bool is_terminal);
+
+// "2026-11-01" or "2026-11-01T12:00:00", local in `zone`, or with "Z" in UTC.
+std::optional<int64_t> parse_time_us(const std::string& text, const std::string& zone);
+
+}  // namespace continuo::cnapt

@@ -1,0 +1,31 @@
+// Answers of the running cnapt to status, flows, paths and snapts: JSON as DESIGN section 5 fixes
+// it. Data loop only; answers are built at once.
+#pragma once
+
+#include "cnapt/node.hpp"
+
+#include <string>
+#include <string_view>
+
+namespace continuo::cnapt {
+
+inline constexpr size_t kMaxRequestBytes = 64 * 1024;
+
+// What the daemon knows beside its Node.
+struct DaemonInfo {
+    std::string version;
+    std::string node;  // name
+    std::string state_directory;
+    base::TimePoint started_at{};
+    base::TimePoint now{};
+    uint64_t slow_iterations = 0;  // of the data loop
+};
+
+// "up": a SNAPT can be used; "degraded": there is a session, but its path does not answer; "down".
+std::string_view daemon_state(const Node& node);
+
+// `request_line` is {"command":"status"|"flows"|"paths"|"snapts"}. Whatever else gives
+// {"error":"…"}.
+std::string handle_command(Node& node, const DaemonInfo& info, std::string_view request_line);
+
+}  // namespace continuo::cnapt

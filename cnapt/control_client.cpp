@@ -1,0 +1,466 @@
+#include "cnapt/control_client.hpp"
+
+#include "common/base/log.hpp"
+#include "common/io/socket_address.hpp"
+#include "common/io/system_random.hpp"
+#include "common/io/tcp_stream.hpp"
+
+#include <algorithm>
+#include <future>
+#include <utility>
+
+namespace continuo::cnapt {
+
+namespace {
+
+constexpr base::Duration kUnacknowledged = base::seconds(15);
+constexpr base::Duration kKeepaliveIdle = 2 * control::kPingInterval;
+
+base::Error system_error(std::string_view where) {
+    return {base::Errc::System, where, errno};
+}
+
+// A socket that connects; not yet connected when it is returned.
+base::Result<io::UniqueFd>
+begin_connect(const base::Endpoint& to, const ControlUplink& uplink, uint32_t fwmark) {
+    const int family = to.address.is_v4() ? AF_INET : AF_INET6;
+    io::UniqueFd fd(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
+    if (!fd.is_open()) {
+        return system_error("TCP socket");
+    }
+    if (fwmark != 0 && ::setsockopt(fd.value(), SOL_SOCKET, SO_MARK, &fwmark, sizeof fwmark) != 0) {
+        return system_error("SO_MARK");
+    }
+    const auto name_bytes = static_cast<socklen_t>(uplink.device.size());
+    if (name_bytes > 0 && ::setsockopt(fd.value(), SOL_SOCKET, SO_BINDTODEVICE,
+                                       uplink.device.data(), name_bytes) != 0) {
+        return system_error("SO_BINDTODEVICE");
+    }
+    if (uplink.source) {
+        const io::SocketAddress source(base::Endpoint{*uplink.source, 0});
+        if (::bind(fd.value(), source.data(), source.size()) != 0) {
+            return system_error("TCP bind");
+        }
+    }
+    io::tune_tcp(fd.value(), kUnacknowledged, kKeepaliveIdle);
+    const io::SocketAddress address(to);
+    if (::connect(fd.value(), address.data(), address.size()) != 0 && errno != EINPROGRESS) {
+        return system_error("TCP connect");
+    }
+    return fd;
+}
+
+}  // namespace
+
+ControlThread::ControlThread() : thread_([this] { loop_.run(); }) {}
+
+ControlThread::~ControlThread() {
+    loop_.stop();
+    thread_.join();
+}
+
+//          start            connected           Established
+//   Waiting ──────▶ Connecting ──────▶ Linked ─ ─ ─ ─ ─ ─ ─ ─ (stays)
+//      ▲   delay over    │ 5 s, error     │ LinkClosed, Rejected
+//      └─────────────────┴────────────────┘
+// Everything here belongs to the control thread, but `handler_`, which belongs to the data loop.
+class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::Inner>,
+                             private control::DatagramSink {
+  public:
+    Inner(ControlThread& thread, io::EventLoop& data_loop, ControlClientHandler& handler)
+        : loop_(thread.loop()), data_loop_(data_loop), handler_(&handler) {}
+
+    base::Result<void> start(ControlClientOptions options);
+    void stop();
+    // Data loop: runs `action` on the control thread.
+    template <typename Action>
+    void later(Action action) {
+        loop_.post([self = shared_from_this(), action = std::move(action)]() mutable {
+            if (self->running_) {
+                action(*self);
+            }
+        });
+    }
+    // Likewise, `action(ClientControl&)` if there is a connection; its failure is told by events.
+    template <typename Action>
+    void with_link(Action action) {
+        later([action = std::move(action)](Inner& self) mutable {
+            if (self.connection_ && self.connection_->control) {
+                action(*self.connection_->control);
+                self.update();
+            }
+        });
+    }
+
+    void network_changed(ControlUplink uplink);
+    void set_addresses(std::vector<base::Endpoint> addresses) {
+        options_.addresses = std::move(addresses);
+    }
+    void restart();
+    base::TimePoint now() { return loop_.now(); }
+
+  private:
+    struct Connection {
+        explicit Connection(io::UniqueFd fd) : stream(std::move(fd)) {}
+        base::Endpoint remote;
+        io::TcpStream stream;
+        std::unique_ptr<control::ClientControl> control;  // null while connecting
+        base::TimePoint connect_by{};
+        base::TimePoint open_since = base::kNever;
+        std::unique_ptr<io::Poller> poller;  // last: gone before the descriptor
+    };
+
+    void attempt();
+    void attempt_now();
+    std::optional<base::Endpoint> next_address();
+    void on_connecting_writable();
+    void on_readable();
+    void on_timer();
+    // After every input: events, bytes, timer. May end the connection.
+    void update();
+    void on_event(const control::ClientEvent& event);
+    void lost(base::Duration at_least);
+    void fail_attempt();
+    void set_timer();
+    void on_datagram(base::ByteView datagram) override;
+    template <typename Call>
+    void tell(Call call) {
+        if (!data_loop_.post([self = shared_from_this(), call = std::move(call)] {
+                if (self->handler_ != nullptr) {
+                    call(*self->handler_);
+                }
+            })) {
+            base::log(base::LogLevel::Warning, "control: the data loop does not take events");
+        }
+    }
+
+    io::EventLoop& loop_;
+    io::EventLoop& data_loop_;
+    ControlClientHandler* handler_;  // data loop; null once stopped
+    ControlClientOptions options_;
+    std::optional<control::TlsContext> context_;
+    io::SystemRandom random_;
+    std::unique_ptr<io::DeadlineTimer> timer_;
+    std::unique_ptr<Connection> connection_;
+    size_t next_address_ = 0;
+    base::Duration delay_ = kMinReconnectDelay;
+    base::TimePoint attempt_at_ = base::kNever;
+    bool started_ = false;  // data loop
+    bool running_ = false;
+};
+
+base::Result<void> ControlClient::Inner::start(ControlClientOptions options) {
+    if (started_) {
+        return base::Error{base::Errc::InvalidState, "control client runs"};
+    }
+    context_.emplace(CTN_TRY(control::TlsContext::client()));
+    options_ = std::move(options);
+    started_ = true;
+    running_ = true;
+    later([](Inner& self) {
+        self.timer_ = std::make_unique<io::DeadlineTimer>(self.loop_, [&self] { self.on_timer(); });
+        self.attempt();
+    });
+    return {};
+}
+
+void ControlClient::Inner::stop() {
+    handler_ = nullptr;
+    if (!std::exchange(started_, false)) {
+        return;
+    }
+    // Pollers and timers may be destroyed on their own thread only; wait for it.
+    std::promise<void> done;
+    const bool posted = loop_.post([this, &done] {
+        if (connection_ && connection_->control) {
+            connection_->control->close(control::CloseReason::Shutdown, {});
+            static_cast<void>(connection_->stream
+                                  .flush([this](base::MutableByteView to) {
+                                      return connection_->control->poll_bytes(to);
+                                  })
+                                  .has_value());
+        }
+        running_ = false;
+        connection_.reset();
+        timer_.reset();
+        done.set_value();
+    });
+    CTN_ASSERT(posted);
+    done.get_future().wait();
+}
+
+std::optional<base::Endpoint> ControlClient::Inner::next_address() {
+    const std::vector<base::Endpoint>& addresses = options_.addresses;
+    for (size_t i = 0; i < addresses.size(); ++i) {
+        const base::Endpoint& candidate = addresses[next_address_++ % addresses.size()];
+        const std::optional<base::IpAddress>& source = options_.uplink.source;
+        if (!source || source->version == candidate.address.version) {
+            return candidate;
+        }
+    }
+    return std::nullopt;
+}
+
+void ControlClient::Inner::attempt() {
+    attempt_at_ = base::kNever;
+    connection_.reset();
+    const std::optional<base::Endpoint> remote = next_address();
+    if (!remote) {
+        fail_attempt();
+        return;
+    }
+    base::Result<io::UniqueFd> fd = begin_connect(*remote, options_.uplink, options_.fwmark);
+    if (!fd) {
+        fail_attempt();
+        return;
+    }
+    connection_ = std::make_unique<Connection>(std::move(*fd));
+    connection_->remote = *remote;
+    connection_->connect_by = now() + kConnectTimeout;
+    connection_->poller = std::make_unique<io::Poller>(
+        loop_, connection_->stream.fd(), [this] { on_readable(); },
+        [this] {
+            if (connection_->control) {
+                update();
+            } else {
+                on_connecting_writable();
+            }
+        });
+    connection_->poller->watch(false, true);
+    set_timer();
+}
+
+void ControlClient::Inner::attempt_now() {
+    delay_ = kMinReconnectDelay;
+    attempt();
+}
+
+void ControlClient::Inner::on_connecting_writable() {
+    int error = 0;
+    socklen_t length = sizeof error;
+    if (::getsockopt(connection_->stream.fd(), SOL_SOCKET, SO_ERROR, &error, &length) != 0 ||
+        error != 0) {
+        fail_attempt();
+        return;
+    }
+    control::DatagramSink* sink = this;
+    auto control = std::make_unique<control::ClientControl>(*context_, random_, sink);
+    if (!control->start(options_.parameters, now())) {
+        fail_attempt();
+        return;
+    }
+    connection_->control = std::move(control);
+    update();
+}
+
+void ControlClient::Inner::on_readable() {
+    if (!connection_->control) {
+        on_connecting_writable();  // an error, as nothing can be read yet
+        return;
+    }
+    control::ClientControl& control = *connection_->control;
+    const base::Result<bool> more = connection_->stream.drain([&](base::ByteView bytes) {
+        control.on_bytes(bytes, now());
+        return true;
+    });
+    if (!more || !*more) {
+        control.on_transport_closed(now());
+    }
+    update();
+}
+
+void ControlClient::Inner::on_timer() {
+    const base::TimePoint at = loop_.refresh_now();
+    if (!connection_) {
+        if (attempt_at_ <= at) {
+            attempt();
+        } else {
+            set_timer();
+        }
+    } else if (connection_->control) {
+        connection_->control->on_timeout(at);
+        update();
+    } else if (connection_->connect_by <= at) {
+        fail_attempt();
+    } else {
+        set_timer();
+    }
+}
+
+void ControlClient::Inner::update() {
+    control::ClientControl& control = *connection_->control;
+    base::Duration at_least{};
+    while (std::optional<control::ClientEvent> event = control.poll_event()) {
+        if (const auto* established = std::get_if<control::Established>(&*event)) {
+            connection_->open_since = now();
+            options_.parameters.hello.continuation =
+                control::Continuation{established->accept.wire_session_up, established->keys.epoch};
+        } else if (const auto* rekeyed = std::get_if<control::Rekeyed>(&*event)) {
+            options_.parameters.hello.continuation->epoch = rekeyed->keys.epoch;
+        } else if (std::holds_alternative<control::Rejected>(*event)) {
+            at_least = kMaxReconnectDelay;
+        } else if (const auto* closed = std::get_if<control::LinkClosed>(&*event)) {
+            const bool told = closed->cause == control::CloseCause::Peer;
+            at_least = told && closed->peer.reason == control::CloseReason::Disconnected
+                           ? kMaxReconnectDelay
+                           : base::Duration{};
+        }
+        on_event(*event);
+    }
+    const base::Result<bool> flushed =
+        connection_->stream.flush([&](base::MutableByteView to) { return control.poll_bytes(to); });
+    if (!flushed && control.state() != control::ClientState::Closed) {
+        control.on_transport_closed(now());
+        update();
+        return;
+    }
+    if (control.state() == control::ClientState::Closed) {
+        lost(at_least);
+        return;
+    }
+    connection_->poller->watch(true, !*flushed);
+    set_timer();
+}
+
+void ControlClient::Inner::on_event(const control::ClientEvent& event) {
+    tell([remote = connection_->remote, event](ControlClientHandler& handler) {
+        if (const auto* established = std::get_if<control::Established>(&event)) {
+            handler.on_established(remote, *established);
+        } else if (const auto* rejected = std::get_if<control::Rejected>(&event)) {
+            handler.on_rejected(rejected->reject);
+        } else if (const auto* rekeyed = std::get_if<control::Rekeyed>(&event)) {
+            handler.on_rekeyed(rekeyed->keys);
+        } else if (std::holds_alternative<control::RekeyRequested>(event)) {
+            handler.on_rekey_wanted();
+        } else if (const auto* directory = std::get_if<control::Directory>(&event)) {
+            handler.on_directory(*directory);
+        } else if (std::holds_alternative<control::KeepaliveRequest>(event)) {
+            handler.on_keepalive_request();
+        } else if (const auto* reply = std::get_if<control::UsageReply>(&event)) {
+            handler.on_usage(*reply);
+        } else if (const auto* state = std::get_if<control::SessionState>(&event)) {
+            handler.on_session_state(state->known);
+        } else if (const auto* closed = std::get_if<control::LinkClosed>(&event)) {
+            handler.on_closed(*closed);
+        }
+    });
+}
+
+// Datagrams are dropped when the data loop is behind, as a network would.
+void ControlClient::Inner::on_datagram(base::ByteView datagram) {
+    tell([copy = std::vector<uint8_t>(datagram.begin(), datagram.end())](
+             ControlClientHandler& handler) { handler.on_datagram(copy); });
+}
+
+void ControlClient::Inner::fail_attempt() {
+    tell([](ControlClientHandler& handler) {
+        handler.on_closed({control::CloseCause::TransportClosed, {}});
+    });
+    lost({});
+}
+
+// Waits, then connects anew; the wait is longer after each loss until a link was stable.
+void ControlClient::Inner::lost(base::Duration at_least) {
+    if (connection_ && connection_->open_since != base::kNever &&
+        now() - connection_->open_since >= kStableLink) {
+        delay_ = kMinReconnectDelay;
+    }
+    connection_.reset();
+    attempt_at_ = now() + std::max(delay_, at_least);
+    delay_ = std::min(2 * delay_, kMaxReconnectDelay);
+    set_timer();
+}
+
+void ControlClient::Inner::set_timer() {
+    if (!connection_) {
+        timer_->set(attempt_at_);
+    } else if (connection_->control) {
+        timer_->set(connection_->control->next_deadline());
+    } else {
+        timer_->set(connection_->connect_by);
+    }
+}
+
+void ControlClient::Inner::network_changed(ControlUplink uplink) {
+    const bool same = uplink == options_.uplink;
+    options_.uplink = std::move(uplink);
+    if (same && connection_ && connection_->control &&
+        connection_->control->state() == control::ClientState::Open) {
+        static_cast<void>(connection_->control->probe(now()).has_value());
+        update();
+    } else {
+        attempt_now();
+    }
+}
+
+void ControlClient::Inner::restart() {
+    options_.parameters.hello.continuation.reset();
+    attempt_now();
+}
+
+ControlClient::ControlClient(ControlThread& thread,
+                             io::EventLoop& data_loop,
+                             ControlClientHandler& handler)
+    : inner_(std::make_shared<Inner>(thread, data_loop, handler)) {}
+
+ControlClient::~ControlClient() {
+    stop();
+}
+
+base::Result<void> ControlClient::start(ControlClientOptions options) {
+    return inner_->start(std::move(options));
+}
+
+void ControlClient::stop() {
+    inner_->stop();
+}
+
+void ControlClient::network_changed(ControlUplink uplink) {
+    inner_->later([uplink = std::move(uplink)](Inner& inner) mutable {
+        inner.network_changed(std::move(uplink));
+    });
+}
+
+void ControlClient::set_addresses(std::vector<base::Endpoint> addresses) {
+    inner_->later([addresses = std::move(addresses)](Inner& inner) mutable {
+        inner.set_addresses(std::move(addresses));
+    });
+}
+
+void ControlClient::restart() {
+    inner_->later([](Inner& inner) { inner.restart(); });
+}
+
+void ControlClient::request_rekey() {
+    Inner* inner = inner_.get();
+    inner_->with_link([inner](control::ClientControl& client) {
+        static_cast<void>(client.request_rekey(inner->now()).has_value());
+    });
+}
+
+void ControlClient::send_apps(std::vector<control::App> apps) {
+    inner_->with_link([apps = std::move(apps)](control::ClientControl& client) {
+        static_cast<void>(client.send_apps(apps).has_value());
+    });
+}
+
+void ControlClient::query_usage(uint32_t request, std::string json) {
+    inner_->with_link([request, json = std::move(json)](control::ClientControl& client) {
+        static_cast<void>(client.query_usage(request, json).has_value());
+    });
+}
+
+void ControlClient::query_session() {
+    inner_->with_link([](control::ClientControl& client) {
+        static_cast<void>(client.query_session().has_value());
+    });
+}
+
+void ControlClient::send_datagram(base::ByteView datagram) {
+    inner_->with_link([copy = std::vector<uint8_t>(datagram.begin(), datagram.end())](
+                          control::ClientControl& client) {
+        static_cast<void>(client.send_datagram(copy).has_value());
+    });
+}
+
+}  // namespace continuo::cnapt

@@ -1,0 +1,118 @@
+// ControlClient: the socket side of control at a node, for one SNAPT. It keeps a control link up
+// for as long as it is started: connects, runs the handshake, and after a loss connects again,
+// continuing the association. Links run on a ControlThread, which several clients share; calls come
+// from the data loop's thread and take effect later; what happens is told to a ControlClientHandler
+// on the data loop. docs/PROTOCOL.md section 4.
+#pragma once
+
+#include "common/base/ip_address.hpp"
+#include "common/control/client_control.hpp"
+#include "common/io/event_loop.hpp"
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace continuo::cnapt {
+
+// From the first failure on, doubling; at once after network_changed().
+inline constexpr base::Duration kMinReconnectDelay = base::milliseconds(200);
+inline constexpr base::Duration kMaxReconnectDelay = base::seconds(10);
+inline constexpr base::Duration kConnectTimeout = base::seconds(5);
+// A link that lived so long makes the delay small again.
+inline constexpr base::Duration kStableLink = base::seconds(10);
+
+// The loop and thread of control links. Must outlive its clients.
+class ControlThread {
+  public:
+    ControlThread();
+    ControlThread(const ControlThread&) = delete;
+    ControlThread& operator=(const ControlThread&) = delete;
+    ~ControlThread();
+
+    io::EventLoop& loop() { return loop_; }
+
+  private:
+    io::EventLoop loop_;
+    std::thread thread_;
+};
+
+// Runs on the data loop.
+class ControlClientHandler {
+  public:
+    ControlClientHandler() = default;
+    ControlClientHandler(const ControlClientHandler&) = delete;
+    ControlClientHandler& operator=(const ControlClientHandler&) = delete;
+    virtual ~ControlClientHandler() = default;
+
+    // A handshake succeeded with the SNAPT at `remote`: first, or again (accept.continued says
+    // which).
+    virtual void on_established(const base::Endpoint& remote,
+                                const control::Established& established) = 0;
+    virtual void on_rejected(const control::Reject& reject) = 0;
+    virtual void on_rekeyed(const control::EpochKeys& keys) = 0;
+    // The SNAPT wants request_rekey().
+    virtual void on_rekey_wanted() = 0;
+    virtual void on_directory(const control::Directory& directory) = 0;
+    // The SNAPT wants a datagram on the active path at once.
+    virtual void on_keepalive_request() = 0;
+    virtual void on_usage(const control::UsageReply& reply) = 0;
+    virtual void on_session_state(bool known) = 0;
+    // An outer datagram over TCP; the view is valid during the call.
+    virtual void on_datagram(base::ByteView datagram) = 0;
+    // An attempt failed or an established link is gone; the next attempt follows by itself. A link
+    // that was dropped for network_changed() or restart() is not told: on_established() follows, or
+    // this for the failed attempt.
+    virtual void on_closed(const control::LinkClosed& closed) = 0;
+};
+
+// Where connections start: bound to device and source address.
+struct ControlUplink {
+    std::string device;                     // empty: as the kernel routes
+    std::optional<base::IpAddress> source;  // addresses of the other family are then skipped
+    bool operator==(const ControlUplink&) const = default;
+};
+
+struct ControlClientOptions {
+    control::ClientParameters parameters;
+    std::vector<base::Endpoint> addresses;  // tried in turn
+    ControlUplink uplink;
+    uint32_t fwmark = 0;  // SO_MARK; 0: none
+};
+
+class ControlClient {
+  public:
+    // All must outlive this object.
+    ControlClient(ControlThread& thread, io::EventLoop& data_loop, ControlClientHandler& handler);
+    ControlClient(const ControlClient&) = delete;
+    ControlClient& operator=(const ControlClient&) = delete;
+    // As stop().
+    ~ControlClient();
+
+    // Begins to connect. Errors: InvalidState (started before), System.
+    base::Result<void> start(ControlClientOptions options);
+    // Says CLOSE (shutdown), as far as the socket takes it at once. The handler is not called any
+    // more.
+    void stop();
+
+    // The uplink may have changed. The same one: a link that is up is probed, a waiting attempt
+    // starts now. Another one: a new connection starts there now and the old one is dropped.
+    void network_changed(ControlUplink uplink);
+    void set_addresses(std::vector<base::Endpoint> addresses);
+    // The SNAPT lost the association: connects anew without continuing it.
+    void restart();
+
+    // Without effect while no link is up; on_closed() told so.
+    void request_rekey();
+    void send_apps(std::vector<control::App> apps);
+    void query_usage(uint32_t request, std::string json);
+    void query_session();
+    void send_datagram(base::ByteView datagram);
+
+  private:
+    class Inner;
+    std::shared_ptr<Inner> inner_;
+};
+
+}  // namespace continuo::cnapt

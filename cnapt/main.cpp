@@ -1,0 +1,7 @@
+// The program cnapt.
+#include "cnapt/cli.hpp"
+
+int main(int argc, char** argv) {
+    const auto count = static_cast<size_t>(argc > 0 ? argc - 1 : 0);
+    return continuo::cnapt::run_program(std::span<const char* const>(argv + 1, count));
+}

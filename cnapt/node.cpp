@@ -1,0 +1,450 @@
+#include "cnapt/node.hpp"
+
+#include "common/base/log.hpp"
+#include "common/wire/unsealed.hpp"
+
+#include <algorithm>
+#include <ctime>
+
+namespace continuo::cnapt {
+
+using base::DropReason;
+using base::LogLevel;
+using base::TimePoint;
+using flow::Flow;
+using session::Session;
+
+namespace {
+
+constexpr base::Duration kHousekeepingInterval = base::milliseconds(500);
+constexpr base::Duration kDoubtInterval = base::seconds(1);
+constexpr size_t kReceiveRounds = 8;
+constexpr size_t kWorkerQueue = 1024;
+constexpr size_t kKeptHandovers = 32;
+
+crypto::KeyMaterial material(const control::DirectionKeys& keys) {
+    crypto::KeyMaterial result;
+    result.key = keys.key;
+    result.iv = keys.iv;
+    return result;
+}
+
+crypto::Protection protection_of(control::ProtectionKind kind) {
+    switch (kind) {
+    case control::ProtectionKind::Aes256Gcm:
+        return crypto::Protection::Aes256Gcm;
+    case control::ProtectionKind::ChaCha20Poly1305:
+        return crypto::Protection::ChaCha20Poly1305;
+    case control::ProtectionKind::HmacSha256:
+        return crypto::Protection::HmacSha256;
+    }
+    return crypto::Protection::ChaCha20Poly1305;
+}
+
+base::Result<session::EpochInstall> make_install(const control::Accept& accept, const control::EpochKeys& keys) {
+    const auto protection = protection_of(accept.protection.kind);
+    session::EpochInstall install;
+    install.epoch = keys.epoch;
+    install.sealer = CTN_TRY(crypto::make_cipher(protection, material(keys.up), accept.protection.tag_bytes));
+    install.opener = CTN_TRY(crypto::make_cipher(protection, material(keys.down), accept.protection.tag_bytes));
+    return install;
+}
+
+}  // namespace
+
+Node::Node(io::EventLoop& loop, const NodeSettings& settings, base::Random& random, NodeEvents& events)
+    : loop_(loop), settings_(settings), random_(random), events_(events), pool_(kSmallPackets, kLargePackets),
+      slots_(settings.max_flows), flows_(settings.max_flows, slots_, {.hash_seed = random.u64(), .drops = &drops_}),
+      driver_(loop, *this, drops_), housekeeping_(loop, [this] { on_housekeeping(); }),
+      wait_timer_(loop, [this] { on_wait_over(); }) {}
+
+Node::~Node() {
+    worker_.reset();
+    const TimePoint now = loop_.now();
+    flows_.for_each([&](Flow& flow) {
+        end_flow(flow, now);
+        flows_.erase(flow);
+    });
+    for (const auto& link : links_) {
+        if (link->session) {
+            driver_.remove(*link->session);
+        }
+    }
+}
+
+base::Result<void> Node::start(std::string& failure) {
+    failure = "cannot open TUN device " + settings_.device;
+    tun_ = std::make_unique<io::TunDevice>(CTN_TRY(io::TunDevice::open(settings_.device, {})));
+    tun_port_ = std::make_unique<dataplane::TunPort>(
+        *tun_, pool_, drops_,
+        [this](const packet::FrameInfo& info, bool written) { on_written(info, written); });
+    tun_poller_ = std::make_unique<io::Poller>(loop_, tun_->fd(), [this] { on_tun_readable(); });
+    failure = "cannot look up processes";
+    lookup_ = std::make_shared<io::ProcessLookup>(CTN_TRY(io::ProcessLookup::open()));
+    worker_ = std::make_unique<io::WorkerThread>(loop_, "cnapt-lookup", kWorkerQueue);
+    failure = "cannot follow network changes";
+    uplinks_ = std::make_unique<Uplinks>(
+        loop_, settings_.uplinks, [this](Uplink&, io::UdpSocket& socket) { on_socket_readable(socket); },
+        [this] { driver_.pump(loop_.now()); });
+    monitor_ = CTN_TRY(io::NetMonitor::start(loop_, [](const io::NetEvent&) {}, [this] { on_network_changed(); }));
+    on_network_changed();
+    tun_poller_->watch(true);
+    housekeeping_.set(loop_.now() + kHousekeepingInterval);
+    failure.clear();
+    return {};
+}
+
+SnaptLink& Node::add_link(std::string name, const base::Endpoint& address) {
+    auto link = std::make_unique<SnaptLink>();
+    link->name = std::move(name);
+    link->address = address;
+    const auto is_taken = [&](uint16_t id) {
+        return id == 0 || std::any_of(links_.begin(), links_.end(), [&](const auto& other) { return other->local_id == id; });
+    };
+    do {
+        link->local_id = static_cast<uint16_t>(random_.u64());
+    } while (is_taken(link->local_id));
+    links_.push_back(std::move(link));
+    return *links_.back();
+}
+
+void Node::set_address(SnaptLink& link, const base::Endpoint& address) {
+    if (link.address == address) {
+        return;
+    }
+    link.address = address;
+    link.active_slot.reset();
+    if (link.session) {
+        for (const Uplink* uplink : uplinks_->list()) {
+            link.session->paths().remove(uplink->slot);
+        }
+        update_paths(link, {}, loop_.now());
+    }
+}
+
+base::Result<void> Node::establish(SnaptLink& link, const control::Accept& accept, const control::EpochKeys& keys) {
+    auto install = CTN_TRY(make_install(accept, keys));
+    const TimePoint now = loop_.now();
+    if (link.session == nullptr || !accept.continued || link.session->settings().peer_id != accept.wire_session_up) {
+        session::SessionSettings settings;
+        settings.role = session::Role::Node;
+        settings.local_id = link.local_id;
+        settings.peer_id = accept.wire_session_up;
+        settings.node_ipv4 = settings_.ipv4;
+        settings.node_ipv6 = settings_.ipv6;
+        settings.classes = settings_.classes;
+        settings.keepalive = base::seconds(accept.keepalive_s);
+        settings.is_readable = accept.protection.kind == control::ProtectionKind::HmacSha256;
+        auto fresh = std::make_unique<Session>(settings, *this, scratch_, random_);
+        const std::unique_ptr<Session> former = std::move(link.session);
+        link.session = std::move(fresh);
+        driver_.add(*link.session);
+        link.active_slot.reset();
+        // Flows keep their SNAPT and go on in the new association.
+        if (former) {
+            flows_.for_each([&](Flow& flow) {
+                auto* node_flow = static_cast<NodeFlow*>(flow.details);
+                if (node_flow->link == &link && flow.owner == former.get()) {
+                    former->detach(flow, now);
+                    link.session->attach(flow);
+                }
+            });
+            driver_.remove(*former);
+        }
+    }
+    link.accept = accept;
+    link.is_control_open = true;
+    link.session->install_epoch(std::move(install), now);
+    for (const auto& [name, tag] : link.app_tags) {
+        events_.on_new_app(link, tag, name);
+    }
+    update_paths(link, {}, now);
+    driver_.touch(*link.session);
+    driver_.pump(now);
+    return {};
+}
+
+base::Result<void> Node::rekey(SnaptLink& link, const control::EpochKeys& keys) {
+    if (link.session == nullptr) {
+        return base::Error{base::Errc::InvalidState, "no session"};
+    }
+    link.session->install_epoch(CTN_TRY(make_install(link.accept, keys)), loop_.now());
+    driver_.touch(*link.session);
+    driver_.pump(loop_.now());
+    return {};
+}
+
+void Node::request_keepalive(SnaptLink& link) {
+    if (link.session) {
+        link.session->request_keepalive();
+        driver_.touch(*link.session);
+        driver_.pump(loop_.now());
+    }
+}
+
+void Node::on_network_changed() {
+    const Uplinks::Change change = uplinks_->update(monitor_->snapshot());
+    const TimePoint now = loop_.refresh_now();
+    for (const auto& link : links_) {
+        update_paths(*link, change, now);
+    }
+    driver_.pump(now);
+}
+
+void Node::update_paths(SnaptLink& link, const Uplinks::Change& change, TimePoint now) {
+    if (!link.session) {
+        if (!change.added.empty()) {
+            events_.on_path_moved(link);
+        }
+        return;
+    }
+    session::PathSet& paths = link.session->paths();
+    for (const uint8_t slot : change.removed) {
+        paths.remove(slot);
+        if (link.active_slot == slot) {
+            link.active_slot.reset();
+            link.moving_since = now;
+        }
+    }
+    for (const Uplink* uplink : uplinks_->list()) {
+        const session::PathState state = paths.path(uplink->slot).state;
+        const bool is_new = state == session::PathState::Unknown || state == session::PathState::Dead;
+        if (is_new && uplink->address.version == link.address.address.version) {
+            paths.add(uplink->slot, link.address, uplink->mtu, now);
+        }
+    }
+    const Uplink* best = uplinks_->best_for(link.address.address, monitor_->snapshot());
+    if (best != nullptr && link.active_slot != best->slot) {
+        activate(link, best->slot, now);
+        events_.on_path_moved(link);
+    } else if (best != nullptr && paths.path(best->slot).state == session::PathState::Challenged) {
+        paths.announce_again(now);  // a route may have come
+    }
+    driver_.touch(*link.session);
+}
+
+void Node::activate(SnaptLink& link, uint8_t slot, TimePoint now) {
+    if (link.moving_since == base::kNever && link.active_slot) {
+        link.moving_since = now;
+    }
+    if (link.active_slot) {
+        if (const Uplink* former = uplinks_->at(*link.active_slot)) {
+            link.moving_from = former->interface + " " + former->address.to_string();
+        }
+    }
+    link.active_slot = slot;
+    link.session->paths().activate(slot, now);
+}
+
+void Node::on_path_changed(Session& session, uint8_t path, TimePoint now) {
+    SnaptLink* link = link_of(session);
+    const bool is_first = !link->is_up;
+    link->is_up = true;
+    const Uplink* uplink = uplinks_->at(path);
+    const std::string to = uplink == nullptr ? "" : uplink->interface + " " + uplink->address.to_string();
+    if (link->moving_since != base::kNever && link->active_slot == path && !is_first) {
+        Handover handover;
+        handover.at_utc_s = std::time(nullptr);
+        handover.from = link->moving_from;
+        handover.to = to;
+        handover.gap_ms = static_cast<double>(base::to_us(now - link->moving_since)) / 1000.0;
+        if (handovers_.size() >= kKeptHandovers) {
+            handovers_.erase(handovers_.begin());
+        }
+        handovers_.push_back(handover);
+        ++handover_count_;
+        ++link->handovers;
+    }
+    link->moving_since = base::kNever;
+    link->moving_from = to;
+    events_.on_link_usable(*link);
+}
+
+void Node::on_socket_readable(io::UdpSocket& socket) {
+    const TimePoint now = loop_.now();
+    for (size_t round = 0; round < kReceiveRounds; ++round) {
+        const auto batches = socket.receive(arena_);
+        if (!batches) {
+            break;
+        }
+        for (const io::ReceivedBatch& batch : *batches) {
+            on_datagrams(batch, now);
+        }
+    }
+    tun_port_->coalescer().flush();
+    driver_.pump(now);
+}
+
+void Node::on_datagrams(const io::ReceivedBatch& batch, TimePoint now) {
+    received_.clear();
+    const size_t step = batch.segment_bytes == 0 ? batch.bytes.size() : batch.segment_bytes;
+    SnaptLink* current = nullptr;
+    const auto hand_over = [&] {
+        if (current != nullptr && !received_.empty()) {
+            current->session->on_datagrams(received_, now);
+            driver_.touch(*current->session);
+        }
+        received_.clear();
+    };
+    for (size_t offset = 0; offset < batch.bytes.size(); offset += step) {
+        const base::MutableByteView bytes = batch.bytes.subspan(offset, std::min(step, batch.bytes.size() - offset));
+        if (wire::kind_of(bytes) == wire::DatagramKind::Unsealed) {
+            on_unsealed(bytes, now);
+            continue;
+        }
+        if (wire::kind_of(bytes) != wire::DatagramKind::Sealed || bytes.size() < wire::kShortHeaderBytes) {
+            drops_.add(bytes.size() < wire::kShortHeaderBytes ? DropReason::TooShort : DropReason::BadVersion);
+            continue;
+        }
+        const auto id = base::load_big_endian<uint16_t>(&bytes[2]);
+        const auto link = std::find_if(links_.begin(), links_.end(), [&](const auto& l) { return l->local_id == id; });
+        if (link == links_.end() || (*link)->session == nullptr) {
+            drops_.add(DropReason::UnknownSession);
+            continue;
+        }
+        if (link->get() != current) {
+            hand_over();
+            current = link->get();
+        }
+        received_.push_back({bytes, batch.from, batch.to});
+    }
+    hand_over();
+}
+
+// Not authenticated: at most a reason to ask over control, and not often.
+void Node::on_unsealed(base::ByteView datagram, TimePoint now) {
+    const auto message = wire::parse_unsealed(datagram);
+    const auto* unknown = message ? std::get_if<wire::Unknown>(&*message) : nullptr;
+    if (unknown == nullptr || now - doubted_at_ < kDoubtInterval) {
+        return;
+    }
+    const auto id = base::load_big_endian<uint16_t>(&unknown->quote.first[2]);
+    for (const auto& link : links_) {
+        if (link->session && link->session->settings().peer_id == id) {
+            doubted_at_ = now;
+            events_.on_session_doubted(*link);
+        }
+    }
+}
+
+SnaptLink* Node::link_of(const Session& session) const {
+    for (const auto& link : links_) {
+        if (link->session.get() == &session) {
+            return link.get();
+        }
+    }
+    CTN_ASSERT(false);
+    return nullptr;
+}
+
+Flow* Node::on_flow_opened(Session& /*session*/, const session::FlowOpening& opening, TimePoint /*now*/) {
+    // The node made every flow; an opening for one that is gone has nobody to deliver to.
+    return flows_.find(opening.tuple);
+}
+
+void Node::deliver(Session& /*session*/,
+                   Flow& flow,
+                   const packet::HeaderFields& fields,
+                   base::ByteView payload,
+                   TimePoint now) {
+    track(flow, fields, now);
+    tun_port_->coalescer().add(fields, payload, &flow);
+}
+
+void Node::track(Flow& flow, const packet::HeaderFields& fields, TimePoint now) {
+    constexpr uint8_t kEndings = packet::tcp_flag::kFin | packet::tcp_flag::kSyn | packet::tcp_flag::kRst;
+    if (flow.last_packet_at == now && (fields.flags & kEndings) == 0 && flow.state == flow::FlowState::Open) {
+        return;
+    }
+    packet::PacketSummary summary;
+    summary.tuple = flow.tuple;
+    summary.tcp_flags = fields.flags;
+    summary.is_first_fragment = true;
+    flows_.on_packet(flow, flow::Direction::Down, summary, now);
+}
+
+Flow* Node::deliver_whole(Session& /*session*/,
+                          base::TrafficClass /*traffic_class*/,
+                          base::MutableByteView packet,
+                          TimePoint now) {
+    const auto result = packet::summarize(packet, packet::NodeSide::Destination);
+    if (!result.summary) {
+        drops_.add(DropReason::MalformedPacket);
+        return nullptr;
+    }
+    Flow* flow = flows_.find(result.summary->tuple);
+    if (flow != nullptr) {
+        flows_.on_packet(*flow, flow::Direction::Down, *result.summary, now);
+    }
+    const size_t payload = packet.size() - std::min<size_t>(result.summary->payload_offset, packet.size());
+    tun_port_->write_packet(packet, flow, payload);
+    return flow;
+}
+
+void Node::on_flows_closed(Session& /*session*/, Flow& /*flow*/, TimePoint /*now*/) {}
+
+void Node::on_peer_closed(Session& session, TimePoint /*now*/) {
+    SnaptLink* link = link_of(session);
+    loop_.post([this, link] { events_.on_session_doubted(*link); });
+}
+
+void Node::on_written(const packet::FrameInfo& info, bool written) {
+    const auto* flow = static_cast<const Flow*>(info.owner);
+    if (!written || flow == nullptr || flow->counters == nullptr) {
+        return;
+    }
+    flow::LiveCounters& counters = flow->counters->counters;
+    flow::add(counters.packets_down, info.packets);
+    flow::add(counters.inner_down, info.inner_bytes);
+    flow::add(counters.payload_down, info.payload_bytes);
+}
+
+io::UdpSocket* Node::socket_for(const session::TransmitItem& item) {
+    Uplink* uplink = uplinks_->at(item.path);
+    return uplink == nullptr ? nullptr : &uplink->ports[base::index_of(item.traffic_class)]->socket;
+}
+
+void Node::wait_writable(io::UdpSocket& socket) {
+    uplinks_->wait_writable(socket);
+}
+
+void Node::on_too_big(const session::TransmitItem& item) {
+    base::log(LogLevel::Debug, "datagram of %u bytes to %s exceeds the path MTU", item.length,
+              item.to.to_string().c_str());
+}
+
+void Node::on_housekeeping() {
+    const TimePoint now = loop_.now();
+    housekeeping_.set(now + kHousekeepingInterval);
+    tun_port_->coalescer().flush();
+    flows_.expire(now, [&](Flow& flow) { end_flow(flow, now); });
+}
+
+void Node::set_ruleset(std::shared_ptr<const classifier::Ruleset> ruleset) {
+    ruleset_ = std::move(ruleset);
+}
+
+void Node::set_classes(const std::array<session::ClassSettings, base::kTrafficClasses>& classes) {
+    settings_.classes = classes;
+    for (const auto& link : links_) {
+        if (link->session) {
+            link->session->set_class_settings(classes);
+        }
+    }
+}
+
+base::DropCounters Node::all_drops() const {
+    base::DropCounters sum = drops_;
+    for (const auto& link : links_) {
+        if (link->session) {
+            sum.merge(link->session->drops());
+        }
+    }
+    return sum;
+}
+
+void Node::shut_down() {
+    driver_.pump(loop_.now());
+}
+
+}  // namespace continuo::cnapt

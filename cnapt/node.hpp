@@ -1,0 +1,214 @@
+// Node: the data path of cnapt. Packets of applications come in through cnapt0, become flows, are classified, bound to a
+// SNAPT and handed to its session; restored packets go back. Lives on the data loop; control tells it of sessions.
+#pragma once
+
+#include "classifier/ruleset.hpp"
+#include "cnapt/uplinks.hpp"
+#include "common/control/epoch_keys.hpp"
+#include "common/control/message.hpp"
+#include "common/dataplane/session_driver.hpp"
+#include "common/dataplane/tun_port.hpp"
+#include "common/flow/flow_table.hpp"
+#include "common/io/process_lookup.hpp"
+#include "common/io/worker_thread.hpp"
+#include "common/session/session.hpp"
+#include "policy/promotion_tracker.hpp"
+#include "policy/snapt_choice.hpp"
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace continuo::cnapt {
+
+inline constexpr size_t kSmallPackets = 16384;
+inline constexpr size_t kLargePackets = 512;
+// Packets of one flow that wait for its process; later ones are dropped and counted.
+inline constexpr size_t kMaxWaitingPackets = 32;
+// A flow's first packets wait no longer than this for its process; a late answer may still change the class.
+inline constexpr base::Duration kProcessWait = base::milliseconds(2);
+
+struct NodeSettings {
+    std::string device = "cnapt0";
+    base::IpAddress ipv4;  // cnapt0's own
+    base::IpAddress ipv6;
+    size_t max_flows = 65536;
+    std::array<session::ClassSettings, base::kTrafficClasses> classes;
+    UplinkRules uplinks;
+};
+
+// What is known of one SNAPT.
+struct SnaptLink {
+    std::string name;
+    base::Endpoint address;               // in use
+    uint16_t local_id = 0;                // wire session id that we listen for
+    std::unique_ptr<session::Session> session;  // once accepted; lives over reconnects
+    control::Accept accept;
+    bool is_up = false;                   // keys installed, path usable
+    bool is_control_open = false;
+    std::optional<uint8_t> active_slot;
+    base::TimePoint moving_since = base::kNever;  // a handover is under way
+    std::string moving_from;
+    std::unordered_map<std::string, uint16_t> app_tags;
+    uint64_t committed_bits_per_s = 0;    // needs of the flows bound to it
+    uint64_t handovers = 0;
+    uint64_t unproven_unknowns = 0;
+};
+
+struct Handover {
+    int64_t at_utc_s = 0;
+    std::string from;
+    std::string to;
+    double gap_ms = 0;
+};
+
+// The daemon's own record of a flow.
+struct NodeFlow {
+    flow::Flow* flow = nullptr;
+    SnaptLink* link = nullptr;
+    std::shared_ptr<const classifier::Ruleset> ruleset;  // that classified; its views are below
+    classifier::Classification classification;
+    uint8_t dscp = 0;
+    io::SocketOwner owner;
+    std::string user;
+    uint64_t committed_bits_per_s = 0;
+    std::string refused_reason;
+    std::vector<packet::PacketPtr> waiting;  // for the process
+    base::TimePoint waits_until = base::kNever;
+    policy::PromotionTracker promotion;
+    bool is_classified = false;
+};
+
+// Told on the data loop.
+class NodeEvents {
+  public:
+    virtual ~NodeEvents() = default;
+    // The way to this SNAPT changed: its control connection may be dead.
+    virtual void on_path_moved(SnaptLink& link) = 0;
+    // A path of the link answered: it carries traffic.
+    virtual void on_link_usable(SnaptLink& link) = 0;
+    virtual void on_new_app(SnaptLink& link, uint16_t tag, const std::string& name) = 0;
+    // SNAPT says that it does not know the session; ask over control.
+    virtual void on_session_doubted(SnaptLink& link) = 0;
+};
+
+class Node final : public session::SessionHost, public dataplane::SocketDirectory {
+  public:
+    Node(io::EventLoop& loop, const NodeSettings& settings, base::Random& random, NodeEvents& events);
+    Node(const Node&) = delete;
+    Node& operator=(const Node&) = delete;
+    ~Node() override;
+
+    // Opens the TUN device and follows the host's addresses. The text of a failure is in `failure`.
+    base::Result<void> start(std::string& failure);
+
+    // --- Control, on the data loop
+    SnaptLink& add_link(std::string name, const base::Endpoint& address);
+    // Keys and parameters of a new or continued association.
+    base::Result<void> establish(SnaptLink& link, const control::Accept& accept, const control::EpochKeys& keys);
+    base::Result<void> rekey(SnaptLink& link, const control::EpochKeys& keys);
+    void set_address(SnaptLink& link, const base::Endpoint& address);
+    // The association is over: its flows wait for the next one.
+    void request_keepalive(SnaptLink& link);
+    // Sends CLOSE and whatever waits.
+    void shut_down();
+
+    // --- Policy
+    void set_ruleset(std::shared_ptr<const classifier::Ruleset> ruleset);
+    void set_classes(const std::array<session::ClassSettings, base::kTrafficClasses>& classes);
+
+    // --- Observers
+    const std::vector<std::unique_ptr<SnaptLink>>& links() const { return links_; }
+    flow::FlowTable& flows() { return flows_; }
+    Uplinks& uplinks() { return *uplinks_; }
+    const std::vector<Handover>& handovers() const { return handovers_; }
+    uint64_t handover_count() const { return handover_count_; }
+    base::DropCounters all_drops() const;
+    dataplane::TunPort& tun() { return *tun_port_; }
+    const io::NetSnapshot& network() const { return monitor_->snapshot(); }
+
+    // --- session::SessionHost
+    flow::Flow* on_flow_opened(session::Session& session,
+                               const session::FlowOpening& opening,
+                               base::TimePoint now) override;
+    void deliver(session::Session& session,
+                 flow::Flow& flow,
+                 const packet::HeaderFields& fields,
+                 base::ByteView payload,
+                 base::TimePoint now) override;
+    flow::Flow* deliver_whole(session::Session& session,
+                              base::TrafficClass traffic_class,
+                              base::MutableByteView packet,
+                              base::TimePoint now) override;
+    void on_flows_closed(session::Session& session, flow::Flow& flow, base::TimePoint now) override;
+    void on_path_changed(session::Session& session, uint8_t path, base::TimePoint now) override;
+    void on_peer_closed(session::Session& session, base::TimePoint now) override;
+
+    // --- dataplane::SocketDirectory
+    io::UdpSocket* socket_for(const session::TransmitItem& item) override;
+    void wait_writable(io::UdpSocket& socket) override;
+    void on_too_big(const session::TransmitItem& item) override;
+
+  private:
+    SnaptLink* link_of(const session::Session& session) const;
+    // node.cpp
+    void on_network_changed();
+    void update_paths(SnaptLink& link, const Uplinks::Change& change, base::TimePoint now);
+    void activate(SnaptLink& link, uint8_t slot, base::TimePoint now);
+    void on_socket_readable(io::UdpSocket& socket);
+    void on_datagrams(const io::ReceivedBatch& batch, base::TimePoint now);
+    void on_unsealed(base::ByteView datagram, base::TimePoint now);
+    void on_written(const packet::FrameInfo& info, bool written);
+    void on_housekeeping();
+
+    // capture.cpp
+    void on_tun_readable();
+    void on_packet(packet::PacketPtr packet, base::TimePoint now);
+    flow::Flow* begin_flow(const packet::PacketSummary& summary, base::TimePoint now);
+    void classify(NodeFlow& node_flow, base::TimePoint now);
+    void bind(NodeFlow& node_flow, base::TimePoint now);
+    void refuse(NodeFlow& node_flow, std::string reason, base::TimePoint now);
+    void forward(NodeFlow& node_flow, packet::PacketPtr packet, bool is_syn, base::TimePoint now);
+    void answer_refused(base::ByteView packet);
+    void look_up(NodeFlow& node_flow);
+    void on_process_found(const packet::FiveTuple& tuple, const io::SocketOwner& owner, std::string user);
+    void release_waiting(NodeFlow& node_flow, base::TimePoint now);
+    void on_wait_over();
+    classifier::FlowFacts facts_of(const NodeFlow& node_flow) const;
+    void consider_promotion(NodeFlow& node_flow, uint32_t bytes, base::TimePoint now);
+    uint16_t app_tag(SnaptLink& link, std::string_view name);
+    policy::Decision decide(const NodeFlow& node_flow) const;
+    void end_flow(flow::Flow& flow, base::TimePoint now);
+    void track(flow::Flow& flow, const packet::HeaderFields& fields, base::TimePoint now);
+
+    io::EventLoop& loop_;
+    NodeSettings settings_;
+    base::Random& random_;
+    NodeEvents& events_;
+    base::DropCounters drops_;
+    packet::PacketPool pool_;
+    session::SessionScratch scratch_;
+    flow::HeapSlots slots_;
+    flow::FlowTable flows_;
+    std::unique_ptr<io::TunDevice> tun_;
+    std::unique_ptr<dataplane::TunPort> tun_port_;
+    std::unique_ptr<io::Poller> tun_poller_;
+    std::unique_ptr<Uplinks> uplinks_;
+    std::unique_ptr<io::NetMonitor> monitor_;
+    io::UdpReceiveArena arena_;
+    std::vector<session::ReceivedDatagram> received_;
+    dataplane::SessionDriver driver_;
+    io::DeadlineTimer housekeeping_;
+    io::DeadlineTimer wait_timer_;
+    std::unique_ptr<io::WorkerThread> worker_;
+    std::shared_ptr<io::ProcessLookup> lookup_;
+    std::shared_ptr<const classifier::Ruleset> ruleset_;
+    std::vector<std::unique_ptr<SnaptLink>> links_;
+    std::vector<NodeFlow*> waiting_flows_;
+    std::vector<Handover> handovers_;  // the latest ones
+    uint64_t handover_count_ = 0;
+    base::TimePoint doubted_at_{};
+};
+
+}  // namespace continuo::cnapt

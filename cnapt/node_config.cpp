@@ -1,0 +1,324 @@
+#include "cnapt/node_config.hpp"
+
+#include "classifier/ruleset.hpp"
+#include "common/config/base64.hpp"
+#include "common/config/section.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+#include <fnmatch.h>
+
+namespace continuo::cnapt {
+namespace {
+
+using config::Choice;
+using config::quote;
+using config::Section;
+
+constexpr uint32_t kMaxFlows = 16'777'216;
+constexpr uint64_t kMinQueueBytes = 65'536;
+constexpr uint64_t kMaxQueueBytes = 1ULL << 30U;
+constexpr uint8_t kFullTagBytes = 16;
+constexpr uint8_t kShortTagBytes = 10;
+// Tables of the kernel: unspec, default, main, local.
+constexpr std::array<uint32_t, 4> kReservedTables = {0, 253, 254, 255};
+constexpr std::string_view kKeyForm = "base 64 of 32 bytes";
+constexpr std::array<Choice<Protection>, 2> kProtections = {
+    {{"encrypt", Protection::Encrypt}, {"authenticate", Protection::Authenticate}}};
+
+void read_identity(Section& root, Identity& identity) {
+    if (!root.has("identity")) {
+        (void)root.find("identity");
+        root.missing("identity", "[identity] with user, key_id and key");
+        return;
+    }
+    Section section = root.child("identity");
+    if (!section.is_present()) {
+        return;
+    }
+    identity.user = section.required_text("user", "a user name", config::check_name);
+    identity.key_id =
+        section.required_text("key_id", "a key name such as \"k1\"", config::check_name);
+    identity.key = section.value<UserKey>("key", parse_user_key, kKeyForm);
+    identity.key_file = section.text("key_file", "", config::check_not_empty);
+    if (section.has("key") && section.has("key_file")) {
+        section.error("key_file", R"("key" and "key_file" together)", "one of them");
+    } else if (!section.has("key") && !section.has("key_file")) {
+        section.missing("key", "\"key\" or \"key_file\"");
+    }
+    section.finish();
+}
+
+void read_snapts(Section& root, std::vector<SnaptEntry>& snapts) {
+    if (!root.has("snapt")) {
+        root.missing("snapt", "at least one [[snapt]] with name and addresses");
+    }
+    for (Section& section : root.tables("snapt")) {
+        SnaptEntry entry;
+        entry.name = section.required_text("name", "a SNAPT's name", config::check_name);
+        entry.addresses = section.list<config::HostPort>("addresses", config::HostPort::parse,
+                                                         config::kHostPortForm);
+        if (!section.has("addresses")) {
+            section.missing("addresses", "at least one address");
+        } else if (section.items("addresses").empty()) {
+            section.error("addresses", "\"addresses\" is an empty list", "at least one address");
+        }
+        const bool is_repeated =
+            !entry.name.empty() &&
+            std::any_of(snapts.begin(), snapts.end(),
+                        [&entry](const SnaptEntry& other) { return other.name == entry.name; });
+        if (is_repeated) {
+            section.error("name", "second [[snapt]] named " + quote(entry.name), "each name once");
+        }
+        section.finish();
+        snapts.push_back(std::move(entry));
+    }
+}
+
+void read_capture(Section& root, CaptureConfig& capture) {
+    Section section = root.child("capture");
+    capture.device = section.text("device", capture.device, config::check_interface);
+    capture.ipv4 = section.boolean("ipv4", capture.ipv4);
+    capture.ipv6 = section.boolean("ipv6", capture.ipv6);
+    if (!capture.ipv4 && !capture.ipv6) {
+        section.error("ipv6", R"("ipv4" and "ipv6" are both false)", "at least one of them true");
+    }
+    capture.routing_table =
+        section.integer<uint32_t>("routing_table", capture.routing_table, 1, UINT32_MAX);
+    if (std::find(kReservedTables.begin(), kReservedTables.end(), capture.routing_table) !=
+        kReservedTables.end()) {
+        section.error("routing_table",
+                      "\"routing_table\" is " + std::to_string(capture.routing_table) +
+                          ", which belongs to the kernel",
+                      "a number other than 253, 254 and 255");
+    }
+    capture.fwmark = section.integer<uint32_t>("fwmark", capture.fwmark, 1, UINT32_MAX);
+    capture.exclude =
+        section.list<base::IpPrefix>("exclude", base::IpPrefix::parse, config::kPrefixForm);
+    capture.gateway_interfaces = section.texts("gateway_interfaces", config::check_interface);
+    capture.kill_switch = section.boolean("kill_switch", capture.kill_switch);
+    section.finish();
+}
+
+void read_uplinks(Section& root, UplinkConfig& uplinks) {
+    Section section = root.child("uplinks");
+    if (section.has("allow")) {
+        uplinks.allow = section.texts("allow", config::check_interface_glob);
+    }
+    if (section.has("deny")) {
+        uplinks.deny = section.texts("deny", config::check_interface_glob);
+    }
+    (void)section.find("allow");
+    (void)section.find("deny");
+    section.finish();
+}
+
+void read_top(Section& root, NodeConfig& config) {
+    config.node = root.text("node", "", config::check_name);
+    config.realm = root.text("realm", config.realm, config::check_name);
+    config.protection = root.choice<Protection>("protection", config.protection, kProtections);
+    const auto tag_bytes = root.integer<int>("tag_bytes", kFullTagBytes, 0, kFullTagBytes);
+    if (tag_bytes != kFullTagBytes && tag_bytes != kShortTagBytes) {
+        root.error("tag_bytes", "\"tag_bytes\" is " + std::to_string(tag_bytes), "16 or 10");
+    } else if (tag_bytes == kShortTagBytes && config.protection == Protection::Encrypt) {
+        root.error("tag_bytes", R"("tag_bytes" is 10 with protection = "encrypt")",
+                   "16, or protection = \"authenticate\"");
+    }
+    config.tag_bytes = static_cast<uint8_t>(tag_bytes);
+    config.policy = root.text("policy", config.policy, config::check_not_empty);
+}
+
+template <typename T>
+std::string list_text(const std::vector<T>& values) {
+    std::string text = "[";
+    for (const T& value : values) {
+        text += text.size() > 1 ? ", " : "";
+        if constexpr (std::is_same_v<T, std::string>) {
+            text += quote(value);
+        } else {
+            text += quote(value.to_string());
+        }
+    }
+    return text + "]";
+}
+
+std::string line(std::string text, std::string_view comment = {}) {
+    constexpr size_t kCommentColumn = 35;
+    return config::commented_line(std::move(text), comment, kCommentColumn);
+}
+
+std::string boolean_text(bool value) {
+    return value ? "true" : "false";
+}
+
+std::string render_identity(const NodeConfig& config) {
+    const Identity& identity = config.identity;
+    std::string text =
+        "\n" + line("[identity]", "PSK identity on the wire: " + quote(identity.psk_identity()));
+    text += line("user = " + quote(identity.user));
+    text += line("key_id = " + quote(identity.key_id));
+    if (identity.key) {
+        text += line("key = " + quote(config::to_base64(*identity.key)),
+                     "base64, 32 bytes; or key_file");
+    } else {
+        text += line("key_file = " + quote(identity.key_file), "base64, 32 bytes; or key");
+    }
+    for (const SnaptEntry& entry : config.snapts) {
+        text += "\n" + line("[[snapt]]", "one or more; the directory adds others");
+        text += line("name = " + quote(entry.name));
+        text += line("addresses = " + list_text(entry.addresses),
+                     "UDP and TCP; names are resolved anew");
+    }
+    return text;
+}
+
+std::string render_capture(const NodeConfig& config) {
+    const CaptureConfig& capture = config.capture;
+    std::array<char, 16> mark{};
+    (void)std::snprintf(mark.data(), mark.size(), "0x%x", capture.fwmark);
+    std::string text = "\n" + line("[capture]");
+    text += line("device = " + quote(capture.device));
+    text += line("ipv4 = " + boolean_text(capture.ipv4));
+    text += line("ipv6 = " + boolean_text(capture.ipv6));
+    text += line("routing_table = " + std::to_string(capture.routing_table));
+    text += line("fwmark = " + std::string(mark.data()), "on outer sockets");
+    text += line("exclude = " + list_text(capture.exclude), "destinations never captured");
+    text += line("gateway_interfaces = " + list_text(capture.gateway_interfaces),
+                 "LAN sides, e.g. [\"br-lan\"]");
+    text += line("kill_switch = " + boolean_text(capture.kill_switch),
+                 "true: nothing goes out beside the tunnel");
+    text += "\n" + line("[uplinks]");
+    text += line("allow = " + list_text(config.uplinks.allow), "interface globs; deny wins");
+    text += line("deny = " + list_text(config.uplinks.deny));
+    return text;
+}
+
+}  // namespace
+
+std::optional<UserKey> parse_user_key(std::string_view text) {
+    constexpr std::string_view kBlanks = " \t\r\n";
+    const size_t first = text.find_first_not_of(kBlanks);
+    if (first == std::string_view::npos) {
+        return std::nullopt;
+    }
+    text = text.substr(first, text.find_last_not_of(kBlanks) + 1 - first);
+    const auto bytes = config::from_base64(text);
+    if (!bytes || bytes->size() != kUserKeyBytes) {
+        return std::nullopt;
+    }
+    UserKey key{};
+    std::copy(bytes->begin(), bytes->end(), key.begin());
+    return key;
+}
+
+bool UplinkConfig::allows(const std::string& interface_name) const {
+    const auto matches = [&interface_name](const std::string& glob) {
+        return fnmatch(glob.c_str(), interface_name.c_str(), 0) == 0;
+    };
+    return std::any_of(allow.begin(), allow.end(), matches) &&
+           std::none_of(deny.begin(), deny.end(), matches);
+}
+
+ParsedNodeConfig parse_node_config(std::string_view text, const std::string& filename) {
+    ParsedNodeConfig parsed;
+    config::DiagnosticSink sink(filename);
+    if (const auto tree = config::parse_toml(text, sink)) {
+        NodeConfig config;
+        Section root(*tree, "", sink);
+        read_top(root, config);
+        read_identity(root, config.identity);
+        read_snapts(root, config.snapts);
+        read_capture(root, config.capture);
+        read_uplinks(root, config.uplinks);
+        config.classes = config::read_class_knobs(root);
+        Section limits = root.child("limits");
+        config.limits.flows = limits.integer<uint32_t>("flows", config.limits.flows, 1, kMaxFlows);
+        config.limits.queue_bytes = limits.size_bytes("queue_bytes", config.limits.queue_bytes,
+                                                      kMinQueueBytes, kMaxQueueBytes);
+        limits.finish();
+        root.finish();
+        if (!sink.has_errors()) {
+            parsed.config = std::move(config);
+        }
+    }
+    parsed.diagnostics = sink.take();
+    return parsed;
+}
+
+std::vector<config::Diagnostic> check_node_text(std::string_view text,
+                                                const std::string& filename) {
+    config::DiagnosticSink sink(filename);
+    const auto tree = config::parse_toml(text, sink);
+    if (!tree) {
+        return sink.take();
+    }
+    for (const std::string_view key : {"rule", "default", "promotion", "admission", "version"}) {
+        if (tree->find(key) != nullptr) {
+            return classifier::parse_policy(text, filename).diagnostics;
+        }
+    }
+    return parse_node_config(text, filename).diagnostics;
+}
+
+std::string render_node_config(const NodeConfig& config) {
+    std::string text = "# cnapt.toml, as printed by `snapt user add " + config.identity.user +
+                       "`. Mode 0600: it holds the key.\n";
+    text += config.node.empty() ? line("# node = \"laptop\"", "default: host name")
+                                : line("node = " + quote(config.node), "default: host name");
+    text += line("realm = " + quote(config.realm), "of the operator");
+    text += line("protection = " + quote(kProtections[static_cast<size_t>(config.protection)].name),
+                 "encrypt | authenticate");
+    text += line("tag_bytes = " + std::to_string(config.tag_bytes),
+                 "16 | 10 (10 only with authenticate)");
+    text += line("policy = " + quote(config.policy), "absent file: built-in policy");
+    text += render_identity(config);
+    text += render_capture(config);
+    text += "\n" + config::render_class_knobs(config.classes, "up");
+    text += "\n" + line("[limits]");
+    text += line("flows = " + std::to_string(config.limits.flows));
+    text +=
+        line("queue_bytes = " + std::to_string(config.limits.queue_bytes), "per class and session");
+    return text;
+}
+
+ConfigChanges changes_between(const NodeConfig& running, const NodeConfig& fresh) {
+    ConfigChanges changes;
+    const auto compare = [](std::vector<std::string>& list, std::string_view key, bool is_equal) {
+        if (!is_equal) {
+            list.emplace_back(key);
+        }
+    };
+    auto& restart = changes.needs_restart;
+    compare(restart, "node", running.node == fresh.node);
+    compare(restart, "realm", running.realm == fresh.realm);
+    compare(restart, "protection", running.protection == fresh.protection);
+    compare(restart, "tag_bytes", running.tag_bytes == fresh.tag_bytes);
+    compare(restart, "identity.user", running.identity.user == fresh.identity.user);
+    compare(restart, "identity.key_id", running.identity.key_id == fresh.identity.key_id);
+    compare(restart, "identity.key", running.identity.key == fresh.identity.key);
+    compare(restart, "identity.key_file", running.identity.key_file == fresh.identity.key_file);
+    compare(restart, "snapt", running.snapts == fresh.snapts);
+    const CaptureConfig& from = running.capture;
+    const CaptureConfig& to = fresh.capture;
+    compare(restart, "capture.device", from.device == to.device);
+    compare(restart, "capture.ipv4", from.ipv4 == to.ipv4);
+    compare(restart, "capture.ipv6", from.ipv6 == to.ipv6);
+    compare(restart, "capture.routing_table", from.routing_table == to.routing_table);
+    compare(restart, "capture.fwmark", from.fwmark == to.fwmark);
+    compare(restart, "capture.exclude", from.exclude == to.exclude);
+    compare(restart, "capture.gateway_interfaces",
+            from.gateway_interfaces == to.gateway_interfaces);
+    compare(restart, "capture.kill_switch", from.kill_switch == to.kill_switch);
+    compare(restart, "uplinks.allow", running.uplinks.allow == fresh.uplinks.allow);
+    compare(restart, "uplinks.deny", running.uplinks.deny == fresh.uplinks.deny);
+
+    changes.applied = config::changed_class_knobs(running.classes, fresh.classes);
+    compare(changes.applied, "policy", running.policy == fresh.policy);
+    compare(changes.applied, "limits.flows", running.limits.flows == fresh.limits.flows);
+    compare(changes.applied, "limits.queue_bytes",
+            running.limits.queue_bytes == fresh.limits.queue_bytes);
+    return changes;
+}
+
+}  // namespace continuo::cnapt

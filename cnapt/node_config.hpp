@@ -1,0 +1,110 @@
+// cnapt.toml: what it holds, its parser, and its text as `snapt user add` prints it. Pure: the
+// caller reads files, the host name and the key file.
+#pragma once
+
+#include "common/base/ip_address.hpp"
+#include "common/config/class_knobs.hpp"
+#include "common/config/diagnostic.hpp"
+#include "common/config/values.hpp"
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace continuo::cnapt {
+
+inline constexpr size_t kUserKeyBytes = 32;
+using UserKey = std::array<uint8_t, kUserKeyBytes>;
+
+// Base 64 of 32 bytes, blanks and line feeds around it allowed: the value of `key`, or the content
+// of `key_file`.
+std::optional<UserKey> parse_user_key(std::string_view text);
+
+enum class Protection : uint8_t { Encrypt, Authenticate };
+
+struct Identity {
+    std::string user;
+    std::string key_id;
+    std::optional<UserKey> key;  // else in `key_file`
+    std::string key_file;
+
+    // PSK identity on the wire: "alice/k1".
+    std::string psk_identity() const { return user + "/" + key_id; }
+    bool operator==(const Identity&) const = default;
+};
+
+struct SnaptEntry {
+    std::string name;
+    std::vector<config::HostPort> addresses;
+
+    bool operator==(const SnaptEntry&) const = default;
+};
+
+struct CaptureConfig {
+    std::string device = "cnapt0";
+    bool ipv4 = true;
+    bool ipv6 = true;
+    uint32_t routing_table = 9347;
+    uint32_t fwmark = 0x9347;
+    std::vector<base::IpPrefix> exclude;
+    std::vector<std::string> gateway_interfaces;
+    bool kill_switch = false;
+
+    bool operator==(const CaptureConfig&) const = default;
+};
+
+struct UplinkConfig {
+    std::vector<std::string> allow = {"*"};
+    std::vector<std::string> deny = {"docker*", "virbr*"};
+
+    // Interface globs; deny wins.
+    bool allows(const std::string& interface_name) const;
+    bool operator==(const UplinkConfig&) const = default;
+};
+
+struct NodeLimits {
+    uint32_t flows = 65'536;
+    uint64_t queue_bytes = 1'048'576;  // per class and session
+
+    bool operator==(const NodeLimits&) const = default;
+};
+
+struct NodeConfig {
+    std::string node;  // empty: the host name
+    std::string realm = "continuo";
+    Protection protection = Protection::Encrypt;
+    uint8_t tag_bytes = 16;
+    std::string policy = "/etc/continuo/policy.toml";
+    Identity identity;
+    std::vector<SnaptEntry> snapts;
+    CaptureConfig capture;
+    UplinkConfig uplinks;
+    config::ClassKnobTable classes = config::default_class_knobs();
+    NodeLimits limits;
+
+    bool operator==(const NodeConfig&) const = default;
+};
+
+struct ParsedNodeConfig {
+    std::optional<NodeConfig> config;  // none when there is an error
+    std::vector<config::Diagnostic> diagnostics;
+};
+ParsedNodeConfig parse_node_config(std::string_view text, const std::string& filename);
+
+// What `cnapt check` does with a file: cnapt.toml or policy.toml, told apart by their tables.
+std::vector<config::Diagnostic> check_node_text(std::string_view text, const std::string& filename);
+
+// A complete commented cnapt.toml. An empty node is left to the host name; the key is printed.
+std::string render_node_config(const NodeConfig& config);
+
+// What a reload can take over at once, and what only a restart can.
+struct ConfigChanges {
+    std::vector<std::string> applied;
+    std::vector<std::string> needs_restart;
+};
+ConfigChanges changes_between(const NodeConfig& running, const NodeConfig& fresh);
+
+}  // namespace continuo::cnapt

@@ -1,0 +1,327 @@
+#include "cnapt/routes.hpp"
+
+#include "common/packet/five_tuple.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace continuo::cnapt {
+
+namespace {
+
+using base::IpAddress;
+using base::IpPrefix;
+using base::IpVersion;
+using io::RuleAction;
+using io::RuleEntry;
+
+constexpr size_t kMaxInterfaceName = 15;
+
+// Offsets from rule_priority.
+enum class RulePlace : uint32_t { Outer, Own, Bypass, Groups, Near, Capture, Gateway, End = 15 };
+static_assert(static_cast<uint32_t>(RulePlace::End) + 1 == kRulePriorities);
+
+constexpr std::array kGroups4 = {"224.0.0.0/4", "255.255.255.255/32"};
+constexpr std::array kGroups6 = {"ff00::/8", "fe80::/10"};
+
+constexpr uint8_t number(packet::Protocol protocol) {
+    return static_cast<uint8_t>(protocol);
+}
+
+IpPrefix host_prefix(const IpAddress& address) {
+    return IpPrefix{address, static_cast<uint8_t>(address.is_v4() ? 32 : 128)};
+}
+
+IpPrefix default_prefix(IpVersion version) {
+    return IpPrefix{IpAddress::any(version), 0};
+}
+
+RuleEntry rule_at(const CaptureOptions& options, IpVersion version, RulePlace place) {
+    RuleEntry rule;
+    rule.version = version;
+    rule.priority = options.rule_priority + static_cast<uint32_t>(place);
+    return rule;
+}
+
+// Leaves the decision to the host's own rules.
+RuleEntry leave_at(const CaptureOptions& options, IpVersion version, RulePlace place) {
+    RuleEntry rule = rule_at(options, version, place);
+    rule.action = RuleAction::Goto;
+    rule.target = options.rule_priority + static_cast<uint32_t>(RulePlace::End);
+    return rule;
+}
+
+RuleEntry tunnel_at(const CaptureOptions& options, IpVersion version, RulePlace place) {
+    RuleEntry rule = rule_at(options, version, place);
+    rule.table = options.routing_table;
+    return rule;
+}
+
+void add_bypass(const CaptureOptions& options, IpVersion version, std::vector<RuleEntry>& rules) {
+    for (const IpPrefix& prefix : options.exclude) {
+        if (prefix.address.version == version) {
+            rules.push_back(leave_at(options, version, RulePlace::Bypass));
+            rules.back().to = prefix;
+        }
+    }
+    for (const BypassMatch& match : options.bypass) {
+        if (match.destination && match.destination->address.version != version) {
+            continue;
+        }
+        RuleEntry rule = leave_at(options, version, RulePlace::Bypass);
+        rule.to = match.destination;
+        rule.ip_protocol = match.ip_protocol;
+        rule.destination_ports = match.destination_ports;
+        rule.users = match.users;
+        rules.push_back(std::move(rule));
+    }
+    for (const char* group : version == IpVersion::V4 ? kGroups4 : kGroups6) {
+        rules.push_back(leave_at(options, version, RulePlace::Groups));
+        rules.back().to = IpPrefix::parse(group);
+    }
+}
+
+void add_capture(const CaptureOptions& options,
+                 const IpAddress& own,
+                 std::vector<RuleEntry>& rules) {
+    const IpVersion version = own.version;
+    const bool is_v4 = own.is_v4();
+    const packet::Protocol icmp = is_v4 ? packet::Protocol::Icmp : packet::Protocol::IcmpV6;
+    for (const packet::Protocol protocol : {packet::Protocol::Tcp, packet::Protocol::Udp, icmp}) {
+        RuleEntry rule = tunnel_at(options, version, RulePlace::Capture);
+        rule.from = host_prefix(is_v4 ? IpAddress::any(version) : own);
+        rule.find_source = !is_v4;
+        rule.ip_protocol = number(protocol);
+        rules.push_back(std::move(rule));
+    }
+    for (const std::string& name : options.gateway_interfaces) {
+        rules.push_back(tunnel_at(options, version, RulePlace::Gateway));
+        rules.back().input_interface = name;
+    }
+}
+
+void add_rules(const CaptureOptions& options, const IpAddress& own, std::vector<RuleEntry>& rules) {
+    const IpVersion version = own.version;
+    // First the target, so that a jump never leads nowhere.
+    rules.push_back(rule_at(options, version, RulePlace::End));
+    rules.back().action = RuleAction::Nothing;
+    rules.push_back(leave_at(options, version, RulePlace::Outer));
+    rules.back().fwmark = options.fwmark;
+    rules.push_back(tunnel_at(options, version, RulePlace::Own));
+    rules.back().from = host_prefix(own);
+    add_bypass(options, version, rules);
+    rules.push_back(rule_at(options, version, RulePlace::Near));
+    rules.back().suppress_prefix_length = 0;
+    add_capture(options, own, rules);
+}
+
+std::string quoted(std::string_view name) {
+    return '"' + std::string(name) + '"';
+}
+
+std::string family_word(const IpAddress& address) {
+    return address.is_v4() ? "ip" : "ip6";
+}
+
+std::string hexadecimal(uint32_t value) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    std::string text;
+    for (unsigned shift = 32; shift > 0; shift -= 4) {
+        text.push_back(kDigits[(value >> (shift - 4)) & 0xFU]);
+    }
+    return "0x" + text;
+}
+
+// What must not enter the tunnel although it was routed there, e.g. from a gateway's LAN.
+std::string refuse_chains(const std::string& device) {
+    return "  chain refuse {\n"
+           "    ip daddr { 224.0.0.0/4, 255.255.255.255 } counter name multicast drop\n"
+           "    ip6 daddr ff00::/8 counter name multicast drop\n"
+           "    meta l4proto != { icmp, tcp, udp, ipv6-icmp } counter name other_protocol"
+           " reject with icmpx type admin-prohibited\n"
+           "  }\n"
+           "  chain output {\n"
+           "    type filter hook output priority filter; policy accept;\n"
+           "    oifname " +
+           device +
+           " jump refuse\n"
+           "  }\n"
+           "  chain forward {\n"
+           "    type filter hook forward priority filter; policy accept;\n"
+           "    oifname " +
+           device +
+           " jump refuse\n"
+           "  }\n";
+}
+
+std::string leak_chain(const std::string& device, const std::vector<IpAddress>& own) {
+    // After source NAT, so that what is counted is what would leave.
+    std::string text = "  chain leak {\n"
+                       "    type filter hook postrouting priority srcnat + 10; policy accept;\n";
+    for (const IpAddress& address : own) {
+        text += "    oifname != { \"lo\", " + device + " } " + family_word(address) + " saddr " +
+                address.to_string() + " counter name leak drop\n";
+    }
+    return text + "  }\n";
+}
+
+std::string gateway_chain(const std::string& device, const std::vector<IpAddress>& own) {
+    std::string text = "  chain gateway {\n"
+                       "    type nat hook postrouting priority srcnat; policy accept;\n";
+    for (const IpAddress& address : own) {
+        const std::string family = family_word(address);
+        text += "    oifname " + device + " " + family + " saddr != " + address.to_string() +
+                " snat " + family + " to " + address.to_string() + "\n";
+    }
+    return text + "  }\n";
+}
+
+std::string near_rules(const CaptureOptions& options) {
+    std::string text;
+    for (const auto* prefixes : {&options.exclude, &options.near_prefixes}) {
+        for (const IpPrefix& prefix : *prefixes) {
+            text +=
+                "    " + family_word(prefix.address) + " daddr " + prefix.to_string() + " return\n";
+        }
+    }
+    return text;
+}
+
+// Nothing leaves plain but outer datagrams, answers to inbound connections, the vicinity, and what
+// keeps the uplinks alive (DHCP, neighbour discovery).
+std::string kill_switch_chains(const CaptureOptions& options, const std::string& device) {
+    std::string inputs;
+    for (const std::string& name : options.gateway_interfaces) {
+        inputs += (inputs.empty() ? "" : ", ") + quoted(name);
+    }
+    std::string text = "  chain plain {\n"
+                       "    oifname { \"lo\", " +
+                       device +
+                       " } return\n"
+                       "    meta mark " +
+                       hexadecimal(options.fwmark) +
+                       " return\n"
+                       "    ct state established,related ct direction reply return\n"
+                       "    udp sport 68 udp dport 67 return\n"
+                       "    udp sport 546 udp dport 547 return\n"
+                       "    ip6 daddr fe80::/10 return\n"
+                       "    icmpv6 type { nd-router-solicit, nd-neighbor-solicit,"
+                       " nd-neighbor-advert, mld-listener-report, mld2-listener-report } return\n" +
+                       near_rules(options) +
+                       "    counter name kill_switch drop\n"
+                       "  }\n"
+                       "  chain plain_output {\n"
+                       "    type filter hook output priority filter + 10; policy accept;\n"
+                       "    jump plain\n"
+                       "  }\n";
+    if (!inputs.empty()) {
+        text += "  chain plain_forward {\n"
+                "    type filter hook forward priority filter + 10; policy accept;\n"
+                "    iifname { " +
+                inputs +
+                " } jump plain\n"
+                "  }\n";
+    }
+    return text;
+}
+
+std::string build_ruleset(const CaptureOptions& options,
+                          const std::string& table,
+                          const std::vector<IpAddress>& own) {
+    const std::string device = quoted(options.device);
+    // Adding first makes the removal of a former table succeed when there is none.
+    std::string text =
+        "add table " + table + "\ndelete table " + table + "\ntable " + table + " {\n";
+    for (const std::string_view name : {kLeakCounter, kGroupCounter, kProtocolCounter}) {
+        text += "  counter " + std::string(name) + " { }\n";
+    }
+    if (options.kill_switch) {
+        text += "  counter " + std::string(kKillSwitchCounter) + " { }\n";
+    }
+    text += refuse_chains(device) + leak_chain(device, own);
+    // Only a gateway needs connection tracking.
+    if (!options.gateway_interfaces.empty()) {
+        text += gateway_chain(device, own);
+    }
+    if (options.kill_switch) {
+        text += kill_switch_chains(options, device);
+    }
+    return text + "}\n";
+}
+
+std::vector<io::SysctlSetting> build_device_settings(const std::string& device) {
+    const std::string four = "net/ipv4/conf/" + device + "/";
+    const std::string six = "net/ipv6/conf/" + device + "/";
+    return {
+        // Strict filtering would refuse answers to a gateway's clients, which the main table routes
+        // elsewhere.
+        {four + "rp_filter", "2", false, false},
+        {four + "send_redirects", "0", false, true},
+        // No address but ours, no router or listener messages into the tunnel.
+        {six + "addr_gen_mode", "1", false, true},
+        {six + "accept_ra", "0", false, true},
+        {six + "router_solicitations", "0", false, true},
+    };
+}
+
+}  // namespace
+
+IpAddress default_node_ipv4() {
+    return IpAddress::v4(0xC0000005U);
+}
+
+IpAddress default_node_ipv6() {
+    constexpr std::array<uint8_t, 16> kAddress = {0xFD, 0x43, 0x6F, 0x6E, 0x74, 0x69, 0, 0,
+                                                  0,    0,    0,    0,    0,    0,    0, 1};
+    return IpAddress::v6(kAddress);
+}
+
+bool is_safe_interface_name(std::string_view name) {
+    const auto is_safe = [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+               std::string_view("_.@:-").find(c) != std::string_view::npos;
+    };
+    return !name.empty() && name.size() <= kMaxInterfaceName && name.front() != '-' &&
+           name != "." && name != ".." && std::all_of(name.begin(), name.end(), is_safe);
+}
+
+std::string capture_table(std::string_view device) {
+    std::string name = "inet continuo_cnapt_";
+    for (const char c : device) {
+        const bool is_plain =
+            (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+        name.push_back(is_plain ? c : '_');
+    }
+    return name;
+}
+
+CapturePlan build_capture_plan(const CaptureOptions& options) {
+    CTN_ASSERT(is_safe_interface_name(options.device));
+    CTN_ASSERT(options.bypass.size() <= kMaxBypassMatches);
+    for (const std::string& name : options.gateway_interfaces) {
+        CTN_ASSERT(is_safe_interface_name(name));
+    }
+    CapturePlan plan;
+    std::vector<IpAddress> own;
+    for (const auto& address : {options.ipv4, options.ipv6}) {
+        if (!address) {
+            continue;
+        }
+        own.push_back(*address);
+        io::RouteEntry route;
+        route.destination = default_prefix(address->version);
+        route.interface = options.device;
+        route.preferred_source = *address;
+        route.table = options.routing_table;
+        plan.routes.push_back(std::move(route));
+        add_rules(options, *address, plan.rules);
+    }
+    plan.device_settings = build_device_settings(options.device);
+    plan.table = capture_table(options.device);
+    plan.ruleset = build_ruleset(options, plan.table, own);
+    plan.first_priority = options.rule_priority;
+    plan.last_priority = options.rule_priority + kRulePriorities - 1;
+    return plan;
+}
+
+}  // namespace continuo::cnapt

@@ -1,0 +1,90 @@
+// What captures the node's traffic: policy rules, routes and nftables text, built from the
+// configuration as values. Pure; app.cpp applies it through common/io. docs/OPERATIONS.md shows the
+// result.
+//
+// Rules, by priority from `rule_priority` on, for both IP versions; a look-up that finds nothing
+// goes on to the next:
+//   outer     fwmark M                           -> end     outer datagrams
+//   own       from cnapt0's address              -> table   what is bound to cnapt0 stays there,
+//   wherever the node goes bypass    to excluded prefixes, bypass       -> end groups    to
+//   multicast, broadcast, link-local -> end near      any, suppress_prefixlength 0       -> main
+//   LAN and every route but the default one capture   source not chosen yet              -> table
+//   one each for TCP, UDP, ICMP gateway   iif LAN side                       -> table end nothing:
+//   what follows are the host's own rules, as if there were no Continuo
+// "Source not chosen yet" is what leaves alone the answers to inbound connections and sockets bound
+// to an uplink's address: they have a source when they are routed. IPv4 says it as `from
+// 0.0.0.0/32`. An IPv6 rule with a source does not match packets without one, unless
+// FIB_RULE_FIND_SADDR is set (RuleEntry::find_source): then it matches if the kernel would choose
+// that source on the route found.
+#pragma once
+
+#include "common/io/route_entry.hpp"
+#include "common/io/sysctl.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace continuo::cnapt {
+
+// Rules live in [rule_priority, rule_priority + kRulePriorities).
+inline constexpr uint32_t kRulePriorities = 16;
+inline constexpr size_t kMaxBypassMatches = 1024;
+
+// Decided before routing; all that is set must match.
+struct BypassMatch {
+    std::optional<base::IpPrefix> destination;
+    std::optional<uint8_t> ip_protocol;
+    std::optional<io::NumberRange> destination_ports;  // needs ip_protocol 6 or 17
+    std::optional<io::NumberRange> users;
+
+    bool operator==(const BypassMatch&) const = default;
+};
+
+struct CaptureOptions {
+    std::string device = "cnapt0";
+    std::optional<base::IpAddress> ipv4;  // cnapt0's own; absent: that version is not captured
+    std::optional<base::IpAddress> ipv6;
+    uint32_t routing_table = 9347;
+    uint32_t rule_priority = 9347;
+    uint32_t fwmark = 0x9347;
+    std::vector<base::IpPrefix> exclude;
+    std::vector<BypassMatch> bypass;
+    std::vector<std::string> gateway_interfaces;
+    bool kill_switch = false;
+    // With kill_switch: what may be reached outside the tunnel besides `exclude` (on-link prefixes
+    // of the uplinks).
+    std::vector<base::IpPrefix> near_prefixes;
+};
+
+// cnapt0's usual addresses (RFC 7335; ULA).
+base::IpAddress default_node_ipv4();  // 192.0.0.5
+base::IpAddress default_node_ipv6();  // fd43:6f6e:7469::1
+
+struct CapturePlan {
+    std::vector<io::RouteEntry> routes;
+    std::vector<io::RuleEntry> rules;  // add in this order; remove the other way round
+    std::vector<io::SysctlSetting>
+        device_settings;  // of the device alone: before it is set up, nothing to restore
+    std::string ruleset;  // one nftables transaction; replaces the table
+    std::string table;    // "inet continuo_cnapt_cnapt0"
+    uint32_t first_priority = 0;
+    uint32_t last_priority = 0;
+};
+
+// `options` must be sound (names as check_interface_name, versions as named).
+CapturePlan build_capture_plan(const CaptureOptions& options);
+
+// "inet continuo_cnapt_<device>", characters outside [A-Za-z0-9_] as '_'.
+std::string capture_table(std::string_view device);
+
+// Names that may stand in nftables text: 1 to 15 of [A-Za-z0-9_.@:-], not beginning with '-'.
+bool is_safe_interface_name(std::string_view name);
+
+// Named counters of the table. kLeakCounter must read zero.
+inline constexpr std::string_view kLeakCounter = "leak";
+inline constexpr std::string_view kGroupCounter = "multicast";
+inline constexpr std::string_view kProtocolCounter = "other_protocol";
+inline constexpr std::string_view kKillSwitchCounter = "kill_switch";
+
+}  // namespace continuo::cnapt

@@ -1,0 +1,163 @@
+#include "cnapt/uplinks.hpp"
+
+#include "common/base/log.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include <fnmatch.h>
+
+namespace continuo::cnapt {
+
+using base::LogLevel;
+
+bool is_allowed_interface(std::string_view name, const UplinkRules& rules) {
+    const std::string text(name);
+    const auto fits = [&](const std::string& glob) { return fnmatch(glob.c_str(), text.c_str(), 0) == 0; };
+    return text != rules.own_device && std::any_of(rules.allow.begin(), rules.allow.end(), fits) &&
+           std::none_of(rules.deny.begin(), rules.deny.end(), fits);
+}
+
+Uplinks::Uplinks(io::EventLoop& loop, UplinkRules rules, OnReadable on_readable, OnWritable on_writable)
+    : loop_(loop), rules_(std::move(rules)), on_readable_(std::move(on_readable)),
+      on_writable_(std::move(on_writable)), offload_(io::probe_udp_offload()) {}
+
+Uplinks::Change Uplinks::update(const io::NetSnapshot& snapshot) {
+    Change change;
+    const auto usable = [&](const io::UsableAddress& address) -> const io::LinkEntry* {
+        const io::LinkEntry* link = snapshot.link(address.interface_index);
+        const bool is_usable = link != nullptr && link->is_up && !link->is_loopback &&
+                               !address.address.is_loopback() && is_allowed_interface(link->name, rules_);
+        return is_usable ? link : nullptr;
+    };
+    for (auto& slot : slots_) {
+        if (slot == nullptr) {
+            continue;
+        }
+        const bool is_there = std::any_of(
+            snapshot.addresses.begin(), snapshot.addresses.end(), [&](const io::UsableAddress& address) {
+                return address.interface_index == slot->interface_index && address.address == slot->address &&
+                       usable(address) != nullptr;
+            });
+        if (!is_there) {
+            change.removed.push_back(slot->slot);
+            slot.reset();
+        }
+    }
+    for (const io::UsableAddress& address : snapshot.addresses) {
+        const io::LinkEntry* link = usable(address);
+        const bool is_known = std::any_of(slots_.begin(), slots_.end(), [&](const auto& slot) {
+            return slot != nullptr && slot->interface_index == address.interface_index && slot->address == address.address;
+        });
+        if (link == nullptr || is_known) {
+            continue;
+        }
+        const auto slot = free_slot();
+        if (!slot) {
+            ++failed_;
+            continue;
+        }
+        auto uplink = std::make_unique<Uplink>();
+        uplink->slot = *slot;
+        uplink->interface_index = address.interface_index;
+        uplink->interface = link->name;
+        uplink->address = address.address;
+        uplink->mtu = static_cast<uint16_t>(std::min<uint32_t>(link->mtu, 1500));
+        uplink->is_deprecated = address.deprecated;
+        if (open_ports(*uplink)) {
+            change.added.push_back(*slot);
+            slots_[*slot] = std::move(uplink);
+        } else {
+            ++failed_;
+        }
+    }
+    return change;
+}
+
+bool Uplinks::open_ports(Uplink& uplink) {
+    for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
+        io::UdpSocketOptions options;
+        options.local = {uplink.address, 0};
+        options.device = uplink.interface;
+        options.mark = rules_.fwmark;
+        options.tos = rules_.tos[base::index_of(traffic_class)];
+        options.offload = offload_;
+        auto socket = io::UdpSocket::open(options);
+        if (!socket) {
+            base::log(LogLevel::Debug, "no socket on %s %s", uplink.interface.c_str(),
+                      uplink.address.to_string().c_str());
+            return false;
+        }
+        auto port = std::make_unique<Uplink::Port>(Uplink::Port{std::move(socket).value(), nullptr});
+        Uplink::Port& ref = *port;
+        port->poller = std::make_unique<io::Poller>(
+            loop_, port->socket.fd(), [this, &uplink, &ref] { on_readable_(uplink, ref.socket); },
+            [this, &ref] {
+                ref.poller->watch(true, false);
+                on_writable_();
+            });
+        port->poller->watch(true);
+        uplink.ports[base::index_of(traffic_class)] = std::move(port);
+    }
+    return true;
+}
+
+// The one that has rested longest: datagrams of its former path may still be under way.
+std::optional<uint8_t> Uplinks::free_slot() {
+    for (size_t i = 1; i <= slots_.size(); ++i) {
+        const auto slot = static_cast<uint8_t>((last_slot_ + i) % slots_.size());
+        if (slots_[slot] == nullptr) {
+            last_slot_ = slot;
+            return slot;
+        }
+    }
+    return std::nullopt;
+}
+
+Uplink* Uplinks::best_for(const base::IpAddress& destination, const io::NetSnapshot& snapshot) {
+    Uplink* best = nullptr;
+    uint64_t best_cost = std::numeric_limits<uint64_t>::max();
+    for (const auto& uplink : slots_) {
+        if (uplink == nullptr || uplink->address.version != destination.version) {
+            continue;
+        }
+        constexpr uint64_t kNoRoute = uint64_t{1} << 40;
+        uint64_t cost = kNoRoute;
+        for (const io::RouteEntry& route : snapshot.routes) {
+            if (route.interface_index == uplink->interface_index && route.destination.contains(destination)) {
+                cost = std::min<uint64_t>(cost, route.metric);
+            }
+        }
+        cost = cost * 2 + (uplink->is_deprecated ? 1 : 0);
+        if (cost < best_cost) {
+            best = uplink.get();
+            best_cost = cost;
+        }
+    }
+    return best;
+}
+
+std::vector<const Uplink*> Uplinks::list() const {
+    std::vector<const Uplink*> list;
+    for (const auto& uplink : slots_) {
+        if (uplink != nullptr) {
+            list.push_back(uplink.get());
+        }
+    }
+    return list;
+}
+
+void Uplinks::wait_writable(const io::UdpSocket& socket) {
+    for (const auto& uplink : slots_) {
+        if (uplink == nullptr) {
+            continue;
+        }
+        for (const auto& port : uplink->ports) {
+            if (&port->socket == &socket) {
+                port->poller->watch(true, true);
+            }
+        }
+    }
+}
+
+}  // namespace continuo::cnapt

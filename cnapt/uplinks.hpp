@@ -1,0 +1,79 @@
+// Uplinks: local interfaces with an address over which a SNAPT may be reached, and their sockets: one UDP socket for each
+// class, bound to device and source, never connected. An uplink's slot is its path index on the wire. Data loop only.
+#pragma once
+
+#include "common/base/traffic_class.hpp"
+#include "common/io/net_monitor.hpp"
+#include "common/io/udp_socket.hpp"
+#include "common/wire/constants.hpp"
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace continuo::cnapt {
+
+struct UplinkRules {
+    std::string own_device = "cnapt0";
+    std::vector<std::string> allow = {"*"};  // interface globs; deny wins
+    std::vector<std::string> deny;
+    uint32_t fwmark = 0x9347;
+    std::array<uint8_t, base::kTrafficClasses> tos{};  // whole octet
+};
+
+struct Uplink {
+    uint8_t slot = 0;
+    uint32_t interface_index = 0;
+    std::string interface;
+    base::IpAddress address;
+    uint16_t mtu = 1500;
+    bool is_deprecated = false;
+    struct Port {
+        io::UdpSocket socket;
+        std::unique_ptr<io::Poller> poller;
+    };
+    std::array<std::unique_ptr<Port>, base::kTrafficClasses> ports;
+};
+
+// True when `name` fits the globs.
+bool is_allowed_interface(std::string_view name, const UplinkRules& rules);
+
+class Uplinks {
+  public:
+    using OnReadable = std::function<void(Uplink& uplink, io::UdpSocket& socket)>;
+    using OnWritable = std::function<void()>;
+
+    Uplinks(io::EventLoop& loop, UplinkRules rules, OnReadable on_readable, OnWritable on_writable);
+
+    struct Change {
+        std::vector<uint8_t> removed;  // slots; their sockets are closed when this is given
+        std::vector<uint8_t> added;
+    };
+    // Follows the host's state.
+    Change update(const io::NetSnapshot& snapshot);
+
+    // The uplink that the host would use towards `destination`: the lowest metric of a route that covers it; without such
+    // a route any uplink of that version (its route may follow in a moment), and null when there is none.
+    Uplink* best_for(const base::IpAddress& destination, const io::NetSnapshot& snapshot);
+    Uplink* at(uint8_t slot) { return slots_[slot].get(); }
+    std::vector<const Uplink*> list() const;
+    void wait_writable(const io::UdpSocket& socket);
+    uint64_t failed() const { return failed_; }
+
+  private:
+    bool open_ports(Uplink& uplink);
+    std::optional<uint8_t> free_slot();
+
+    io::EventLoop& loop_;
+    UplinkRules rules_;
+    OnReadable on_readable_;
+    OnWritable on_writable_;
+    io::UdpOffloadSupport offload_;
+    std::array<std::unique_ptr<Uplink>, wire::kMaxPaths> slots_;
+    uint8_t last_slot_ = wire::kMaxPaths - 1;
+    uint64_t failed_ = 0;
+};
+
+}  // namespace continuo::cnapt

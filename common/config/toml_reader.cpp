@@ -1,0 +1,367 @@
+#include "common/config/document.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <exception>
+#include <sstream>
+
+#include <toml.hpp>
+
+namespace continuo::config {
+namespace {
+
+// Places of byte offsets; made once a document.
+class LineIndex {
+  public:
+    explicit LineIndex(std::string_view text) {
+        for (size_t i = 0; i < text.size(); ++i) {
+            if (text[i] == '\n') {
+                starts_.push_back(i + 1);
+            }
+        }
+    }
+    Place place(size_t offset) const {
+        const auto next = std::upper_bound(starts_.begin(), starts_.end(), offset);
+        return {static_cast<uint32_t>(next - starts_.begin()),
+                static_cast<uint32_t>(offset - *std::prev(next) + 1)};
+    }
+
+  private:
+    std::vector<size_t> starts_{0};
+};
+
+// Refuses, before toml11 sees it, what would make it recurse deeply or take quadratic time. Follows
+// strings and comments just closely enough: where the text is malformed, toml11 stops at the same
+// place.
+class LimitCheck {
+  public:
+    explicit LimitCheck(std::string_view text) : text_(text) {}
+
+    struct Violation {
+        std::string_view message;
+        std::string expected;
+        size_t offset;
+    };
+
+    std::optional<Violation> run() {
+        if (text_.size() > kMaxDocumentBytes) {
+            return Violation{"the file is too long",
+                             "at most " + std::to_string(kMaxDocumentBytes) + " bytes", 0};
+        }
+        if (const auto line = long_line()) {
+            return Violation{"the line is too long",
+                             "at most " + std::to_string(kMaxLineBytes) + " bytes in a line",
+                             *line};
+        }
+        for (at_ = 0; at_ < text_.size(); ++at_) {
+            const char character = text_[at_];
+            if (character == '\0') {
+                return Violation{"a zero byte", "UTF-8 text", at_};
+            }
+            if (character == '#') {
+                skip_comment();
+            } else if (character == '"' || character == '\'') {
+                skip_string(character);
+            } else if (!count(character)) {
+                return Violation{"nested too deeply",
+                                 "at most " + std::to_string(kMaxNesting) + " brackets, keys of " +
+                                     std::to_string(kMaxDottedKeyParts) + " parts",
+                                 at_};
+            }
+        }
+        return std::nullopt;
+    }
+
+  private:
+    std::optional<size_t> long_line() const {
+        for (size_t start = 0; start < text_.size();) {
+            const size_t end = std::min(text_.find('\n', start), text_.size());
+            if (end - start > kMaxLineBytes) {
+                return start;
+            }
+            start = end + 1;
+        }
+        return std::nullopt;
+    }
+    bool count(char character) {
+        if (character == '[' || character == '{') {
+            ++depth_;
+            dots_ = 0;
+        } else if (character == ']' || character == '}') {
+            depth_ -= depth_ > 0 ? 1 : 0;
+            dots_ = 0;
+        } else if (character == '=' || character == ',' || character == '\n') {
+            dots_ = 0;
+        } else if (character == '.') {
+            ++dots_;
+        }
+        return depth_ <= kMaxNesting && dots_ < kMaxDottedKeyParts;
+    }
+    void skip_comment() {
+        const size_t end = std::min(text_.find('\n', at_), text_.size());
+        at_ = end - 1;
+    }
+    void skip_string(char mark) {
+        const std::string triple(3, mark);
+        const bool is_long = text_.substr(at_, 3) == triple;
+        at_ += is_long ? 3 : 1;
+        for (; at_ < text_.size(); ++at_) {
+            if (text_[at_] == '\n' && !is_long) {
+                --at_;
+                return;
+            }
+            if (text_[at_] == '\\' && mark == '"') {
+                ++at_;
+            } else if (text_[at_] == mark && !is_long) {
+                return;
+            } else if (is_long && text_.substr(at_, 3) == triple) {
+                at_ += 2;
+                // A long string may end in up to two marks of its own.
+                for (int extra = 0; extra < 2 && text_.substr(at_ + 1, 1) == triple.substr(0, 1);
+                     ++extra) {
+                    ++at_;
+                }
+                return;
+            }
+        }
+    }
+
+    std::string_view text_;
+    size_t at_ = 0;
+    size_t depth_ = 0;
+    size_t dots_ = 0;
+};
+
+bool is_bare_key_character(char character) {
+    return (character >= 'a' && character <= 'z') || (character >= 'A' && character <= 'Z') ||
+           (character >= '0' && character <= '9') || character == '_' || character == '-';
+}
+
+// Offset of the key in "key = value", given the value's.
+size_t key_offset(std::string_view text, size_t value) {
+    const auto skip_blanks = [&text](size_t at) {
+        while (at > 0 && (text[at - 1] == ' ' || text[at - 1] == '\t')) {
+            --at;
+        }
+        return at;
+    };
+    size_t at = skip_blanks(value);
+    if (at == 0 || text[at - 1] != '=') {
+        return value;
+    }
+    at = skip_blanks(at - 1);
+    if (at > 0 && (text[at - 1] == '"' || text[at - 1] == '\'')) {
+        const size_t open = at >= 2 ? text.rfind(text[at - 1], at - 2) : std::string_view::npos;
+        return open == std::string_view::npos ? value : open;
+    }
+    while (at > 0 && is_bare_key_character(text[at - 1])) {
+        --at;
+    }
+    return at;
+}
+
+class TreeBuilder {
+  public:
+    explicit TreeBuilder(std::string_view text) : text_(text), lines_(text) {}
+
+    Node build(const toml::value& value) const {
+        Node node;
+        const auto [first, last] = extent(value);
+        node.place = lines_.place(first);
+        switch (value.type()) {
+        case toml::value_t::boolean:
+            node.kind = NodeKind::Boolean;
+            node.boolean = value.as_boolean(std::nothrow);
+            node.source = text_.substr(first, last - first);
+            break;
+        case toml::value_t::integer:
+            node.kind = NodeKind::Integer;
+            node.integer = value.as_integer(std::nothrow);
+            node.source = text_.substr(first, last - first);
+            node.overflow = overflows(node.source);
+            break;
+        case toml::value_t::floating:
+            node.kind = NodeKind::Real;
+            node.real = value.as_floating(std::nothrow);
+            node.source = text_.substr(first, last - first);
+            break;
+        case toml::value_t::string:
+            node.kind = NodeKind::Text;
+            node.text = value.as_string(std::nothrow).str;
+            break;
+        case toml::value_t::array:
+            node.kind = NodeKind::List;
+            for (const toml::value& item : value.as_array(std::nothrow)) {
+                node.items.push_back(build(item));
+            }
+            break;
+        case toml::value_t::table:
+            node.kind = NodeKind::Table;
+            add_members(node, value.as_table(std::nothrow));
+            break;
+        default:
+            node.kind = NodeKind::Time;
+            node.source = text_.substr(first, last - first);
+            break;
+        }
+        return node;
+    }
+
+  private:
+    // Byte offsets of a value in the text. toml11 3 keeps them in its region; location() would
+    // count lines anew for every value. Empty for the root table, and whatever else has no region
+    // of its own.
+    std::pair<size_t, size_t> extent(const toml::value& value) const {
+        const auto* region =
+            dynamic_cast<const toml::detail::region*>(toml::detail::get_region(value));
+        if (region == nullptr) {
+            return {0, 0};
+        }
+        const auto first = static_cast<size_t>(region->first() - region->begin());
+        const auto last = static_cast<size_t>(region->last() - region->begin());
+        const size_t begin = std::min(first, text_.size());
+        return {begin, std::clamp(last, begin, text_.size())};
+    }
+    // toml11 gives the largest integer, or a wrapped one, without a word.
+    static bool overflows(std::string_view source) {
+        std::string digits;
+        for (const char character : source) {
+            if (character != '_' && character != '+') {
+                digits += character;
+            }
+        }
+        int base = 10;
+        if (digits.starts_with("0x")) {
+            base = 16;
+        } else if (digits.starts_with("0o")) {
+            base = 8;
+        } else if (digits.starts_with("0b")) {
+            base = 2;
+        }
+        const char* begin = digits.data() + (base == 10 ? 0 : 2);
+        int64_t value = 0;
+        return std::from_chars(begin, digits.data() + digits.size(), value, base).ec != std::errc{};
+    }
+    void add_members(Node& node, const toml::table& table) const {
+        for (const auto& [key, value] : table) {
+            Member member{key, {}, build(value)};
+            member.key_place = lines_.place(key_offset(text_, extent(value).first));
+            node.members.push_back(std::move(member));
+        }
+        std::sort(
+            node.members.begin(), node.members.end(), [](const Member& left, const Member& right) {
+                return std::tie(left.key_place, left.key) < std::tie(right.key_place, right.key);
+            });
+    }
+
+    std::string_view text_;
+    LineIndex lines_;
+};
+
+struct SyntaxMessage {
+    std::string_view fragment;  // of toml11's text
+    std::string_view message;
+    std::string_view expected;
+};
+
+constexpr std::string_view kValueForms =
+    "a string in quotes, a number, true, false, a list or a table";
+constexpr std::array<SyntaxMessage, 17> kSyntaxMessages = {{
+    {"missing value after", "no value after \"=\"", kValueForms},
+    {"missing key-value separator", "no \"=\" after the key", "KEY = VALUE"},
+    {"empty key is not allowed", "no key before \"=\"", "KEY = VALUE"},
+    {"an invalid key appeared", "invalid key",
+     "letters, digits, \"_\" and \"-\", or a key in quotes"},
+    {"invalid utf8", "invalid UTF-8", "UTF-8 text"},
+    {"utf8_codepoint", "invalid Unicode escape", "a code point below 0x110000, no surrogate"},
+    {"multiline", "invalid or unterminated string", "three closing quotes"},
+    {"valid string", "invalid or unterminated string",
+     "a closing quote on the same line and the escapes of TOML"},
+    {"literal string", "invalid or unterminated string", "a closing quote on the same line"},
+    {"parse_array", "list is not closed or lacks a comma", "\",\" or \"]\""},
+    {"inline_table", "inline table is not closed or lacks a comma",
+     "\",\" or \"}\" on the same line"},
+    {"newline", "text after the end of the value", "the end of the line"},
+    {"invalid line format", "text after the end of the value", "the end of the line"},
+    {"bad integer", "invalid number", "an integer without leading zeros"},
+    {"invalid date", "invalid date", "a date as in RFC 3339"},
+    {"invalid time", "invalid time", "a time as in RFC 3339"},
+    {"already exists", "defined twice", "each key once"},
+}};
+
+// toml11 puts the place into its text, as "LINE | source" and below it " | ^" or "~" under the
+// column; the location of the exception is often that of an earlier line. The last such mark is the
+// one of the mistake.
+std::optional<Place> place_in(std::string_view text) {
+    std::optional<Place> found;
+    size_t number = 0;
+    size_t bar = 0;
+    while (!text.empty()) {
+        const size_t end = std::min(text.find('\n'), text.size());
+        const std::string_view line = text.substr(0, end);
+        text.remove_prefix(std::min(end + 1, text.size()));
+        const size_t separator = line.find(" | ");
+        const size_t first = line.find_first_not_of(' ');
+        if (separator == std::string_view::npos || first == std::string_view::npos) {
+            continue;
+        }
+        size_t value = 0;
+        const auto [stop, error] =
+            std::from_chars(line.data() + first, line.data() + separator, value);
+        if (error == std::errc{} && stop == line.data() + separator) {
+            number = value;
+            bar = separator;
+            continue;
+        }
+        const size_t mark = line.find_first_of("^~", separator);
+        if (number != 0 && separator == bar && mark != std::string_view::npos &&
+            line.find_first_not_of(' ', separator + 3) == mark) {
+            found = Place{static_cast<uint32_t>(number), static_cast<uint32_t>(mark - bar - 2)};
+            number = 0;
+        }
+    }
+    return found;
+}
+
+void report_syntax(std::string_view what, DiagnosticSink& sink) {
+    const Place place = place_in(what).value_or(Place{});
+    const std::string_view head = what.substr(0, what.find('\n'));
+    const size_t quoted = head.find("(\"");
+    if (quoted != std::string_view::npos && head.find("insert_value") != std::string_view::npos) {
+        const size_t end = head.rfind("\")");
+        const std::string_view name = head.substr(
+            quoted + 2, end == std::string_view::npos || end < quoted + 2 ? 0 : end - quoted - 2);
+        sink.error(place, "\"" + printable(name) + "\" is defined twice", "each key once");
+        return;
+    }
+    for (const SyntaxMessage& entry : kSyntaxMessages) {
+        if (head.find(entry.fragment) != std::string_view::npos) {
+            sink.error(place, std::string(entry.message), std::string(entry.expected));
+            return;
+        }
+    }
+    sink.error(place, "invalid value", std::string(kValueForms));
+}
+
+}  // namespace
+
+std::optional<Node> parse_toml(std::string_view text, DiagnosticSink& sink) {
+    if (const auto violation = LimitCheck(text).run()) {
+        sink.error(LineIndex(text).place(violation->offset), std::string(violation->message),
+                   violation->expected);
+        return std::nullopt;
+    }
+    try {
+        std::istringstream stream{std::string(text)};
+        const toml::value root = toml::parse(stream, std::string("-"));
+        return TreeBuilder(text).build(root);
+    } catch (const toml::exception& exception) {
+        report_syntax(exception.what(), sink);
+    } catch (const std::exception& exception) {
+        report_syntax(exception.what(), sink);
+    }
+    return std::nullopt;
+}
+
+}  // namespace continuo::config

@@ -1,0 +1,64 @@
+#include "common/dataplane/batch_sender.hpp"
+
+namespace continuo::dataplane {
+
+using base::DropReason;
+using session::Session;
+using session::TransmitItem;
+
+bool BatchSender::flush() {
+    const auto items = batch_.items();
+    while (next_ < items.size()) {
+        io::UdpSocket* socket = sockets_.socket_for(items[next_]);
+        if (socket == nullptr) {
+            drops_.add(DropReason::SendFailed, items[next_].datagrams);
+            ++next_;
+            done_of_next_ = 0;
+            continue;
+        }
+        size_t end = next_ + 1;
+        while (end < items.size() && sockets_.socket_for(items[end]) == socket) {
+            ++end;
+        }
+        if (send_run(next_, end, *socket) < end) {
+            sockets_.wait_writable(*socket);
+            return false;
+        }
+    }
+    batch_.clear();
+    next_ = 0;
+    done_of_next_ = 0;
+    return true;
+}
+
+// Sends items [first, end); gives the first that is not done with.
+size_t BatchSender::send_run(size_t first, size_t end, io::UdpSocket& socket) {
+    const auto items = batch_.items();
+    for (size_t i = first; i < end; ++i) {
+        const TransmitItem& item = items[i];
+        io::SendItem& out = items_[i - first];
+        out = {item.to, item.from, batch_.bytes(item), item.segment_bytes};
+    }
+    items_[0].bytes = items_[0].bytes.subspan(done_of_next_);
+    const auto result = socket.send(std::span<const io::SendItem>(items_).first(end - first));
+    for (size_t i = 0; i < result.items; ++i) {
+        const TransmitItem& item = items[first + i];
+        if (result.dropped_items.test(i)) {
+            drops_.add(DropReason::SendFailed, item.datagrams);
+            if (result.too_big) {
+                sockets_.on_too_big(item);
+            }
+        } else if (item.session != nullptr) {
+            Session::on_sent(batch_, item);
+        }
+    }
+    next_ = first + result.items;
+    done_of_next_ = result.items == 0 ? done_of_next_ + result.bytes_of_next : result.bytes_of_next;
+    return next_;
+}
+
+void BatchSender::forget(const Session& session) {
+    batch_.forget(session);
+}
+
+}  // namespace continuo::dataplane

@@ -1,0 +1,133 @@
+#include "common/dataplane/session_driver.hpp"
+
+#include <algorithm>
+
+namespace continuo::dataplane {
+
+using base::TimePoint;
+using session::Session;
+
+namespace {
+
+// A deadline that has come although polling gave nothing (credit, budget) is looked at again only then.
+constexpr base::Duration kShortestSleep = base::microseconds(200);
+
+}  // namespace
+
+SessionDriver::SessionDriver(io::EventLoop& loop, SocketDirectory& sockets, base::DropCounters& drops)
+    : loop_(loop), sender_(sockets, drops), timer_(loop, [this] { pump(loop_.now()); }) {}
+
+SessionDriver::~SessionDriver() = default;
+
+void SessionDriver::add(Session& session) {
+    session.hook = {};
+    session.hook.heap_place = heap_.size();
+    session.hook.deadline = base::kNever;
+    heap_.push_back(&session);
+    touch(session);
+}
+
+void SessionDriver::remove(Session& session) {
+    const size_t hole = session.hook.heap_place;
+    Session* last = heap_.back();
+    heap_.pop_back();
+    if (last != &session) {
+        place(hole, last);
+        sift_up(hole);
+        sift_down(last->hook.heap_place);
+    }
+    std::erase(touched_, &session);
+    std::erase(polling_, &session);
+    sender_.forget(session);
+}
+
+void SessionDriver::touch(Session& session) {
+    if (!session.hook.is_touched) {
+        session.hook.is_touched = true;
+        touched_.push_back(&session);
+    }
+}
+
+void SessionDriver::pump(TimePoint now) {
+    while (!heap_.empty() && heap_.front()->hook.deadline <= now) {
+        Session& due = *heap_.front();
+        due.on_timeout(now);
+        touch(due);
+        set_deadline(due, base::kNever);
+    }
+    if (sender_.is_blocked() && !sender_.flush()) {
+        return;
+    }
+    polling_.swap(touched_);
+    while (!polling_.empty()) {
+        Session& session = *polling_.back();
+        if (!poll(session, now)) {
+            touched_.insert(touched_.end(), polling_.begin(), polling_.end());
+            polling_.clear();
+            return;  // socket full: wait_writable brings us back
+        }
+        polling_.pop_back();
+        session.hook.is_touched = false;
+        set_deadline(session, std::max(session.next_deadline(now), now + kShortestSleep));
+    }
+    sender_.flush();
+    timer_.set(heap_.empty() ? base::kNever : heap_.front()->hook.deadline);
+}
+
+// False when a socket is full and the session has more.
+bool SessionDriver::poll(Session& session, TimePoint now) {
+    while (session.poll_transmit(sender_.batch(), now)) {
+        if (!sender_.flush()) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void SessionDriver::set_deadline(Session& session, TimePoint at) {
+    session.hook.deadline = at;
+    const size_t before = session.hook.heap_place;
+    sift_up(before);
+    if (session.hook.heap_place == before) {
+        sift_down(before);
+    }
+}
+
+void SessionDriver::place(size_t at, Session* session) {
+    heap_[at] = session;
+    session->hook.heap_place = at;
+}
+
+void SessionDriver::sift_up(size_t at) {
+    Session* moved = heap_[at];
+    while (at > 0) {
+        const size_t parent = (at - 1) / 2;
+        if (heap_[parent]->hook.deadline <= moved->hook.deadline) {
+            break;
+        }
+        place(at, heap_[parent]);
+        at = parent;
+    }
+    place(at, moved);
+}
+
+void SessionDriver::sift_down(size_t at) {
+    Session* moved = heap_[at];
+    for (;;) {
+        size_t child = 2 * at + 1;
+        if (child >= heap_.size()) {
+            break;
+        }
+        if (child + 1 < heap_.size() && heap_[child + 1]->hook.deadline < heap_[child]->hook.deadline) {
+            ++child;
+        }
+        if (moved->hook.deadline <= heap_[child]->hook.deadline) {
+            break;
+        }
+        place(at, heap_[child]);
+        at = child;
+    }
+    place(at, moved);
+}
+
+}  // namespace continuo::dataplane

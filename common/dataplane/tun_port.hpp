@@ -1,0 +1,60 @@
+// TunPort: moves packets between a TUN device and the data path of one loop. Reads go straight into pool buffers,
+// restored segments leave through a Coalescer as super-packets. Owner and thread: the data loop.
+#pragma once
+
+#include "common/base/drop_reason.hpp"
+#include "common/io/tun_device.hpp"
+#include "common/packet/coalescer.hpp"
+
+#include <functional>
+
+namespace continuo::dataplane {
+
+// Frames a wake-up takes at most from the device before others get their turn.
+inline constexpr size_t kTunBurst = 64;
+
+class TunPort final : public packet::FrameSink {
+  public:
+    // Told of each frame that the kernel took (`written`) or refused.
+    using Written = std::function<void(const packet::FrameInfo& info, bool written)>;
+
+    // All must outlive this.
+    TunPort(io::TunDevice& device, packet::PacketPool& pool, base::DropCounters& drops, Written on_written);
+    TunPort(const TunPort&) = delete;
+    TunPort& operator=(const TunPort&) = delete;
+    ~TunPort() override;
+
+    // Takes up to kTunBurst packets; true when there may be more. `each` owns the packet.
+    template <typename Each> bool read_burst(Each&& each) {
+        for (size_t i = 0; i < kTunBurst; ++i) {
+            packet::PacketPtr packet = read_one();
+            if (packet == nullptr) {
+                return false;
+            }
+            each(std::move(packet));
+        }
+        return true;
+    }
+
+    packet::Coalescer& coalescer() { return coalescer_; }
+    // One packet to the kernel as it is, with complete checksums; the pending runs go first.
+    void write_packet(base::ByteView packet, void* owner, uint64_t payload_bytes);
+    io::TunDevice& device() { return device_; }
+    uint64_t segments_read() const { return segments_read_; }
+
+    void write_frame(base::ByteView frame, const packet::FrameInfo& info) override;
+
+  private:
+    packet::PacketPtr read_one();
+
+    io::TunDevice& device_;
+    packet::PacketPool& pool_;
+    base::DropCounters& drops_;
+    Written on_written_;
+    packet::Coalescer coalescer_;
+    packet::PacketPtr spare_;  // large buffer for the next read
+    std::unique_ptr<uint8_t[]> overflow_;  // takes a frame when the pool is empty
+    uint64_t segments_read_ = 0;
+};
+
+}  // namespace continuo::dataplane

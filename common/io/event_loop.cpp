@@ -1,0 +1,332 @@
+#include "common/io/event_loop.hpp"
+
+#include "common/base/assert.hpp"
+#include "common/io/uv_handle.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <deque>
+#include <mutex>
+#include <utility>
+
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+namespace continuo::io {
+
+using base::Duration;
+using base::kNever;
+using base::TimePoint;
+
+namespace {
+
+// Errors in a row after which a descriptor is given up.
+constexpr unsigned kMaxPollErrors = 64;
+
+TimePoint read_clock() {
+    return std::chrono::steady_clock::now();
+}
+
+}  // namespace
+
+struct EventLoop::Inner {
+    struct None {};
+
+    uv_loop_t loop{};
+    std::unique_ptr<UvHandle<uv_async_t, Inner*>> wake_up;
+    std::unique_ptr<UvHandle<uv_prepare_t, Inner*>> before_wait;
+
+    TimePoint now{};
+    TimePoint began{};  // of this iteration
+    bool is_awake = false;
+    Counters counters;
+
+    std::mutex mutex;  // guards the two below
+    std::deque<std::function<void()>> posted;
+    uint64_t refused_posts = 0;
+    std::deque<std::function<void()>> running;
+    std::atomic<bool> stopping = false;
+
+    // Each callback of ours begins with it, so that the watchdog sees the whole iteration.
+    void begin() {
+        if (!is_awake) {
+            began = now = read_clock();
+            is_awake = true;
+        }
+    }
+    // Before the loop waits: the iteration is over.
+    void end_iteration() {
+        if (!is_awake) {
+            return;
+        }
+        is_awake = false;
+        const Duration took = read_clock() - began;
+        ++counters.iterations;
+        counters.slow_iterations += took > kSlowIteration ? 1U : 0U;
+        counters.longest = std::max(counters.longest, took);
+    }
+    void run_posted() {
+        {
+            const std::lock_guard lock(mutex);
+            running.swap(posted);
+        }
+        while (!running.empty()) {
+            const std::function<void()> function = std::move(running.front());
+            running.pop_front();
+            function();
+        }
+        if (stopping.exchange(false)) {
+            uv_stop(&loop);
+        }
+    }
+};
+
+EventLoop::EventLoop() : inner_(std::make_unique<Inner>()) {
+    CTN_ASSERT(uv_loop_init(&inner_->loop) == 0);
+    inner_->wake_up = std::make_unique<UvHandle<uv_async_t, Inner*>>();
+    inner_->wake_up->state() = inner_.get();
+    CTN_ASSERT(uv_async_init(&inner_->loop, inner_->wake_up->handle(), [](uv_async_t* handle) {
+                   auto& box = UvHandle<uv_async_t, Inner*>::box_of(handle);
+                   if (!box.closing) {
+                       box.state->begin();
+                       box.state->run_posted();
+                   }
+               }) == 0);
+    inner_->before_wait = std::make_unique<UvHandle<uv_prepare_t, Inner*>>();
+    inner_->before_wait->state() = inner_.get();
+    uv_prepare_init(&inner_->loop, inner_->before_wait->handle());
+    uv_prepare_start(inner_->before_wait->handle(), [](uv_prepare_t* handle) {
+        auto& box = UvHandle<uv_prepare_t, Inner*>::box_of(handle);
+        if (!box.closing) {
+            box.state->end_iteration();
+        }
+    });
+}
+
+EventLoop::~EventLoop() {
+    inner_->wake_up.reset();
+    inner_->before_wait.reset();
+    // Two rounds run all close callbacks; a handle that is open after them has outlived its loop.
+    uv_run(&inner_->loop, UV_RUN_NOWAIT);
+    uv_run(&inner_->loop, UV_RUN_NOWAIT);
+    CTN_ASSERT(uv_loop_close(&inner_->loop) == 0);
+}
+
+void EventLoop::run() {
+    uv_run(&inner_->loop, UV_RUN_DEFAULT);
+    inner_->end_iteration();
+}
+
+bool EventLoop::run_until(const std::function<bool()>& done, Duration timeout) {
+    bool expired = false;
+    DeadlineTimer timer(*this, [&expired] { expired = true; });
+    timer.set(read_clock() + timeout);
+    while (!done()) {
+        if (expired) {
+            return false;
+        }
+        uv_run(&inner_->loop, UV_RUN_ONCE);
+        inner_->end_iteration();
+    }
+    return true;
+}
+
+void EventLoop::stop() {
+    inner_->stopping = true;
+    uv_async_send(inner_->wake_up->handle());
+}
+
+bool EventLoop::post(std::function<void()> function) {
+    {
+        const std::lock_guard lock(inner_->mutex);
+        if (inner_->posted.size() >= kMaxPostedFunctions) {
+            ++inner_->refused_posts;
+            return false;
+        }
+        inner_->posted.push_back(std::move(function));
+    }
+    uv_async_send(inner_->wake_up->handle());
+    return true;
+}
+
+TimePoint EventLoop::now() {
+    inner_->begin();
+    return inner_->now;
+}
+
+TimePoint EventLoop::refresh_now() {
+    inner_->begin();
+    return inner_->now = read_clock();
+}
+
+EventLoop::Counters EventLoop::counters() const {
+    Counters counters = inner_->counters;
+    const std::lock_guard lock(inner_->mutex);
+    counters.refused_posts = inner_->refused_posts;
+    return counters;
+}
+
+uv_loop_t* EventLoop::native() {
+    return &inner_->loop;
+}
+
+struct Poller::Inner {
+    struct State {
+        EventLoop::Inner* loop = nullptr;
+        Callback on_readable;
+        Callback on_writable;
+        int events = 0;
+        unsigned errors = 0;
+    };
+    using Handle = UvHandle<uv_poll_t, State>;
+
+    Handle handle;
+
+    static void on_event(uv_poll_t* poll, int status, int events) {
+        auto& box = Handle::box_of(poll);
+        if (box.closing) {
+            return;
+        }
+        State& state = box.state;
+        state.loop->begin();
+        const bool failed = status < 0;
+        if (!failed) {
+            state.errors = 0;
+        } else if (state.errors < kMaxPollErrors) {
+            // libuv stops at EPOLLERR, which for a socket is an error that the next read takes
+            // away.
+            ++state.errors;
+            uv_poll_start(poll, state.events, on_event);
+        }
+        if ((failed || (events & UV_READABLE) != 0) && state.on_readable) {
+            state.on_readable();
+        }
+        if (!box.closing && (failed || (events & UV_WRITABLE) != 0) && state.on_writable) {
+            state.on_writable();
+        }
+    }
+};
+
+Poller::Poller(EventLoop& loop, int fd, Callback on_readable, Callback on_writable)
+    : inner_(std::make_unique<Inner>()) {
+    CTN_ASSERT(uv_poll_init(loop.native(), inner_->handle.handle(), fd) == 0);
+    inner_->handle.state() =
+        Inner::State{loop.inner_.get(), std::move(on_readable), std::move(on_writable), 0, 0};
+}
+
+Poller::~Poller() = default;
+
+void Poller::watch(bool readable, bool writable) {
+    const int events = (readable ? UV_READABLE : 0) | (writable ? UV_WRITABLE : 0);
+    int& current = inner_->handle.state().events;
+    if (events == current) {
+        return;
+    }
+    current = events;
+    if (events == 0) {
+        uv_poll_stop(inner_->handle.handle());
+    } else {
+        CTN_ASSERT(uv_poll_start(inner_->handle.handle(), events, Inner::on_event) == 0);
+    }
+}
+
+bool Poller::is_watching_writable() const {
+    return (inner_->handle.state().events & UV_WRITABLE) != 0;
+}
+
+struct DeadlineTimer::Inner {
+    UniqueFd fd;
+    std::function<void()> on_deadline;
+    TimePoint deadline = kNever;
+    TimePoint armed = kNever;  // what the kernel's timer is set to
+    std::unique_ptr<Poller> poller;
+
+    void arm(TimePoint at) {
+        armed = at;
+        itimerspec spec{};
+        if (at != kNever) {
+            // Zero would disarm.
+            const auto since = std::max(at.time_since_epoch(), Duration(1));
+            const auto whole = std::chrono::duration_cast<base::seconds>(since);
+            spec.it_value.tv_sec = whole.count();
+            spec.it_value.tv_nsec = (since - whole).count();
+        }
+        CTN_ASSERT(::timerfd_settime(fd.value(), TFD_TIMER_ABSTIME, &spec, nullptr) == 0);
+    }
+    void on_readable(EventLoop& loop) {
+        uint64_t expirations = 0;
+        if (::read(fd.value(), &expirations, sizeof expirations) < 0) {
+            return;
+        }
+        armed = kNever;
+        if (deadline == kNever) {
+            return;
+        }
+        if (deadline > loop.now() && deadline > loop.refresh_now()) {
+            arm(deadline);
+            return;
+        }
+        deadline = kNever;
+        // The callback may destroy this timer: nothing of it is used afterwards.
+        const auto callback = on_deadline;
+        callback();
+    }
+};
+
+DeadlineTimer::DeadlineTimer(EventLoop& loop, std::function<void()> on_deadline)
+    : inner_(std::make_unique<Inner>()) {
+    inner_->fd.reset(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+    CTN_ASSERT(inner_->fd.is_open());
+    inner_->on_deadline = std::move(on_deadline);
+    Inner* inner = inner_.get();
+    inner_->poller = std::make_unique<Poller>(loop, inner_->fd.value(),
+                                              [inner, &loop] { inner->on_readable(loop); });
+    inner_->poller->watch(true);
+}
+
+DeadlineTimer::~DeadlineTimer() {
+    inner_->poller.reset();
+}
+
+void DeadlineTimer::set(TimePoint at) {
+    inner_->deadline = at;
+    if (at < inner_->armed) {
+        inner_->arm(at);
+    }
+}
+
+TimePoint DeadlineTimer::deadline() const {
+    return inner_->deadline;
+}
+
+struct SignalWatcher::Inner {
+    struct State {
+        EventLoop::Inner* loop = nullptr;
+        std::function<void(int)> on_signal;
+    };
+    UvHandle<uv_signal_t, State> handle;
+};
+
+SignalWatcher::SignalWatcher(EventLoop& loop,
+                             std::span<const int> signals,
+                             std::function<void(int)> on_signal) {
+    for (const int number : signals) {
+        auto inner = std::make_unique<Inner>();
+        CTN_ASSERT(uv_signal_init(loop.native(), inner->handle.handle()) == 0);
+        inner->handle.state() = Inner::State{loop.inner_.get(), on_signal};
+        const auto call = [](uv_signal_t* handle, int signal_number) {
+            auto& box = UvHandle<uv_signal_t, Inner::State>::box_of(handle);
+            if (!box.closing) {
+                box.state.loop->begin();
+                box.state.on_signal(signal_number);
+            }
+        };
+        CTN_ASSERT(uv_signal_start(inner->handle.handle(), call, number) == 0);
+        watchers_.push_back(std::move(inner));
+    }
+}
+
+SignalWatcher::~SignalWatcher() = default;
+
+}  // namespace continuo::io

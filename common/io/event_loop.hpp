@@ -1,0 +1,117 @@
+// EventLoop: owner of one uv_loop_t and of the time that one wake-up sees; with it Poller
+// (readiness of a descriptor), DeadlineTimer (one deadline, sub-millisecond: a timerfd, since uv
+// timers count milliseconds) and SignalWatcher. All belong to the loop's thread and must be
+// destroyed before the loop; only post() and stop() may be called from others.
+#pragma once
+
+#include "common/base/result.hpp"
+#include "common/base/time.hpp"
+#include "common/io/unique_fd.hpp"
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+struct uv_loop_s;
+
+namespace continuo::io {
+
+// An iteration that keeps the loop longer than this is counted as slow.
+inline constexpr base::Duration kSlowIteration = base::milliseconds(5);
+// Functions waiting from other threads; post() beyond it is refused and counted.
+inline constexpr size_t kMaxPostedFunctions = 65536;
+
+class EventLoop {
+  public:
+    EventLoop();
+    EventLoop(const EventLoop&) = delete;
+    EventLoop& operator=(const EventLoop&) = delete;
+    ~EventLoop();
+
+    // Runs until stop().
+    void run();
+    // Runs until `done` holds after an iteration (true) or `timeout` has passed (false). For tests
+    // and start-up.
+    bool run_until(const std::function<bool()>& done, base::Duration timeout);
+    // Any thread.
+    void stop();
+    // Runs `function` on the loop's thread, in order. Any thread. False: queue full, `function` is
+    // dropped.
+    bool post(std::function<void()> function);
+
+    // Time of this wake-up: the clock is read at the first question after the loop woke, then kept.
+    base::TimePoint now();
+    // Reads the clock anew, for work that itself took long.
+    base::TimePoint refresh_now();
+
+    struct Counters {
+        uint64_t iterations = 0;       // wake-ups that did something
+        uint64_t slow_iterations = 0;  // longer than kSlowIteration
+        base::Duration longest{};
+        uint64_t refused_posts = 0;
+    };
+    Counters counters() const;
+
+    uv_loop_s* native();
+
+  private:
+    friend class Poller;
+    friend class DeadlineTimer;
+    friend class SignalWatcher;
+    struct Inner;
+    std::unique_ptr<Inner> inner_;
+};
+
+// Calls back while `fd` is readable or writable (level-triggered). `fd` is borrowed and must stay
+// open as long as this lives; it is made non-blocking. One Poller a descriptor and loop.
+class Poller {
+  public:
+    using Callback = std::function<void()>;
+
+    Poller(EventLoop& loop, int fd, Callback on_readable, Callback on_writable = {});
+    Poller(const Poller&) = delete;
+    Poller& operator=(const Poller&) = delete;
+    ~Poller();
+
+    // What to wait for; neither: stopped. Begins with neither. Cheap when nothing changes.
+    void watch(bool readable, bool writable = false);
+    bool is_watching_writable() const;
+
+  private:
+    struct Inner;
+    std::unique_ptr<Inner> inner_;
+};
+
+class DeadlineTimer {
+  public:
+    DeadlineTimer(EventLoop& loop, std::function<void()> on_deadline);
+    DeadlineTimer(const DeadlineTimer&) = delete;
+    DeadlineTimer& operator=(const DeadlineTimer&) = delete;
+    ~DeadlineTimer();
+
+    // Calls back once, as soon as `at` has come; kNever stops. Replaces the deadline before. A
+    // later deadline costs no system call: the kernel's timer is moved when it fires.
+    void set(base::TimePoint at);
+    base::TimePoint deadline() const;
+
+  private:
+    struct Inner;
+    std::unique_ptr<Inner> inner_;
+};
+
+class SignalWatcher {
+  public:
+    SignalWatcher(EventLoop& loop,
+                  std::span<const int> signals,
+                  std::function<void(int)> on_signal);
+    SignalWatcher(const SignalWatcher&) = delete;
+    SignalWatcher& operator=(const SignalWatcher&) = delete;
+    ~SignalWatcher();
+
+  private:
+    struct Inner;
+    std::vector<std::unique_ptr<Inner>> watchers_;
+};
+
+}  // namespace continuo::io

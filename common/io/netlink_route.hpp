@@ -1,0 +1,70 @@
+// RouteClient: synchronous rtnetlink. Each change is acknowledged by the kernel; each error carries
+// sys_errno, and last_error_text() what the kernel said about it. Start, stop and configuration
+// only, never the data path.
+#pragma once
+
+#include "common/base/result.hpp"
+#include "common/io/netlink.hpp"
+#include "common/io/route_entry.hpp"
+
+#include <string_view>
+#include <vector>
+
+namespace continuo::io {
+
+struct LinkSettings {
+    std::optional<bool> up;
+    std::optional<uint32_t> mtu;
+    std::optional<uint32_t> transmit_queue_length;
+};
+
+class RouteClient {
+  public:
+    static base::Result<RouteClient> open();
+
+    // Errors of all: System with sys_errno; NotFound for a missing interface, address, route or
+    // rule.
+    base::Result<uint32_t> interface_index(std::string_view name);
+    base::Result<void> set_link(uint32_t interface_index, const LinkSettings& settings);
+    base::Result<void> delete_link(uint32_t interface_index);
+    base::Result<std::vector<LinkEntry>> links();
+
+    // Idempotent. IPv6 addresses are usable at once (no duplicate address detection).
+    base::Result<void>
+    add_address(uint32_t interface_index, const base::IpAddress& address, uint8_t prefix_length);
+    base::Result<void>
+    remove_address(uint32_t interface_index, const base::IpAddress& address, uint8_t prefix_length);
+    base::Result<std::vector<AddressEntry>> addresses();
+
+    // Adds or replaces.
+    base::Result<void> set_route(const RouteEntry& route);
+    base::Result<void> remove_route(const RouteEntry& route);
+    base::Result<std::vector<RouteEntry>> routes(base::IpVersion version, uint32_t table);
+    // Removes the routes of `table` whose protocol is kRouteProtocol, both versions; gives their
+    // number.
+    base::Result<size_t> remove_own_routes(uint32_t table);
+
+    // Idempotent.
+    base::Result<void> add_rule(const RuleEntry& rule);
+    base::Result<void> remove_rule(const RuleEntry& rule);
+    base::Result<std::vector<RuleEntry>> rules(base::IpVersion version);
+    // Removes the rules of kRouteProtocol with first <= priority <= last, both versions; gives
+    // their number.
+    base::Result<size_t> remove_own_rules(uint32_t first_priority, uint32_t last_priority);
+
+    const std::string& last_error_text() const { return socket_.error_text(); }
+
+  private:
+    explicit RouteClient(NetlinkSocket socket) : socket_(std::move(socket)) {}
+    base::Result<void> change_address(uint16_t type,
+                                      uint16_t flags,
+                                      uint32_t interface_index,
+                                      const base::IpAddress& address,
+                                      uint8_t prefix_length);
+    base::Result<void> change_route(uint16_t type, uint16_t flags, const RouteEntry& route);
+    base::Result<void> change_rule(uint16_t type, uint16_t flags, const RuleEntry& rule);
+
+    NetlinkSocket socket_;
+};
+
+}  // namespace continuo::io

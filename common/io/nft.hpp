@@ -1,0 +1,41 @@
+// nftables through libnftables: rule text is built elsewhere, applied here in one transaction.
+// Start, stop and configuration only; slow (milliseconds), so not on a data loop. Not thread-safe
+// across one Nft object.
+#pragma once
+
+#include "common/base/result.hpp"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace continuo::io {
+
+struct NftCounter {
+    std::string name;
+    uint64_t packets = 0;
+    uint64_t bytes = 0;
+};
+
+class Nft {
+  public:
+    // All of `ruleset_text` or nothing. Errors: System; error_text() tells what libnftables said.
+    base::Result<void> apply(std::string_view ruleset_text);
+    // Removes a table; no error when there is none. `table` as "inet continuo_cnapt_cnapt0".
+    base::Result<void> remove_table(std::string_view table);
+    // The table as nft's JSON. Errors: NotFound.
+    base::Result<std::string> list_table_json(std::string_view table);
+    // Named counters of a table. Errors: NotFound.
+    base::Result<std::vector<NftCounter>> counters(std::string_view table);
+    base::Result<NftCounter> counter(std::string_view table, std::string_view name);
+
+    const std::string& error_text() const { return error_text_; }
+
+  private:
+    base::Result<std::string> run(std::string_view commands, bool json, std::string_view where);
+
+    std::string error_text_;
+};
+
+}  // namespace continuo::io

@@ -1,0 +1,43 @@
+#include "common/io/preflight.hpp"
+
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <string_view>
+
+#include <unistd.h>
+
+namespace continuo::io {
+namespace {
+
+constexpr uint64_t kNetAdmin = uint64_t{1} << 12U;  // CAP_NET_ADMIN, capabilities(7)
+
+// Effective capabilities of this process, as proc(5) shows them.
+uint64_t effective_capabilities() {
+    constexpr std::string_view kLabel = "CapEff:";
+    std::ifstream status("/proc/self/status");
+    for (std::string line; std::getline(status, line);) {
+        if (line.starts_with(kLabel)) {
+            return std::strtoull(line.c_str() + kLabel.size(), nullptr, 16);
+        }
+    }
+    return 0;
+}
+
+}  // namespace
+
+std::string missing_for_tun() {
+    if ((effective_capabilities() & kNetAdmin) == 0) {
+        return "needs the right to configure the network (CAP_NET_ADMIN); run it as root";
+    }
+    if (access("/dev/net/tun", F_OK) != 0) {
+        return "there is no /dev/net/tun; load the kernel module tun, or give the container the "
+               "device";
+    }
+    if (access("/dev/net/tun", R_OK | W_OK) != 0) {
+        return "/dev/net/tun may not be opened; run it as root";
+    }
+    return {};
+}
+
+}  // namespace continuo::io

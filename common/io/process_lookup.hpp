@@ -1,0 +1,49 @@
+// ProcessLookup: which process owns a local socket. sock_diag gives inode and user, /proc the
+// process. Takes up to milliseconds: runs on a helper thread, one object a thread.
+#pragma once
+
+#include "common/base/result.hpp"
+#include "common/io/netlink.hpp"
+#include "common/packet/five_tuple.hpp"
+
+#include <array>
+#include <string>
+
+namespace continuo::io {
+
+inline constexpr size_t kRecentProcesses = 16;
+
+struct SocketOwner {
+    uint64_t inode = 0;
+    uint32_t user_id = 0;
+    int32_t process_id = 0;  // 0: not found in /proc (other name space, gone, no permission)
+    std::string process;     // /proc/PID/comm
+    std::string parent;       // comm of its parent: scp runs ssh
+    std::string executable;  // last part of /proc/PID/exe; empty: not readable
+};
+
+// From the user database; empty when it is not there. Thread-safe, may block.
+std::string user_name(uint32_t user_id);
+
+class ProcessLookup {
+  public:
+    static base::Result<ProcessLookup> open();
+
+    // TCP: the connection. UDP: the socket that best fits, connected or not. Also IPv6 sockets that
+    // speak IPv4. Errors: NotFound (no such socket, or ICMP), System.
+    base::Result<SocketOwner> find(const packet::FiveTuple& tuple);
+
+  private:
+    struct Socket;
+    explicit ProcessLookup(NetlinkSocket socket) : netlink_(std::move(socket)) {}
+    base::Result<Socket> find_socket(const packet::FiveTuple& tuple);
+    base::Result<void>
+    query(const packet::FiveTuple& tuple, base::IpVersion socket_version, Socket& best);
+    int32_t find_process(const Socket& socket);
+    void remember(int32_t process_id);
+
+    NetlinkSocket netlink_;
+    std::array<int32_t, kRecentProcesses> recent_{};  // last used first; 0: none
+};
+
+}  // namespace continuo::io

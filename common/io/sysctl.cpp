@@ -1,0 +1,184 @@
+#include "common/io/sysctl.hpp"
+
+#include "common/io/file.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace continuo::io {
+
+namespace {
+
+using base::Errc;
+using base::Error;
+using base::Result;
+
+constexpr size_t kMaxValueBytes = 4096;
+constexpr size_t kMaxRecordBytes = 1 << 20;
+
+// Keys come from our own builders; this keeps an odd interface name or a spoiled record inside
+// /proc/sys.
+bool is_safe_key(std::string_view key) {
+    return !key.empty() && key.front() != '/' && key.find("..") == std::string_view::npos &&
+           key.find_first_of("\t\n") == std::string_view::npos;
+}
+
+std::string path_of(std::string_view key) {
+    return "/proc/sys/" + std::string(key);
+}
+
+bool parse_number(std::string_view text, int64_t& number) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    return error == std::errc() && end == text.data() + text.size();
+}
+
+std::string_view take_field(std::string_view& line) {
+    const size_t tab = line.find('\t');
+    const std::string_view field = line.substr(0, tab);
+    line.remove_prefix(tab == std::string_view::npos ? line.size() : tab + 1);
+    return field;
+}
+
+// Vectors such as tcp_rmem contain tabs; the record separates fields with them, and the kernel
+// takes either.
+std::string with_spaces(std::string value) {
+    std::replace(value.begin(), value.end(), '\t', ' ');
+    return value;
+}
+
+}  // namespace
+
+Result<std::string> read_sysctl(std::string_view key) {
+    if (!is_safe_key(key)) {
+        return Error{Errc::NotFound, "sysctl key"};
+    }
+    std::string value = CTN_TRY(read_file(path_of(key), kMaxValueBytes));
+    while (!value.empty() && value.back() == '\n') {
+        value.pop_back();
+    }
+    return with_spaces(std::move(value));
+}
+
+Result<void> write_sysctl(std::string_view key, std::string_view value) {
+    if (!is_safe_key(key)) {
+        return Error{Errc::NotFound, "sysctl key"};
+    }
+    const UniqueFd file(::open(path_of(key).c_str(), O_WRONLY | O_CLOEXEC));
+    if (!file.is_open()) {
+        return Error{errno == ENOENT ? Errc::NotFound : Errc::System, "open sysctl", errno};
+    }
+    if (::write(file.value(), value.data(), value.size()) != static_cast<ssize_t>(value.size())) {
+        return Error{Errc::System, "write sysctl", errno};
+    }
+    return {};
+}
+
+std::vector<std::string> interfaces_with_router_advertisements() {
+    std::vector<std::string> names;
+    struct Close {
+        void operator()(DIR* directory) const { ::closedir(directory); }
+    };
+    const std::unique_ptr<DIR, Close> directory(::opendir("/proc/sys/net/ipv6/conf"));
+    if (!directory) {
+        return names;
+    }
+    while (const dirent* entry = ::readdir(directory.get())) {
+        const std::string name(static_cast<const char*>(entry->d_name));
+        if (name == "." || name == ".." || name == "all" || name == "default" || name == "lo") {
+            continue;
+        }
+        const auto value = read_sysctl("net/ipv6/conf/" + name + "/accept_ra");
+        if (value && *value == "1") {
+            names.push_back(name);
+        }
+    }
+    return names;
+}
+
+Result<SysctlGuard> SysctlGuard::open(std::string record_path) {
+    SysctlGuard guard(std::move(record_path));
+    CTN_TRY(guard.load());
+    CTN_TRY(guard.restore());
+    return guard;
+}
+
+Result<void> SysctlGuard::load() {
+    const auto record = read_file(record_path_, kMaxRecordBytes);
+    if (!record) {
+        return record.error().code == Errc::NotFound ? Result<void>() : record.error();
+    }
+    std::string_view rest = *record;
+    while (!rest.empty()) {
+        const size_t end = rest.find('\n');
+        std::string_view line = rest.substr(0, end);
+        rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+        const std::string_view key = take_field(line);
+        const std::string_view before = take_field(line);
+        if (is_safe_key(key)) {
+            changes_.push_back(Change{std::string(key), std::string(before), std::string(line)});
+        }
+    }
+    return {};
+}
+
+Result<void> SysctlGuard::save() const {
+    std::string record;
+    for (const Change& change : changes_) {
+        record += change.key + '\t' + change.before + '\t' + change.ours + '\n';
+    }
+    return write_file_atomically(record_path_, record);
+}
+
+Result<void> SysctlGuard::set(const SysctlSetting& setting) {
+    const auto before = read_sysctl(setting.key);
+    if (!before) {
+        return setting.optional && before.error().code == Errc::NotFound ? Result<void>()
+                                                                         : before.error();
+    }
+    int64_t is = 0;
+    int64_t wanted = 0;
+    const bool is_enough = setting.at_least && parse_number(*before, is) &&
+                           parse_number(setting.value, wanted) && is >= wanted;
+    if (*before == setting.value || is_enough) {
+        return {};
+    }
+    const auto known = std::find_if(changes_.begin(), changes_.end(), [&](const Change& change) {
+        return change.key == setting.key;
+    });
+    if (known != changes_.end()) {
+        known->ours = setting.value;
+    } else {
+        changes_.push_back(Change{setting.key, *before, setting.value});
+    }
+    CTN_TRY(save());
+    return write_sysctl(setting.key, setting.value);
+}
+
+Result<void> SysctlGuard::restore() {
+    Result<void> outcome;
+    for (auto change = changes_.rbegin(); change != changes_.rend(); ++change) {
+        const auto current = read_sysctl(change->key);
+        // Gone with its interface, or changed by somebody else meanwhile.
+        if (!current || *current != change->ours) {
+            continue;
+        }
+        if (auto done = write_sysctl(change->key, change->before); !done) {
+            outcome = done;
+        }
+    }
+    if (outcome) {
+        changes_.clear();
+        outcome = remove_file(record_path_);
+    }
+    return outcome;
+}
+
+}  // namespace continuo::io

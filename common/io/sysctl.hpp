@@ -1,0 +1,61 @@
+// Kernel settings under /proc/sys that hold while a daemon runs. What they were is kept in a file,
+// so that the next start undoes them after kill -9.
+#pragma once
+
+#include "common/base/result.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace continuo::io {
+
+struct SysctlSetting {
+    // Path under /proc/sys, e.g. "net/ipv4/ip_forward" (slashes: interface names contain dots).
+    std::string key;
+    std::string value;
+    bool at_least = false;  // a number; a higher one stays
+    bool optional = false;  // a missing key is no error (module not loaded)
+
+    bool operator==(const SysctlSetting&) const = default;
+};
+
+// Errors: NotFound, System.
+base::Result<std::string> read_sysctl(std::string_view key);
+base::Result<void> write_sysctl(std::string_view key, std::string_view value);
+
+// Interfaces on which the kernel takes router advertisements only while not forwarding (accept_ra
+// 1): switching IPv6 forwarding on would cost them their addresses.
+std::vector<std::string> interfaces_with_router_advertisements();
+
+class SysctlGuard {
+  public:
+    // `record_path`: where former values are kept. Restores what an earlier run left there.
+    static base::Result<SysctlGuard> open(std::string record_path);
+    SysctlGuard(SysctlGuard&&) noexcept = default;
+    SysctlGuard& operator=(SysctlGuard&&) noexcept = default;
+    SysctlGuard(const SysctlGuard&) = delete;
+    SysctlGuard& operator=(const SysctlGuard&) = delete;
+
+    // Records the former value on disk, then writes. Setting a key again keeps its first former
+    // value.
+    base::Result<void> set(const SysctlSetting& setting);
+    // Puts former values back, last first, where the value is still ours; removes the record. Not
+    // done by the destructor.
+    base::Result<void> restore();
+
+  private:
+    struct Change {
+        std::string key;
+        std::string before;
+        std::string ours;
+    };
+    explicit SysctlGuard(std::string record_path) : record_path_(std::move(record_path)) {}
+    base::Result<void> load();
+    base::Result<void> save() const;
+
+    std::string record_path_;
+    std::vector<Change> changes_;
+};
+
+}  // namespace continuo::io

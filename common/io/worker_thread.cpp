@@ -1,0 +1,101 @@
+#include "common/io/worker_thread.hpp"
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+#include <pthread.h>
+#include <signal.h>
+
+namespace continuo::io {
+
+struct WorkerThread::Inner {
+    struct Task {
+        std::function<void()> work;
+        std::function<void()> done;
+    };
+
+    EventLoop& loop;
+    size_t capacity;
+    mutable std::mutex mutex;  // guards the four below
+    std::condition_variable changed;
+    std::deque<Task> tasks;
+    uint64_t refused = 0;
+    bool stopping = false;
+    bool owner_gone = false;  // loop thread only: completions that come later do nothing
+    std::thread thread;
+
+    Inner(EventLoop& on, size_t most) : loop(on), capacity(most) {}
+
+    static void run(const std::shared_ptr<Inner>& self) {
+        for (;;) {
+            Task task;
+            {
+                std::unique_lock lock(self->mutex);
+                self->changed.wait(lock, [&] { return self->stopping || !self->tasks.empty(); });
+                if (self->stopping) {
+                    return;
+                }
+                task = std::move(self->tasks.front());
+                self->tasks.pop_front();
+            }
+            task.work();
+            if (task.done) {
+                self->loop.post([self, done = std::move(task.done)] {
+                    if (!self->owner_gone) {
+                        done();
+                    }
+                });
+            }
+        }
+    }
+};
+
+WorkerThread::WorkerThread(EventLoop& loop, const char* name, size_t capacity)
+    : inner_(std::make_shared<Inner>(loop, capacity)) {
+    // Signals belong to the loop's thread.
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    inner_->thread = std::thread([self = inner_] { Inner::run(self); });
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    pthread_setname_np(inner_->thread.native_handle(), name);
+}
+
+WorkerThread::~WorkerThread() {
+    {
+        const std::lock_guard lock(inner_->mutex);
+        inner_->stopping = true;
+        inner_->owner_gone = true;
+    }
+    inner_->changed.notify_all();
+    inner_->thread.join();
+    inner_->tasks.clear();
+}
+
+bool WorkerThread::submit(std::function<void()> work, std::function<void()> done) {
+    {
+        const std::lock_guard lock(inner_->mutex);
+        if (inner_->tasks.size() >= inner_->capacity) {
+            ++inner_->refused;
+            return false;
+        }
+        inner_->tasks.push_back({std::move(work), std::move(done)});
+    }
+    inner_->changed.notify_one();
+    return true;
+}
+
+size_t WorkerThread::waiting() const {
+    const std::lock_guard lock(inner_->mutex);
+    return inner_->tasks.size();
+}
+
+uint64_t WorkerThread::refused() const {
+    const std::lock_guard lock(inner_->mutex);
+    return inner_->refused;
+}
+
+}  // namespace continuo::io

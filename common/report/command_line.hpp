@@ -1,0 +1,71 @@
+// The command line of both programs: a table of commands with their options, and a parser. `--name
+// value`,
+// `--name=value`, flags; options may stand before or behind the arguments; "--" ends them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace continuo::report {
+
+// Exit codes of both programs.
+inline constexpr int kExitGood = 0;
+inline constexpr int kExitError = 1;
+inline constexpr int kExitAlarm = 2;    // `status` of a daemon in an alarm state
+inline constexpr int kExitUsage = 64;   // EX_USAGE
+inline constexpr int kExitConfig = 78;  // EX_CONFIG
+
+enum class OptionValue : uint8_t { None, Required, Optional };
+
+struct OptionSpec {
+    std::string_view name;         // "--config"
+    std::string_view placeholder;  // "F", shown in the usage
+    OptionValue value = OptionValue::None;
+    bool is_repeatable = false;  // otherwise given at most once
+};
+
+struct CommandSpec {
+    std::string_view name;       // one or two words: "status", "user add"
+    std::string_view arguments;  // as shown: "NAME", "[F...]"
+    size_t min_arguments = 0;
+    size_t max_arguments = 0;
+    std::vector<OptionSpec> options;
+};
+
+struct ProgramSpec {
+    std::string_view name;
+    std::vector<CommandSpec> commands;
+    std::vector<OptionSpec> options;  // of every command
+};
+
+// What was given. Owns its texts.
+struct ParsedCommand {
+    std::string name;  // of the CommandSpec
+    std::vector<std::string> arguments;
+    std::vector<std::pair<std::string, std::string>> options;  // name and value, as given
+
+    bool has(std::string_view option) const;
+    // The value, the last one of a repeated option; empty for a flag.
+    std::optional<std::string> value(std::string_view option) const;
+    std::string value_or(std::string_view option, std::string_view fallback) const;
+    std::vector<std::string> values(std::string_view option) const;
+};
+
+struct CommandLine {
+    std::optional<ParsedCommand> command;
+    // Without a command: print `text` and exit. --help: stdout and 0; a mistake: stderr and 64.
+    std::string text;
+    int exit_code = kExitGood;
+};
+
+// `arguments` without the program's name.
+CommandLine parse_command_line(const ProgramSpec& program, std::span<const char* const> arguments);
+// All commands, or the one of that name.
+std::string usage_text(const ProgramSpec& program, std::string_view command = {});
+
+}  // namespace continuo::report

@@ -1,0 +1,340 @@
+#include "common/report/status_report.hpp"
+
+#include "common/report/table.hpp"
+
+#include <cmath>
+#include <vector>
+
+namespace continuo::report {
+namespace {
+
+constexpr int kMillisecondDigits = 3;
+
+// A column of `usage` that is there only when it was asked for.
+struct UsageKeyColumn {
+    std::string_view key;
+    std::string_view title;
+};
+constexpr std::array<UsageKeyColumn, 6> kUsageKeys = {{{"user", "USER"},
+                                                       {"class", "CLASS"},
+                                                       {"snapt", "SNAPT"},
+                                                       {"day", "DAY"},
+                                                       {"month", "MONTH"},
+                                                       {"app", "APP"}}};
+
+bool any_has(const JsonValue& rows, std::string_view key) {
+    const auto& items = rows.items();
+    return std::any_of(items.begin(), items.end(),
+                       [key](const JsonValue& row) { return !row[key].is_null(); });
+}
+
+// "198.51.100.2:443", "[2001:db8::1]:443"
+std::string endpoint_cell(const JsonValue& address, const JsonValue& port) {
+    const std::string text = cell(address);
+    const uint64_t number = port.unsigned_integer().value_or(0);
+    if (number == 0) {
+        return text;
+    }
+    const bool is_v6 = text.find(':') != std::string::npos;
+    return (is_v6 ? "[" + text + "]" : text) + ":" + std::to_string(number);
+}
+
+Colour flow_colour(std::string_view state) {
+    if (state == "refused") {
+        return Colour::Red;
+    }
+    return state == "closing" || state == "closed" ? Colour::Dim : Colour::None;
+}
+
+}  // namespace
+
+std::optional<double> saved_percent(uint64_t bytes_before, uint64_t bytes_after) {
+    if (bytes_before == 0) {
+        return std::nullopt;
+    }
+    return 100.0 * (1.0 - static_cast<double>(bytes_after) / static_cast<double>(bytes_before));
+}
+
+void write_classes(JsonWriter& json, const ClassFigureTable& classes) {
+    json.begin_object();
+    for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
+        const ClassFigures& figures = classes[base::index_of(traffic_class)];
+        json.key(base::token(traffic_class)).begin_object();
+        json.field("packets", figures.packets);
+        json.field("datagrams", figures.datagrams);
+        json.field("packets_alone", figures.packets_alone);
+        json.field("sent_by_timeout", figures.sent_by_timeout);
+        json.field("sent_by_size", figures.sent_by_size);
+        json.field("inner_bytes", figures.inner_bytes);
+        json.field("wire_bytes", figures.wire_bytes);
+        json.key("saved_percent");
+        const auto saved = saved_percent(figures.inner_bytes, figures.wire_bytes);
+        json.number(saved.value_or(NAN), 2);
+        json.field("queue_ms_p50", figures.queue_ms_p50.value_or(NAN), kMillisecondDigits);
+        json.field("queue_ms_p99", figures.queue_ms_p99.value_or(NAN), kMillisecondDigits);
+        json.field("queue_drops", figures.queue_drops);
+        json.end_object();
+    }
+    json.end_object();
+}
+
+void write_io(JsonWriter& json, const IoFigures& io, const ClassFigureTable& classes) {
+    uint64_t super_packets = 0;
+    uint64_t super_segments = 0;
+    uint64_t software_segmented = 0;
+    for (const ClassFigures& figures : classes) {
+        super_packets += figures.super_packets;
+        super_segments += figures.super_segments;
+        software_segmented += figures.software_segmented;
+    }
+    json.begin_object();
+    json.field("tun_reads", io.tun_reads);
+    json.field("tun_read_bytes", io.tun_read_bytes);
+    json.field("tun_writes", io.tun_writes);
+    json.key("segments_per_write");
+    json.number(io.frames_written == 0 ? NAN
+                                       : static_cast<double>(io.segments_written) /
+                                             static_cast<double>(io.frames_written),
+                2);
+    json.field("super_packets", super_packets);
+    json.field("super_segments", super_segments);
+    json.field("software_segmented", software_segmented);
+    json.field("uso", io.uso);
+    json.field("slow_iterations", io.slow_iterations);
+    json.end_object();
+}
+
+void write_drops(JsonWriter& json, const base::DropCounters& drops) {
+    json.begin_object();
+    for (size_t i = 0; i < base::kDropReasons; ++i) {
+        const auto reason = static_cast<base::DropReason>(i);
+        json.field(base::to_string(reason), drops.count(reason));
+    }
+    json.end_object();
+}
+
+void write_flow(JsonWriter& json, const FlowFigures& flow) {
+    json.begin_object();
+    json.field("flow_id", flow.flow_id);
+    if (flow.user || flow.node) {
+        json.field("user", flow.user);
+        json.field("node", flow.node);
+    }
+    json.field("proto", flow.proto);
+    json.field("src", flow.src);
+    json.field("sport", flow.sport);
+    json.field("dst", flow.dst);
+    json.field("dport", flow.dport);
+    json.field("process", flow.process);
+    json.field("app", flow.app);
+    json.field("class", base::token(flow.traffic_class));
+    json.field("snapt", flow.snapt);
+    json.field("path", flow.path);
+    json.field("state", flow.state);
+    json.field("packets_up", flow.packets_up);
+    json.field("packets_down", flow.packets_down);
+    json.field("inner_bytes_up", flow.inner_bytes_up);
+    json.field("inner_bytes_down", flow.inner_bytes_down);
+    json.field("wire_bytes_up", flow.wire_bytes_up);
+    json.field("wire_bytes_down", flow.wire_bytes_down);
+    json.field("age_s", flow.age_s, kMillisecondDigits);
+    json.field("refused_reason", flow.refused_reason);
+    json.end_object();
+}
+
+std::string error_json(std::string_view text) {
+    JsonWriter json;
+    json.begin_object().field("error", text).end_object();
+    return json.take();
+}
+
+std::string cell(const JsonValue& value) {
+    switch (value.kind()) {
+    case JsonValue::Kind::Null:
+    case JsonValue::Kind::Array:
+    case JsonValue::Kind::Object:
+        return std::string(kUnknown);
+    case JsonValue::Kind::Boolean:
+        return *value.boolean() ? "yes" : "no";
+    case JsonValue::Kind::String:
+        return std::string(*value.string());
+    case JsonValue::Kind::Integer:
+    case JsonValue::Kind::Unsigned:
+        return value.unsigned_integer() ? std::to_string(*value.unsigned_integer())
+                                        : std::to_string(value.integer().value_or(0));
+    case JsonValue::Kind::Real:
+        break;
+    }
+    JsonWriter json;
+    return json.number(value.number().value_or(0), 2).take();
+}
+
+std::string bytes_cell(const JsonValue& value) {
+    if (const auto bytes = value.unsigned_integer()) {
+        return format_bytes(*bytes);
+    }
+    const auto bytes = value.integer();
+    return bytes ? format_signed_bytes(*bytes) : std::string(kUnknown);
+}
+
+std::string count_cell(const JsonValue& value) {
+    const auto count = value.unsigned_integer();
+    return count ? format_count(*count) : std::string(kUnknown);
+}
+
+std::string milliseconds_cell(const JsonValue& value) {
+    return format_milliseconds(value.number());
+}
+
+std::string percent_cell(const JsonValue& value) {
+    return format_percent(value.number());
+}
+
+std::string fraction_cell(const JsonValue& value) {
+    const auto fraction = value.number();
+    return format_percent(fraction ? std::optional(*fraction * 100.0) : std::nullopt);
+}
+
+std::string state_word(std::string_view state, bool is_terminal) {
+    const Colour colour = state == "up"         ? Colour::Green
+                          : state == "degraded" ? Colour::Yellow
+                                                : Colour::Red;
+    return coloured(state, colour, is_terminal);
+}
+
+std::string list_cell(const JsonValue& list) {
+    std::string text;
+    for (const JsonValue& item : list.items()) {
+        text += text.empty() ? "" : ", ";
+        text += cell(item);
+    }
+    return text.empty() ? "none" : text;
+}
+
+std::string classes_text(const JsonValue& classes, bool is_terminal) {
+    Table table({{"CLASS"},
+                 {"PACKETS", Align::Right},
+                 {"DATAGRAMS", Align::Right},
+                 {"ALONE", Align::Right},
+                 {"BY TIME", Align::Right},
+                 {"BY SIZE", Align::Right},
+                 {"INNER", Align::Right},
+                 {"WIRE", Align::Right},
+                 {"SAVED", Align::Right},
+                 {"QUEUE P50", Align::Right},
+                 {"QUEUE P99", Align::Right},
+                 {"DROPS", Align::Right}});
+    for (const auto& [name, figures] : classes.members()) {
+        table.add_row({name, count_cell(figures["packets"]), count_cell(figures["datagrams"]),
+                       count_cell(figures["packets_alone"]), count_cell(figures["sent_by_timeout"]),
+                       count_cell(figures["sent_by_size"]), bytes_cell(figures["inner_bytes"]),
+                       bytes_cell(figures["wire_bytes"]), percent_cell(figures["saved_percent"]),
+                       milliseconds_cell(figures["queue_ms_p50"]),
+                       milliseconds_cell(figures["queue_ms_p99"]),
+                       count_cell(figures["queue_drops"])});
+    }
+    return table.render(is_terminal);
+}
+
+std::string drops_text(const JsonValue& drops) {
+    std::string text;
+    for (const auto& [reason, count] : drops.members()) {
+        if (count.unsigned_integer().value_or(0) > 0) {
+            text += text.empty() ? "dropped  " : ", ";
+            text += reason + " " + count_cell(count);
+        }
+    }
+    return text.empty() ? text : text + "\n";
+}
+
+std::string io_text(const JsonValue& io) {
+    return "device  " + count_cell(io["tun_reads"]) + " reads (" +
+           bytes_cell(io["tun_read_bytes"]) + "), " + count_cell(io["tun_writes"]) + " writes, " +
+           cell(io["segments_per_write"]) + " segments a write, " +
+           count_cell(io["super_packets"]) + " super-packets, " +
+           count_cell(io["slow_iterations"]) + " slow iterations\n";
+}
+
+std::string flows_text(const JsonValue& flows, bool with_user, bool is_terminal) {
+    std::vector<Table::Column> columns;
+    if (with_user) {
+        columns = {{"USER"}, {"NODE"}};
+    }
+    for (const char* title :
+         {"PROTO", "SOURCE", "DESTINATION", "PROCESS", "APP", "CLASS", "PATH"}) {
+        columns.push_back({title});
+    }
+    for (const char* title : {"PKT UP", "PKT DOWN", "UP", "DOWN", "WIRE UP", "WIRE DOWN", "AGE"}) {
+        columns.push_back({title, Align::Right});
+    }
+    columns.push_back({"STATE"});
+    Table table(std::move(columns));
+    for (const JsonValue& flow : flows.items()) {
+        std::vector<std::string> cells;
+        if (with_user) {
+            cells = {cell(flow["user"]), cell(flow["node"])};
+        }
+        const std::string state = flow.text("state");
+        const std::string reason = flow.text("refused_reason");
+        const double age_s = std::max(0.0, flow["age_s"].number().value_or(0));
+        for (std::string text :
+             {cell(flow["proto"]), endpoint_cell(flow["src"], flow["sport"]),
+              endpoint_cell(flow["dst"], flow["dport"]), cell(flow["process"]), cell(flow["app"]),
+              cell(flow["class"]), cell(flow["path"]), count_cell(flow["packets_up"]),
+              count_cell(flow["packets_down"]), bytes_cell(flow["inner_bytes_up"]),
+              bytes_cell(flow["inner_bytes_down"]), bytes_cell(flow["wire_bytes_up"]),
+              bytes_cell(flow["wire_bytes_down"]), format_uptime(static_cast<uint64_t>(age_s)),
+              reason.empty() ? state : state + ": " + reason}) {
+            cells.push_back(std::move(text));
+        }
+        table.add_row(std::move(cells), flow_colour(state));
+    }
+    return table.rows() == 0 ? "no flows\n" : table.render(is_terminal);
+}
+
+std::string usage_report_text(const JsonValue& usage, bool is_terminal) {
+    const JsonValue& rows = usage["rows"];
+    std::vector<UsageKeyColumn> keys;
+    std::vector<Table::Column> columns;
+    for (const UsageKeyColumn& candidate : kUsageKeys) {
+        if (any_has(rows, candidate.key)) {
+            keys.push_back(candidate);
+            columns.push_back({std::string(candidate.title)});
+        }
+    }
+    for (const char* title :
+         {"FLOWS", "PAYLOAD UP", "PAYLOAD DOWN", "BEFORE", "AFTER", "SAVED", "SAVED %"}) {
+        columns.push_back({title, Align::Right});
+    }
+    Table table(std::move(columns));
+    for (const JsonValue& row : rows.items()) {
+        std::vector<std::string> cells;
+        for (const UsageKeyColumn& key : keys) {
+            cells.push_back(cell(row[key.key]));
+        }
+        for (std::string text :
+             {count_cell(row["flows"]), bytes_cell(row["payload_up"]),
+              bytes_cell(row["payload_down"]), bytes_cell(row["pre"]), bytes_cell(row["post"]),
+              bytes_cell(row["saved"]), percent_cell(row["saved_percent"])}) {
+            cells.push_back(std::move(text));
+        }
+        table.add_row(std::move(cells));
+    }
+    return table.rows() == 0 ? "no usage\n" : table.render(is_terminal);
+}
+
+std::string reload_text(const JsonValue& answer) {
+    if (!answer.has("applied")) {
+        return "reloaded; the daemon's log has the details\n";
+    }
+    const JsonValue& applied = answer["applied"];
+    const JsonValue& restart = answer["needs_restart"];
+    std::string text = applied.items().empty() ? "reloaded; nothing changed\n"
+                                               : "reloaded: " + list_cell(applied) + "\n";
+    if (!restart.items().empty()) {
+        text += "needs restart: " + list_cell(restart) + "\n";
+    }
+    return text;
+}
+
+}  // namespace continuo::report

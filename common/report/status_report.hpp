@@ -1,0 +1,127 @@
+// Parts of `status`, `flows` and `usage` that both daemons have: their JSON (DESIGN section 5) from
+// plain figures, and their text for people from that JSON.
+#pragma once
+
+#include "common/base/drop_reason.hpp"
+#include "common/base/traffic_class.hpp"
+#include "common/report/json.hpp"
+#include "common/report/json_value.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace continuo::report {
+
+// What this end sent of one class, all sessions together.
+struct ClassFigures {
+    uint64_t packets = 0;
+    uint64_t datagrams = 0;
+    uint64_t packets_alone = 0;
+    uint64_t sent_by_timeout = 0;
+    uint64_t sent_by_size = 0;
+    uint64_t inner_bytes = 0;  // IP lengths
+    uint64_t wire_bytes = 0;   // outer IP lengths
+    uint64_t queue_drops = 0;
+    std::optional<double> queue_ms_p50;  // of the session that waits longest
+    std::optional<double> queue_ms_p99;
+    uint64_t super_packets = 0;
+    uint64_t super_segments = 0;
+    uint64_t software_segmented = 0;
+
+    // Adds session::ClassCounters.
+    template <typename Counters>
+    void add(const Counters& counters) {
+        packets += counters.packets;
+        datagrams += counters.datagrams;
+        packets_alone += counters.packets_alone;
+        sent_by_timeout += counters.sent_by_timeout;
+        sent_by_size += counters.sent_by_size;
+        inner_bytes += counters.inner_bytes;
+        wire_bytes += counters.wire_bytes;
+        queue_drops += counters.queue_drops;
+        super_packets += counters.super_packets;
+        super_segments += counters.super_segments;
+        software_segmented += counters.software_segmented;
+        if (counters.queue_delay.total() > 0) {
+            queue_ms_p50 =
+                std::max(queue_ms_p50.value_or(0), counters.queue_delay.quantile_ms(0.5));
+            queue_ms_p99 =
+                std::max(queue_ms_p99.value_or(0), counters.queue_delay.quantile_ms(0.99));
+        }
+    }
+};
+using ClassFigureTable = std::array<ClassFigures, base::kTrafficClasses>;  // by base::index_of
+
+// Counters of the data path beside the classes.
+struct IoFigures {
+    uint64_t tun_reads = 0;
+    uint64_t tun_read_bytes = 0;
+    uint64_t tun_writes = 0;
+    uint64_t segments_written = 0;
+    uint64_t frames_written = 0;
+    bool uso = false;
+    uint64_t slow_iterations = 0;
+};
+
+struct FlowFigures {
+    uint64_t flow_id = 0;
+    std::string_view proto;
+    std::string src;
+    uint16_t sport = 0;
+    std::string dst;
+    uint16_t dport = 0;
+    std::optional<std::string> process;
+    std::optional<std::string> app;
+    base::TrafficClass traffic_class = base::TrafficClass::LtHd;
+    std::optional<std::string> snapt;
+    std::optional<std::string> path;
+    std::string_view state;
+    uint64_t packets_up = 0;
+    uint64_t packets_down = 0;
+    uint64_t inner_bytes_up = 0;
+    uint64_t inner_bytes_down = 0;
+    uint64_t wire_bytes_up = 0;
+    uint64_t wire_bytes_down = 0;
+    double age_s = 0;
+    std::optional<std::string> refused_reason;
+    std::optional<std::string> user;  // written when there is one
+    std::optional<std::string> node;
+};
+
+// Nothing when nothing was there before.
+std::optional<double> saved_percent(uint64_t bytes_before, uint64_t bytes_after);
+
+// Each writes one value.
+void write_classes(JsonWriter& json, const ClassFigureTable& classes);
+void write_io(JsonWriter& json, const IoFigures& io, const ClassFigureTable& classes);
+void write_drops(JsonWriter& json, const base::DropCounters& drops);
+void write_flow(JsonWriter& json, const FlowFigures& flow);
+// {"error":"…"}
+std::string error_json(std::string_view text);
+
+// --- For people
+// "-" for null and for what is not there.
+std::string cell(const JsonValue& value);
+std::string bytes_cell(const JsonValue& value);
+std::string count_cell(const JsonValue& value);
+std::string milliseconds_cell(const JsonValue& value);
+std::string percent_cell(const JsonValue& value);   // of a percentage
+std::string fraction_cell(const JsonValue& value);  // of a fraction, as percentage
+std::string state_word(std::string_view state, bool is_terminal);
+// Several addresses or names in a list, separated by commas; "none" for an empty one.
+std::string list_cell(const JsonValue& list);
+
+std::string classes_text(const JsonValue& classes, bool is_terminal);
+// Those that are not zero, one line; empty when there are none.
+std::string drops_text(const JsonValue& drops);
+std::string io_text(const JsonValue& io);
+// `with_user`: columns user and node.
+std::string flows_text(const JsonValue& flows, bool with_user, bool is_terminal);
+std::string usage_report_text(const JsonValue& usage, bool is_terminal);
+// {"applied":[key…],"needs_restart":[key…]}
+std::string reload_text(const JsonValue& answer);
+
+}  // namespace continuo::report

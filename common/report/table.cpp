@@ -1,0 +1,180 @@
+#include "common/report/table.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdarg>
+#include <cstdio>
+
+namespace continuo::report {
+namespace {
+
+constexpr size_t kColumnGap = 2;
+
+[[gnu::format(printf, 1, 2)]] std::string print(const char* format, ...) {
+    std::array<char, 64> text{};
+    va_list arguments;
+    va_start(arguments, format);
+    (void)std::vsnprintf(text.data(), text.size(), format, arguments);
+    va_end(arguments);
+    return text.data();
+}
+
+// Columns that a text takes on a terminal: UTF-8 code points, each counted as one.
+size_t width(std::string_view text) {
+    return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char character) {
+        return (static_cast<uint8_t>(character) & 0xC0U) != 0x80U;
+    }));
+}
+
+// Three significant digits, as in "1.02", "18.4", "210".
+std::string three_digits(double value) {
+    if (value < 9.995) {
+        return print("%.2f", value);
+    }
+    return value < 99.95 ? print("%.1f", value) : print("%.0f", value);
+}
+
+template <size_t N>
+std::string scaled(double value, double step, const std::array<const char*, N>& units) {
+    size_t unit = 0;
+    while (unit + 1 < N && value >= step - 0.5) {
+        value /= step;
+        ++unit;
+    }
+    const std::string digits = unit == 0 ? print("%.0f", value) : three_digits(value);
+    return digits + " " + units[unit];
+}
+
+const char* escape_of(Colour colour) {
+    switch (colour) {
+    case Colour::Bold:
+        return "\x1b[1m";
+    case Colour::Dim:
+        return "\x1b[2m";
+    case Colour::Red:
+        return "\x1b[31m";
+    case Colour::Green:
+        return "\x1b[32m";
+    case Colour::Yellow:
+        return "\x1b[33m";
+    default:
+        return "";
+    }
+}
+
+}  // namespace
+
+std::string coloured(std::string_view text, Colour colour, bool is_terminal) {
+    if (!is_terminal || colour == Colour::None) {
+        return std::string(text);
+    }
+    return escape_of(colour) + std::string(text) + "\x1b[0m";
+}
+
+void Table::add_row(std::vector<std::string> cells, Colour colour) {
+    cells.resize(columns_.size());
+    for (std::string& cell : cells) {
+        std::replace_if(
+            cell.begin(), cell.end(),
+            [](char character) {
+                return static_cast<uint8_t>(character) < 0x20 || character == 0x7F;
+            },
+            '?');
+    }
+    rows_.push_back({std::move(cells), colour});
+}
+
+std::vector<size_t> Table::widths() const {
+    std::vector<size_t> result;
+    for (size_t i = 0; i < columns_.size(); ++i) {
+        size_t widest = width(columns_[i].title);
+        for (const Row& row : rows_) {
+            widest = std::max(widest, width(row.cells[i]));
+        }
+        result.push_back(widest);
+    }
+    return result;
+}
+
+std::string Table::line(const std::vector<std::string>& cells,
+                        const std::vector<size_t>& widths) const {
+    std::string text;
+    for (size_t i = 0; i < columns_.size(); ++i) {
+        const std::string padding(widths[i] - width(cells[i]), ' ');
+        text += i == 0 ? "" : std::string(kColumnGap, ' ');
+        text += columns_[i].align == Align::Right ? padding + cells[i] : cells[i] + padding;
+    }
+    text.erase(text.find_last_not_of(' ') + 1);
+    return text;
+}
+
+std::string Table::render(bool is_terminal) const {
+    const std::vector<size_t> all_widths = widths();
+    std::vector<std::string> titles;
+    for (const Column& column : columns_) {
+        titles.push_back(column.title);
+    }
+    std::string text = coloured(line(titles, all_widths), Colour::Bold, is_terminal) + "\n";
+    for (const Row& row : rows_) {
+        text += coloured(line(row.cells, all_widths), row.colour, is_terminal) + "\n";
+    }
+    return text;
+}
+
+std::string format_bytes(uint64_t bytes) {
+    constexpr std::array<const char*, 7> kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    return scaled(static_cast<double>(bytes), 1024.0, kUnits);
+}
+
+std::string format_signed_bytes(int64_t bytes) {
+    if (bytes >= 0) {
+        return format_bytes(static_cast<uint64_t>(bytes));
+    }
+    return "-" + format_bytes(uint64_t{0} - static_cast<uint64_t>(bytes));
+}
+
+std::string format_bits_per_s(double bits_per_s) {
+    constexpr std::array<const char*, 5> kUnits = {"bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"};
+    if (!std::isfinite(bits_per_s) || bits_per_s < 0) {
+        return std::string(kUnknown);
+    }
+    return scaled(bits_per_s, 1000.0, kUnits);
+}
+
+std::string format_milliseconds(std::optional<double> ms) {
+    if (!ms || !std::isfinite(*ms)) {
+        return std::string(kUnknown);
+    }
+    if (std::abs(*ms) >= 9'999.5) {
+        return print("%.1f s", *ms / 1000.0);
+    }
+    return std::abs(*ms) < 9.995 ? print("%.2f ms", *ms) : print("%.0f ms", *ms);
+}
+
+std::string format_uptime(uint64_t seconds) {
+    const auto field = [](uint64_t value) { return static_cast<unsigned long long>(value); };
+    const uint64_t hours = seconds / 3600;
+    const uint64_t minutes = seconds / 60 % 60;
+    if (hours < 24) {
+        return print("%02llu:%02llu:%02llu", field(hours), field(minutes), field(seconds % 60));
+    }
+    return print("%llud %02llu:%02llu", field(hours / 24), field(hours % 24), field(minutes));
+}
+
+std::string format_percent(std::optional<double> percent) {
+    if (!percent || !std::isfinite(*percent)) {
+        return std::string(kUnknown);
+    }
+    return print("%.1f %%", *percent);
+}
+
+std::string format_count(uint64_t count) {
+    std::string digits = std::to_string(count);
+    for (size_t at = digits.size(); at > 3; at -= 3) {
+        digits.insert(at - 3, " ");
+    }
+    return digits;
+}
+
+}  // namespace continuo::report

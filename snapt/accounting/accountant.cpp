@@ -1,0 +1,175 @@
+#include "snapt/accounting/accountant.hpp"
+
+#include "common/base/log.hpp"
+
+#include <utility>
+
+namespace continuo::snapt {
+
+using base::Result;
+
+Result<std::unique_ptr<Accountant>> Accountant::start(const LedgerOptions& options,
+                                                      int64_t now_us) {
+    return std::unique_ptr<Accountant>(new Accountant(CTN_TRY(Ledger::open(options, now_us))));
+}
+
+Accountant::Accountant(std::unique_ptr<Ledger> ledger)
+    : ledger_(std::move(ledger)), epoch_(ledger_->status().epoch), status_(ledger_->status()) {
+    thread_ = std::thread([this] { run(); });
+}
+
+Accountant::~Accountant() {
+    end_thread();
+}
+
+std::optional<uint32_t> Accountant::open_session(const SessionIdentity& identity,
+                                                 Committed committed) {
+    const uint32_t number = next_session_number_.fetch_add(1, std::memory_order_relaxed);
+    const bool accepted = push({Opening{{number, identity}, std::move(committed)}, {}});
+    return accepted ? std::optional(number) : std::nullopt;
+}
+
+bool Accountant::close_session(uint32_t number, const SessionOverhead& overhead, int64_t now_us) {
+    return push({{}, [=](Ledger& ledger) { ledger.close_session(number, overhead, now_us); }});
+}
+
+bool Accountant::name_app(uint32_t session_number, uint16_t tag, std::string name) {
+    return push({{}, [session_number, tag, name = std::move(name)](Ledger& ledger) {
+                     ledger.name_app(session_number, tag, name);
+                 }});
+}
+
+void Accountant::tick(int64_t now_us) {
+    {
+        const std::lock_guard lock(mutex_);
+        tick_us_ = now_us;
+    }
+    wake_.notify_one();
+}
+
+bool Accountant::usage(const UsageQuery& query, int64_t now_us, UsageDone done) {
+    return push({{}, [this, query, now_us, done = std::move(done)](Ledger& ledger) {
+                     const auto sealed = ledger.seal_now(now_us);
+                     note(sealed);
+                     done(sealed ? query_usage(ledger.database(), query)
+                                 : Result<UsageReport>(sealed.error()));
+                 }});
+}
+
+void Accountant::flush() {
+    std::promise<void> served;
+    {
+        const std::lock_guard lock(mutex_);
+        waiting_.push_back(&served);
+    }
+    wake_.notify_one();
+    served.get_future().wait();
+}
+
+Result<size_t> Accountant::stop(int64_t now_us, flow::Cause cause) {
+    end_thread();
+    auto sealed = ledger_->stop(now_us, cause);
+    const std::lock_guard lock(mutex_);
+    status_ = ledger_->status();
+    return sealed;
+}
+
+LedgerStatus Accountant::status() const {
+    const std::lock_guard lock(mutex_);
+    return status_;
+}
+
+bool Accountant::push(Command command) {
+    {
+        const std::lock_guard lock(mutex_);
+        if (commands_.size() >= kMaxLedgerCommands || is_ending_) {
+            refused_.fetch_add(1, std::memory_order_relaxed);
+            return false;
+        }
+        commands_.push_back(std::move(command));
+    }
+    wake_.notify_one();
+    return true;
+}
+
+void Accountant::end_thread() {
+    {
+        const std::lock_guard lock(mutex_);
+        is_ending_ = true;
+    }
+    wake_.notify_one();
+    if (thread_.joinable()) {
+        thread_.join();
+    }
+}
+
+void Accountant::run() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+        wake_.wait(lock, [this] {
+            return !commands_.empty() || tick_us_ || !waiting_.empty() || is_ending_;
+        });
+        if (commands_.empty() && !tick_us_ && waiting_.empty()) {
+            return;
+        }
+        std::deque<Command> commands = std::exchange(commands_, {});
+        const std::optional<int64_t> tick_us = std::exchange(tick_us_, std::nullopt);
+        const std::vector<std::promise<void>*> waiting = std::exchange(waiting_, {});
+        lock.unlock();
+        serve(std::move(commands));
+        if (tick_us) {
+            note(ledger_->tick(*tick_us));
+        }
+        const LedgerStatus status = ledger_->status();
+        lock.lock();
+        status_ = status;
+        for (std::promise<void>* served : waiting) {
+            served->set_value();
+        }
+    }
+}
+
+void Accountant::serve(std::deque<Command> commands) {
+    // Sessions that were opened one after the other share a commit.
+    std::vector<Opening> openings;
+    for (Command& command : commands) {
+        if (command.opening) {
+            openings.push_back(std::move(*command.opening));
+            continue;
+        }
+        commit(openings);
+        command.action(*ledger_);
+    }
+    commit(openings);
+}
+
+void Accountant::commit(std::vector<Opening>& openings) {
+    if (openings.empty()) {
+        return;
+    }
+    std::vector<SessionOpening> sessions;
+    sessions.reserve(openings.size());
+    for (const Opening& opening : openings) {
+        sessions.push_back(opening.session);
+    }
+    const Result<void> committed = ledger_->open_sessions(sessions);
+    for (const Opening& opening : openings) {
+        if (opening.committed) {
+            opening.committed(committed ? Result<uint32_t>(opening.session.number)
+                                        : Result<uint32_t>(committed.error()));
+        }
+    }
+    openings.clear();
+}
+
+void Accountant::note(const Result<size_t>& sealed) {
+    if (!sealed && !was_failing_) {
+        base::log(base::LogLevel::Error, "accounting: %.*s; counting goes on, sealing is retried",
+                  static_cast<int>(sealed.error().where.size()), sealed.error().where.data());
+    } else if (sealed && was_failing_) {
+        base::log(base::LogLevel::Info, "accounting: sealed again");
+    }
+    was_failing_ = !sealed;
+}
+
+}  // namespace continuo::snapt

@@ -1,0 +1,93 @@
+// Accountant: the ledger with its thread. Data and control loops hand it commands through a bounded
+// queue and never wait for the disk; callbacks run on the ledger's thread. Counting itself needs no
+// command: it happens in the slots.
+#pragma once
+
+#include "snapt/accounting/ledger.hpp"
+#include "snapt/accounting/usage.hpp"
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <future>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+namespace continuo::snapt {
+
+// A command beyond this is refused and counted; the caller tries again later or refuses the
+// session.
+inline constexpr size_t kMaxLedgerCommands = 16'384;
+
+class Accountant {
+  public:
+    using Committed = std::function<void(base::Result<uint32_t>)>;
+    using UsageDone = std::function<void(base::Result<UsageReport>)>;
+
+    static base::Result<std::unique_ptr<Accountant>> start(const LedgerOptions& options,
+                                                           int64_t now_us);
+    Accountant(const Accountant&) = delete;
+    Accountant& operator=(const Accountant&) = delete;
+    // Without a stop() before, nothing more is sealed: the next start recovers it.
+    ~Accountant();
+
+    // Valid until destruction; flow tables are to be destroyed before.
+    flow::SlotSource& slots() { return ledger_->live(); }
+    int64_t epoch() const { return epoch_; }
+
+    // The session's number, for its flows' slots. Its traffic may flow once `committed` was called
+    // with it.
+    std::optional<uint32_t> open_session(const SessionIdentity& identity, Committed committed);
+    bool close_session(uint32_t number, const SessionOverhead& overhead, int64_t now_us);
+    bool name_app(uint32_t session_number, uint16_t tag, std::string name);
+    // Each second. A tick that was not served yet is replaced.
+    void tick(int64_t now_us);
+    // Seals, then sums.
+    bool usage(const UsageQuery& query, int64_t now_us, UsageDone done);
+
+    // Waits until every command and tick given before is done.
+    void flush();
+    // Serves what is queued, seals everything and ends the thread. Nobody may count any more. Once.
+    base::Result<size_t> stop(int64_t now_us, flow::Cause cause = flow::Cause::Admin);
+
+    LedgerStatus status() const;
+    uint64_t refused_commands() const { return refused_.load(std::memory_order_relaxed); }
+
+  private:
+    struct Opening {
+        SessionOpening session;
+        Committed committed;
+    };
+    struct Command {
+        std::optional<Opening> opening;
+        std::function<void(Ledger&)> action;
+    };
+
+    Accountant(std::unique_ptr<Ledger> ledger);
+    bool push(Command command);
+    void run();
+    void serve(std::deque<Command> commands);
+    void commit(std::vector<Opening>& openings);
+    void note(const base::Result<size_t>& sealed);
+    void end_thread();
+
+    std::unique_ptr<Ledger> ledger_;  // the thread's while it runs, but for live()
+    int64_t epoch_;
+    std::atomic<uint32_t> next_session_number_{1};
+    std::atomic<uint64_t> refused_{0};
+    bool was_failing_ = false;
+
+    mutable std::mutex mutex_;  // guards what follows
+    std::condition_variable wake_;
+    std::deque<Command> commands_;
+    std::optional<int64_t> tick_us_;
+    std::vector<std::promise<void>*> waiting_;  // flush() calls
+    bool is_ending_ = false;
+    LedgerStatus status_;
+
+    std::thread thread_;
+};
+
+}  // namespace continuo::snapt

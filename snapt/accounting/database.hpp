@@ -1,0 +1,101 @@
+// Database and Statement: the little of SQLite that accounting needs, without its header. A
+// connection belongs to one thread at a time. Errors carry a sentence for the operator in `where`.
+#pragma once
+
+#include "common/base/bytes.hpp"
+#include "common/base/result.hpp"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace continuo::snapt {
+
+class TimeZone;
+
+// Parameters count from 1, columns from 0. A failed bind shows at the next step.
+class Statement {
+  public:
+    Statement() = default;  // of no use until assigned
+    Statement& bind(int parameter, int64_t value);
+    Statement& bind(int parameter, std::string_view text);
+    Statement& bind(int parameter, base::ByteView bytes);
+    Statement& bind(int parameter, const std::optional<int64_t>& value);
+    Statement& bind(int parameter, const std::optional<std::string>& text);
+    Statement& bind_null(int parameter);
+
+    // True: there is a row; false: done, and the statement is ready for the next use.
+    base::Result<bool> step();
+    // Steps to the end.
+    base::Result<void> run();
+
+    bool is_null(int column) const;
+    int64_t integer(int column) const;
+    std::string text(int column) const;
+    base::ByteView blob(int column) const;  // valid until the next step
+    std::optional<std::string> optional_text(int column) const;
+
+  private:
+    friend class Database;
+    struct Finalizer {
+        void operator()(sqlite3_stmt* statement) const;
+    };
+    explicit Statement(sqlite3_stmt* statement) : statement_(statement) {}
+    void note(int result);
+
+    std::unique_ptr<sqlite3_stmt, Finalizer> statement_;
+    int bind_result_ = 0;
+};
+
+enum class OpenMode : uint8_t { ReadWrite, ReadOnly };
+
+class Database {
+  public:
+    // Opens the ledger database; in mode ReadWrite creates it (0600) and its tables when there is
+    // none, and sets WAL with synchronous=FULL. Fails on a damaged or foreign file and on one of a
+    // newer version. Waits up to kBusyTimeoutMs for other writers, as every later call does.
+    static base::Result<Database> open(const std::string& path, OpenMode mode);
+    static constexpr int kBusyTimeoutMs = 5000;
+
+    base::Result<void> execute(const char* sql);
+    base::Result<Statement> prepare(const char* sql);
+    int64_t changes() const;  // rows changed by the last statement
+    bool in_transaction() const;
+
+    // SQL functions zone_day(us) -> "2026-11-01" and zone_month(us) -> "2026-11"; `zone` must
+    // outlive their use.
+    base::Result<void> set_zone(const TimeZone& zone);
+
+  private:
+    struct Closer {
+        void operator()(sqlite3* connection) const;
+    };
+    explicit Database(sqlite3* connection) : connection_(connection) {}
+    base::Result<void> check_owner(OpenMode mode);
+    base::Result<void> create_schema();
+
+    std::unique_ptr<sqlite3, Closer> connection_;
+};
+
+// BEGIN IMMEDIATE … COMMIT; rolls back when destroyed without a successful commit.
+class Transaction {
+  public:
+    static base::Result<Transaction> begin(Database& database);
+    Transaction(Transaction&& other) noexcept
+        : database_(std::exchange(other.database_, nullptr)) {}
+    Transaction& operator=(Transaction&&) = delete;
+    Transaction(const Transaction&) = delete;
+    Transaction& operator=(const Transaction&) = delete;
+    ~Transaction();
+    base::Result<void> commit();
+
+  private:
+    explicit Transaction(Database& database) : database_(&database) {}
+    Database* database_;
+};
+
+}  // namespace continuo::snapt

@@ -1,0 +1,164 @@
+#include "snapt/accounting/lease_store.hpp"
+
+#include "snapt/accounting/ledger.hpp"
+#include "snapt/accounting/user_store.hpp"
+
+#include <algorithm>
+
+namespace continuo::snapt {
+namespace {
+
+using base::Errc;
+using base::Error;
+using base::IpAddress;
+using base::IpPrefix;
+using base::Result;
+
+constexpr int64_t kOwnIndex = 1;
+constexpr int64_t kFirstIndex = 2;
+constexpr int64_t kMaxIndex = 0x7FFF'FFFF;
+constexpr int64_t kUsPerS = 1'000'000;
+
+// Largest index for a node in the prefix; IPv4's last address is the broadcast one.
+int64_t last_index(const IpPrefix& prefix) {
+    const int host_bits = (prefix.address.is_v4() ? 32 : 128) - prefix.length;
+    if (host_bits > 31) {
+        return kMaxIndex;
+    }
+    const int64_t last = (int64_t{1} << host_bits) - 1;
+    return prefix.address.is_v4() ? last - 1 : last;
+}
+
+IpAddress address_at(const IpPrefix& prefix, int64_t index) {
+    IpAddress address = prefix.address;
+    const size_t size = address.bytes().size();
+    for (size_t i = 0; i < sizeof(uint32_t); ++i) {
+        address.octets[size - 1 - i] |= static_cast<uint8_t>(index >> (8 * i));
+    }
+    return address;
+}
+
+std::optional<IpAddress> address_at(const std::optional<IpPrefix>& prefix, int64_t index) {
+    return prefix ? std::optional(address_at(*prefix, index)) : std::nullopt;
+}
+
+std::optional<std::string> text_of(const std::optional<IpAddress>& address) {
+    return address ? std::optional(address->to_string()) : std::nullopt;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<LeaseStore>> LeaseStore::open(const std::string& state_directory,
+                                                     const LeasePool& pool) {
+    const bool has_room = (!pool.ipv4 || last_index(*pool.ipv4) >= kFirstIndex) &&
+                          (!pool.ipv6 || last_index(*pool.ipv6) >= kFirstIndex);
+    if (!has_room || (!pool.ipv4 && !pool.ipv6) || pool.lease_s <= 0) {
+        return Error{Errc::InvalidConfig, "inner prefix has no room for a node", 0};
+    }
+    Database database =
+        CTN_TRY(Database::open(state_directory + "/" + kLedgerFileName, OpenMode::ReadWrite));
+    return std::unique_ptr<LeaseStore>(new LeaseStore(std::move(database), pool));
+}
+
+LeaseStore::LeaseStore(Database database, LeasePool pool)
+    : database_(std::move(database))
+    , pool_(std::move(pool))
+    , last_index_(std::min(pool_.ipv4 ? last_index(*pool_.ipv4) : kMaxIndex,
+                           pool_.ipv6 ? last_index(*pool_.ipv6) : kMaxIndex)) {}
+
+std::optional<IpAddress> LeaseStore::own_ipv4() const {
+    return address_at(pool_.ipv4, kOwnIndex);
+}
+
+std::optional<IpAddress> LeaseStore::own_ipv6() const {
+    return address_at(pool_.ipv6, kOwnIndex);
+}
+
+Lease LeaseStore::lease_of(const std::string& user_id,
+                           const std::string& node,
+                           int64_t index,
+                           int64_t expires_us) const {
+    return {user_id, node, address_at(pool_.ipv4, index), address_at(pool_.ipv6, index),
+            expires_us};
+}
+
+Result<std::optional<int64_t>> LeaseStore::index_of(const std::string& user_id,
+                                                    const std::string& node) {
+    Statement select =
+        CTN_TRY(database_.prepare("SELECT address_index FROM lease WHERE user_id=? AND node=?"));
+    select.bind(1, std::string_view(user_id)).bind(2, std::string_view(node));
+    if (!CTN_TRY(select.step()) || select.integer(0) < kFirstIndex ||
+        select.integer(0) > last_index_) {
+        return std::optional<int64_t>();  // none, or of a prefix that was larger
+    }
+    return std::optional(select.integer(0));
+}
+
+Result<int64_t> LeaseStore::free_index(int64_t now_us) {
+    Statement highest = CTN_TRY(database_.prepare("SELECT coalesce(max(address_index),?1-1) FROM "
+                                                  "lease WHERE address_index BETWEEN ?1 AND ?2"));
+    CTN_TRY(highest.bind(1, kFirstIndex).bind(2, last_index_).step());
+    if (highest.integer(0) < last_index_) {
+        return highest.integer(0) + 1;
+    }
+    Statement gap = CTN_TRY(database_.prepare(
+        "SELECT min(i) FROM (SELECT ?1 AS i UNION ALL SELECT address_index+1 FROM lease "
+        "WHERE address_index BETWEEN ?1 AND ?2-1) WHERE i NOT IN (SELECT address_index FROM "
+        "lease)"));
+    CTN_TRY(gap.bind(1, kFirstIndex).bind(2, last_index_).step());
+    if (!gap.is_null(0)) {
+        return gap.integer(0);
+    }
+    Statement expired = CTN_TRY(database_.prepare(
+        "DELETE FROM lease WHERE address_index=(SELECT address_index FROM lease WHERE expires<=?1 "
+        "AND address_index BETWEEN ?2 AND ?3 ORDER BY expires LIMIT 1) RETURNING address_index"));
+    expired.bind(1, now_us).bind(2, kFirstIndex).bind(3, last_index_);
+    if (!CTN_TRY(expired.step())) {
+        return Error{Errc::LimitReached, "every inner address is leased", 0};
+    }
+    const int64_t index = expired.integer(0);
+    CTN_TRY(expired.run());
+    return index;
+}
+
+Result<Lease>
+LeaseStore::assign(const std::string& user_id, const std::string& node, int64_t now_us) {
+    if (!is_valid_name(user_id) || !is_valid_name(node)) {
+        return Error{Errc::Malformed, "name of user or node", 0};
+    }
+    const std::lock_guard lock(mutex_);
+    Transaction transaction = CTN_TRY(Transaction::begin(database_));
+    std::optional<int64_t> index = CTN_TRY(index_of(user_id, node));
+    if (!index) {
+        index = CTN_TRY(free_index(now_us));
+    }
+    const Lease lease = lease_of(user_id, node, *index, now_us + pool_.lease_s * kUsPerS);
+    Statement upsert = CTN_TRY(database_.prepare(
+        "INSERT INTO lease(user_id,node,address_index,ipv4,ipv6,expires) VALUES(?1,?2,?3,?4,?5,?6) "
+        "ON CONFLICT(user_id,node) DO UPDATE SET address_index=?3,ipv4=?4,ipv6=?5,expires=?6"));
+    CTN_TRY(upsert.bind(1, std::string_view(user_id))
+                .bind(2, std::string_view(node))
+                .bind(3, *index)
+                .bind(4, text_of(lease.ipv4))
+                .bind(5, text_of(lease.ipv6))
+                .bind(6, lease.expires_us)
+                .run());
+    CTN_TRY(transaction.commit());
+    return lease;
+}
+
+Result<std::vector<Lease>> LeaseStore::list() {
+    const std::lock_guard lock(mutex_);
+    Statement select = CTN_TRY(database_.prepare(
+        "SELECT user_id,node,address_index,expires FROM lease WHERE address_index BETWEEN ? AND ? "
+        "ORDER BY user_id,node"));
+    select.bind(1, kFirstIndex).bind(2, last_index_);
+    std::vector<Lease> leases;
+    while (CTN_TRY(select.step())) {
+        leases.push_back(
+            lease_of(select.text(0), select.text(1), select.integer(2), select.integer(3)));
+    }
+    return leases;
+}
+
+}  // namespace continuo::snapt

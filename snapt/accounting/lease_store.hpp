@@ -1,0 +1,64 @@
+// LeaseStore: inner addresses of nodes at this SNAPT, stable for each (user, node), in the ledger's
+// database. Thread-safe, but waits for the disk.
+#pragma once
+
+#include "common/base/ip_address.hpp"
+#include "snapt/accounting/database.hpp"
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace continuo::snapt {
+
+struct LeasePool {
+    std::optional<base::IpPrefix> ipv4;  // at least one of the two
+    std::optional<base::IpPrefix> ipv6;
+    int64_t lease_s = 604'800;
+};
+
+struct Lease {
+    std::string user_id;
+    std::string node;
+    std::optional<base::IpAddress> ipv4;
+    std::optional<base::IpAddress> ipv6;
+    int64_t expires_us = 0;  // from then on another node may get the addresses
+};
+
+class LeaseStore {
+  public:
+    // InvalidConfig when a prefix has no room for the SNAPT and one node.
+    static base::Result<std::unique_ptr<LeaseStore>> open(const std::string& state_directory,
+                                                          const LeasePool& pool);
+    LeaseStore(const LeaseStore&) = delete;
+    LeaseStore& operator=(const LeaseStore&) = delete;
+
+    // SNAPT's own address: the first behind the network's.
+    std::optional<base::IpAddress> own_ipv4() const;
+    std::optional<base::IpAddress> own_ipv6() const;
+
+    // The node's lease, for lease_s from now; to be called again before it expires and when the
+    // session ends. A new node gets addresses never leased, else those that expired first.
+    // LimitReached when all are in use.
+    base::Result<Lease> assign(const std::string& user_id, const std::string& node, int64_t now_us);
+    base::Result<std::vector<Lease>> list();
+
+  private:
+    LeaseStore(Database database, LeasePool pool);
+    Lease lease_of(const std::string& user_id,
+                   const std::string& node,
+                   int64_t index,
+                   int64_t expires_us) const;
+    base::Result<std::optional<int64_t>> index_of(const std::string& user_id,
+                                                  const std::string& node);
+    base::Result<int64_t> free_index(int64_t now_us);
+
+    std::mutex mutex_;
+    Database database_;
+    LeasePool pool_;
+    int64_t last_index_;
+};
+
+}  // namespace continuo::snapt

@@ -1,0 +1,415 @@
+#include "snapt/accounting/ledger.hpp"
+
+#include "snapt/accounting/ledger_statements.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <unordered_set>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+namespace continuo::snapt {
+namespace {
+
+using base::Errc;
+using base::Error;
+using base::Result;
+using flow::Cause;
+using flow::CounterValues;
+using flow::UsageRecord;
+namespace record_flag = flow::record_flag;
+
+constexpr int64_t kUsPerS = 1'000'000;
+constexpr uint32_t kQuarterHourS = 900;
+// A clock that goes back further than this was set.
+constexpr int64_t kClockStepUs = 500'000;
+
+std::string kernel_boot_id() {
+    std::ifstream file("/proc/sys/kernel/random/boot_id");
+    std::string id;
+    std::getline(file, id);
+    return id;
+}
+
+Result<int> lock_folder(const std::string& folder) {
+    const int fd = ::open((folder + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        return Error{Errc::System, "state folder cannot be written", errno};
+    }
+    if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        ::close(fd);
+        return Error{Errc::InvalidState, "state folder is in use by another snapt", 0};
+    }
+    return fd;
+}
+
+base::ByteView bytes_of(const SlotImage& image) {
+    return {reinterpret_cast<const uint8_t*>(&image), sizeof image};
+}
+
+int64_t as_stored(uint64_t value) {
+    return static_cast<int64_t>(value);
+}
+
+}  // namespace
+
+// What one transaction changes in memory once it is committed.
+struct Ledger::Sealing {
+    std::unordered_map<uint64_t, Sealed> sealed;
+    std::vector<uint32_t> freed_slots;
+    std::vector<uint64_t> freed_flows;
+    std::vector<uint32_t> ended_sessions;
+    std::unordered_set<uint32_t> sessions_in_use;
+    int64_t next_seq = 0;
+    size_t records = 0;
+    uint64_t orphans = 0;
+};
+
+Result<std::unique_ptr<Ledger>> Ledger::open(const LedgerOptions& options, int64_t now_us) {
+    if (options.interval_s == 0 || kQuarterHourS % options.interval_s != 0) {
+        return Error{Errc::InvalidConfig, "interval_s must divide 900", 0};
+    }
+    const int lock_fd = CTN_TRY(lock_folder(options.state_directory));
+    auto database =
+        Database::open(options.state_directory + "/" + kLedgerFileName, OpenMode::ReadWrite);
+    if (!database) {
+        ::close(lock_fd);
+        return database.error();
+    }
+    std::unique_ptr<Ledger> ledger(new Ledger(options, std::move(database).value(), lock_fd));
+    CTN_TRY(ledger->start(now_us));
+    return ledger;
+}
+
+Ledger::Ledger(LedgerOptions options, Database database, int lock_fd)
+    : options_(std::move(options)), database_(std::move(database)), lock_fd_(lock_fd) {
+    if (options_.boot_id.empty()) {
+        options_.boot_id = kernel_boot_id();
+    }
+}
+
+Ledger::~Ledger() {
+    live_.reset();
+    ::close(lock_fd_);
+}
+
+int64_t Ledger::boundary_before(int64_t now_us) const {
+    const int64_t interval_us = int64_t{options_.interval_s} * kUsPerS;
+    return now_us - now_us % interval_us;
+}
+
+Result<void> Ledger::start(int64_t now_us) {
+    statements_ = std::make_unique<Statements>(CTN_TRY(Statements::prepare(database_)));
+    CTN_TRY(recover(now_us));
+    LiveFileOptions live;
+    live.snapt_id = options_.snapt_id;
+    live.boot_id = options_.boot_id;
+    live.epoch = status_.epoch;
+    live.slots = options_.live_slots;
+    live_ = CTN_TRY(LiveFile::create(options_.state_directory + "/" + kLiveFileName, live));
+    last_tick_us_ = now_us;
+    boundary_us_ = boundary_before(now_us);
+    return {};
+}
+
+Result<void> Ledger::open_sessions(std::span<const SessionOpening> openings) {
+    Transaction transaction = CTN_TRY(Transaction::begin(database_));
+    for (const SessionOpening& opening : openings) {
+        const SessionIdentity& who = opening.identity;
+        CTN_TRY(statements_->insert_session.bind(1, int64_t{opening.number})
+                    .bind(2, base::ByteView(who.session_id))
+                    .bind(3, std::string_view(who.user_id))
+                    .bind(4, std::string_view(who.cnapt_id))
+                    .bind(5, std::string_view(who.sharer_id))
+                    .bind(6, who.opened_at_us)
+                    .run());
+    }
+    CTN_TRY(transaction.commit());
+    for (const SessionOpening& opening : openings) {
+        sessions_[opening.number].identity = opening.identity;
+    }
+    return {};
+}
+
+void Ledger::close_session(uint32_t number, const SessionOverhead& overhead, int64_t now_us) {
+    if (const auto session = sessions_.find(number); session != sessions_.end()) {
+        session->second.is_closed = true;
+        session->second.closed_at_us = now_us;
+        session->second.overhead = overhead;
+    }
+}
+
+void Ledger::name_app(uint32_t session_number, uint16_t tag, std::string_view name) {
+    const auto session = sessions_.find(session_number);
+    if (session == sessions_.end() || name.size() > kMaxAppNameBytes ||
+        (session->second.apps.size() >= kMaxAppsPerSession &&
+         !session->second.apps.contains(tag))) {
+        return;
+    }
+    session->second.apps[tag] = name;
+    pending_apps_.push_back({session_number, tag, std::string(name)});
+}
+
+Result<size_t> Ledger::tick(int64_t now_us) {
+    size_t records = 0;
+    if (now_us + kClockStepUs < last_tick_us_) {
+        Pass pass{now_us, last_tick_us_, true};
+        pass.flags = record_flag::kClockStepped;
+        records += CTN_TRY(seal(pass));
+        for (auto& [flow_id, sealed] : sealed_) {
+            sealed.until_us = std::min(sealed.until_us, now_us);
+        }
+        boundary_us_ = boundary_before(now_us);
+    }
+    last_tick_us_ = now_us;
+    const int64_t boundary = boundary_before(now_us);
+    const bool is_boundary = boundary > boundary_us_;
+    records += CTN_TRY(seal({now_us, is_boundary ? boundary : now_us, is_boundary}));
+    if (is_boundary) {
+        boundary_us_ = boundary;
+    }
+    return records;
+}
+
+Result<size_t> Ledger::seal_now(int64_t now_us) {
+    const size_t records = CTN_TRY(tick(now_us));
+    return records + CTN_TRY(seal({now_us, now_us, true}));
+}
+
+Result<size_t> Ledger::stop(int64_t now_us, Cause cause) {
+    const size_t records = CTN_TRY(tick(now_us));
+    Pass pass{now_us, now_us, true};
+    pass.is_final = true;
+    pass.cause = cause;
+    for (auto& [number, session] : sessions_) {
+        if (!session.is_closed) {
+            session.is_closed = true;
+            session.closed_at_us = now_us;
+        }
+    }
+    return records + CTN_TRY(seal(pass));
+}
+
+LedgerStatus Ledger::status() const {
+    LedgerStatus status = status_;
+    status.live_slots = live_->slots();
+    status.live_slots_in_use = live_->in_use();
+    status.shared_flows = live_->shared_flows();
+    return status;
+}
+
+// --- sealing ---
+
+Result<size_t> Ledger::seal(const Pass& pass) {
+    auto records = try_seal(pass);
+    if (!records) {
+        ++status_.failed_seals;
+        must_reload_ = true;
+    }
+    return records;
+}
+
+Result<size_t> Ledger::try_seal(const Pass& pass) {
+    Transaction transaction = CTN_TRY(Transaction::begin(database_));
+    Pass late = pass;
+    if (must_reload_) {
+        sealed_ = CTN_TRY(load_sealed());
+        status_.next_seq = CTN_TRY(statements_->state("next_seq"));
+        late.flags |= record_flag::kLateSeal;
+    }
+    Sealing sealing;
+    sealing.next_seq = status_.next_seq;
+    for (const uint64_t flow_id : freed_flows_) {
+        CTN_TRY(statements_->delete_flow.bind(1, as_stored(flow_id)).run());
+    }
+    CTN_TRY(seal_slots(late, sealing));
+    CTN_TRY(write_sessions(late, sealing));
+    const bool is_empty = sealing.sealed.empty() && freed_flows_.empty() && pending_apps_.empty() &&
+                          sealing.ended_sessions.empty();
+    if (!is_empty) {
+        CTN_TRY(write_state(status_.epoch, sealing.next_seq));
+        CTN_TRY(transaction.commit());
+        status_.last_commit_at_us = pass.now_us;
+    }
+    must_reload_ = false;
+    status_.next_seq = sealing.next_seq;
+    status_.records += sealing.records;
+    status_.orphan_records += sealing.orphans;
+    for (const auto& [flow_id, sealed] : sealing.sealed) {
+        sealed_[flow_id] = sealed;
+    }
+    for (const uint64_t flow_id : sealing.freed_flows) {
+        sealed_.erase(flow_id);
+    }
+    for (const uint32_t number : sealing.ended_sessions) {
+        sessions_.erase(number);
+    }
+    freed_flows_ = std::move(sealing.freed_flows);
+    pending_apps_.clear();
+    live_->free_slots(sealing.freed_slots);
+    return sealing.records;
+}
+
+Result<void> Ledger::seal_slots(const Pass& pass, Sealing& sealing) {
+    const uint32_t count = live_->high_water();
+    SlotImage image;
+    for (uint32_t slot = 0; slot < count; ++slot) {
+        if (!live_->read(slot, image)) {
+            continue;
+        }
+        if (image.is_closed()) {
+            sealing.freed_slots.push_back(slot);
+        } else {
+            sealing.sessions_in_use.insert(image.session_number);
+            // A flow that began behind the boundary belongs to the next interval.
+            const bool is_next = pass.end_us < pass.now_us && image.opened_at_us >= pass.end_us &&
+                                 image.opened_at_us <= pass.now_us;
+            if (!pass.open_too || is_next) {
+                continue;
+            }
+        }
+        CTN_TRY(seal_slot(pass, image, sealing));
+    }
+    return {};
+}
+
+Result<void> Ledger::seal_slot(const Pass& pass, const SlotImage& image, Sealing& sealing) {
+    const auto before = sealed_.find(image.flow_id);
+    const bool has_row = before != sealed_.end();
+    const bool is_closed = image.is_closed();
+    const Sealed base = has_row ? before->second : Sealed{};
+    const CounterValues delta = flow::difference(image.counters, base.values);
+    if (is_closed && has_row) {
+        sealing.freed_flows.push_back(image.flow_id);
+    }
+    if (!flow::is_traffic(delta)) {
+        return {};
+    }
+    UsageRecord record = make_record(image, delta);
+    record.seq = sealing.next_seq++;
+    record.t_start = std::max({image.opened_at_us, base.until_us, boundary_us_});
+    record.t_end = is_closed ? image.last_at_us : pass.end_us;
+    if (is_closed && pass.open_too && record.t_start < pass.end_us) {
+        record.t_end = std::min(record.t_end, pass.end_us);  // no record crosses a boundary
+    }
+    if (record.t_start >= record.t_end) {
+        // Single moments, and what the clock made of times when it was set.
+        (is_closed ? record.t_end : record.t_start) =
+            is_closed ? record.t_start + 1 : record.t_end - 1;
+    }
+    record.cause = is_closed ? static_cast<Cause>(image.close_cause) : pass.cause;
+    record.flags |= pass.flags | (has_row ? 0U : record_flag::kFirst) |
+                    (is_closed || pass.is_final ? record_flag::kLast : 0U);
+    CTN_TRY(statements_->records.insert(record));
+    ++sealing.records;
+    sealing.orphans += sessions_.contains(image.session_number) ? 0U : 1U;
+    CTN_TRY(statements_->upsert_flow.bind(1, as_stored(image.flow_id))
+                .bind(2, int64_t{image.session_number})
+                .bind(3, int64_t{image.traffic_class})
+                .bind(4, int64_t{image.protocol})
+                .bind(5, image.opened_at_us)
+                .bind(6, record.t_end)
+                .bind(7, bytes_of(image))
+                .bind(8, int64_t{is_closed || pass.is_final})
+                .run());
+    sealing.sealed[image.flow_id] = {image.counters, record.t_end};
+    if (is_closed && !has_row) {
+        sealing.freed_flows.push_back(image.flow_id);
+    }
+    return {};
+}
+
+UsageRecord Ledger::make_record(const SlotImage& image, const CounterValues& delta) const {
+    UsageRecord record;
+    record.snapt_id = options_.snapt_id;
+    record.epoch = status_.epoch;
+    record.user_id = "?";
+    if (const auto session = sessions_.find(image.session_number); session != sessions_.end()) {
+        const SessionIdentity& who = session->second.identity;
+        record.user_id = who.user_id;
+        record.session_id = who.session_id;
+        record.cnapt_id = who.cnapt_id;
+        record.sharer_id = who.sharer_id;
+        if (const auto app = session->second.apps.find(image.app);
+            app != session->second.apps.end() && image.app != 0) {
+            record.app = app->second;
+        }
+    }
+    record.flow_id = as_stored(image.flow_id);
+    record.cls = image.traffic_class;
+    record.proto = image.protocol;
+    const bool is_shared = image.flow_id >= kSharedFlowIdBase;
+    if (options_.destinations != Destinations::None && !is_shared) {
+        record.dport = image.remote_port;
+        if (options_.destinations == Destinations::Full) {
+            const base::ByteView octets(image.remote_address);
+            record.dst = (image.remote_is_v6 != 0 ? base::IpAddress::v6(octets)
+                                                  : base::IpAddress::v4(octets.first(4)))
+                             .to_string();
+        }
+    }
+    record.active_us = as_stored(delta.active_us);
+    record.pay_up = as_stored(delta.payload_up);
+    record.pay_down = as_stored(delta.payload_down);
+    record.inner_up = as_stored(delta.inner_up);
+    record.inner_down = as_stored(delta.inner_down);
+    record.pkt_up = as_stored(delta.packets_up);
+    record.pkt_down = as_stored(delta.packets_down);
+    record.pre = as_stored(delta.pre_up + delta.pre_down);
+    record.post = as_stored(delta.post_up + delta.post_down);
+    record.handovers = as_stored(delta.handovers);
+    record.lost_pkts = as_stored(delta.lost_packets);
+    record.flags = is_shared ? record_flag::kAggregate : 0U;
+    if (delta.delay_samples > 0) {
+        record.delay_us = as_stored(delta.delay_us_sum / delta.delay_samples);
+        record.delay_max_us = as_stored(delta.delay_us_max);
+        record.delay_src = flow::delay_source::kTunnel;
+    } else {
+        record.flags |= record_flag::kDelayUnknown;
+    }
+    return record;
+}
+
+Result<void> Ledger::write_sessions(const Pass& pass, Sealing& sealing) {
+    for (const PendingApp& app : pending_apps_) {
+        CTN_TRY(statements_->upsert_app.bind(1, int64_t{app.session_number})
+                    .bind(2, int64_t{app.tag})
+                    .bind(3, std::string_view(app.name))
+                    .run());
+    }
+    for (const auto& [number, session] : sessions_) {
+        if (!session.is_closed || (!pass.is_final && sealing.sessions_in_use.contains(number))) {
+            continue;
+        }
+        CTN_TRY(write_session_record(number, session, status_.epoch));
+        CTN_TRY(statements_->delete_session.bind(1, int64_t{number}).run());
+        CTN_TRY(statements_->delete_apps.bind(1, int64_t{number}).run());
+        sealing.ended_sessions.push_back(number);
+    }
+    return {};
+}
+
+Result<void> Ledger::write_session_record(uint32_t number, const Session& session, int64_t epoch) {
+    const SessionIdentity& who = session.identity;
+    return statements_->insert_session_record.bind(1, epoch)
+        .bind(2, int64_t{number})
+        .bind(3, base::ByteView(who.session_id))
+        .bind(4, std::string_view(who.user_id))
+        .bind(5, std::string_view(who.cnapt_id))
+        .bind(6, std::string_view(who.sharer_id))
+        .bind(7, who.opened_at_us)
+        .bind(8, session.closed_at_us)
+        .bind(9, as_stored(session.overhead.tun_up))
+        .bind(10, as_stored(session.overhead.tun_down))
+        .run();
+}
+
+Result<void> Ledger::write_state(int64_t epoch, int64_t next_seq) {
+    CTN_TRY(statements_->set_state("epoch", epoch));
+    return statements_->set_state("next_seq", next_seq);
+}
+
+}  // namespace continuo::snapt

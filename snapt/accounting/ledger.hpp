@@ -1,0 +1,160 @@
+// Ledger: turns the cumulative counters of the live file into usage records, each exactly once,
+// through restarts and crashes. One thread; blocks on the disk: never call it from a data loop (see
+// Accountant). Time is UTC microseconds and comes in as an argument.
+//
+// An epoch is one run of the process. Its records have seq 0, 1, 2, … without holes. A record is
+// what a flow's counters gained since its last record; it is written together with the new sealed
+// values, so that neither a crash before nor one after the commit loses or repeats anything. A
+// closed slot is given back only after that commit.
+#pragma once
+
+#include "common/flow/accounting_record.hpp"
+#include "snapt/accounting/database.hpp"
+#include "snapt/accounting/destinations.hpp"
+#include "snapt/accounting/live_file.hpp"
+#include "snapt/accounting/record_store.hpp"
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace continuo::snapt {
+
+inline constexpr const char* kLedgerFileName = "ledger.db";
+inline constexpr const char* kLiveFileName = "live";
+// A node may name so many applications in a session; further names are not kept.
+inline constexpr size_t kMaxAppsPerSession = 256;
+inline constexpr size_t kMaxAppNameBytes = 64;
+
+struct LedgerOptions {
+    std::string state_directory;
+    std::string snapt_id;
+    std::string boot_id;       // empty: the kernel's
+    uint32_t interval_s = 60;  // 1 to 900, divides 900
+    uint32_t live_slots = kDefaultLiveSlots;
+    Destinations destinations = Destinations::None;
+};
+
+struct SessionIdentity {
+    flow::SessionKey session_id{};
+    std::string user_id;
+    std::string cnapt_id;
+    std::string sharer_id;
+    int64_t opened_at_us = 0;
+};
+struct SessionOpening {
+    uint32_t number = 0;  // unique in the epoch
+    SessionIdentity identity;
+};
+// Bytes of a session that belong to no flow.
+struct SessionOverhead {
+    uint64_t tun_up = 0;
+    uint64_t tun_down = 0;
+};
+
+struct LedgerStatus {
+    int64_t epoch = 0;
+    int64_t next_seq = 0;
+    uint64_t records = 0;            // written in this epoch
+    uint64_t recovered_records = 0;  // written at the start for the epoch before
+    uint64_t failed_seals = 0;
+    uint64_t orphan_records = 0;  // of a session number that was never opened
+    int64_t last_commit_at_us = 0;
+    uint32_t live_slots = 0;
+    uint32_t live_slots_in_use = 0;
+    uint64_t shared_flows = 0;  // flows that got no slot of their own
+};
+
+class Ledger {
+  public:
+    // Opens or creates the database, recovers what the last run left, begins the next epoch and a
+    // new live file. InvalidState when another process uses the folder.
+    static base::Result<std::unique_ptr<Ledger>> open(const LedgerOptions& options, int64_t now_us);
+    Ledger(const Ledger&) = delete;
+    Ledger& operator=(const Ledger&) = delete;
+    ~Ledger();
+
+    LiveFile& live() { return *live_; }
+    Database& database() { return database_; }
+
+    // Commits; traffic may flow when it returned without error.
+    base::Result<void> open_sessions(std::span<const SessionOpening> openings);
+    // Its flows are to be released before. The session's row goes when the last of them is sealed.
+    void close_session(uint32_t number, const SessionOverhead& overhead, int64_t now_us);
+    void name_app(uint32_t session_number, uint16_t tag, std::string_view name);
+
+    // Call each second. Seals every flow when a boundary has passed, else the closed ones. Returns
+    // the records written.
+    base::Result<size_t> tick(int64_t now_us);
+    // Seals every flow up to now, so that a query sees all that was counted.
+    base::Result<size_t> seal_now(int64_t now_us);
+    // Last seal of all flows and sessions. Nobody may count any more.
+    base::Result<size_t> stop(int64_t now_us, flow::Cause cause);
+
+    LedgerStatus status() const;
+    const LedgerOptions& options() const { return options_; }
+
+  private:
+    struct Session {
+        SessionIdentity identity;
+        std::map<uint16_t, std::string> apps;
+        bool is_closed = false;
+        int64_t closed_at_us = 0;
+        SessionOverhead overhead;
+    };
+    struct Sealed {
+        flow::CounterValues values;
+        int64_t until_us = 0;
+    };
+    struct Pass {
+        int64_t now_us = 0;
+        int64_t end_us = 0;  // of the records of open flows
+        bool open_too = false;
+        bool is_final = false;
+        flow::Cause cause = flow::Cause::Interval;
+        uint32_t flags = 0;
+    };
+    struct PendingApp {
+        uint32_t session_number = 0;
+        uint16_t tag = 0;
+        std::string name;
+    };
+    struct Statements;
+    struct Sealing;
+
+    Ledger(LedgerOptions options, Database database, int lock_fd);
+    base::Result<void> start(int64_t now_us);
+    base::Result<void> recover(int64_t now_us);
+    base::Result<void> recover_flows(int64_t now_us, int64_t epoch, int64_t& next_seq);
+    base::Result<void> load_sessions();
+    base::Result<std::unordered_map<uint64_t, Sealed>> load_sealed();
+
+    base::Result<size_t> seal(const Pass& pass);
+    base::Result<size_t> try_seal(const Pass& pass);
+    base::Result<void> seal_slots(const Pass& pass, Sealing& sealing);
+    base::Result<void> seal_slot(const Pass& pass, const SlotImage& image, Sealing& sealing);
+    base::Result<void> write_sessions(const Pass& pass, Sealing& sealing);
+    base::Result<void> write_session_record(uint32_t number, const Session& session, int64_t epoch);
+    base::Result<void> write_state(int64_t epoch, int64_t next_seq);
+    flow::UsageRecord make_record(const SlotImage& image, const flow::CounterValues& delta) const;
+    int64_t boundary_before(int64_t now_us) const;
+
+    LedgerOptions options_;
+    Database database_;
+    int lock_fd_;
+    std::unique_ptr<Statements> statements_;
+    std::unique_ptr<LiveFile> live_;
+    std::unordered_map<uint32_t, Session> sessions_;
+    std::unordered_map<uint64_t, Sealed> sealed_;  // by flow id; as committed
+    std::vector<uint64_t> freed_flows_;            // their rows go with the next commit
+    std::vector<PendingApp> pending_apps_;
+    bool must_reload_ = false;  // after a failed commit the database knows better what is sealed
+    int64_t last_tick_us_ = 0;
+    int64_t boundary_us_ = 0;
+    mutable LedgerStatus status_;
+};
+
+}  // namespace continuo::snapt

@@ -1,0 +1,129 @@
+#include "snapt/accounting/ledger.hpp"
+#include "snapt/accounting/ledger_statements.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace continuo::snapt {
+namespace {
+
+using base::Errc;
+using base::Error;
+using base::Result;
+using flow::Cause;
+using flow::CounterValues;
+using flow::UsageRecord;
+namespace record_flag = flow::record_flag;
+
+Result<SlotImage> image_from(base::ByteView bytes) {
+    SlotImage image;
+    if (bytes.size() != sizeof image) {
+        return Error{Errc::Malformed, "ledger.db is damaged", 0};
+    }
+    std::memcpy(&image, bytes.data(), sizeof image);
+    return image;
+}
+
+}  // namespace
+
+Result<void> Ledger::load_sessions() {
+    Statement& select = statements_->select_sessions;
+    while (CTN_TRY(select.step())) {
+        Session& session = sessions_[static_cast<uint32_t>(select.integer(0))];
+        const base::ByteView id = select.blob(1);
+        std::copy_n(id.begin(), std::min(id.size(), session.identity.session_id.size()),
+                    session.identity.session_id.begin());
+        session.identity.user_id = select.text(2);
+        session.identity.cnapt_id = select.text(3);
+        session.identity.sharer_id = select.text(4);
+        session.identity.opened_at_us = select.integer(5);
+    }
+    Statement& apps = statements_->select_apps;
+    while (CTN_TRY(apps.step())) {
+        const auto session = sessions_.find(static_cast<uint32_t>(apps.integer(0)));
+        if (session != sessions_.end()) {
+            session->second.apps[static_cast<uint16_t>(apps.integer(1))] = apps.text(2);
+        }
+    }
+    return {};
+}
+
+Result<std::unordered_map<uint64_t, Ledger::Sealed>> Ledger::load_sealed() {
+    std::unordered_map<uint64_t, Sealed> sealed;
+    Statement& select = statements_->select_flows;
+    while (CTN_TRY(select.step())) {
+        const SlotImage image = CTN_TRY(image_from(select.blob(2)));
+        sealed[static_cast<uint64_t>(select.integer(0))] = {image.counters, select.integer(1)};
+    }
+    return sealed;
+}
+
+Result<void> Ledger::recover(int64_t now_us) {
+    Transaction transaction = CTN_TRY(Transaction::begin(database_));
+    const int64_t epoch = CTN_TRY(statements_->state("epoch"));
+    int64_t next_seq = CTN_TRY(statements_->state("next_seq"));
+    CTN_TRY(load_sessions());
+    CTN_TRY(recover_flows(now_us, epoch, next_seq));
+    for (auto& [number, session] : sessions_) {
+        session.closed_at_us = now_us;
+        CTN_TRY(write_session_record(number, session, epoch));
+    }
+    CTN_TRY(database_.execute(
+        "DELETE FROM open_flow; DELETE FROM open_app; DELETE FROM open_session;"));
+    CTN_TRY(write_state(epoch + 1, 0));
+    CTN_TRY(statements_->write_event(now_us, "start", "epoch " + std::to_string(epoch + 1)));
+    CTN_TRY(transaction.commit());
+    sessions_.clear();
+    status_.epoch = epoch + 1;
+    status_.last_commit_at_us = now_us;
+    return {};
+}
+
+Result<void> Ledger::recover_flows(int64_t now_us, int64_t epoch, int64_t& next_seq) {
+    auto sealed = CTN_TRY(load_sealed());
+    std::vector<SlotImage> latest;
+    std::string snapt_id = options_.snapt_id;
+    auto remains = LiveFile::read_remains(options_.state_directory + "/" + kLiveFileName);
+    if (remains && remains->header.epoch == epoch && !options_.boot_id.empty() &&
+        options_.boot_id == static_cast<const char*>(remains->header.boot_id)) {
+        latest = std::move(remains->slots);
+        snapt_id = static_cast<const char*>(remains->header.snapt_id);
+    } else {
+        // The machine stopped or the file is not ours: the last saved values are all there is.
+        Statement& select = statements_->select_flows;
+        while (CTN_TRY(select.step())) {
+            latest.push_back(CTN_TRY(image_from(select.blob(3))));
+        }
+        if (epoch > 0) {
+            CTN_TRY(statements_->write_event(now_us, "live_file_unusable",
+                                             remains ? "other boot or epoch"
+                                                     : std::string(remains.error().where)));
+        }
+    }
+    for (const SlotImage& image : latest) {
+        const auto before = sealed.find(image.flow_id);
+        const Sealed base = before == sealed.end() ? Sealed{} : before->second;
+        const CounterValues delta = flow::difference(image.counters, base.values);
+        if (!flow::is_traffic(delta)) {
+            continue;
+        }
+        UsageRecord record = make_record(image, delta);
+        record.snapt_id = snapt_id;
+        record.epoch = epoch;
+        record.seq = next_seq++;
+        record.t_start = std::max(image.opened_at_us, base.until_us);
+        record.t_end = std::max(image.last_at_us, record.t_start + 1);
+        record.cause = Cause::Recovered;
+        record.flags |= record_flag::kRecovered | record_flag::kLast |
+                        (before == sealed.end() ? record_flag::kFirst : 0U);
+        CTN_TRY(statements_->records.insert(record));
+        ++status_.recovered_records;
+    }
+    if (status_.recovered_records > 0) {
+        CTN_TRY(statements_->write_event(now_us, "recovered",
+                                         std::to_string(status_.recovered_records) + " records"));
+    }
+    return {};
+}
+
+}  // namespace continuo::snapt

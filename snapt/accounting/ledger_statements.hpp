@@ -1,0 +1,79 @@
+// The ledger's prepared statements. Private to ledger.cpp and ledger_recovery.cpp.
+#pragma once
+
+#include "snapt/accounting/ledger.hpp"
+
+#include <initializer_list>
+#include <utility>
+
+namespace continuo::snapt {
+
+struct Ledger::Statements {
+    RecordStore records;
+    Statement select_state;
+    Statement update_state;
+    Statement insert_event;
+    Statement select_sessions;
+    Statement insert_session;
+    Statement delete_session;
+    Statement insert_session_record;
+    Statement select_apps;
+    Statement upsert_app;
+    Statement delete_apps;
+    Statement select_flows;
+    Statement upsert_flow;
+    Statement delete_flow;
+
+    static base::Result<Statements> prepare(Database& database) {
+        Statements all;
+        all.records = CTN_TRY(RecordStore::open(database));
+        const std::initializer_list<std::pair<Statement*, const char*>> texts = {
+            {&all.select_state, "SELECT v FROM state WHERE k=?"},
+            {&all.update_state, "UPDATE state SET v=?2 WHERE k=?1"},
+            {&all.insert_event, "INSERT INTO event(at,kind,detail) VALUES(?,?,?)"},
+            {&all.select_sessions,
+             "SELECT no,session_id,user_id,cnapt_id,sharer_id,t_open FROM open_session"},
+            {&all.insert_session,
+             "INSERT INTO open_session(no,session_id,user_id,cnapt_id,sharer_id,t_open) "
+             "VALUES(?,?,?,?,?,?)"},
+            {&all.delete_session, "DELETE FROM open_session WHERE no=?"},
+            {&all.insert_session_record,
+             "INSERT INTO session_record(epoch,no,session_id,user_id,cnapt_id,sharer_id,t_open,"
+             "t_close,tun_up,tun_down) VALUES(?,?,?,?,?,?,?,?,?,?)"},
+            {&all.select_apps, "SELECT session_no,tag,name FROM open_app"},
+            {&all.upsert_app, "INSERT INTO open_app(session_no,tag,name) VALUES(?,?,?) "
+                              "ON CONFLICT DO UPDATE SET name=excluded.name"},
+            {&all.delete_apps, "DELETE FROM open_app WHERE session_no=?"},
+            {&all.select_flows, "SELECT flow_id,t_sealed,sealed,ckpt FROM open_flow"},
+            {&all.upsert_flow,
+             "INSERT INTO "
+             "open_flow(flow_id,session_no,cls,proto,t_open,t_sealed,sealed,ckpt,closed) "
+             "VALUES(?1,?2,?3,?4,?5,?6,?7,?7,?8) "
+             "ON CONFLICT DO UPDATE SET t_sealed=?6,sealed=?7,ckpt=?7,closed=?8"},
+            {&all.delete_flow, "DELETE FROM open_flow WHERE flow_id=?"},
+        };
+        for (const auto& [statement, sql] : texts) {
+            *statement = CTN_TRY(database.prepare(sql));
+        }
+        return all;
+    }
+
+    base::Result<int64_t> state(std::string_view key) {
+        select_state.bind(1, key);
+        if (!CTN_TRY(select_state.step())) {
+            return base::Error{base::Errc::Malformed, "ledger.db is damaged", 0};
+        }
+        const int64_t value = select_state.integer(0);
+        CTN_TRY(select_state.run());
+        return value;
+    }
+    base::Result<void> set_state(std::string_view key, int64_t value) {
+        return update_state.bind(1, key).bind(2, value).run();
+    }
+    base::Result<void>
+    write_event(int64_t at_us, std::string_view kind, const std::string& detail) {
+        return insert_event.bind(1, at_us).bind(2, kind).bind(3, std::string_view(detail)).run();
+    }
+};
+
+}  // namespace continuo::snapt

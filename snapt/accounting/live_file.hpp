@@ -1,0 +1,124 @@
+// LiveFile: the counters of all live flows of a SNAPT in a preallocated, shared mapping, so that a
+// crash of the process loses nothing that was counted. Loops take and release slots; the ledger's
+// thread reads them and gives closed ones back after their usage is committed. take, release and
+// free_slots lock briefly; counting does not.
+#pragma once
+
+#include "common/base/result.hpp"
+#include "common/flow/counter_values.hpp"
+#include "common/flow/slot_source.hpp"
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace continuo::snapt {
+
+inline constexpr uint64_t kLiveFileMagic = 0x45564C4F55544E43;  // "CNTUOLVE" in memory order
+inline constexpr uint32_t kLiveFileVersion = 1;
+inline constexpr size_t kLiveHeaderBytes = 4096;
+inline constexpr uint32_t kDefaultLiveSlots = 131'072;
+inline constexpr uint32_t kMaxLiveSlots = 16'777'216;
+// Ids of slots that several flows share begin here; ids of flows stay below.
+inline constexpr uint64_t kSharedFlowIdBase = uint64_t{1} << 62;
+
+// Integers in the host's order: the file never leaves the machine.
+struct LiveFileHeader {
+    uint64_t magic = kLiveFileMagic;
+    uint32_t version = kLiveFileVersion;
+    uint32_t slot_bytes = sizeof(flow::LiveSlot);
+    uint64_t slots = 0;
+    int64_t epoch = 0;
+    char boot_id[64] = {};
+    char snapt_id[64] = {};
+};
+
+// A plain copy of one slot. Also the form in which open_flow keeps it.
+struct SlotImage {
+    uint32_t state = 0;
+    uint32_t session_number = 0;
+    uint64_t flow_id = 0;
+    uint8_t traffic_class = 0;
+    uint8_t protocol = 0;
+    uint16_t app = 0;
+    uint16_t remote_port = 0;
+    uint8_t remote_is_v6 = 0;
+    uint8_t close_cause = 0;
+    int64_t opened_at_us = 0;
+    int64_t last_at_us = 0;
+    std::array<uint8_t, 16> remote_address{};
+    flow::CounterValues counters;
+
+    bool is_closed() const { return state == static_cast<uint32_t>(flow::SlotState::Closed); }
+};
+static_assert(sizeof(SlotImage) == 184);
+
+struct LiveFileOptions {
+    std::string snapt_id;
+    std::string boot_id;
+    int64_t epoch = 0;
+    uint32_t slots = kDefaultLiveSlots;
+};
+
+// What an earlier process left.
+struct LiveRemains {
+    LiveFileHeader header;
+    std::vector<SlotImage> slots;  // open and closed ones
+};
+
+class LiveFile final : public flow::SlotSource {
+  public:
+    // Writes a new file beside `path` and puts it in its place.
+    static base::Result<std::unique_ptr<LiveFile>> create(const std::string& path,
+                                                          const LiveFileOptions& options);
+    // NotFound without a file, Malformed when it is not one of ours, short or of another version.
+    static base::Result<LiveRemains> read_remains(const std::string& path);
+    ~LiveFile() override;
+
+    // When slots run out, flows of one session, class and loop share one; null only when not even
+    // that is possible.
+    flow::LiveSlot* take(const flow::SlotRequest& request) override;
+    void release(flow::LiveSlot* slot, flow::Cause cause) override;
+
+    // Ledger's side. Slots at or above high_water() were never used. The image is consistent when
+    // the slot is closed; of an open slot each counter is a value that it had.
+    uint32_t high_water() const { return high_water_.load(std::memory_order_acquire); }
+    bool read(uint32_t slot, SlotImage& image) const;  // false: free
+    void free_slots(std::span<const uint32_t> slots);
+
+    uint32_t slots() const { return slot_count_; }
+    uint32_t in_use() const { return in_use_.load(std::memory_order_relaxed); }
+    uint64_t shared_flows() const { return shared_flows_.load(std::memory_order_relaxed); }
+
+  private:
+    LiveFile(void* mapping, size_t mapped_bytes, uint32_t slots);
+    flow::LiveSlot* open_free(const flow::SlotRequest& request);
+    flow::LiveSlot* share(const flow::SlotRequest& request);
+
+    using ShareKey = std::tuple<uint32_t, base::TrafficClass, uint8_t>;  // session, class, loop
+    struct Share {
+        flow::LiveSlot* slot = nullptr;
+        uint64_t flows = 0;
+    };
+
+    void* mapping_;
+    size_t mapped_bytes_;
+    flow::LiveSlot* first_;
+    uint32_t slot_count_;
+    uint32_t reserve_;  // slots kept for sharing
+    std::mutex mutex_;
+    std::vector<uint32_t> free_;  // lowest last
+    std::map<ShareKey, Share> shares_;
+    std::map<flow::LiveSlot*, ShareKey> share_of_;
+    uint64_t next_shared_id_ = kSharedFlowIdBase;
+    std::atomic<uint32_t> high_water_{0};
+    std::atomic<uint32_t> in_use_{0};
+    std::atomic<uint64_t> shared_flows_{0};
+};
+
+}  // namespace continuo::snapt

@@ -1,0 +1,185 @@
+#include "snapt/accounting/record_store.hpp"
+
+#include <algorithm>
+
+#include <openssl/evp.h>
+
+namespace continuo::snapt {
+namespace {
+
+using base::Errc;
+using base::Error;
+using base::Result;
+using flow::UsageRecord;
+
+// Calls `visit` with each field in canonical order; the columns below have the same order.
+template <typename Record, typename Visit>
+void for_each_field(Record& record, Visit&& visit) {
+    visit(record.snapt_id);
+    visit(record.epoch);
+    visit(record.seq);
+    visit(record.user_id);
+    visit(record.session_id);
+    visit(record.cnapt_id);
+    visit(record.sharer_id);
+    visit(record.flow_id);
+    visit(record.cls);
+    visit(record.proto);
+    visit(record.app);
+    visit(record.dport);
+    visit(record.dst);
+    visit(record.t_start);
+    visit(record.t_end);
+    visit(record.active_us);
+    visit(record.pay_up);
+    visit(record.pay_down);
+    visit(record.inner_up);
+    visit(record.inner_down);
+    visit(record.pkt_up);
+    visit(record.pkt_down);
+    visit(record.pre);
+    visit(record.post);
+    visit(record.delay_us);
+    visit(record.delay_max_us);
+    visit(record.delay_src);
+    visit(record.jitter_us);
+    visit(record.handovers);
+    visit(record.lost_pkts);
+    visit(record.cause);
+    visit(record.flags);
+}
+
+constexpr const char* kInsertSql =
+    "INSERT INTO usage_record(snapt_id,epoch,seq,user_id,session_id,cnapt_id,sharer_id,flow_id,cls,"
+    "proto,app,dport,dst,t_start,t_end,active_us,pay_up,pay_down,inner_up,inner_down,pkt_up,pkt_"
+    "down,"
+    "pre,post,delay_us,delay_max_us,delay_src,jitter_us,handovers,lost_pkts,cause,flags,sha) "
+    "VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
+constexpr const char* kSelectSql =
+    "SELECT snapt_id,epoch,seq,user_id,session_id,cnapt_id,sharer_id,flow_id,cls,"
+    "proto,app,dport,dst,t_start,t_end,active_us,pay_up,pay_down,inner_up,inner_down,pkt_up,pkt_"
+    "down,"
+    "pre,post,delay_us,delay_max_us,delay_src,jitter_us,handovers,lost_pkts,cause,flags,sha "
+    "FROM usage_record WHERE epoch=? ORDER BY seq";
+
+struct TextMaker {
+    std::string text;
+
+    void operator()(const std::string& value) { add(value); }
+    void operator()(int64_t value) { add(std::to_string(value)); }
+    void operator()(uint32_t value) { add(std::to_string(value)); }
+    void operator()(flow::Cause value) { add(std::to_string(static_cast<int>(value))); }
+    void operator()(const std::optional<int64_t>& value) {
+        add(value ? std::to_string(*value) : std::string());
+    }
+    void operator()(const std::optional<std::string>& value) { add(value.value_or("")); }
+    void operator()(const flow::SessionKey& key) {
+        constexpr std::string_view kDigits = "0123456789abcdef";
+        std::string hex;
+        for (const uint8_t byte : key) {
+            hex += kDigits[byte >> 4];
+            hex += kDigits[byte & 0x0FU];
+        }
+        add(hex);
+    }
+
+  private:
+    void add(const std::string& field) {
+        if (!is_first_) {
+            text += '|';
+        }
+        is_first_ = false;
+        text += field;
+    }
+    bool is_first_ = true;
+};
+
+struct Binder {
+    Statement& statement;
+    int parameter = 0;
+
+    void operator()(const std::string& value) {
+        statement.bind(++parameter, std::string_view(value));
+    }
+    void operator()(const flow::SessionKey& value) {
+        statement.bind(++parameter, base::ByteView(value));
+    }
+    void operator()(int64_t value) { statement.bind(++parameter, value); }
+    void operator()(uint32_t value) { statement.bind(++parameter, int64_t{value}); }
+    void operator()(flow::Cause value) { statement.bind(++parameter, static_cast<int64_t>(value)); }
+    void operator()(const std::optional<int64_t>& value) { statement.bind(++parameter, value); }
+    void operator()(const std::optional<std::string>& value) { statement.bind(++parameter, value); }
+};
+
+struct Loader {
+    Statement& statement;
+    int column = 0;
+
+    void operator()(std::string& value) { value = statement.text(column++); }
+    void operator()(flow::SessionKey& value) {
+        const base::ByteView bytes = statement.blob(column++);
+        std::copy_n(bytes.begin(), std::min(bytes.size(), value.size()), value.begin());
+    }
+    void operator()(int64_t& value) { value = statement.integer(column++); }
+    void operator()(uint32_t& value) { value = static_cast<uint32_t>(statement.integer(column++)); }
+    void operator()(flow::Cause& value) {
+        value = static_cast<flow::Cause>(statement.integer(column++));
+    }
+    void operator()(std::optional<int64_t>& value) {
+        if (!statement.is_null(column)) {
+            value = statement.integer(column);
+        }
+        ++column;
+    }
+    void operator()(std::optional<std::string>& value) {
+        value = statement.optional_text(column++);
+    }
+};
+
+}  // namespace
+
+std::string canonical_text(const UsageRecord& record) {
+    TextMaker maker;
+    for_each_field(record, maker);
+    return maker.text;
+}
+
+Result<RecordDigest> digest_of(const UsageRecord& record) {
+    const std::string text = canonical_text(record);
+    RecordDigest digest{};
+    if (EVP_Digest(text.data(), text.size(), digest.data(), nullptr, EVP_sha256(), nullptr) != 1) {
+        return Error{Errc::System, "SHA-256 is not available", 0};
+    }
+    return digest;
+}
+
+Result<RecordStore> RecordStore::open(Database& database) {
+    return RecordStore(CTN_TRY(database.prepare(kInsertSql)));
+}
+
+Result<void> RecordStore::insert(const UsageRecord& record) {
+    const RecordDigest digest = CTN_TRY(digest_of(record));
+    Binder binder{insert_};
+    for_each_field(record, binder);
+    insert_.bind(binder.parameter + 1, base::ByteView(digest));
+    return insert_.run();
+}
+
+Result<std::vector<UsageRecord>> read_records(Database& database, int64_t epoch) {
+    Statement select = CTN_TRY(database.prepare(kSelectSql));
+    select.bind(1, epoch);
+    std::vector<UsageRecord> records;
+    while (CTN_TRY(select.step())) {
+        UsageRecord& record = records.emplace_back();
+        Loader loader{select};
+        for_each_field(record, loader);
+        const RecordDigest digest = CTN_TRY(digest_of(record));
+        const base::ByteView stored = select.blob(loader.column);
+        if (!std::equal(digest.begin(), digest.end(), stored.begin(), stored.end())) {
+            return Error{Errc::Malformed, "usage record differs from its digest", 0};
+        }
+    }
+    return records;
+}
+
+}  // namespace continuo::snapt

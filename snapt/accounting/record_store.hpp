@@ -1,0 +1,37 @@
+// RecordStore: writes usage records into the ledger. Records are never changed; each carries a
+// SHA-256 over its fields.
+#pragma once
+
+#include "common/flow/accounting_record.hpp"
+#include "snapt/accounting/database.hpp"
+
+#include <array>
+#include <string>
+#include <vector>
+
+namespace continuo::snapt {
+
+using RecordDigest = std::array<uint8_t, 32>;
+
+// The fields in the order of UsageRecord, joined by '|': integers decimal, session_id in lower-case
+// hex, unknown values empty. The sinks and `verify` hash the same text.
+std::string canonical_text(const flow::UsageRecord& record);
+base::Result<RecordDigest> digest_of(const flow::UsageRecord& record);
+
+class RecordStore {
+  public:
+    RecordStore() = default;  // of no use until assigned
+    // `database` must outlive it.
+    static base::Result<RecordStore> open(Database& database);
+    base::Result<void> insert(const flow::UsageRecord& record);
+
+  private:
+    explicit RecordStore(Statement insert) : insert_(std::move(insert)) {}
+    Statement insert_;
+};
+
+// All records of an epoch in the order of seq, checked against their digests (Malformed when one
+// differs).
+base::Result<std::vector<flow::UsageRecord>> read_records(Database& database, int64_t epoch);
+
+}  // namespace continuo::snapt

@@ -1,0 +1,64 @@
+// Usage: sums of usage records by user, class, SNAPT, day, month or application, for `snapt usage`
+// and `cnapt usage`. Seal first (Ledger::seal_now, Accountant::usage), so that what live flows
+// counted is in.
+#pragma once
+
+#include "common/base/result.hpp"
+#include "common/base/traffic_class.hpp"
+#include "snapt/accounting/database.hpp"
+#include "snapt/accounting/time_zone.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace continuo::snapt {
+
+enum class UsageKey : uint8_t { User, Class, Snapt, Day, Month, App };
+
+std::optional<UsageKey> parse_usage_key(std::string_view text);  // "user", "class", …
+std::string_view to_string(UsageKey key);
+
+struct UsageQuery {
+    std::vector<UsageKey> by;         // each at most once; empty: one row with everything
+    std::optional<int64_t> from_us;   // UTC, inclusive
+    std::optional<int64_t> to_us;     // exclusive
+    std::string zone = "UTC";         // of days and months
+    std::optional<std::string> user;  // only this one's
+};
+
+// Fields as in the JSON of `usage`. A key that was not asked for is empty; so is `app` of flows
+// without one.
+struct UsageRow {
+    std::optional<std::string> user;
+    std::optional<base::TrafficClass> traffic_class;
+    std::optional<std::string> snapt;
+    std::optional<std::string> day;    // "2026-11-01"
+    std::optional<std::string> month;  // "2026-11"
+    std::optional<std::string> app;
+    int64_t flows = 0;  // that have a record in the group
+    int64_t payload_up = 0;
+    int64_t payload_down = 0;
+    int64_t inner_up = 0;
+    int64_t inner_down = 0;
+    int64_t pre = 0;
+    int64_t post = 0;
+    int64_t saved = 0;                    // pre - post; may be negative
+    std::optional<double> saved_percent;  // of pre
+    std::optional<int64_t> gross_ud;      // unknown without a price plan
+    std::optional<int64_t> discount_ud;
+    std::optional<int64_t> net_ud;
+};
+
+struct UsageReport {
+    std::optional<int64_t> from_us;
+    std::optional<int64_t> to_us;
+    std::string zone;
+    std::vector<UsageRow> rows;  // ordered by the keys
+};
+
+// NotFound for an unknown zone, InvalidConfig for a repeated key.
+base::Result<UsageReport> query_usage(Database& database, const UsageQuery& query);
+
+}  // namespace continuo::snapt

@@ -1,0 +1,39 @@
+// The program snapt: its command line, and what its commands print. docs/OPERATIONS.md.
+#pragma once
+
+#include "common/report/daemon_client.hpp"
+#include "snapt/user_commands.hpp"
+
+#include <span>
+#include <string>
+
+namespace continuo::snapt {
+
+inline constexpr const char* kDefaultConfig = "/etc/continuo/snapt.toml";
+inline constexpr const char* kDefaultSocket = "/run/continuo/snapt.sock";
+inline constexpr const char* kDefaultState = "/var/lib/snapt";
+
+const report::ProgramSpec& program_spec();
+
+// Runs one command and gives the exit code. `arguments` without the program's name.
+int run_program(std::span<const char* const> arguments);
+
+// The commands that ask the daemon, but for `user …`.
+report::CommandOutput ask_command(const report::DaemonAccess& access,
+                                  const report::ParsedCommand& command,
+                                  bool is_terminal);
+
+// `snapt init`: makes the database and the configuration file.
+report::CommandOutput init_command(const report::ParsedCommand& command);
+
+// `snapt user …`: by the daemon if one answers, else by the database itself.
+report::CommandOutput user_command(const report::DaemonAccess& access,
+                                   const report::ParsedCommand& command,
+                                   bool is_terminal);
+
+// Text for people from JSON.
+std::string status_text(const report::JsonValue& status, bool is_terminal);
+std::string sessions_text(const report::JsonValue& sessions, bool is_terminal);
+std::string users_text(const report::JsonValue& users, bool is_terminal);
+
+}  // namespace continuo::snapt

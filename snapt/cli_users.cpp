@@ -1,0 +1,217 @@
+// The commands of snapt that work without a daemon: init and user.
+#include "common/io/file.hpp"
+#include "common/io/system_random.hpp"
+#include "common/io/unique_fd.hpp"
+#include "common/report/check_report.hpp"
+#include "common/report/status_report.hpp"
+#include "snapt/cli.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <system_error>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace continuo::snapt {
+
+using report::CommandOutput;
+using report::JsonValue;
+using report::ParsedCommand;
+
+namespace {
+
+constexpr size_t kMaxFileBytes = size_t{1} << 20;
+constexpr unsigned kStateMode = 0750;
+constexpr const char* kDatabaseName = "ledger.db";  // kLedgerFileName
+
+CommandOutput failure(const std::string& text, int exit_code = report::kExitError) {
+    return {"", "snapt: " + text + "\n", exit_code};
+}
+
+std::string describe(const base::Error& error) {
+    if (error.sys_errno != 0) {
+        return std::generic_category().message(error.sys_errno);
+    }
+    return std::string(error.where.empty() ? base::to_string(error.code) : error.where);
+}
+
+int64_t now_us() {
+    return std::chrono::duration_cast<base::microseconds>(
+               std::chrono::system_clock::now().time_since_epoch())
+        .count();
+}
+
+std::string host_name() {
+    std::array<char, 256> name{};
+    return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+std::string folder_of(const std::string& path) {
+    const size_t slash = path.rfind('/');
+    return slash == std::string::npos ? "." : path.substr(0, std::max<size_t>(slash, 1));
+}
+
+// Creates the file; one that is there stays as it is (EEXIST). Gives 0 or the errno.
+int write_new_file(const std::string& path, std::string_view text) {
+    const io::UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    if (file.value() < 0) {
+        return errno;
+    }
+    while (!text.empty()) {
+        const ssize_t written = write(file.value(), text.data(), text.size());
+        if (written < 0 && errno != EINTR) {
+            const int reason = errno;
+            (void)unlink(path.c_str());
+            return reason;
+        }
+        text.remove_prefix(written < 0 ? 0 : static_cast<size_t>(written));
+    }
+    return fsync(file.value()) == 0 ? 0 : errno;
+}
+
+// `add` and `rotate` print the configuration as it is, so that it can be redirected to a file.
+std::string user_answer_text(const JsonValue& answer, UserAction action, bool is_terminal) {
+    switch (action) {
+    case UserAction::Add:
+    case UserAction::Rotate:
+        return answer.text("config");
+    case UserAction::List:
+        return users_text(answer, is_terminal);
+    case UserAction::Disable:
+        return answer.text("user") + " disabled\n";
+    case UserAction::Enable:
+        return answer.text("user") + " enabled\n";
+    case UserAction::Remove:
+        return answer.text("user") + " removed; the usage records stay\n";
+    }
+    return {};
+}
+
+// Without a daemon: on the database itself.
+CommandOutput
+user_command_offline(const ParsedCommand& command, const UserRequest& request, bool is_terminal) {
+    const std::string state = command.value_or("--state", kDefaultState);
+    const std::string database = state + "/" + kDatabaseName;
+    if (access(database.c_str(), F_OK) != 0) {
+        return failure("no daemon answers, and there is no " + database +
+                       "; run `snapt init` first, or name --socket or --state");
+    }
+    SnaptConfig config;
+    if (request.action == UserAction::Add || request.action == UserAction::Rotate) {
+        const std::string path = command.value_or("--config", kDefaultConfig);
+        const auto text = io::read_file(path, kMaxFileBytes);
+        if (!text) {
+            return failure("cannot read " + path + ": " + describe(text.error()));
+        }
+        ParsedSnaptConfig parsed = parse_snapt_config(*text, path);
+        if (!parsed.config) {
+            return {"", report::diagnostics_text(parsed.diagnostics), report::kExitConfig};
+        }
+        config = std::move(*parsed.config);
+    }
+    const auto users = UserStore::open(state);
+    if (!users) {
+        return failure("cannot open " + database + ": " + describe(users.error()));
+    }
+    io::SystemRandom random;
+    const UserResult result = run_user_request(**users, config, request, now_us(), random);
+    if (!result.error.empty()) {
+        return failure(result.error);
+    }
+    if (command.has("--json")) {
+        return {result.json + "\n", "", report::kExitGood};
+    }
+    const auto answer = JsonValue::parse(result.json);
+    return {answer ? user_answer_text(*answer, request.action, is_terminal) : "", "",
+            report::kExitGood};
+}
+
+}  // namespace
+
+CommandOutput init_command(const ParsedCommand& command) {
+    const std::string path = command.value_or("--config", kDefaultConfig);
+    const std::string state = command.value_or("--state", kDefaultState);
+    const std::string name = command.value_or("--name", host_name());
+    if (const auto expected = config::check_name(name)) {
+        return failure("--name \"" + name + "\"; expected " + std::string(*expected),
+                       report::kExitUsage);
+    }
+    std::vector<config::HostPort> addresses;
+    for (const std::string& text : report::list_values(command, "--public")) {
+        const auto address = config::HostPort::parse(text);
+        if (!address) {
+            return failure("--public \"" + text + "\"; expected " +
+                               std::string(config::kHostPortForm),
+                           report::kExitUsage);
+        }
+        addresses.push_back(*address);
+    }
+    if (addresses.empty()) {
+        return failure("--public is missing: the addresses at which nodes reach this SNAPT, such "
+                       "as 203.0.113.9:9347",
+                       report::kExitUsage);
+    }
+    if (access(path.c_str(), F_OK) == 0) {
+        return failure(path + " is there already; remove it first, or name another --config");
+    }
+    for (const std::string& folder : {folder_of(path), state}) {
+        if (const auto made = io::make_directories(folder, kStateMode); !made) {
+            return failure("cannot make " + folder + ": " + describe(made.error()));
+        }
+    }
+    if (const auto users = UserStore::open(state); !users) {
+        return failure("cannot make the database in " + state + ": " + describe(users.error()));
+    }
+    if (const int reason = write_new_file(path, render_snapt_config(name, addresses));
+        reason != 0) {
+        return failure("cannot write " + path + ": " + std::generic_category().message(reason));
+    }
+    const std::string config_option = path == kDefaultConfig ? "" : " --config " + path;
+    const std::string state_option = state == kDefaultState ? "" : " --state " + state;
+    CommandOutput output;
+    output.out = "wrote " + path + "; database in " + state + "\nnext: snapt run" + config_option +
+                 state_option + "\n      snapt user add NAME > cnapt.toml\n";
+    return output;
+}
+
+CommandOutput
+user_command(const report::DaemonAccess& access, const ParsedCommand& command, bool is_terminal) {
+    UserRequest request;
+    const auto action = parse_user_action(std::string_view(command.name).substr(5));
+    if (!action) {
+        return failure("unknown command \"" + command.name + "\"", report::kExitUsage);
+    }
+    request.action = *action;
+    request.name = command.arguments.empty() ? "" : command.arguments.front();
+    const auto quota = command.value("--quota");
+    if (quota) {
+        request.quota = parse_user_quota(*quota);
+        if (!request.quota) {
+            return failure("--quota \"" + *quota +
+                               "\"; expected a size per day or month, such as 50GiB/month",
+                           report::kExitUsage);
+        }
+    }
+    if (!request.name.empty() && !is_valid_name(request.name)) {
+        return failure("user name \"" + request.name +
+                           "\"; expected 1 to 64 letters, digits and . _ @ -, not . or - first",
+                       report::kExitUsage);
+    }
+    // One question, and the database only when nobody could have acted on it.
+    bool is_absent = false;
+    report::DaemonAccess watched = access;
+    watched.request = [&](std::string_view line, base::Duration timeout) {
+        auto reply = access.request(line, timeout);
+        is_absent = !reply && report::is_no_daemon(reply.error());
+        return reply;
+    };
+    const CommandOutput output = report::ask_daemon(
+        watched, user_request_json(request, quota), report::kUsageTimeout, command.has("--json"),
+        [&](const JsonValue& answer) { return user_answer_text(answer, *action, is_terminal); });
+    return is_absent ? user_command_offline(command, request, is_terminal) : output;
+}
+
+}  // namespace continuo::snapt

@@ -1,0 +1,34 @@
+// Answers of the running snapt to status, sessions and flows: JSON as DESIGN section 5 fixes it.
+// Data loop only; answers are built at once.
+#pragma once
+
+#include "snapt/accounting/accountant.hpp"
+#include "snapt/relay.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace continuo::snapt {
+
+inline constexpr size_t kMaxRequestBytes = 64 * 1024;
+
+// What the daemon knows beside its Relay.
+struct SnaptInfo {
+    std::string version;
+    std::string name;
+    std::string state_directory;
+    std::string_view state = "up";  // up | degraded | down
+    base::TimePoint started_at{};
+    base::TimePoint now{};
+    uint64_t slow_iterations = 0;        // of the data loop
+    std::optional<LedgerStatus> ledger;  // absent: accounting is off
+    uint64_t refused_ledger_commands = 0;
+    std::vector<base::IpPrefix> deny;  // as effective_deny_list()
+};
+
+// `request_line` is {"command":"status"|"sessions"|"flows"}. Whatever else gives {"error":"…"}.
+std::string handle_command(Relay& relay, const SnaptInfo& info, std::string_view request_line);
+
+}  // namespace continuo::snapt

@@ -1,0 +1,98 @@
+// ControlServer: the socket side of control at a SNAPT. It listens, accepts and runs every
+// ServerControl on a thread of its own, so that no TLS handshake touches a data worker. Calls come
+// from the data loop's thread and take effect later; what happens is told to a ControlHandler on
+// the data loop. docs/PROTOCOL.md section 4.
+#pragma once
+
+#include "common/base/ip_address.hpp"
+#include "common/control/server_control.hpp"
+#include "common/io/event_loop.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace continuo::snapt {
+
+// Names a control link; never given twice by one server.
+using LinkId = uint64_t;
+
+// Runs on the data loop. A link that on_hello() named gets exactly one on_closed(), after which its
+// id means nothing.
+class ControlHandler {
+  public:
+    ControlHandler() = default;
+    ControlHandler(const ControlHandler&) = delete;
+    ControlHandler& operator=(const ControlHandler&) = delete;
+    virtual ~ControlHandler() = default;
+
+    // An authenticated node asks to be let in: answer with accept() or reject() within
+    // kHandshakeTimeout.
+    virtual void
+    on_hello(LinkId link, const base::Endpoint& from, const control::HelloReceived& hello) = 0;
+    // Keys of the epoch of accept(), or of a re-key: install them, then call confirm().
+    virtual void on_keys(LinkId link, const control::EpochKeys& keys) = 0;
+    virtual void on_apps(LinkId link, const control::Apps& apps) = 0;
+    virtual void on_usage_query(LinkId link, const control::UsageQuery& query) = 0;
+    virtual void on_session_query(LinkId link) = 0;
+    // An outer datagram over TCP; the view is valid during the call.
+    virtual void on_datagram(LinkId link, base::ByteView datagram) = 0;
+    // The link is gone; the association is not, unless the peer's reason says so.
+    virtual void on_closed(LinkId link, const control::LinkClosed& closed) = 0;
+};
+
+struct ControlServerOptions {
+    std::vector<base::Endpoint> listen;  // port 0: any, for tests
+    control::ServerParameters parameters;
+    size_t max_links = 10000;  // authenticated ones; more are closed at accept
+};
+
+struct ControlServerCounters {
+    uint64_t accepted = 0;
+    uint64_t refused = 0;            // by HandshakeLimiter or max_links
+    uint64_t failed_handshakes = 0;  // closed before authentication
+    uint64_t links = 0;              // now
+};
+
+class ControlServer {
+  public:
+    // All must outlive this object. `credentials` is asked on the control thread: it locks what it
+    // shares.
+    ControlServer(io::EventLoop& data_loop,
+                  ControlHandler& handler,
+                  control::CredentialSource& credentials);
+    ControlServer(const ControlServer&) = delete;
+    ControlServer& operator=(const ControlServer&) = delete;
+    // As stop().
+    ~ControlServer();
+
+    // Opens the listeners and starts the thread. Errors: System (bind, listen; `where` says what),
+    // InvalidState.
+    base::Result<void> start(ControlServerOptions options);
+    // Says CLOSE (shutdown) on every link, as far as sockets take it at once, and joins the thread.
+    // The handler is not called any more.
+    void stop();
+    // As bound; in the order of the options.
+    const std::vector<base::Endpoint>& endpoints() const;
+
+    // Unknown links are ignored: they may have closed meanwhile.
+    void accept(LinkId link, control::Accept accept);
+    void reject(LinkId link, control::RejectReason reason, std::string text);
+    void confirm(LinkId link, uint32_t epoch);
+    void ask_for_rekey(LinkId link);
+    void send_directory(LinkId link, control::Directory directory);
+    void ask_for_keepalive(LinkId link);
+    void reply_usage(LinkId link, control::UsageReply reply);
+    void tell_session_state(LinkId link, bool known);
+    void send_datagram(LinkId link, base::ByteView datagram);
+    void close(LinkId link, control::CloseReason reason, std::string text);
+
+    // Any thread.
+    ControlServerCounters counters() const;
+
+  private:
+    class Inner;
+    std::shared_ptr<Inner> inner_;
+};
+
+}  // namespace continuo::snapt

@@ -1,0 +1,333 @@
+#include "snapt/nat.hpp"
+
+#include "common/base/assert.hpp"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <tuple>
+
+namespace continuo::snapt {
+
+namespace {
+
+using base::IpAddress;
+using base::IpPrefix;
+using base::IpVersion;
+
+constexpr std::array kBuiltInDeny = {
+    "0.0.0.0/8",           // this host (RFC 1122)
+    "10.0.0.0/8",          // RFC 1918
+    "100.64.0.0/10",       // RFC 6598; metadata of some hosters
+    "127.0.0.0/8",         // loopback
+    "168.63.129.16/32",    // metadata of a hoster
+    "169.254.0.0/16",      // link-local; metadata of most hosters
+    "172.16.0.0/12",       // RFC 1918
+    "192.0.0.192/32",      // metadata of a hoster
+    "192.168.0.0/16",      // RFC 1918
+    "224.0.0.0/4",         // multicast
+    "255.255.255.255/32",  // broadcast
+    "::/96",               // unspecified, loopback, IPv4-compatible
+    "::ffff:0.0.0.0/96",   // IPv4-mapped
+    "fc00::/7",            // ULA; metadata of some hosters
+    "fe80::/10",           // link-local
+    "fec0::/10",           // site-local (RFC 3879)
+    "ff00::/8",            // multicast
+};
+
+// Without a seed each rule would draw its own.
+constexpr const char* kHashSeed = " seed 0x436f6e74 ";
+
+constexpr std::array kCounters = {kLeakCounter,           kSpoofedCounter, kDeniedCounter,
+                                  kClientToClientCounter, kToSelfCounter,  kInvalidCounter,
+                                  kUnsolicitedCounter,    kNoEgressCounter};
+
+bool covers(const IpPrefix& outer, const IpPrefix& inner) {
+    return outer.length <= inner.length && outer.contains(inner.address);
+}
+
+std::vector<IpPrefix> parse_built_in() {
+    std::vector<IpPrefix> list;
+    for (const char* text : kBuiltInDeny) {
+        const auto prefix = IpPrefix::parse(text);
+        CTN_ASSERT(prefix.has_value());
+        list.push_back(*prefix);
+    }
+    return list;
+}
+
+// Adds what is left of `prefix` without `removed`: at most one piece for each bit between their
+// lengths.
+void subtract(IpPrefix prefix, const IpPrefix& removed, std::vector<IpPrefix>& rest) {
+    if (covers(removed, prefix)) {
+        return;
+    }
+    if (!covers(prefix, removed)) {
+        rest.push_back(prefix);
+        return;
+    }
+    while (prefix.length < removed.length) {
+        const auto mask = static_cast<uint8_t>(0x80U >> (prefix.length % 8));
+        const size_t octet = prefix.length / 8;
+        ++prefix.length;
+        IpPrefix other = prefix;
+        // The half that holds `removed` is cut further, the other half stays.
+        if ((removed.address.octets[octet] & mask) != 0) {
+            prefix.address.octets[octet] |= mask;
+        } else {
+            other.address.octets[octet] |= mask;
+        }
+        rest.push_back(other);
+    }
+}
+
+bool is_safe_name(std::string_view name) {
+    const auto is_safe = [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+               std::string_view("_.@:-").find(c) != std::string_view::npos;
+    };
+    return !name.empty() && name.size() <= 15 && name.front() != '-' &&
+           std::all_of(name.begin(), name.end(), is_safe);
+}
+
+std::string quoted(std::string_view name) {
+    return '"' + std::string(name) + '"';
+}
+
+std::string family_word(IpVersion version) {
+    return version == IpVersion::V4 ? "ip" : "ip6";
+}
+
+template <typename List, typename ToText>
+std::string join(const List& list, ToText to_text) {
+    std::string text;
+    for (const auto& entry : list) {
+        text += (text.empty() ? "" : ", ") + to_text(entry);
+    }
+    return text;
+}
+
+// "oifname ..." for packets that leave by an egress interface.
+std::string egress_match(const RelayOptions& options) {
+    if (options.egress.empty()) {
+        return "oifname != { \"lo\", " + quoted(options.device) + " }";
+    }
+    return "oifname { " + join(options.egress, quoted) + " }";
+}
+
+std::string deny_set(IpVersion version, std::span<const IpPrefix> denied) {
+    std::vector<IpPrefix> list;
+    std::copy_if(denied.begin(), denied.end(), std::back_inserter(list),
+                 [&](const IpPrefix& p) { return p.address.version == version; });
+    const bool is_v4 = version == IpVersion::V4;
+    std::string text = std::string("  set denied") + (is_v4 ? "4" : "6") + " {\n    type " +
+                       (is_v4 ? "ipv4_addr" : "ipv6_addr") + "; flags interval; auto-merge;\n";
+    if (!list.empty()) {
+        text += "    elements = { " +
+                join(list, [](const IpPrefix& prefix) { return prefix.to_string(); }) + " }\n";
+    }
+    return text + "  }\n";
+}
+
+std::string spoof_rule(IpVersion version, const std::optional<IpPrefix>& lease) {
+    if (!lease) {
+        return std::string("    meta nfproto ") + (version == IpVersion::V4 ? "ipv4" : "ipv6") +
+               " counter name spoofed drop\n";
+    }
+    return "    " + family_word(version) + " saddr != " + lease->to_string() +
+           " counter name spoofed drop\n";
+}
+
+std::string filter_chains(const RelayOptions& options) {
+    const std::string device = quoted(options.device);
+    return "  chain up {\n"
+           "    oifname " +
+           device + " counter name client_to_client drop\n" +
+           spoof_rule(IpVersion::V4, options.lease_ipv4) +
+           spoof_rule(IpVersion::V6, options.lease_ipv6) +
+           "    ct state invalid counter name invalid drop\n"
+           "    ip daddr @denied4 counter name denied reject with icmpx type admin-prohibited\n"
+           "    ip6 daddr @denied6 counter name denied reject with icmpx type admin-prohibited\n"
+           "    " +
+           egress_match(options) +
+           " accept\n"
+           "    counter name no_egress drop\n"
+           "  }\n"
+           "  chain down {\n"
+           "    ct state established,related accept\n"
+           "    counter name unsolicited drop\n"
+           "  }\n"
+           "  chain forward {\n"
+           "    type filter hook forward priority filter; policy accept;\n"
+           "    iifname " +
+           device +
+           " jump up\n"
+           "    oifname " +
+           device +
+           " jump down\n"
+           "  }\n"
+           "  chain input {\n"
+           "    type filter hook input priority filter; policy accept;\n"
+           "    iifname " +
+           device +
+           " counter name to_self drop\n"
+           "  }\n"
+           // Router and listener messages of the relay's kernel are for no lease.
+           "  chain output {\n"
+           "    type filter hook output priority filter; policy accept;\n"
+           "    oifname " +
+           device +
+           " ip daddr 224.0.0.0/4 drop\n"
+           "    oifname " +
+           device +
+           " ip6 daddr ff00::/8 drop\n"
+           "  }\n";
+}
+
+std::string ports_text(const PortRange& ports) {
+    return std::to_string(ports.first) + "-" + std::to_string(ports.last);
+}
+
+// One address for each lease, always the same: RFC 4787 REQ-2 ("paired").
+std::string source_nat_rules(const RelayOptions& options, const IpPrefix& lease) {
+    const IpVersion version = lease.address.version;
+    const std::string family = family_word(version);
+    std::vector<IpAddress> pool;
+    std::copy_if(options.source_pool.begin(), options.source_pool.end(), std::back_inserter(pool),
+                 [&](const IpAddress& address) { return address.version == version; });
+    const std::string match =
+        "    " + egress_match(options) + " " + family + " saddr " + lease.to_string() + " ";
+    const std::string ports = ":" + ports_text(options.source_ports);
+    const std::string with_ports = "meta l4proto { tcp, udp } ";
+    if (pool.empty()) {
+        return match + with_ports + "masquerade to " + ports + "\n" + match + "masquerade\n";
+    }
+    std::string text;
+    for (size_t i = 0; i < pool.size(); ++i) {
+        // The last rule takes what is left.
+        const std::string share = i + 1 == pool.size() ? ""
+                                                       : "jhash " + family + " saddr mod " +
+                                                             std::to_string(pool.size()) +
+                                                             kHashSeed + std::to_string(i) + " ";
+        const std::string address = pool[i].to_string();
+        const std::string bracketed = pool[i].is_v4() ? address : "[" + address + "]";
+        text += match + share + with_ports + "snat " + family + " to " + bracketed + ports + "\n";
+        text += match + share + "snat " + family + " to " + address + "\n";
+    }
+    return text;
+}
+
+std::string nat_chains(const RelayOptions& options) {
+    std::string nat = "  chain nat {\n"
+                      "    type nat hook postrouting priority srcnat; policy accept;\n";
+    // After source NAT, so that what is counted is what would leave.
+    std::string leak = "  chain leak {\n"
+                       "    type filter hook postrouting priority srcnat + 10; policy accept;\n";
+    for (const auto& lease : {options.lease_ipv4, options.lease_ipv6}) {
+        if (lease) {
+            nat += source_nat_rules(options, *lease);
+            leak += "    oifname != { \"lo\", " + quoted(options.device) + " } " +
+                    family_word(lease->address.version) + " saddr " + lease->to_string() +
+                    " counter name leak drop\n";
+        }
+    }
+    return nat + "  }\n" + leak + "  }\n";
+}
+
+}  // namespace
+
+std::span<const IpPrefix> built_in_deny_list() {
+    static const std::vector<IpPrefix> kList = parse_built_in();
+    return kList;
+}
+
+std::vector<IpPrefix> effective_deny_list(std::span<const IpPrefix> allow,
+                                          std::span<const IpPrefix> deny) {
+    const auto built_in = built_in_deny_list();
+    std::vector<IpPrefix> list(built_in.begin(), built_in.end());
+    for (const IpPrefix& allowed : allow) {
+        std::vector<IpPrefix> rest;
+        for (const IpPrefix& prefix : list) {
+            subtract(prefix, allowed, rest);
+        }
+        list = std::move(rest);
+    }
+    list.insert(list.end(), deny.begin(), deny.end());
+    // A prefix sorts before those inside it.
+    std::sort(list.begin(), list.end(), [](const IpPrefix& a, const IpPrefix& b) {
+        return std::tie(a.address, a.length) < std::tie(b.address, b.length);
+    });
+    std::vector<IpPrefix> merged;
+    for (const IpPrefix& prefix : list) {
+        if (merged.empty() || !covers(merged.back(), prefix)) {
+            merged.push_back(prefix);
+        }
+    }
+    return merged;
+}
+
+std::string relay_table(std::string_view device) {
+    std::string name = "inet continuo_snapt_";
+    for (const char c : device) {
+        const bool is_plain =
+            (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+        name.push_back(is_plain ? c : '_');
+    }
+    return name;
+}
+
+std::string build_relay_ruleset(const RelayOptions& options) {
+    CTN_ASSERT(is_safe_name(options.device));
+    CTN_ASSERT(std::all_of(options.egress.begin(), options.egress.end(), is_safe_name));
+    const std::string table = relay_table(options.device);
+    const std::vector<IpPrefix> denied = effective_deny_list(options.allow, options.deny);
+    // Adding first makes the removal of a former table succeed when there is none.
+    std::string text =
+        "add table " + table + "\ndelete table " + table + "\ntable " + table + " {\n";
+    for (const std::string_view name : kCounters) {
+        text += "  counter " + std::string(name) + " { }\n";
+    }
+    text += deny_set(IpVersion::V4, denied) + deny_set(IpVersion::V6, denied);
+    return text + filter_chains(options) + nat_chains(options) + "}\n";
+}
+
+std::vector<io::SysctlSetting>
+relay_sysctls(const RelayOptions& options,
+              bool set_forwarding,
+              std::span<const std::string> router_advertisement_interfaces) {
+    const std::string conntrack = "net/netfilter/nf_conntrack_";
+    std::vector<io::SysctlSetting> settings = {
+        {conntrack + "udp_timeout", "120", true, true},
+        {conntrack + "udp_timeout_stream", "300", true, true},
+        {conntrack + "tcp_timeout_established", "7440", true, true},
+        {conntrack + "icmp_timeout", "60", true, true},
+        {conntrack + "icmpv6_timeout", "60", true, true},
+    };
+    if (!set_forwarding) {
+        return settings;
+    }
+    if (options.lease_ipv4) {
+        settings.push_back({"net/ipv4/ip_forward", "1", false, false});
+    }
+    if (options.lease_ipv6) {
+        for (const std::string& name : router_advertisement_interfaces) {
+            settings.push_back({"net/ipv6/conf/" + name + "/accept_ra", "2", false, true});
+        }
+        settings.push_back({"net/ipv6/conf/all/forwarding", "1", false, true});
+    }
+    return settings;
+}
+
+std::vector<io::SysctlSetting> relay_device_sysctls(std::string_view device) {
+    const std::string four = "net/ipv4/conf/" + std::string(device) + "/";
+    const std::string six = "net/ipv6/conf/" + std::string(device) + "/";
+    return {
+        {four + "rp_filter", "0", false, true},
+        {four + "send_redirects", "0", false, true},
+        {six + "addr_gen_mode", "1", false, true},
+        {six + "accept_ra", "0", false, true},
+        {six + "router_solicitations", "0", false, true},
+    };
+}
+
+}  // namespace continuo::snapt

@@ -1,0 +1,72 @@
+// The relay's nftables text and sysctls, built from the configuration as values. Pure; app.cpp
+// applies them through common/io. The kernel's NAT keeps its bindings when the table is replaced.
+#pragma once
+
+#include "common/base/ip_address.hpp"
+#include "common/io/sysctl.hpp"
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace continuo::snapt {
+
+struct PortRange {
+    uint16_t first = 1024;
+    uint16_t last = 65535;
+
+    bool operator==(const PortRange&) const = default;
+};
+
+struct RelayOptions {
+    std::string device = "snapt0";
+    std::optional<base::IpPrefix> lease_ipv4;  // absent: that version is not relayed
+    std::optional<base::IpPrefix> lease_ipv6;
+    std::vector<std::string> egress;  // empty: all but the device
+    std::vector<base::IpAddress>
+        source_pool;  // empty for a version: masquerade; else SNAT, one address a lease
+    PortRange source_ports;
+    std::vector<base::IpPrefix> allow;
+    std::vector<base::IpPrefix> deny;
+};
+
+// Destinations that clients may not reach unless allowed: this host, loopback, link-local, RFC
+// 1918, RFC 6598, ULA, multicast, metadata services. Documentation ranges are not among them.
+std::span<const base::IpPrefix> built_in_deny_list();
+
+// Built-in list without `allow`, with `deny`, sorted, without overlaps: what the rules contain and
+// `snapt status` prints.
+std::vector<base::IpPrefix> effective_deny_list(std::span<const base::IpPrefix> allow,
+                                                std::span<const base::IpPrefix> deny);
+
+// One nftables transaction that replaces the table. Interface names must be safe (1 to 15 of
+// [A-Za-z0-9_.@:-]).
+std::string build_relay_ruleset(const RelayOptions& options);
+
+// "inet continuo_snapt_<device>", characters outside [A-Za-z0-9_] as '_'.
+std::string relay_table(std::string_view device);
+
+// Forwarding, and timeouts of RFC 4787 (UDP 120 s), RFC 5382 (TCP 7440 s), RFC 5508 (ICMP 60 s) for
+// conntrack. The interfaces named keep taking router advertisements while IPv6 forwarding is on
+// (io::interfaces_with_router_advertisements).
+std::vector<io::SysctlSetting>
+relay_sysctls(const RelayOptions& options,
+              bool set_forwarding,
+              std::span<const std::string> router_advertisement_interfaces);
+
+// Of the device alone: before it is set up, nothing to restore.
+std::vector<io::SysctlSetting> relay_device_sysctls(std::string_view device);
+
+// Named counters of the table. kLeakCounter must read zero.
+inline constexpr std::string_view kLeakCounter = "leak";
+inline constexpr std::string_view kSpoofedCounter = "spoofed";
+inline constexpr std::string_view kDeniedCounter = "denied";
+inline constexpr std::string_view kClientToClientCounter = "client_to_client";
+inline constexpr std::string_view kToSelfCounter = "to_self";
+inline constexpr std::string_view kInvalidCounter = "invalid";
+inline constexpr std::string_view kUnsolicitedCounter = "unsolicited";
+inline constexpr std::string_view kNoEgressCounter = "no_egress";
+
+}  // namespace continuo::snapt

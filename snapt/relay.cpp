@@ -1,0 +1,382 @@
+#include "snapt/relay.hpp"
+
+#include "common/base/log.hpp"
+#include "common/packet/rewrite.hpp"
+#include "common/wire/unsealed.hpp"
+
+#include <algorithm>
+
+namespace continuo::snapt {
+
+using base::DropReason;
+using base::LogLevel;
+using base::TimePoint;
+using flow::Direction;
+using flow::Flow;
+using packet::NodeSide;
+
+namespace {
+
+constexpr base::Duration kHousekeepingInterval = base::milliseconds(500);
+// Answers to datagrams of unknown sessions in a second, all sources together.
+constexpr uint32_t kUnknownAnswersPerSecond = 64;
+constexpr size_t kReceiveRounds = 8;
+
+}  // namespace
+
+Relay::Relay(io::EventLoop& loop,
+             const RelaySettings& settings,
+             flow::SlotSource& slots,
+             base::Random& random,
+             RelayEvents& events)
+    : loop_(loop)
+    , settings_(settings)
+    , random_(random)
+    , events_(events)
+    , pool_(kSmallPackets, kLargePackets)
+    , flows_(settings.max_flows, slots, {.hash_seed = random.u64(), .drops = &drops_})
+    , driver_(loop, *this, drops_)
+    , housekeeping_(loop, [this] { on_housekeeping(); })
+    , by_wire_id_(size_t{UINT16_MAX} + 1) {}
+
+Relay::~Relay() {
+    while (!sessions_.empty()) {
+        close(sessions_.back()->wire_id);
+    }
+}
+
+base::Result<void> Relay::start(std::string& failure) {
+    failure = "cannot open TUN device " + settings_.device;
+    io::TunOptions options;
+    options.persistent = true;
+    options.mtu = settings_.inner_mtu;
+    tun_ = std::make_unique<io::TunDevice>(CTN_TRY(io::TunDevice::open(settings_.device, options)));
+    tun_port_ = std::make_unique<dataplane::TunPort>(
+        *tun_, pool_, drops_,
+        [this](const packet::FrameInfo& info, bool written) { on_written(info, written); });
+    const auto offload = io::probe_udp_offload();
+    for (const base::Endpoint& endpoint : settings_.listen) {
+        failure = "cannot listen on UDP " + endpoint.to_string();
+        io::UdpSocketOptions socket_options;
+        socket_options.local = endpoint;
+        socket_options.packet_info = true;
+        socket_options.offload = offload;
+        auto listener = std::make_unique<Listener>(
+            Listener{CTN_TRY(io::UdpSocket::open(socket_options)), nullptr});
+        Listener& ref = *listener;
+        listener->poller = std::make_unique<io::Poller>(
+            loop_, listener->socket.fd(), [this, &ref] { on_socket_readable(ref); },
+            [this, &ref] {
+                ref.poller->watch(true, false);
+                driver_.pump(loop_.now());
+            });
+        listener->poller->watch(true);
+        listeners_.push_back(std::move(listener));
+    }
+    tun_poller_ = std::make_unique<io::Poller>(loop_, tun_->fd(), [this] { on_tun_readable(); });
+    tun_poller_->watch(true);
+    housekeeping_.set(loop_.now() + kHousekeepingInterval);
+    failure.clear();
+    return {};
+}
+
+void Relay::on_tun_readable() {
+    const TimePoint now = loop_.now();
+    tun_port_->read_burst([&](packet::PacketPtr packet) { on_tun_packet(std::move(packet), now); });
+    driver_.pump(now);
+}
+
+void Relay::on_tun_packet(packet::PacketPtr packet, TimePoint now) {
+    const auto result = packet::summarize(packet->bytes(), NodeSide::Destination);
+    if (!result.summary) {
+        drops_.add(result.error == packet::SummaryError::Malformed
+                       ? DropReason::MalformedPacket
+                       : DropReason::UnsupportedProtocol);
+        return;
+    }
+    const packet::PacketSummary& summary = *result.summary;
+    const auto node = by_lease_.find(summary.tuple.local);
+    if (node == by_lease_.end()) {
+        drops_.add(DropReason::NoSession);
+        return;
+    }
+    Flow* flow = flows_.find(summary.tuple);
+    if (flow == nullptr) {
+        // The kernel's NAT knows the binding although we do not any more; the node gets the packet
+        // as it is.
+        flow = make_flow(*node->second, summary.tuple, base::TrafficClass::LtHd, {},
+                         elision::kMaxFlowIndex + 1, now);
+        if (flow == nullptr) {
+            return;
+        }
+    }
+    flows_.on_packet(*flow, Direction::Down, summary, now);
+    packet::clamp_mss(packet->bytes(),
+                      settings_.inner_mtu > 61 ? static_cast<uint16_t>(settings_.inner_mtu - 61)
+                                               : 536,
+                      packet->offload.partial_checksum);
+    node->second->session.on_packet(*flow, std::move(packet), now);
+    driver_.touch(node->second->session);
+}
+
+void Relay::on_socket_readable(Listener& listener) {
+    const TimePoint now = loop_.now();
+    for (size_t round = 0; round < kReceiveRounds; ++round) {
+        const auto batches = listener.socket.receive(arena_);
+        if (!batches) {
+            break;
+        }
+        for (const io::ReceivedBatch& batch : *batches) {
+            on_datagrams(listener, batch, now);
+        }
+    }
+    tun_port_->coalescer().flush();
+    driver_.pump(now);
+}
+
+void Relay::on_datagrams(const Listener& listener, const io::ReceivedBatch& batch, TimePoint now) {
+    received_.clear();
+    const size_t step = batch.segment_bytes == 0 ? batch.bytes.size() : batch.segment_bytes;
+    NodeSession* current = nullptr;
+    const auto hand_over = [&] {
+        if (current != nullptr && !received_.empty()) {
+            current->session.on_datagrams(received_, now);
+            driver_.touch(current->session);
+        }
+        received_.clear();
+    };
+    for (size_t offset = 0; offset < batch.bytes.size(); offset += step) {
+        const base::MutableByteView bytes =
+            batch.bytes.subspan(offset, std::min(step, batch.bytes.size() - offset));
+        const session::ReceivedDatagram datagram{bytes, batch.from, batch.to};
+        if (wire::kind_of(bytes) != wire::DatagramKind::Sealed ||
+            bytes.size() < wire::kShortHeaderBytes) {
+            drops_.add(bytes.size() < wire::kShortHeaderBytes ? DropReason::TooShort
+                                                              : DropReason::BadVersion);
+            continue;
+        }
+        NodeSession* node = by_wire_id_[base::load_big_endian<uint16_t>(&bytes[2])];
+        if (node == nullptr) {
+            drops_.add(DropReason::UnknownSession);
+            answer_unknown(listener, datagram, now);
+            continue;
+        }
+        if (node != current) {
+            hand_over();
+            current = node;
+        }
+        received_.push_back(datagram);
+    }
+    hand_over();
+}
+
+// Rate-limited, never longer than the cause, and the node only asks over control because of it.
+void Relay::answer_unknown(const Listener& listener,
+                           const session::ReceivedDatagram& datagram,
+                           TimePoint now) {
+    if (now - unknown_window_at_ >= base::seconds(1)) {
+        unknown_window_at_ = now;
+        unknown_answers_ = 0;
+    }
+    const auto quote = wire::Quote::of(datagram.bytes);
+    if (unknown_answers_ >= kUnknownAnswersPerSecond || !quote ||
+        !wire::may_answer(wire::Unknown::kBytes, datagram.bytes.size())) {
+        return;
+    }
+    ++unknown_answers_;
+    std::array<uint8_t, wire::Unknown::kBytes> bytes{};
+    base::ByteWriter writer(bytes);
+    wire::Unknown{wire::UnknownReason::Session, *quote}.serialize(writer);
+    io::SendItem item{datagram.from, datagram.to, bytes, 0};
+    const_cast<Listener&>(listener).socket.send(std::span(&item, 1));
+}
+
+Flow* Relay::on_flow_opened(session::Session& session,
+                            const session::FlowOpening& opening,
+                            TimePoint now) {
+    NodeSession& node = owner_of(session);
+    Flow* flow = flows_.find(opening.tuple);
+    if (flow != nullptr && flow->owner == &session && flow->index == opening.index) {
+        return flow;
+    }
+    if (flow != nullptr) {
+        // Known by its tuple only, so far, or under another index.
+        if (flow->owner == &session) {
+            session.detach(*flow, now);
+        }
+        flow->index = opening.index;
+        flow->app = opening.open.app;
+        if (flow->traffic_class != opening.traffic_class) {
+            session.reclassify(*flow, opening.traffic_class);
+            flows_.reclassify(*flow, opening.traffic_class, now);
+        }
+        return session.attach(*flow) ? flow : nullptr;
+    }
+    return make_flow(node, opening.tuple, opening.traffic_class, opening.open, opening.index, now);
+}
+
+Flow* Relay::make_flow(NodeSession& node,
+                       const packet::FiveTuple& tuple,
+                       base::TrafficClass traffic_class,
+                       const elision::OpenInfo& open,
+                       uint32_t index,
+                       TimePoint now) {
+    if (settings_.max_user_flows != 0 && node.flows >= settings_.max_user_flows) {
+        drops_.add(DropReason::FlowLimit);
+        return nullptr;
+    }
+    flow::FlowOrigin origin;
+    origin.session_number = node.grant.accounting_number;
+    origin.app = open.app;
+    origin.index = index;
+    Flow* flow = flows_.create(tuple, traffic_class, now, origin);
+    if (flow == nullptr) {
+        return nullptr;
+    }
+    flow->details = &node;
+    ++node.flows;
+    if (index <= elision::kMaxFlowIndex) {
+        node.session.attach(*flow);
+    }
+    return flow;
+}
+
+// Before the table erases it: nobody may hold it any more.
+void Relay::end_flow(Flow& flow, TimePoint now) {
+    auto* node = static_cast<NodeSession*>(flow.details);
+    tun_port_->coalescer().flush();
+    node->session.detach(flow, now);
+    driver_.forget(flow);
+    --node->flows;
+}
+
+void Relay::track(Flow& flow,
+                  Direction direction,
+                  const packet::HeaderFields& fields,
+                  TimePoint now) {
+    constexpr uint8_t kEndings =
+        packet::tcp_flag::kFin | packet::tcp_flag::kSyn | packet::tcp_flag::kRst;
+    if (flow.last_packet_at == now && (fields.flags & kEndings) == 0 &&
+        flow.state == flow::FlowState::Open) {
+        return;
+    }
+    packet::PacketSummary summary;
+    summary.tuple = flow.tuple;
+    summary.tcp_flags = fields.flags;
+    summary.is_first_fragment = true;
+    flows_.on_packet(flow, direction, summary, now);
+}
+
+void Relay::deliver(session::Session& /*session*/,
+                    Flow& flow,
+                    const packet::HeaderFields& fields,
+                    base::ByteView payload,
+                    TimePoint now) {
+    track(flow, Direction::Up, fields, now);
+    tun_port_->coalescer().add(fields, payload, &flow);
+}
+
+Flow* Relay::deliver_whole(session::Session& session,
+                           base::TrafficClass traffic_class,
+                           base::MutableByteView packet,
+                           TimePoint now) {
+    const auto result = packet::summarize(packet, NodeSide::Source);
+    if (!result.summary) {
+        drops_.add(DropReason::MalformedPacket);
+        return nullptr;
+    }
+    const packet::PacketSummary& summary = *result.summary;
+    NodeSession& node = owner_of(session);
+    if (summary.tuple.local.is_unspecified()) {
+        drops_.add(DropReason::SpoofedSource);  // a version for which the node has no lease
+        return nullptr;
+    }
+    Flow* flow = flows_.find(summary.tuple);
+    if (flow == nullptr && !summary.is_icmp_error) {
+        flow = make_flow(node, summary.tuple, traffic_class, {}, elision::kMaxFlowIndex + 1, now);
+        if (flow == nullptr) {
+            return nullptr;
+        }
+    }
+    if (flow != nullptr && flow->details != &node) {
+        drops_.add(DropReason::SpoofedSource);
+        return nullptr;
+    }
+    if (flow != nullptr && flows_.on_packet(*flow, Direction::Up, summary, now) ==
+                               flow::PacketVerdict::NewConnection) {
+        const uint32_t index = flow->owner != nullptr ? flow->index : elision::kMaxFlowIndex + 1;
+        const elision::OpenInfo open{flow->app, false};
+        end_flow(*flow, now);
+        flows_.erase(*flow);
+        flow = make_flow(node, summary.tuple, traffic_class, open, index, now);
+        if (flow != nullptr) {
+            flows_.on_packet(*flow, Direction::Up, summary, now);
+        }
+    }
+    const size_t payload = packet.size() - std::min<size_t>(summary.payload_offset, packet.size());
+    tun_port_->write_packet(packet, flow, payload);
+    return flow;
+}
+
+void Relay::on_flows_closed(session::Session& /*session*/, Flow& flow, TimePoint /*now*/) {
+    flow.state = flow.state == flow::FlowState::Open ? flow::FlowState::Closing : flow.state;
+}
+
+void Relay::on_path_changed(session::Session& session, uint8_t /*path*/, TimePoint /*now*/) {
+    events_.on_session_moved(owner_of(session));
+}
+
+void Relay::on_peer_closed(session::Session& session, TimePoint /*now*/) {
+    // Inside the session's own call: it ends when that has returned.
+    const uint16_t wire_id = owner_of(session).wire_id;
+    loop_.post([this, wire_id] { close(wire_id); });
+}
+
+void Relay::on_written(const packet::FrameInfo& info, bool written) {
+    auto* flow = static_cast<Flow*>(info.owner);
+    if (!written || flow == nullptr || flow->counters == nullptr) {
+        return;
+    }
+    flow::LiveCounters& counters = flow->counters->counters;
+    flow::add(counters.packets_up, info.packets);
+    flow::add(counters.inner_up, info.inner_bytes);
+    flow::add(counters.payload_up, info.payload_bytes);
+    static_cast<NodeSession*>(flow->details)->up_bytes += info.inner_bytes;
+}
+
+io::UdpSocket* Relay::socket_for(const session::TransmitItem& item) {
+    for (const auto& listener : listeners_) {
+        if (listener->socket.local().address.version == item.to.address.version) {
+            return &listener->socket;
+        }
+    }
+    return nullptr;
+}
+
+void Relay::wait_writable(io::UdpSocket& socket) {
+    for (const auto& listener : listeners_) {
+        if (&listener->socket == &socket) {
+            listener->poller->watch(true, true);
+        }
+    }
+}
+
+void Relay::on_too_big(const session::TransmitItem& item) {
+    base::log(LogLevel::Debug, "datagram of %u bytes to %s exceeds the path MTU", item.length,
+              item.to.to_string().c_str());
+}
+
+void Relay::on_housekeeping() {
+    const TimePoint now = loop_.now();
+    housekeeping_.set(now + kHousekeepingInterval);
+    tun_port_->coalescer().flush();
+    flows_.expire(now, [&](Flow& flow) { end_flow(flow, now); });
+    for (size_t i = sessions_.size(); i-- > 0;) {
+        const NodeSession& node = *sessions_[i];
+        if (now - std::max(node.session.heard_at(), node.since) > settings_.idle_timeout) {
+            close(node.wire_id);
+        }
+    }
+}
+
+}  // namespace continuo::snapt

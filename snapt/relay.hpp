@@ -1,0 +1,190 @@
+// Relay: the data path of a SNAPT. Datagrams of nodes come in on the UDP sockets, are opened by
+// their session and leave as packets through snapt0, where the kernel's NAT takes them on; answers
+// come back through snapt0 and leave in datagrams. Lives on the data loop. Control tells it of
+// sessions: reserve -> (keys) -> install, or close.
+#pragma once
+
+#include "common/control/epoch_keys.hpp"
+#include "common/control/message.hpp"
+#include "common/dataplane/session_driver.hpp"
+#include "common/dataplane/tun_port.hpp"
+#include "common/flow/flow_table.hpp"
+#include "common/session/session.hpp"
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace continuo::snapt {
+
+// Packets that wait in class queues, of all sessions together.
+inline constexpr size_t kSmallPackets = 16384;
+inline constexpr size_t kLargePackets = 512;
+
+struct RelaySettings {
+    std::string device = "snapt0";
+    std::vector<base::Endpoint> listen;
+    base::IpAddress own_ipv4;
+    base::IpAddress own_ipv6;
+    uint16_t inner_mtu = 1500;
+    size_t max_sessions = 10000;
+    size_t max_flows = 65536;
+    size_t max_user_sessions = 8;  // 0: none
+    size_t max_user_flows = 4096;  // 0: none
+    base::Duration idle_timeout = base::seconds(86400);
+    std::array<session::ClassSettings, base::kTrafficClasses> classes;
+    std::array<uint8_t, base::kTrafficClasses> tos{};  // outer, whole octet
+};
+
+// Who a session belongs to and what it got.
+struct SessionGrant {
+    std::string user;
+    std::string node;
+    control::SessionId session_id{};
+    uint32_t accounting_number = 0;
+    std::optional<base::IpAddress> lease_ipv4;
+    std::optional<base::IpAddress> lease_ipv6;
+    uint16_t peer_id = 0;  // that the node listens for
+    control::ProtectionOffer protection;
+    std::optional<control::Continuation> continuation;
+};
+
+struct Reservation {
+    uint16_t wire_id = 0;
+    uint32_t epoch = 1;
+    bool is_continued = false;
+};
+
+struct NodeSession {
+    NodeSession(const session::SessionSettings& settings,
+                session::SessionHost& host,
+                session::SessionScratch& scratch,
+                base::Random& random)
+        : session(settings, host, scratch, random) {}
+    session::Session session;
+    SessionGrant grant;
+    uint16_t wire_id = 0;
+    std::unordered_map<uint32_t, std::string> apps;  // names by tag
+    base::TimePoint since{};
+    int64_t since_utc_s = 0;
+    uint64_t up_bytes = 0;    // inner, delivered to the kernel
+    uint64_t down_bytes = 0;  // inner, sent
+    size_t flows = 0;
+};
+
+// Told on the data loop.
+class RelayEvents {
+  public:
+    virtual ~RelayEvents() = default;
+    virtual void on_session_closed(const NodeSession& session) = 0;
+    virtual void on_session_moved(const NodeSession& session) = 0;
+};
+
+class Relay final : public session::SessionHost, public dataplane::SocketDirectory {
+  public:
+    // All references must outlive this.
+    Relay(io::EventLoop& loop,
+          const RelaySettings& settings,
+          flow::SlotSource& slots,
+          base::Random& random,
+          RelayEvents& events);
+    Relay(const Relay&) = delete;
+    Relay& operator=(const Relay&) = delete;
+    ~Relay() override;
+
+    // Opens TUN device and sockets. The text of a failure is in `failure`.
+    base::Result<void> start(std::string& failure);
+
+    // --- Control, on the data loop
+    // Errors: LimitReached, InvalidState (lease in use by another node).
+    base::Result<Reservation> reserve(const SessionGrant& grant);
+    base::Result<void> install(uint16_t wire_id, uint32_t epoch, const control::EpochKeys& keys);
+    void close(uint16_t wire_id);
+    void close_user(std::string_view user);
+    void name_app(uint16_t wire_id, uint32_t tag, std::string name);
+    void set_classes(const std::array<session::ClassSettings, base::kTrafficClasses>& classes);
+
+    // --- Observers
+    const std::vector<std::unique_ptr<NodeSession>>& sessions() const { return sessions_; }
+    NodeSession* find(uint16_t wire_id) const { return by_wire_id_[wire_id]; }
+    flow::FlowTable& flows() { return flows_; }
+    const base::DropCounters& drops() const { return drops_; }
+    base::DropCounters all_drops() const;
+    const dataplane::TunPort& tun() const { return *tun_port_; }
+    dataplane::TunPort& tun() { return *tun_port_; }
+
+    // --- session::SessionHost
+    flow::Flow* on_flow_opened(session::Session& session,
+                               const session::FlowOpening& opening,
+                               base::TimePoint now) override;
+    void deliver(session::Session& session,
+                 flow::Flow& flow,
+                 const packet::HeaderFields& fields,
+                 base::ByteView payload,
+                 base::TimePoint now) override;
+    flow::Flow* deliver_whole(session::Session& session,
+                              base::TrafficClass traffic_class,
+                              base::MutableByteView packet,
+                              base::TimePoint now) override;
+    void on_flows_closed(session::Session& session, flow::Flow& flow, base::TimePoint now) override;
+    void on_path_changed(session::Session& session, uint8_t path, base::TimePoint now) override;
+    void on_peer_closed(session::Session& session, base::TimePoint now) override;
+
+    // --- dataplane::SocketDirectory
+    io::UdpSocket* socket_for(const session::TransmitItem& item) override;
+    void wait_writable(io::UdpSocket& socket) override;
+    void on_too_big(const session::TransmitItem& item) override;
+
+  private:
+    struct Listener {
+        io::UdpSocket socket;
+        std::unique_ptr<io::Poller> poller;
+    };
+    NodeSession& owner_of(session::Session& session) const;
+    flow::Flow* make_flow(NodeSession& node,
+                          const packet::FiveTuple& tuple,
+                          base::TrafficClass traffic_class,
+                          const elision::OpenInfo& open,
+                          uint32_t index,
+                          base::TimePoint now);
+    void end_flow(flow::Flow& flow, base::TimePoint now);
+    void on_tun_readable();
+    void on_tun_packet(packet::PacketPtr packet, base::TimePoint now);
+    void on_socket_readable(Listener& listener);
+    void
+    on_datagrams(const Listener& listener, const io::ReceivedBatch& batch, base::TimePoint now);
+    void answer_unknown(const Listener& listener,
+                        const session::ReceivedDatagram& datagram,
+                        base::TimePoint now);
+    void on_written(const packet::FrameInfo& info, bool written);
+    void on_housekeeping();
+    void track(flow::Flow& flow,
+               flow::Direction direction,
+               const packet::HeaderFields& fields,
+               base::TimePoint now);
+
+    io::EventLoop& loop_;
+    RelaySettings settings_;
+    base::Random& random_;
+    RelayEvents& events_;
+    base::DropCounters drops_;
+    packet::PacketPool pool_;
+    session::SessionScratch scratch_;
+    flow::FlowTable flows_;
+    std::unique_ptr<io::TunDevice> tun_;
+    std::unique_ptr<dataplane::TunPort> tun_port_;
+    std::unique_ptr<io::Poller> tun_poller_;
+    std::vector<std::unique_ptr<Listener>> listeners_;
+    io::UdpReceiveArena arena_;
+    std::vector<session::ReceivedDatagram> received_;
+    dataplane::SessionDriver driver_;
+    io::DeadlineTimer housekeeping_;
+    std::vector<std::unique_ptr<NodeSession>> sessions_;
+    std::vector<NodeSession*> by_wire_id_;
+    std::unordered_map<base::IpAddress, NodeSession*> by_lease_;
+    base::TimePoint unknown_window_at_{};
+    uint32_t unknown_answers_ = 0;
+};
+
+}  // namespace continuo::snapt

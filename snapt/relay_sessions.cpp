@@ -1,0 +1,172 @@
+// Sessions of the relay: how they begin, take new keys and end.
+#include "common/base/log.hpp"
+#include "snapt/relay.hpp"
+
+#include <algorithm>
+#include <ctime>
+
+namespace continuo::snapt {
+
+using base::Errc;
+using base::Error;
+using base::TimePoint;
+using flow::Flow;
+
+namespace {
+
+crypto::KeyMaterial material(const control::DirectionKeys& keys) {
+    crypto::KeyMaterial result;
+    result.key = keys.key;
+    result.iv = keys.iv;
+    return result;
+}
+
+crypto::Protection protection_of(control::ProtectionKind kind) {
+    switch (kind) {
+    case control::ProtectionKind::Aes256Gcm:
+        return crypto::Protection::Aes256Gcm;
+    case control::ProtectionKind::ChaCha20Poly1305:
+        return crypto::Protection::ChaCha20Poly1305;
+    case control::ProtectionKind::HmacSha256:
+        return crypto::Protection::HmacSha256;
+    }
+    return crypto::Protection::ChaCha20Poly1305;
+}
+
+}  // namespace
+
+NodeSession& Relay::owner_of(session::Session& session) const {
+    NodeSession* node = by_wire_id_[session.settings().local_id];
+    CTN_ASSERT(node != nullptr && &node->session == &session);
+    return *node;
+}
+
+base::Result<Reservation> Relay::reserve(const SessionGrant& grant) {
+    if (grant.continuation) {
+        NodeSession* node = by_wire_id_[grant.continuation->wire_session_up];
+        if (node != nullptr && node->grant.user == grant.user && node->grant.node == grant.node &&
+            node->grant.session_id == grant.session_id &&
+            node->session.settings().peer_id == grant.peer_id && node->session.send_epoch()) {
+            node->grant.protection = grant.protection;
+            return Reservation{node->wire_id,
+                               std::max(*node->session.send_epoch(), grant.continuation->epoch) + 1,
+                               true};
+        }
+    }
+    // The node began anew: what it had before is over.
+    for (size_t i = sessions_.size(); i-- > 0;) {
+        if (sessions_[i]->grant.user == grant.user && sessions_[i]->grant.node == grant.node) {
+            close(sessions_[i]->wire_id);
+        }
+    }
+    const auto of_user = std::count_if(sessions_.begin(), sessions_.end(), [&](const auto& node) {
+        return node->grant.user == grant.user;
+    });
+    if (sessions_.size() >= settings_.max_sessions ||
+        (settings_.max_user_sessions != 0 &&
+         static_cast<size_t>(of_user) >= settings_.max_user_sessions)) {
+        return Error{Errc::LimitReached, "sessions"};
+    }
+    uint16_t wire_id = 0;
+    do {
+        wire_id = static_cast<uint16_t>(random_.u64());
+    } while (wire_id == 0 || by_wire_id_[wire_id] != nullptr);
+    session::SessionSettings settings;
+    settings.role = session::Role::Snapt;
+    settings.local_id = wire_id;
+    settings.peer_id = grant.peer_id;
+    settings.node_ipv4 = grant.lease_ipv4.value_or(base::IpAddress::any(base::IpVersion::V4));
+    settings.node_ipv6 = grant.lease_ipv6.value_or(base::IpAddress::any(base::IpVersion::V6));
+    settings.classes = settings_.classes;
+    settings.is_readable = grant.protection.kind == control::ProtectionKind::HmacSha256;
+    auto node = std::make_unique<NodeSession>(settings, *this, scratch_, random_);
+    node->grant = grant;
+    node->wire_id = wire_id;
+    node->since = loop_.now();
+    node->since_utc_s = std::time(nullptr);
+    by_wire_id_[wire_id] = node.get();
+    for (const auto& lease : {grant.lease_ipv4, grant.lease_ipv6}) {
+        if (lease) {
+            by_lease_[*lease] = node.get();
+        }
+    }
+    driver_.add(node->session);
+    sessions_.push_back(std::move(node));
+    return Reservation{wire_id, 1, false};
+}
+
+base::Result<void>
+Relay::install(uint16_t wire_id, uint32_t epoch, const control::EpochKeys& keys) {
+    NodeSession* node = by_wire_id_[wire_id];
+    if (node == nullptr) {
+        return Error{Errc::NotFound, "session"};
+    }
+    const auto protection = protection_of(node->grant.protection.kind);
+    const size_t tag_bytes = node->grant.protection.tag_bytes;
+    session::EpochInstall install;
+    install.epoch = epoch;
+    install.sealer = CTN_TRY(crypto::make_cipher(protection, material(keys.down), tag_bytes));
+    install.opener = CTN_TRY(crypto::make_cipher(protection, material(keys.up), tag_bytes));
+    node->session.install_epoch(std::move(install), loop_.now());
+    driver_.touch(node->session);
+    driver_.pump(loop_.now());
+    return {};
+}
+
+void Relay::close(uint16_t wire_id) {
+    NodeSession* node = by_wire_id_[wire_id];
+    if (node == nullptr) {
+        return;
+    }
+    const TimePoint now = loop_.now();
+    if (tun_port_) {
+        tun_port_->coalescer().flush();
+    }
+    flows_.for_each([&](Flow& flow) {
+        if (flow.details == node) {
+            end_flow(flow, now);
+            flows_.erase(flow, flow::Cause::SessionEnd);
+        }
+    });
+    driver_.remove(node->session);
+    by_wire_id_[wire_id] = nullptr;
+    std::erase_if(by_lease_, [&](const auto& entry) { return entry.second == node; });
+    const auto place = std::find_if(sessions_.begin(), sessions_.end(),
+                                    [&](const auto& s) { return s.get() == node; });
+    const std::unique_ptr<NodeSession> ended = std::move(*place);
+    sessions_.erase(place);
+    events_.on_session_closed(*ended);
+}
+
+void Relay::close_user(std::string_view user) {
+    for (size_t i = sessions_.size(); i-- > 0;) {
+        if (sessions_[i]->grant.user == user) {
+            close(sessions_[i]->wire_id);
+        }
+    }
+}
+
+void Relay::name_app(uint16_t wire_id, uint32_t tag, std::string name) {
+    constexpr size_t kMaxApps = 1024;
+    NodeSession* node = by_wire_id_[wire_id];
+    if (node != nullptr && node->apps.size() < kMaxApps) {
+        node->apps[tag] = std::move(name);
+    }
+}
+
+void Relay::set_classes(const std::array<session::ClassSettings, base::kTrafficClasses>& classes) {
+    settings_.classes = classes;
+    for (const auto& node : sessions_) {
+        node->session.set_class_settings(classes);
+    }
+}
+
+base::DropCounters Relay::all_drops() const {
+    base::DropCounters sum = drops_;
+    for (const auto& node : sessions_) {
+        sum.merge(node->session.drops());
+    }
+    return sum;
+}
+
+}  // namespace continuo::snapt

@@ -1,0 +1,397 @@
+#include "snapt/snapt_config.hpp"
+
+#include "common/config/section.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace continuo::snapt {
+namespace {
+
+using base::seconds;
+using config::Choice;
+using config::quote;
+using config::Section;
+
+constexpr uint32_t kMaxWorkers = 64;
+constexpr uint32_t kMaxCount = 16'777'216;
+constexpr uint64_t kMaxBitsPerS = 1'000'000'000'000;
+constexpr uint64_t kMinQueueBytes = 65'536;
+constexpr uint64_t kMaxQueueBytes = 1ULL << 30U;
+constexpr uint16_t kMinMtu = 1280;  // RFC 8200 section 5
+constexpr uint16_t kMaxMtu = 9000;
+constexpr uint8_t kMinLeaseBits = 2;   // network, the SNAPT, one lease, broadcast
+constexpr uint8_t kMaxLeaseBits = 64;  // more cannot be counted
+constexpr uint32_t kIntervalDivides_s = 900;
+constexpr std::string_view kDefaultInnerIpv4 = "100.64.0.0/16";
+constexpr std::string_view kDefaultInnerIpv6 = "fd93:47::/64";
+constexpr std::array<Choice<Granularity>, 2> kGranularities = {
+    {{"flow", Granularity::Flow}, {"aggregate", Granularity::Aggregate}}};
+constexpr std::array<Choice<Destinations>, 3> kDestinations = {
+    {{"none", Destinations::None}, {"port", Destinations::Port}, {"full", Destinations::Full}}};
+constexpr std::array<Choice<OnLedgerFailure>, 2> kOnLedgerFailure = {
+    {{"refuse", OnLedgerFailure::Refuse}, {"forward", OnLedgerFailure::Forward}}};
+
+void read_top(Section& root, SnaptConfig& config) {
+    config.name = root.required_text("name", "the SNAPT's name", config::check_name);
+    config.realm = root.text("realm", config.realm, config::check_name);
+    if (root.has("listen")) {
+        config.listen =
+            root.list<base::Endpoint>("listen", base::Endpoint::parse, config::kEndpointForm);
+        if (root.items("listen").empty()) {
+            root.error("listen", "\"listen\" is an empty list", "at least one address and port");
+        }
+    }
+    (void)root.find("listen");
+    config.public_addresses =
+        root.list<config::HostPort>("public", config::HostPort::parse, config::kHostPortForm);
+    if (!root.has("public")) {
+        root.missing("public", "the addresses that nodes reach, such as \"203.0.113.9:9347\"");
+    } else if (root.items("public").empty()) {
+        root.error("public", "\"public\" is an empty list", "at least one address");
+    }
+    if (root.has("protection")) {
+        config.protection = {false, false};
+        for (const config::Node* item : root.items("protection")) {
+            if (item->text == "encrypt") {
+                config.protection.encrypt = true;
+            } else if (item->text == "authenticate") {
+                config.protection.authenticate = true;
+            } else {
+                root.reject_item("protection", *item, R"("encrypt" or "authenticate")");
+            }
+        }
+        if (root.items("protection").empty()) {
+            root.error("protection", "\"protection\" is an empty list",
+                       "\"encrypt\", \"authenticate\" or both");
+        }
+    }
+    (void)root.find("protection");
+    config.workers = root.integer<uint32_t>("workers", config.workers, 1, kMaxWorkers);
+}
+
+// An empty string: none.
+std::optional<base::IpPrefix> read_lease_prefix(Section& section,
+                                                std::string_view key,
+                                                bool is_v4,
+                                                std::optional<base::IpPrefix> fallback) {
+    const std::string text = section.text(key, fallback ? fallback->to_string() : "");
+    if (text.empty()) {
+        return std::nullopt;
+    }
+    const auto prefix = base::IpPrefix::parse(text);
+    const unsigned bits = is_v4 ? 32 : 128;
+    if (!prefix || prefix->address.is_v4() != is_v4 || bits - prefix->length < kMinLeaseBits ||
+        bits - prefix->length > kMaxLeaseBits || prefix->length == 0) {
+        section.error(key, quote(key) + " is " + quote(config::printable(text)),
+                      is_v4 ? "an IPv4 prefix of length 1 to 30, or an empty string"
+                            : "an IPv6 prefix of length 64 to 126, or an empty string");
+        return std::nullopt;
+    }
+    return prefix;
+}
+
+void read_inner(Section& root, InnerConfig& inner) {
+    Section section = root.child("inner");
+    inner.device = section.text("device", inner.device, config::check_interface);
+    inner.ipv4 = read_lease_prefix(section, "ipv4", true, inner.ipv4);
+    inner.ipv6 = read_lease_prefix(section, "ipv6", false, inner.ipv6);
+    const auto is_empty = [&section](std::string_view key) {
+        const config::Node* node = section.find(key);
+        return node != nullptr && node->kind == config::NodeKind::Text && node->text.empty();
+    };
+    if (is_empty("ipv4") && is_empty("ipv6")) {
+        section.error("ipv6", R"("ipv4" and "ipv6" are both empty)", "at least one prefix");
+    }
+    inner.mtu = section.integer<uint16_t>("mtu", inner.mtu, kMinMtu, kMaxMtu);
+    inner.lease =
+        section.duration("lease_s", inner.lease, seconds(1), seconds(60), seconds(31'536'000));
+    section.finish();
+}
+
+void read_relay(Section& root, RelayConfig& relay) {
+    Section section = root.child("relay");
+    relay.egress = section.texts("egress", config::check_interface);
+    relay.source_pool =
+        section.list<base::IpAddress>("source_pool", base::IpAddress::parse, "an IP address");
+    relay.source_ports = section
+                             .value<config::PortRange>("source_ports", config::PortRange::parse,
+                                                       "a range of ports such as \"1024-65535\"")
+                             .value_or(relay.source_ports);
+    relay.allow = section.list<base::IpPrefix>("allow", base::IpPrefix::parse, config::kPrefixForm);
+    relay.deny = section.list<base::IpPrefix>("deny", base::IpPrefix::parse, config::kPrefixForm);
+    relay.set_forwarding = section.boolean("set_forwarding", relay.set_forwarding);
+    section.finish();
+}
+
+void read_limits(Section& root, SnaptLimits& limits) {
+    Section section = root.child("limits");
+    limits.user_sessions =
+        section.integer<uint32_t>("user_sessions", limits.user_sessions, 0, kMaxCount);
+    limits.user_flows = section.integer<uint32_t>("user_flows", limits.user_flows, 0, kMaxCount);
+    limits.user_rate_bits_per_s =
+        section.rate_bits_per_s("user_rate_bits_per_s", limits.user_rate_bits_per_s, kMaxBitsPerS);
+    limits.sessions = section.integer<uint32_t>("sessions", limits.sessions, 0, kMaxCount);
+    limits.flows = section.integer<uint32_t>("flows", limits.flows, 0, kMaxCount);
+    limits.queue_bytes =
+        section.size_bytes("queue_bytes", limits.queue_bytes, kMinQueueBytes, kMaxQueueBytes);
+    section.finish();
+}
+
+void read_session(Section& root, SessionConfig& session) {
+    Section section = root.child("session");
+    session.rekey =
+        section.duration("rekey_s", session.rekey, seconds(1), seconds(10), seconds(86'400));
+    session.rekey_datagrams = section.integer<uint64_t>("rekey_datagrams", session.rekey_datagrams,
+                                                        1024, uint64_t{1} << 60U);
+    session.keepalive =
+        section.duration("keepalive_s", session.keepalive, seconds(1), seconds(1), seconds(3600));
+    session.idle_timeout = section.duration("idle_timeout_s", session.idle_timeout, seconds(1),
+                                            seconds(10), seconds(31'536'000));
+    if (session.idle_timeout <= session.keepalive) {
+        section.error("idle_timeout_s", "\"idle_timeout_s\" is not above \"keepalive_s\"",
+                      "a longer time than between keepalives");
+    }
+    section.finish();
+}
+
+void read_accounting(Section& root, AccountingConfig& accounting) {
+    Section section = root.child("accounting");
+    accounting.is_enabled = section.boolean("enabled", accounting.is_enabled);
+    accounting.interval_s =
+        section.integer<uint32_t>("interval_s", accounting.interval_s, 1, kIntervalDivides_s);
+    if (kIntervalDivides_s % accounting.interval_s != 0) {
+        section.error("interval_s", "\"interval_s\" is " + std::to_string(accounting.interval_s),
+                      "a divisor of 900");
+    }
+    accounting.checkpoint_s =
+        section.integer<uint32_t>("checkpoint_s", accounting.checkpoint_s, 1, 60);
+    accounting.granularity =
+        section.choice<Granularity>("granularity", accounting.granularity, kGranularities);
+    accounting.destinations =
+        section.choice<Destinations>("destinations", accounting.destinations, kDestinations);
+    accounting.retention_days =
+        section.integer<uint32_t>("retention_days", accounting.retention_days, 1, 36'500);
+    accounting.on_ledger_failure = section.choice<OnLedgerFailure>(
+        "on_ledger_failure", accounting.on_ledger_failure, kOnLedgerFailure);
+    accounting.live_slots =
+        section.integer<uint32_t>("live_slots", accounting.live_slots, 1024, kMaxCount);
+    Section sinks = section.child("sink");
+    for (const config::Member& sink : sinks.members()) {
+        sinks.warning(sink.key,
+                      "[accounting.sink." + config::printable(sink.key) +
+                          "] is not supported in this version",
+                      "no sink; usage stays in the ledger");
+    }
+    section.finish();
+}
+
+std::string line(std::string text, std::string_view comment = {}) {
+    constexpr size_t kCommentColumn = 42;
+    return config::commented_line(std::move(text), comment, kCommentColumn);
+}
+
+template <typename T>
+std::string list_text(std::span<const T> values) {
+    std::string text = "[";
+    for (const T& value : values) {
+        text += (text.size() > 1 ? ", " : "") + quote(value.to_string());
+    }
+    return text + "]";
+}
+
+std::string seconds_text(base::Duration span) {
+    return std::to_string(std::chrono::duration_cast<seconds>(span).count());
+}
+
+std::string render_top(const SnaptConfig& config) {
+    std::string text = "# snapt.toml, as written by `snapt init`.\n";
+    text += line("name = " + quote(config.name));
+    text += line("realm = " + quote(config.realm), "the same on all SNAPTs of the operator");
+    text += line("listen = " + list_text<base::Endpoint>(config.listen), "UDP and TCP on each");
+    text += line("public = " + list_text<config::HostPort>(config.public_addresses),
+                 "printed by `user add`, told in the directory");
+    text += line(R"(protection = ["encrypt", "authenticate"])", "accepted from nodes");
+    text += line("workers = " + std::to_string(config.workers));
+    return text;
+}
+
+std::string render_network(const SnaptConfig& config) {
+    std::string text = "\n" + line("[inner]");
+    text += line("device = " + quote(config.inner.device));
+    text += line("ipv4 = " + quote(config.inner.ipv4 ? config.inner.ipv4->to_string() : ""),
+                 "leases; the first address is the SNAPT's");
+    text += line("ipv6 = " + quote(config.inner.ipv6 ? config.inner.ipv6->to_string() : ""),
+                 "empty string: no IPv6");
+    text += line("mtu = " + std::to_string(config.inner.mtu));
+    text += line("lease_s = " + seconds_text(config.inner.lease));
+    text += "\n" + line("[relay]");
+    text += line("egress = []", "interfaces; empty: all but " + config.inner.device);
+    text += line("source_pool = []", "empty: masquerade; else SNAT addresses");
+    text += line("source_ports = " + quote(config.relay.source_ports.to_string()));
+    text += line("allow = []", "prefixes taken out of the built-in deny list");
+    text += line("deny = []", "added to it");
+    text += line("set_forwarding = true", "ip_forward on while running, restored after");
+    return text;
+}
+
+std::string render_limits(const SnaptConfig& config) {
+    const SnaptLimits& limits = config.limits;
+    std::string text = "\n" + line("[limits]", "0: none");
+    text += line("user_sessions = " + std::to_string(limits.user_sessions));
+    text += line("user_flows = " + std::to_string(limits.user_flows));
+    text += line("user_rate_bits_per_s = " + std::to_string(limits.user_rate_bits_per_s));
+    text += line("sessions = " + std::to_string(limits.sessions));
+    text += line("flows = " + std::to_string(limits.flows));
+    text += line("queue_bytes = " + std::to_string(limits.queue_bytes), "per class and session");
+    text += "\n" + line("[session]", "pushed to nodes");
+    text += line("rekey_s = " + seconds_text(config.session.rekey));
+    text += line("rekey_datagrams = " + std::to_string(config.session.rekey_datagrams));
+    text += line("keepalive_s = " + seconds_text(config.session.keepalive));
+    text += line("idle_timeout_s = " + seconds_text(config.session.idle_timeout));
+    return text;
+}
+
+std::string render_accounting(const AccountingConfig& accounting) {
+    std::string text = "\n" + line("[accounting]");
+    text += line("enabled = true");
+    text += line("interval_s = " + std::to_string(accounting.interval_s), "divides 900");
+    text += line("checkpoint_s = " + std::to_string(accounting.checkpoint_s));
+    text += line("granularity = \"flow\"", "flow | aggregate");
+    text += line("destinations = \"none\"", "none | port | full, in the records");
+    text += line("retention_days = " + std::to_string(accounting.retention_days));
+    text += line("on_ledger_failure = \"refuse\"", "refuse | forward, new flows");
+    text +=
+        line("live_slots = " + std::to_string(accounting.live_slots), "flows counted one by one");
+    return text;
+}
+
+void note(std::vector<std::string>& keys, std::string_view key, bool is_equal) {
+    if (!is_equal) {
+        keys.emplace_back(key);
+    }
+}
+
+void compare_top(const SnaptConfig& from, const SnaptConfig& to, std::vector<std::string>& keys) {
+    note(keys, "name", from.name == to.name);
+    note(keys, "realm", from.realm == to.realm);
+    note(keys, "listen", from.listen == to.listen);
+    note(keys, "public", from.public_addresses == to.public_addresses);
+    note(keys, "protection", from.protection == to.protection);
+    note(keys, "workers", from.workers == to.workers);
+}
+
+void compare_network(const SnaptConfig& from,
+                     const SnaptConfig& to,
+                     std::vector<std::string>& keys) {
+    note(keys, "inner.device", from.inner.device == to.inner.device);
+    note(keys, "inner.ipv4", from.inner.ipv4 == to.inner.ipv4);
+    note(keys, "inner.ipv6", from.inner.ipv6 == to.inner.ipv6);
+    note(keys, "inner.mtu", from.inner.mtu == to.inner.mtu);
+    note(keys, "inner.lease_s", from.inner.lease == to.inner.lease);
+    note(keys, "relay.egress", from.relay.egress == to.relay.egress);
+    note(keys, "relay.source_pool", from.relay.source_pool == to.relay.source_pool);
+    note(keys, "relay.source_ports", from.relay.source_ports == to.relay.source_ports);
+    note(keys, "relay.allow", from.relay.allow == to.relay.allow);
+    note(keys, "relay.deny", from.relay.deny == to.relay.deny);
+    note(keys, "relay.set_forwarding", from.relay.set_forwarding == to.relay.set_forwarding);
+    note(keys, "session.rekey_s", from.session.rekey == to.session.rekey);
+    note(keys, "session.rekey_datagrams",
+         from.session.rekey_datagrams == to.session.rekey_datagrams);
+    note(keys, "session.keepalive_s", from.session.keepalive == to.session.keepalive);
+    note(keys, "session.idle_timeout_s", from.session.idle_timeout == to.session.idle_timeout);
+}
+
+void compare_accounting(const AccountingConfig& from,
+                        const AccountingConfig& to,
+                        std::vector<std::string>& keys) {
+    note(keys, "accounting.enabled", from.is_enabled == to.is_enabled);
+    note(keys, "accounting.interval_s", from.interval_s == to.interval_s);
+    note(keys, "accounting.checkpoint_s", from.checkpoint_s == to.checkpoint_s);
+    note(keys, "accounting.granularity", from.granularity == to.granularity);
+    note(keys, "accounting.destinations", from.destinations == to.destinations);
+    note(keys, "accounting.retention_days", from.retention_days == to.retention_days);
+    note(keys, "accounting.on_ledger_failure", from.on_ledger_failure == to.on_ledger_failure);
+    note(keys, "accounting.live_slots", from.live_slots == to.live_slots);
+}
+
+void compare_limits(const SnaptLimits& from,
+                    const SnaptLimits& to,
+                    std::vector<std::string>& keys) {
+    note(keys, "limits.user_sessions", from.user_sessions == to.user_sessions);
+    note(keys, "limits.user_flows", from.user_flows == to.user_flows);
+    note(keys, "limits.user_rate_bits_per_s", from.user_rate_bits_per_s == to.user_rate_bits_per_s);
+    note(keys, "limits.sessions", from.sessions == to.sessions);
+    note(keys, "limits.flows", from.flows == to.flows);
+    note(keys, "limits.queue_bytes", from.queue_bytes == to.queue_bytes);
+}
+
+}  // namespace
+
+SnaptConfig default_snapt_config() {
+    SnaptConfig config;
+    config.listen = {{base::IpAddress::any(base::IpVersion::V4), config::kDefaultPort},
+                     {base::IpAddress::any(base::IpVersion::V6), config::kDefaultPort}};
+    config.inner.ipv4 = base::IpPrefix::parse(kDefaultInnerIpv4);
+    config.inner.ipv6 = base::IpPrefix::parse(kDefaultInnerIpv6);
+    return config;
+}
+
+ParsedSnaptConfig parse_snapt_config(std::string_view text, const std::string& filename) {
+    ParsedSnaptConfig parsed;
+    config::DiagnosticSink sink(filename);
+    if (const auto tree = config::parse_toml(text, sink)) {
+        SnaptConfig config = default_snapt_config();
+        Section root(*tree, "", sink);
+        read_top(root, config);
+        read_inner(root, config.inner);
+        read_relay(root, config.relay);
+        read_limits(root, config.limits);
+        read_session(root, config.session);
+        config.classes = config::read_class_knobs(root);
+        read_accounting(root, config.accounting);
+        root.finish();
+        if (!sink.has_errors()) {
+            parsed.config = std::move(config);
+        }
+    }
+    parsed.diagnostics = sink.take();
+    return parsed;
+}
+
+std::string render_snapt_config(std::string_view name,
+                                std::span<const config::HostPort> public_addresses,
+                                std::string_view realm) {
+    SnaptConfig config = default_snapt_config();
+    config.name = name;
+    config.realm = realm;
+    config.public_addresses.assign(public_addresses.begin(), public_addresses.end());
+    config.listen.clear();
+    for (const config::HostPort& address : public_addresses) {
+        for (const base::IpVersion version : {base::IpVersion::V4, base::IpVersion::V6}) {
+            const base::Endpoint endpoint{base::IpAddress::any(version), address.port};
+            if (std::find(config.listen.begin(), config.listen.end(), endpoint) ==
+                config.listen.end()) {
+                config.listen.push_back(endpoint);
+            }
+        }
+    }
+    if (config.listen.empty()) {
+        config.listen = default_snapt_config().listen;
+    }
+    return render_top(config) + render_network(config) + render_limits(config) + "\n" +
+           config::render_class_knobs(config.classes, "down") +
+           render_accounting(config.accounting);
+}
+
+ConfigChanges changes_between(const SnaptConfig& running, const SnaptConfig& fresh) {
+    ConfigChanges changes;
+    compare_top(running, fresh, changes.needs_restart);
+    compare_network(running, fresh, changes.needs_restart);
+    compare_accounting(running.accounting, fresh.accounting, changes.needs_restart);
+    changes.applied = config::changed_class_knobs(running.classes, fresh.classes);
+    compare_limits(running.limits, fresh.limits, changes.applied);
+    return changes;
+}
+
+}  // namespace continuo::snapt
