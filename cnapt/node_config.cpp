@@ -5,7 +5,7 @@
 #include "common/config/section.hpp"
 
 #include <algorithm>
-#include <cstdio>
+#include <charconv>
 
 #include <fnmatch.h>
 
@@ -45,7 +45,7 @@ void read_identity(Section& root, Identity& identity) {
     if (section.has("key") && section.has("key_file")) {
         section.error("key_file", R"("key" and "key_file" together)", "one of them");
     } else if (!section.has("key") && !section.has("key_file")) {
-        section.missing("key", "\"key\" or \"key_file\"");
+        section.missing("key", R"("key" or "key_file")");
     }
     section.finish();
 }
@@ -176,13 +176,13 @@ std::string render_identity(const NodeConfig& config) {
 std::string render_capture(const NodeConfig& config) {
     const CaptureConfig& capture = config.capture;
     std::array<char, 16> mark{};
-    (void)std::snprintf(mark.data(), mark.size(), "0x%x", capture.fwmark);
+    const auto end = std::to_chars(mark.data(), mark.data() + mark.size(), capture.fwmark, 16).ptr;
     std::string text = "\n" + line("[capture]");
     text += line("device = " + quote(capture.device));
     text += line("ipv4 = " + boolean_text(capture.ipv4));
     text += line("ipv6 = " + boolean_text(capture.ipv6));
     text += line("routing_table = " + std::to_string(capture.routing_table));
-    text += line("fwmark = " + std::string(mark.data()), "on outer sockets");
+    text += line("fwmark = 0x" + std::string(mark.data(), end), "on outer sockets");
     text += line("exclude = " + list_text(capture.exclude), "destinations never captured");
     text += line("gateway_interfaces = " + list_text(capture.gateway_interfaces),
                  "LAN sides, e.g. [\"br-lan\"]");

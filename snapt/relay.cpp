@@ -82,7 +82,8 @@ base::Result<void> Relay::start(std::string& failure) {
 
 void Relay::on_tun_readable() {
     const TimePoint now = loop_.now();
-    tun_port_->read_burst([&](packet::PacketPtr packet) { on_tun_packet(std::move(packet), now); });
+    tun_port_->read_burst([&](packet::PacketPtr packet) { on_tun_packet(std::move(packet), now); },
+                          [&] { driver_.pump(now); });
     driver_.pump(now);
 }
 

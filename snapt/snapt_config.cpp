@@ -22,7 +22,7 @@ constexpr uint16_t kMinMtu = 1280;  // RFC 8200 section 5
 constexpr uint16_t kMaxMtu = 9000;
 constexpr uint8_t kMinLeaseBits = 2;   // network, the SNAPT, one lease, broadcast
 constexpr uint8_t kMaxLeaseBits = 64;  // more cannot be counted
-constexpr uint32_t kIntervalDivides_s = 900;
+constexpr uint32_t kIntervalDivisor = 900;
 constexpr std::string_view kDefaultInnerIpv4 = "100.64.0.0/16";
 constexpr std::string_view kDefaultInnerIpv6 = "fd93:47::/64";
 constexpr std::array<Choice<Granularity>, 2> kGranularities = {
@@ -63,7 +63,7 @@ void read_top(Section& root, SnaptConfig& config) {
         }
         if (root.items("protection").empty()) {
             root.error("protection", "\"protection\" is an empty list",
-                       "\"encrypt\", \"authenticate\" or both");
+                       R"("encrypt", "authenticate" or both)");
         }
     }
     (void)root.find("protection");
@@ -149,7 +149,7 @@ void read_session(Section& root, SessionConfig& session) {
     session.idle_timeout = section.duration("idle_timeout_s", session.idle_timeout, seconds(1),
                                             seconds(10), seconds(31'536'000));
     if (session.idle_timeout <= session.keepalive) {
-        section.error("idle_timeout_s", "\"idle_timeout_s\" is not above \"keepalive_s\"",
+        section.error("idle_timeout_s", R"("idle_timeout_s" is not above "keepalive_s")",
                       "a longer time than between keepalives");
     }
     section.finish();
@@ -159,8 +159,8 @@ void read_accounting(Section& root, AccountingConfig& accounting) {
     Section section = root.child("accounting");
     accounting.is_enabled = section.boolean("enabled", accounting.is_enabled);
     accounting.interval_s =
-        section.integer<uint32_t>("interval_s", accounting.interval_s, 1, kIntervalDivides_s);
-    if (kIntervalDivides_s % accounting.interval_s != 0) {
+        section.integer<uint32_t>("interval_s", accounting.interval_s, 1, kIntervalDivisor);
+    if (kIntervalDivisor % accounting.interval_s != 0) {
         section.error("interval_s", "\"interval_s\" is " + std::to_string(accounting.interval_s),
                       "a divisor of 900");
     }

@@ -21,7 +21,7 @@ MAY_INCLUDE = {
     "common/control": BASE | {"common/wire"},
     "common/session": PURE,
     "common/config": BASE,
-    "common/report": BASE,
+    "common/report": BASE | {"common/config"},
     "common/io": BASE | {"common/packet"},
     "common/dataplane": BASE | {"common/packet", "common/flow", "common/session", "common/config", "common/io"},
     "classifier": BASE | {"common/packet", "common/flow", "common/config"},

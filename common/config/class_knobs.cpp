@@ -3,7 +3,7 @@
 #include "common/config/units.hpp"
 #include "common/config/values.hpp"
 
-#include <cstdio>
+#include <charconv>
 
 namespace continuo::config {
 namespace {
@@ -44,7 +44,7 @@ void read_fill(Section& section, ClassKnobs& knobs) {
     if (percent) {
         knobs.fill_percent = percent;
     } else {
-        section.reject("fill", *node, "\"mtu\" or \"1%\" to \"100%\"");
+        section.reject("fill", *node, R"("mtu" or "1%" to "100%")");
     }
 }
 
@@ -75,7 +75,7 @@ void read_knobs(Section& section, ClassKnobs& knobs) {
         section.error("max_bytes", "\"max_bytes\" is " + std::to_string(knobs.max_bytes),
                       "0 or an integer from 256 to 65535");
     } else if (knobs.max_bytes != 0 && knobs.min_bytes > knobs.max_bytes) {
-        section.error("min_bytes", "\"min_bytes\" is more than \"max_bytes\"",
+        section.error("min_bytes", R"("min_bytes" is more than "max_bytes")",
                       "at most " + std::to_string(knobs.max_bytes));
     }
     read_fill(section, knobs);
@@ -84,7 +84,7 @@ void read_knobs(Section& section, ClassKnobs& knobs) {
         if (const auto compression = parse_compression(*node)) {
             knobs.compression = *compression;
         } else {
-            section.reject("compression", *node, "\"auto\", \"off\" or a level from 1 to 19");
+            section.reject("compression", *node, R"("auto", "off" or a level from 1 to 19)");
         }
     }
     section.finish();
@@ -103,8 +103,10 @@ std::string compression_text(const Compression& compression) {
 
 std::string hold_text(base::Duration hold) {
     std::array<char, 32> text{};
-    (void)std::snprintf(text.data(), text.size(), "%.12g", static_cast<double>(hold.count()) / 1e6);
-    return text.data();
+    const auto result =
+        std::to_chars(text.data(), text.data() + text.size(),
+                      static_cast<double>(hold.count()) / 1e6, std::chars_format::general, 12);
+    return {text.data(), result.ptr};
 }
 
 std::string line(std::string text, std::string_view comment = {}) {

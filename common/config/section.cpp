@@ -3,8 +3,9 @@
 #include "common/config/units.hpp"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <numeric>
 
 namespace continuo::config {
@@ -29,8 +30,9 @@ size_t edit_distance(std::string_view left, std::string_view right) {
 
 std::string short_number(double value) {
     std::array<char, 32> text{};
-    (void)std::snprintf(text.data(), text.size(), "%.10g", value);
-    return text.data();
+    const auto result = std::to_chars(text.data(), text.data() + text.size(), value,
+                                      std::chars_format::general, 10);
+    return {text.data(), result.ptr};
 }
 
 std::string range_text(int64_t minimum, int64_t maximum) {

@@ -1,3 +1,4 @@
+#include "common/base/utf8.hpp"
 #include "common/config/document.hpp"
 
 #include <algorithm>
@@ -54,6 +55,9 @@ class LimitCheck {
                              "at most " + std::to_string(kMaxLineBytes) + " bytes in a line",
                              *line};
         }
+        if (const auto offset = invalid_utf8()) {
+            return Violation{"invalid UTF-8", "UTF-8 text", *offset};
+        }
         for (at_ = 0; at_ < text_.size(); ++at_) {
             const char character = text_[at_];
             if (character == '\0') {
@@ -81,6 +85,17 @@ class LimitCheck {
                 return start;
             }
             start = end + 1;
+        }
+        return std::nullopt;
+    }
+    // toml11 3.7 mixes iterators of two buffers when a quoted key is not UTF-8.
+    std::optional<size_t> invalid_utf8() const {
+        for (size_t at = 0; at < text_.size();) {
+            const size_t length = base::utf8_length(text_.substr(at));
+            if (length == 0) {
+                return at;
+            }
+            at += length;
         }
         return std::nullopt;
     }
@@ -272,16 +287,16 @@ constexpr std::array<SyntaxMessage, 17> kSyntaxMessages = {{
     {"missing key-value separator", "no \"=\" after the key", "KEY = VALUE"},
     {"empty key is not allowed", "no key before \"=\"", "KEY = VALUE"},
     {"an invalid key appeared", "invalid key",
-     "letters, digits, \"_\" and \"-\", or a key in quotes"},
+     R"(letters, digits, "_" and "-", or a key in quotes)"},
     {"invalid utf8", "invalid UTF-8", "UTF-8 text"},
     {"utf8_codepoint", "invalid Unicode escape", "a code point below 0x110000, no surrogate"},
     {"multiline", "invalid or unterminated string", "three closing quotes"},
     {"valid string", "invalid or unterminated string",
      "a closing quote on the same line and the escapes of TOML"},
     {"literal string", "invalid or unterminated string", "a closing quote on the same line"},
-    {"parse_array", "list is not closed or lacks a comma", "\",\" or \"]\""},
+    {"parse_array", "list is not closed or lacks a comma", R"("," or "]")"},
     {"inline_table", "inline table is not closed or lacks a comma",
-     "\",\" or \"}\" on the same line"},
+     R"("," or "}" on the same line)"},
     {"newline", "text after the end of the value", "the end of the line"},
     {"invalid line format", "text after the end of the value", "the end of the line"},
     {"bad integer", "invalid number", "an integer without leading zeros"},

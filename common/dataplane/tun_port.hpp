@@ -12,6 +12,7 @@ namespace continuo::dataplane {
 
 // Frames a wake-up takes at most from the device before others get their turn.
 inline constexpr size_t kTunBurst = 64;
+inline constexpr size_t kTunBytesBetweenFlushes = size_t{128} * 1024;
 
 class TunPort final : public packet::FrameSink {
   public:
@@ -24,14 +25,21 @@ class TunPort final : public packet::FrameSink {
     TunPort& operator=(const TunPort&) = delete;
     ~TunPort() override;
 
-    // Takes up to kTunBurst packets; true when there may be more. `each` owns the packet.
-    template <typename Each> bool read_burst(Each&& each) {
+    // Takes up to kTunBurst packets; true when there may be more. `each` owns the packet; `flush` is called after every
+    // kTunBytesBetweenFlushes, so that a burst of super-packets does not overflow a class queue.
+    template <typename Each, typename Flush> bool read_burst(Each&& each, Flush&& flush) {
+        size_t bytes = 0;
         for (size_t i = 0; i < kTunBurst; ++i) {
             packet::PacketPtr packet = read_one();
             if (packet == nullptr) {
                 return false;
             }
+            bytes += packet->length;
             each(std::move(packet));
+            if (bytes >= kTunBytesBetweenFlushes) {
+                flush();
+                bytes = 0;
+            }
         }
         return true;
     }

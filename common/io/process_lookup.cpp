@@ -10,12 +10,12 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <pwd.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -160,13 +160,15 @@ std::string read_command(int32_t pid) {
 
 // Second field behind the command, which may itself contain spaces and brackets (proc(5)).
 int32_t read_parent(int32_t pid) {
-    const UniqueFd file(::open(("/proc/" + std::to_string(pid) + "/stat").c_str(), O_RDONLY | O_CLOEXEC));
+    const UniqueFd file(
+        ::open(("/proc/" + std::to_string(pid) + "/stat").c_str(), O_RDONLY | O_CLOEXEC));
     std::array<char, 256> text{};
     const ssize_t length = file.is_open() ? ::read(file.value(), text.data(), text.size() - 1) : 0;
     const std::string_view stat(text.data(), length > 0 ? static_cast<size_t>(length) : 0);
     const size_t bracket = stat.rfind(')');
     int32_t parent = 0;
-    if (bracket == std::string_view::npos || std::sscanf(stat.data() + bracket + 1, " %*c %d", &parent) != 1) {
+    if (bracket == std::string_view::npos ||
+        std::sscanf(stat.data() + bracket + 1, " %*c %d", &parent) != 1) {
         return 0;
     }
     return parent;

@@ -18,7 +18,7 @@ struct SocketOwner {
     uint32_t user_id = 0;
     int32_t process_id = 0;  // 0: not found in /proc (other name space, gone, no permission)
     std::string process;     // /proc/PID/comm
-    std::string parent;       // comm of its parent: scp runs ssh
+    std::string parent;      // comm of its parent: scp runs ssh
     std::string executable;  // last part of /proc/PID/exe; empty: not readable
 };
 

@@ -83,8 +83,8 @@ struct SendResult {
     uint64_t sent_datagrams = 0;
     uint64_t dropped_datagrams = 0;
     std::bitset<kMaxMarkedItems> dropped_items;  // that lost datagrams
-    bool too_big = false;  // EMSGSIZE occurred: a datagram exceeds the MTU
-    int last_errno = 0;    // of the last drop
+    bool too_big = false;                        // EMSGSIZE occurred: a datagram exceeds the MTU
+    int last_errno = 0;                          // of the last drop
 };
 
 struct UdpCounters {

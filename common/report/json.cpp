@@ -1,11 +1,11 @@
 #include "common/report/json.hpp"
 
 #include "common/base/assert.hpp"
+#include "common/base/utf8.hpp"
 
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <utility>
 
 namespace continuo::report {
@@ -13,34 +13,6 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 constexpr int kMaxDecimals = 15;
-
-// Length of the well-formed UTF-8 sequence at the front of `text`, or 0 (Unicode 15, table 3-7).
-size_t utf8_length(std::string_view text) {
-    const auto byte = [text](size_t at) { return static_cast<uint8_t>(text[at]); };
-    const uint8_t first = byte(0);
-    if (first < 0x80) {
-        return 1;
-    }
-    if (first < 0xC2 || first > 0xF4) {
-        return 0;
-    }
-    size_t length = 2;
-    if (first >= 0xE0) {
-        length = first >= 0xF0 ? 4 : 3;
-    }
-    if (text.size() < length) {
-        return 0;
-    }
-    for (size_t i = 1; i < length; ++i) {
-        if ((byte(i) & 0xC0U) != 0x80U) {
-            return 0;
-        }
-    }
-    const uint8_t second = byte(1);
-    const bool is_bad = (first == 0xE0 && second < 0xA0) || (first == 0xED && second > 0x9F) ||
-                        (first == 0xF0 && second < 0x90) || (first == 0xF4 && second > 0x8F);
-    return is_bad ? 0 : length;
-}
 
 void append_escaped(std::string& to, char character) {
     switch (character) {
@@ -64,9 +36,10 @@ void append_escaped(std::string& to, char character) {
     }
     const auto byte = static_cast<uint8_t>(character);
     if (byte < 0x20 || byte == 0x7F) {
-        std::array<char, 8> escape{};
-        (void)std::snprintf(escape.data(), escape.size(), "\\u%04x", static_cast<unsigned>(byte));
-        to += escape.data();
+        constexpr std::string_view kDigits = "0123456789abcdef";
+        to += "\\u00";
+        to += kDigits[byte >> 4U];
+        to += kDigits[byte & 0xFU];
         return;
     }
     to += character;
@@ -85,7 +58,7 @@ void append_integer(std::string& to, T value) {
 std::string json_string(std::string_view text) {
     std::string result = "\"";
     while (!text.empty()) {
-        const size_t length = utf8_length(text);
+        const size_t length = base::utf8_length(text);
         if (length == 1) {
             append_escaped(result, text.front());
         } else if (length == 0) {

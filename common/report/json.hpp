@@ -70,7 +70,7 @@ class JsonWriter {
   private:
     enum class Frame : uint8_t { Object, Array };
     struct Level {
-        Frame frame;
+        Frame frame = Frame::Object;
         bool is_empty = true;
     };
     void before_value();

@@ -2,22 +2,24 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
-#include <cstdarg>
-#include <cstdio>
 
 namespace continuo::report {
 namespace {
 
 constexpr size_t kColumnGap = 2;
 
-[[gnu::format(printf, 1, 2)]] std::string print(const char* format, ...) {
-    std::array<char, 64> text{};
-    va_list arguments;
-    va_start(arguments, format);
-    (void)std::vsnprintf(text.data(), text.size(), format, arguments);
-    va_end(arguments);
-    return text.data();
+std::string fixed(double value, int decimals) {
+    // The largest double has 309 digits before the point.
+    std::array<char, 340> text{};
+    const auto result = std::to_chars(text.data(), text.data() + text.size(), value,
+                                      std::chars_format::fixed, decimals);
+    return {text.data(), result.ptr};
+}
+
+std::string two_digits(uint64_t value) {
+    return (value < 10 ? "0" : "") + std::to_string(value);
 }
 
 // Columns that a text takes on a terminal: UTF-8 code points, each counted as one.
@@ -30,9 +32,9 @@ size_t width(std::string_view text) {
 // Three significant digits, as in "1.02", "18.4", "210".
 std::string three_digits(double value) {
     if (value < 9.995) {
-        return print("%.2f", value);
+        return fixed(value, 2);
     }
-    return value < 99.95 ? print("%.1f", value) : print("%.0f", value);
+    return value < 99.95 ? fixed(value, 1) : fixed(value, 0);
 }
 
 template <size_t N>
@@ -42,7 +44,7 @@ std::string scaled(double value, double step, const std::array<const char*, N>& 
         value /= step;
         ++unit;
     }
-    const std::string digits = unit == 0 ? print("%.0f", value) : three_digits(value);
+    const std::string digits = unit == 0 ? fixed(value, 0) : three_digits(value);
     return digits + " " + units[unit];
 }
 
@@ -147,32 +149,31 @@ std::string format_milliseconds(std::optional<double> ms) {
         return std::string(kUnknown);
     }
     if (std::abs(*ms) >= 9'999.5) {
-        return print("%.1f s", *ms / 1000.0);
+        return fixed(*ms / 1000.0, 1) + " s";
     }
-    return std::abs(*ms) < 9.995 ? print("%.2f ms", *ms) : print("%.0f ms", *ms);
+    return std::abs(*ms) < 9.995 ? fixed(*ms, 2) + " ms" : fixed(*ms, 0) + " ms";
 }
 
 std::string format_uptime(uint64_t seconds) {
-    const auto field = [](uint64_t value) { return static_cast<unsigned long long>(value); };
     const uint64_t hours = seconds / 3600;
-    const uint64_t minutes = seconds / 60 % 60;
+    const std::string minutes = two_digits(seconds / 60 % 60);
     if (hours < 24) {
-        return print("%02llu:%02llu:%02llu", field(hours), field(minutes), field(seconds % 60));
+        return two_digits(hours) + ":" + minutes + ":" + two_digits(seconds % 60);
     }
-    return print("%llud %02llu:%02llu", field(hours / 24), field(hours % 24), field(minutes));
+    return std::to_string(hours / 24) + "d " + two_digits(hours % 24) + ":" + minutes;
 }
 
 std::string format_percent(std::optional<double> percent) {
     if (!percent || !std::isfinite(*percent)) {
         return std::string(kUnknown);
     }
-    return print("%.1f %%", *percent);
+    return fixed(*percent, 1) + " %";
 }
 
 std::string format_count(uint64_t count) {
     std::string digits = std::to_string(count);
     for (size_t at = digits.size(); at > 3; at -= 3) {
-        digits.insert(at - 3, " ");
+        digits.insert(at - 3, 1, ' ');
     }
     return digits;
 }

@@ -17,7 +17,7 @@ import time
 
 IP_HEADER = 20
 UDP_HEADER = 8
-ETH_P_IP = 0x0800
+ETH_P_ALL = 0x0003  # what this host sends, too
 RATE_S = 0.001
 
 
@@ -34,8 +34,8 @@ def ports_of(packet):
 
 
 def capture(interface, port, count, path):
-    tap = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ETH_P_IP))
-    tap.bind((interface, ETH_P_IP))
+    tap = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ETH_P_ALL))
+    tap.bind((interface, ETH_P_ALL))
     kept = {True: 0, False: 0}
     with open(path, "wb") as out:
         while min(kept.values()) < int(count):

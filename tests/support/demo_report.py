@@ -2,6 +2,7 @@
 """Prints what ./demo saw, from the reports that it saved in a directory."""
 import json
 import os
+import statistics
 import sys
 
 CLASSES = ("lt-ld", "ht-ld", "lt-hd", "ht-hd")
@@ -45,13 +46,23 @@ def savings(directory):
     table("saved per class", ("class", "way", "inner bytes", "on the wire", "bytes saved", "", "packets", "frames", "frames saved"), rows)
 
 
+def usual_silence(directory, flow):
+    """Median time between arrivals, in ms."""
+    with open(os.path.join(directory, f"{flow}.arrivals")) as stream:
+        times = [float(line.split()[0]) for line in stream if line.strip()]
+    return statistics.median(after - before for before, after in zip(times, times[1:])) * 1000 if len(times) > 1 else 0
+
+
 def gaps(directory):
     rows = []
     for flow in ("download", "chat", "voice", "ping"):
         with open(os.path.join(directory, f"{flow}.gap")) as stream:
             words = stream.readline().split()
-        rows.append((flow, *(f"{float(word):.1f}" for word in words)) if len(words) == 3 else (flow, "no answer", "", ""))
-    table("silence around the move, ms", ("flow", "in all", "the link's own", "the rest"), rows)
+        if len(words) == 3:
+            rows.append((flow, *(f"{number:.1f}" for number in (usual_silence(directory, flow), *map(float, words[:2])))))
+        else:
+            rows.append((flow, "", "no answer", ""))
+    table("handover gap: longest silence around the move, ms", ("flow", "usual silence", "longest", "the link itself was away"), rows)
 
 
 def usage(directory):

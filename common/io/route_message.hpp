@@ -1,0 +1,27 @@
+// Links, addresses, routes and rules as rtnetlink puts them into messages, for netlink_route.cpp.
+// Pure.
+#pragma once
+
+#include "common/io/netlink.hpp"
+#include "common/io/route_entry.hpp"
+
+#include <optional>
+#include <vector>
+
+namespace continuo::io {
+
+// AF_INET or AF_INET6.
+uint8_t family_of(base::IpVersion version);
+// RTN_*, FR_ACT_*.
+uint8_t from_route_type(RouteType type);
+uint8_t from_rule_action(RuleAction action);
+
+LinkEntry parse_link(const NetlinkMessage& message);
+std::optional<AddressEntry> parse_address(const NetlinkMessage& message);
+// Adds the route if it is in `table`; one with several next hops gives one entry for each.
+void parse_route(const NetlinkMessage& message, uint32_t table, std::vector<RouteEntry>& routes);
+// Nothing for rules of other actions.
+std::optional<RuleEntry> parse_rule(const NetlinkMessage& message);
+void write_rule_matches(NetlinkRequest& request, const RuleEntry& rule);
+
+}  // namespace continuo::io

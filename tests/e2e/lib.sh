@@ -1,0 +1,352 @@
+# Shared by the end-to-end tests and ./demo: a small Internet in network namespaces, the two daemons, claims.
+#
+#            192.168.1.0/24        192.0.2.0/30           198.51.100.0/30
+#         up1 ───────────── gw1 ─────────────┐        ┌───────────────── snapt1
+#   node                    (NAT)            core ────┤
+#         up2 ───────────── gw2 ─────────────┘  │     └───────────────── snapt2
+#            192.168.2.0/24        192.0.2.4/30 │          198.51.100.4/30
+#                           (NAT)               └ 203.0.113.0/24 ── inet
+#
+# The node is IPv4 outside; snapt1, snapt2 and inet have 2001:db8:{1,2,3}::/64 too. A test sources this file, calls
+# build_topology, makes claims and ends with `finish`. Everything is removed on exit, also after INT and TERM.
+set -uo pipefail
+export LC_ALL=C
+lib_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+support_dir=$(cd "$lib_dir/../support" && pwd)
+python=/usr/bin/python3
+[ -x "$python" ] || python=$(command -v python3)
+
+inet4=203.0.113.10
+inet6=2001:db8:3::10
+tag=ctn$$
+work=
+namespaces=()
+declare -A pid_of=()
+claims_held=0
+claims_failed=0
+
+skip() {
+    echo "skipped: $*"
+    exit 77
+}
+
+# require TOOL... : skips the test where the machine cannot run it.
+require() {
+    local tool
+    [ "$(id -u)" = 0 ] || skip "needs root (network namespaces)"
+    [ -c /dev/net/tun ] || skip "needs /dev/net/tun"
+    for tool in ip nft "$@"; do
+        command -v "$tool" >/dev/null || skip "needs $tool"
+    done
+    if [ -n "${CONTINUO_BIN-}" ]; then PATH=$CONTINUO_BIN:$PATH; fi
+    command -v cnapt >/dev/null && command -v snapt >/dev/null || { echo "no cnapt and snapt in CONTINUO_BIN"; exit 1; }
+    work=$(mktemp -d "${TMPDIR:-/tmp}/continuo-e2e.XXXXXX")
+    trap clean_up EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM HUP
+}
+
+clean_up() {
+    local status=$? name
+    trap '' INT TERM HUP
+    if [ "$status" -ne 0 ] && [ "$status" -ne 77 ] && [ "$status" -lt 128 ] && [ -z "${quiet_logs-}" ]; then show_logs; fi
+    exec 2>/dev/null  # the shell's own words on what it ends
+    for name in "${!pid_of[@]}"; do kill "${pid_of[$name]}" 2>/dev/null; done
+    for name in "${namespaces[@]}"; do
+        wait_for 5 no_process_in "$name" || ip netns pids "$name" 2>/dev/null | xargs -r kill -KILL 2>/dev/null
+        ip netns del "$name" 2>/dev/null
+    done
+    wait 2>/dev/null
+    [ -z "$work" ] || rm -rf "$work"
+    [ -z "${made_run_sshd-}" ] || rmdir /run/sshd
+    exit "$status"
+}
+
+# True once the namespace is empty; asks what is left in it to end.
+no_process_in() {
+    local left
+    left=$(ip netns pids "$1" 2>/dev/null) || return 0
+    [ -n "$left" ] || return 0
+    echo "$left" | xargs -r kill 2>/dev/null
+    return 1
+}
+
+show_logs() {
+    local log
+    for log in "$work"/*.log; do
+        [ -s "$log" ] || continue
+        echo "--- ${log##*/}"
+        tail -n 15 "$log"
+    done
+}
+
+# --- Claims
+
+# claim TEXT COMMAND... : runs the command and tells whether the claim held.
+claim() {
+    local text=$1
+    shift
+    if "$@" >"$work/claim.out" 2>&1; then
+        claims_held=$((claims_held + 1))
+        echo "ok    $text"
+    else
+        claims_failed=$((claims_failed + 1))
+        echo "FAIL  $text"
+        head -n 6 "$work/claim.out" | sed 's/^/      /'
+    fi
+}
+
+equal() { [ "$1" = "$2" ] || { echo "have: $1"; echo "want: $2"; return 1; }; }
+at_most() { "$python" -c 'import sys; sys.exit(not float(sys.argv[1]) <= float(sys.argv[2]))' "$1" "$2" || { echo "$1 is above $2"; return 1; }; }
+more_than() { "$python" -c 'import sys; sys.exit(not float(sys.argv[1]) > float(sys.argv[2]))' "$1" "$2" || { echo "$1 is not above $2"; return 1; }; }
+
+finish() {
+    check_leaks
+    echo "$claims_held held, $claims_failed failed"
+    [ "$claims_failed" -eq 0 ]
+    exit
+}
+
+# wait_for SECONDS COMMAND... : polls until the command succeeds; 1 when the time is over.
+wait_for() {
+    local end=$((SECONDS + $1 + 1))
+    shift
+    until "$@" >/dev/null 2>&1; do
+        [ "$SECONDS" -lt "$end" ] || return 1
+        sleep 0.05
+    done
+}
+
+# json EXPRESSION : evaluates a Python expression on `d`, the JSON of standard input.
+json() { "$python" -c 'import json,sys; d=json.load(sys.stdin); print(eval(sys.argv[1]))' "$1"; }
+json_true() { [ "$(json "$1")" = True ]; }
+
+# --- Namespaces and links
+
+ns() { echo "$tag-$1"; }
+in_ns() { local name; name=$(ns "$1"); shift; ip netns exec "$name" "$@"; }
+# The same in place of the calling subshell, so that $! is the command's own.
+exec_in_ns() { local name; name=$(ns "$1"); shift; exec ip netns exec "$name" "$@"; }
+
+new_namespace() {
+    local short name
+    for short in "$@"; do
+        name=$(ns "$short")
+        ip netns add "$name" || { echo "cannot make a network namespace"; exit 1; }
+        namespaces+=("$name")
+        # No duplicate address detection: an address is there when it is set.
+        ip netns exec "$name" sysctl -qw net.ipv6.conf.default.accept_dad=0 net.ipv6.conf.default.dad_transmits=0
+        ip -n "$name" link set lo up
+    done
+}
+
+# connect NS DEV NS DEV : a veth pair, both ends up.
+connect() {
+    ip link add "$2" netns "$(ns "$1")" type veth peer name "$4" netns "$(ns "$3")" &&
+        ip -n "$(ns "$1")" link set "$2" up && ip -n "$(ns "$3")" link set "$4" up
+}
+
+address() {
+    local name dev one
+    name=$(ns "$1") dev=$2
+    shift 2
+    for one in "$@"; do
+        case $one in
+            *:*) ip -n "$name" addr add "$one" dev "$dev" nodad ;;
+            *) ip -n "$name" addr add "$one" dev "$dev" ;;
+        esac
+    done
+}
+
+gateway() {
+    in_ns "$1" sysctl -qw net.ipv4.ip_forward=1
+    in_ns "$1" nft "add table ip nat; add chain ip nat post { type nat hook postrouting priority 100; };
+        add rule ip nat post oifname wan masquerade"
+}
+
+build_topology() {
+    new_namespace node gw1 gw2 core snapt1 snapt2 inet
+    local n
+    for n in 1 2; do
+        connect node "up$n" "gw$n" lan
+        connect "gw$n" wan core "gw$n"
+        connect "snapt$n" wan core "snapt$n"
+        address "gw$n" lan "192.168.$n.1/24"
+        gateway "gw$n"
+        address "snapt$n" wan "198.51.100.$((4 * n - 2))/30" "2001:db8:$n::2/64"
+        address core "snapt$n" "198.51.100.$((4 * n - 3))/30" "2001:db8:$n::1/64"
+        address "gw$n" wan "192.0.2.$((4 * n - 2))/30"
+        address core "gw$n" "192.0.2.$((4 * n - 3))/30"
+        ip -n "$(ns "gw$n")" route add default via "192.0.2.$((4 * n - 3))"
+        ip -n "$(ns "snapt$n")" route add default via "198.51.100.$((4 * n - 3))"
+        ip -n "$(ns "snapt$n")" -6 route add default via "2001:db8:$n::1"
+    done
+    connect inet eth core inet
+    address inet eth $inet4/24 $inet6/64
+    address core inet 203.0.113.1/24 2001:db8:3::1/64
+    ip -n "$(ns inet)" route add default via 203.0.113.1
+    ip -n "$(ns inet)" -6 route add default via 2001:db8:3::1
+    in_ns core sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
+    join 1 2
+}
+
+# --- The node's place: gateway GW (1 or 2) as host HOST
+
+here_gateway=
+here_host=
+join_lines() { printf 'addr add 192.168.%s.%s/24 dev up%s\nroute replace default via 192.168.%s.1 dev up%s\n' "$1" "$2" "$1" "$1" "$1"; }
+join() {
+    join_lines "$1" "$2" | ip -n "$(ns node)" -batch - || return
+    here_gateway=$1 here_host=$2
+}
+
+# move GW HOST : break before make. Appends "began done" (Unix seconds) to $work/moves.
+move() {
+    local began
+    {
+        echo "addr del 192.168.$here_gateway.$here_host/24 dev up$here_gateway"
+        join_lines "$1" "$2"
+    } >"$work/batch"
+    began=$EPOCHREALTIME
+    ip -n "$(ns node)" -batch "$work/batch" || return
+    echo "$began $EPOCHREALTIME" >>"$work/moves"
+    here_gateway=$1 here_host=$2
+}
+
+# --- Processes
+
+# spawn NS NAME COMMAND... : in the background; output in $work/NAME.log, process id in pid_of[NAME].
+spawn() {
+    local space=$1 name=$2
+    shift 2
+    exec_in_ns "$space" "$@" </dev/null >>"$work/$name.log" 2>&1 &
+    pid_of[$name]=$!
+}
+
+is_alive() { [ -n "${pid_of[$1]-}" ] && kill -0 "${pid_of[$1]}" 2>/dev/null; }
+
+# stop NAME [SIGNAL] : and waits for its end.
+stop() {
+    kill "-${2:-TERM}" "${pid_of[$1]}" 2>/dev/null
+    wait "${pid_of[$1]}" 2>/dev/null
+    unset "pid_of[$1]"
+}
+
+listens() { in_ns "$1" ss -Hln "sport = :$2" | grep -q .; }
+
+http_server() { # http_server DIRECTORY: on port 80 of inet, both versions
+    spawn inet http "$python" "$support_dir/http_server.py" --directory "$1" --port 80
+    wait_for 10 listens inet 80 || { echo "no HTTP server"; exit 1; }
+}
+dns_server() {
+    spawn inet dns "$python" "$support_dir/dns_responder.py" --port 53
+    wait_for 10 listens inet 53 || { echo "no DNS responder"; exit 1; }
+}
+
+# ssh_server NS : sshd with throw-away keys.
+ssh_server() {
+    if [ ! -d /run/sshd ]; then
+        mkdir -p /run/sshd
+        made_run_sshd=yes
+    fi
+    if [ ! -e "$work/ssh_key" ]; then
+        ssh-keygen -q -t ed25519 -N '' -f "$work/ssh_key"
+        ssh-keygen -q -t ed25519 -N '' -f "$work/ssh_host_key"
+        cp "$work/ssh_key.pub" "$work/authorized_keys"
+        chmod 711 "$work"
+        cat >"$work/sshd_config" <<END
+HostKey $work/ssh_host_key
+AuthorizedKeysFile $work/authorized_keys
+PermitRootLogin yes
+StrictModes no
+UsePAM no
+PidFile none
+Subsystem sftp internal-sftp
+END
+    fi
+    spawn "$1" "sshd-$1" "$(command -v sshd || echo /usr/sbin/sshd)" -D -e -f "$work/sshd_config"
+    wait_for 10 listens "$1" 22 || { echo "no sshd"; exit 1; }
+}
+ssh_options() {
+    printf '%s\n' -F none -i "$work/ssh_key" -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null \
+        -o LogLevel=ERROR -o BatchMode=yes -o ConnectTimeout=10
+}
+
+# --- The daemons
+
+snapt_address() { echo "198.51.100.$((4 * $1 - 2))"; }
+snapt_socket() { echo "$work/snapt$1.sock"; }
+snapt_json() { local n=$1; shift; snapt "$@" --json --socket "$(snapt_socket "$n")"; }
+cnapt_json() { cnapt "$@" --json --socket "$work/cnapt.sock"; }
+
+# start_snapt N : snaptN as zrh-N, its configuration made by `snapt init` unless it is there.
+start_snapt() {
+    local n=$1
+    mkdir -p "$work/s$n"
+    [ -e "$work/snapt$n.toml" ] ||
+        in_ns "snapt$n" snapt init --config "$work/snapt$n.toml" --state "$work/s$n" --name "zrh-$n" \
+            --public "$(snapt_address "$n"):9347" >>"$work/snapt$n.log" 2>&1 ||
+        { echo "snapt init failed"; show_logs; exit 1; }
+    spawn "snapt$n" "snapt$n" snapt run --config "$work/snapt$n.toml" --state "$work/s$n" --socket "$(snapt_socket "$n")"
+    snapt status --wait up --timeout 15 --socket "$(snapt_socket "$n")" >>"$work/snapt$n.log" 2>&1 ||
+        { echo "snapt$n did not come up"; exit 1; }
+}
+
+# add_user NAME [N...] : a user of the SNAPTs N (default 1), the same key on all; its file is $work/cnapt.toml.
+add_user() {
+    local user=$1 key n
+    shift
+    [ $# -gt 0 ] || set -- 1
+    snapt user add "$user" --socket "$(snapt_socket "$1")" >"$work/cnapt.toml" || { echo "snapt user add failed"; exit 1; }
+    chmod 600 "$work/cnapt.toml"
+    key=$(sed -n 's/^key *= *"\([^"]*\)".*/\1/p' "$work/cnapt.toml")
+    shift
+    for n in "$@"; do
+        snapt user add "$user" --key "$key" --socket "$(snapt_socket "$n")" >/dev/null || { echo "snapt user add --key failed"; exit 1; }
+        printf '\n[[snapt]]\nname = "zrh-%s"\naddresses = ["%s:9347"]\n' "$n" "$(snapt_address "$n")" >>"$work/cnapt.toml"
+    done
+}
+
+run_cnapt() {
+    mkdir -p "$work/c"
+    spawn node cnapt cnapt run --config "$work/cnapt.toml" ${policy_file:+--policy "$policy_file"} --state "$work/c" \
+        --socket "$work/cnapt.sock"
+}
+wait_cnapt() { cnapt status --wait up --timeout "${1:-20}" --socket "$work/cnapt.sock" >>"$work/cnapt.log" 2>&1; }
+start_cnapt() {
+    run_cnapt
+    wait_cnapt || { echo "cnapt did not come up"; exit 1; }
+}
+
+# one_tunnel : the usual beginning: one SNAPT, one user, one node.
+one_tunnel() {
+    build_topology
+    start_snapt 1
+    add_user alice
+    start_cnapt
+}
+
+# --- What must be true of every run
+
+counter() { in_ns "$1" nft list counter inet "$2" leak 2>/dev/null | sed -n 's/.*packets \([0-9]*\) .*/\1/p'; }
+check_leaks() {
+    local n
+    if is_alive cnapt; then claim "no packet of cnapt0 left an uplink" equal "$(counter node continuo_cnapt_cnapt0)" 0; fi
+    for n in 1 2; do
+        if is_alive "snapt$n"; then claim "no packet of a lease left snapt$n" equal "$(counter "snapt$n" continuo_snapt_snapt0)" 0; fi
+    done
+}
+
+# snapshot NS : rules, routes, nftables and sysctls, for comparison.
+snapshot() {
+    local name
+    name=$(ns "$1")
+    ip -n "$name" -4 rule
+    ip -n "$name" -6 rule
+    ip -n "$name" -4 route show table all | sed 's/ *$//' | sort
+    ip -n "$name" -6 route show table all | sed 's/ *$//' | sort
+    ip -n "$name" -br link | awk '{print $1}'
+    in_ns "$1" nft -s list ruleset
+    in_ns "$1" sysctl -a -r '^net\.' 2>/dev/null | grep -Ev 'nf_conntrack_count|fastopen_key|tcp_mem|udp_mem|stable_secret|netdev_rss|flow_limit' |
+        grep -Ev '\.(cnapt0|snapt0)\.'
+}

@@ -1,0 +1,78 @@
+#include "classifier/ruleset.hpp"
+
+#include <fstream>
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+namespace continuo::classifier {
+namespace {
+
+struct BadPolicy {
+    std::string_view text;
+    std::string_view expected;  // a line a diagnostic
+};
+
+const BadPolicy kBadPolicies[] = {
+#include "bad_policies.inc"
+};
+
+std::string joined(const std::vector<config::Diagnostic>& diagnostics) {
+    std::string text;
+    for (const config::Diagnostic& diagnostic : diagnostics) {
+        text += (text.empty() ? "" : "\n") + to_text(diagnostic);
+    }
+    return text;
+}
+
+TEST(PolicyFile, SaysExactlyWhatIsWrong) {
+    for (const BadPolicy& entry : kBadPolicies) {
+        const ParsedPolicy parsed = parse_policy(entry.text, "policy.toml");
+        EXPECT_FALSE(parsed.ruleset) << entry.text;
+        EXPECT_EQ(joined(parsed.diagnostics), entry.expected) << entry.text;
+    }
+}
+
+TEST(PolicyFile, ReadsTheSample) {
+    std::ifstream file(CONTINUO_SOURCE_DIR "/tests/unit/config/data/policy.toml");
+    std::ostringstream text;
+    text << file.rdbuf();
+    ASSERT_FALSE(text.str().empty());
+    const ParsedPolicy parsed = parse_policy(text.str(), "policy.toml");
+    ASSERT_TRUE(parsed.ruleset) << joined(parsed.diagnostics);
+    EXPECT_TRUE(parsed.diagnostics.empty());
+    const auto& rules = parsed.ruleset->rules();
+    ASSERT_EQ(rules.size(), 5U);
+    EXPECT_EQ(rules[0].match.processes, (std::vector<std::string>{"ssh", "mosh-client"}));
+    EXPECT_EQ(rules[0].match.protocols, (ProtocolSet{true, true, false}));
+    EXPECT_EQ(rules[1].match.ports, (std::vector<config::PortRange>{{53, 53}, {5353, 5355}}));
+    EXPECT_EQ(rules[2].match.user_names, std::vector<std::string>{"backup"});
+    EXPECT_EQ(rules[2].match.destinations.size(), 2U);
+    EXPECT_EQ(rules[2].match.dscp, (std::vector<uint8_t>{8, 8}));
+    EXPECT_FALSE(rules[2].may_compress);
+    EXPECT_EQ(rules[2].snapts, std::vector<std::string>{"zrh-1"});
+    EXPECT_EQ(rules[2].mode, PathMode::Flow);
+    EXPECT_EQ(rules[3].action, Action::Deny);
+    EXPECT_EQ(rules[4].action, Action::Bypass);
+}
+
+TEST(PolicyFile, HasNoPromotionUnlessItAsksForIt) {
+    EXPECT_FALSE(parse_policy("", "f").ruleset->promotion().is_enabled);
+    EXPECT_TRUE(parse_policy("[promotion]\n", "f").ruleset->promotion().is_enabled);
+    EXPECT_FALSE(
+        parse_policy("[promotion]\nenabled = false\n", "f").ruleset->promotion().is_enabled);
+}
+
+TEST(PolicyFile, BoundsTheNumberOfRules) {
+    std::string text;
+    for (size_t i = 0; i <= kMaxRules; ++i) {
+        text += "[[rule]]\napp=\"x\"\nmatch={}\n";
+    }
+    const ParsedPolicy parsed = parse_policy(text, "f");
+    EXPECT_FALSE(parsed.ruleset);
+    ASSERT_EQ(parsed.diagnostics.size(), 1U);
+    EXPECT_EQ(to_text(parsed.diagnostics[0]), "f:1:1: error: 4097 rules; expected at most 4096");
+}
+
+}  // namespace
+}  // namespace continuo::classifier

@@ -1,0 +1,157 @@
+#include "cnapt/routes.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include <gtest/gtest.h>
+
+namespace continuo::cnapt {
+namespace {
+
+using base::IpAddress;
+using base::IpPrefix;
+using base::IpVersion;
+using io::RuleAction;
+using io::RuleEntry;
+
+IpPrefix prefix(std::string_view text) {
+    return IpPrefix::parse(text).value();
+}
+
+CaptureOptions both_versions() {
+    CaptureOptions options;
+    options.ipv4 = default_node_ipv4();
+    options.ipv6 = default_node_ipv6();
+    return options;
+}
+
+bool contains(const std::string& text, std::string_view part) {
+    return text.find(part) != std::string::npos;
+}
+
+TEST(CapturePlan, UsualAddressesAreNodeLocal) {
+    EXPECT_EQ(default_node_ipv4().to_string(), "192.0.0.5");
+    EXPECT_EQ(default_node_ipv6().to_string(), "fd43:6f6e:7469::1");
+}
+
+TEST(CapturePlan, DefaultRoutesLeadIntoTheDeviceWithItsOwnSource) {
+    const CapturePlan plan = build_capture_plan(both_versions());
+    ASSERT_EQ(plan.routes.size(), 2U);
+    for (const io::RouteEntry& route : plan.routes) {
+        EXPECT_EQ(route.destination.length, 0);
+        EXPECT_EQ(route.interface, "cnapt0");
+        EXPECT_EQ(route.table, 9347U);
+        EXPECT_EQ(route.protocol, io::kRouteProtocol);
+    }
+    EXPECT_EQ(plan.routes[0].preferred_source, default_node_ipv4());
+    EXPECT_EQ(plan.routes[1].preferred_source, default_node_ipv6());
+}
+
+TEST(CapturePlan, RulesStayInTheirRangeAndEveryJumpHasItsTargetFirst) {
+    CaptureOptions options = both_versions();
+    options.rule_priority = 5000;
+    options.exclude = {prefix("192.0.2.0/24"), prefix("2001:db8::/32")};
+    options.bypass.push_back({prefix("198.51.100.9/32"), 6, io::NumberRange{80, 81}, {}});
+    options.gateway_interfaces = {"br-lan"};
+    const CapturePlan plan = build_capture_plan(options);
+    std::map<IpVersion, std::vector<uint32_t>> targets;
+    for (const RuleEntry& rule : plan.rules) {
+        EXPECT_GE(rule.priority, plan.first_priority);
+        EXPECT_LE(rule.priority, plan.last_priority);
+        EXPECT_EQ(rule.protocol, io::kRouteProtocol);
+        auto& known = targets[rule.version];
+        if (rule.action == RuleAction::Nothing) {
+            known.push_back(rule.priority);
+        }
+        if (rule.action == RuleAction::Goto) {
+            EXPECT_GT(rule.target, rule.priority);
+            EXPECT_EQ(std::count(known.begin(), known.end(), rule.target), 1);
+        }
+    }
+    EXPECT_EQ(plan.first_priority, 5000U);
+    EXPECT_EQ(targets.size(), 2U);
+}
+
+TEST(CapturePlan, OuterDatagramsComeFirstAndCaptureOnlyUnspecifiedSources) {
+    const CapturePlan plan = build_capture_plan(both_versions());
+    for (const IpVersion version : {IpVersion::V4, IpVersion::V6}) {
+        std::vector<RuleEntry> rules;
+        std::copy_if(plan.rules.begin(), plan.rules.end(), std::back_inserter(rules),
+                     [&](auto& r) { return r.version == version; });
+        std::stable_sort(rules.begin(), rules.end(),
+                         [](auto& a, auto& b) { return a.priority < b.priority; });
+        EXPECT_EQ(rules.front().fwmark, 0x9347U);
+        EXPECT_EQ(rules.front().action, RuleAction::Goto);
+        size_t captured = 0;
+        for (const RuleEntry& rule : rules) {
+            if (rule.table == 9347 && rule.ip_protocol) {
+                ++captured;
+                ASSERT_TRUE(rule.from);
+                EXPECT_EQ(rule.from->to_string(),
+                          version == IpVersion::V4 ? "0.0.0.0/32" : "fd43:6f6e:7469::1/128");
+                EXPECT_EQ(rule.find_source, version == IpVersion::V6);
+            }
+        }
+        EXPECT_EQ(captured, 3U);
+    }
+}
+
+TEST(CapturePlan, BypassBecomesRulesOfItsVersion) {
+    CaptureOptions options = both_versions();
+    options.bypass.push_back({{}, {}, {}, io::NumberRange{1000, 1000}});
+    options.bypass.push_back({prefix("2001:db8::9/128"), 17, io::NumberRange{53, 53}, {}});
+    const CapturePlan plan = build_capture_plan(options);
+    EXPECT_EQ(std::count_if(plan.rules.begin(), plan.rules.end(), [](auto& r) { return r.users; }),
+              2);
+    EXPECT_EQ(std::count_if(plan.rules.begin(), plan.rules.end(),
+                            [](auto& r) { return r.destination_ports; }),
+              1);
+}
+
+TEST(CapturePlan, MissingVersionIsLeftAlone) {
+    CaptureOptions options;
+    options.ipv4 = default_node_ipv4();
+    const CapturePlan plan = build_capture_plan(options);
+    EXPECT_EQ(plan.routes.size(), 1U);
+    EXPECT_TRUE(std::all_of(plan.rules.begin(), plan.rules.end(),
+                            [](const RuleEntry& rule) { return rule.version == IpVersion::V4; }));
+    EXPECT_FALSE(contains(plan.ruleset, "ip6 saddr"));
+}
+
+TEST(CapturePlan, TableIsReplacedInOneTransactionAndTracksConnectionsOnlyWhenNeeded) {
+    CaptureOptions options = both_versions();
+    options.device = "my-tun.1";
+    CapturePlan plan = build_capture_plan(options);
+    EXPECT_EQ(plan.table, "inet continuo_cnapt_my_tun_1");
+    EXPECT_EQ(plan.ruleset.find("add table inet continuo_cnapt_my_tun_1\n"
+                                "delete table inet continuo_cnapt_my_tun_1\n"),
+              0U);
+    EXPECT_TRUE(
+        contains(plan.ruleset,
+                 "oifname != { \"lo\", \"my-tun.1\" } ip saddr 192.0.0.5 counter name leak drop"));
+    EXPECT_FALSE(contains(plan.ruleset, "snat"));
+    EXPECT_FALSE(contains(plan.ruleset, "ct state"));
+    options.gateway_interfaces = {"br-lan"};
+    plan = build_capture_plan(options);
+    EXPECT_TRUE(
+        contains(plan.ruleset, "oifname \"my-tun.1\" ip saddr != 192.0.0.5 snat ip to 192.0.0.5"));
+    options.kill_switch = true;
+    options.near_prefixes = {prefix("192.0.2.0/24")};
+    plan = build_capture_plan(options);
+    EXPECT_TRUE(contains(plan.ruleset, "meta mark 0x00009347 return"));
+    EXPECT_TRUE(contains(plan.ruleset, "ip daddr 192.0.2.0/24 return"));
+    EXPECT_TRUE(contains(plan.ruleset, "counter name kill_switch drop"));
+}
+
+TEST(CapturePlan, OnlyHarmlessInterfaceNamesAreSafe) {
+    for (const char* name : {"eth0", "br-lan", "eth0.100", "wlp2s0@x", "a"}) {
+        EXPECT_TRUE(is_safe_interface_name(name)) << name;
+    }
+    for (const char* name :
+         {"", "a b", "x\"y", "-x", ".", "..", "a/b", "a\n", "sixteencharacter"}) {
+        EXPECT_FALSE(is_safe_interface_name(name)) << name;
+    }
+}
+
+}  // namespace
+}  // namespace continuo::cnapt

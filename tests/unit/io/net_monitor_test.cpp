@@ -1,0 +1,152 @@
+#include "common/io/net_monitor.hpp"
+#include "tests/support/net_namespace.hpp"
+
+#include <algorithm>
+
+namespace continuo::io {
+namespace {
+
+using base::IpAddress;
+using base::IpPrefix;
+using base::seconds;
+using Kind = NetEvent::Kind;
+
+IpAddress address(std::string_view text) {
+    return IpAddress::parse(text).value();
+}
+
+std::string describe(const NetEvent& event) {
+    switch (event.kind) {
+    case Kind::LinkAdded:
+        return "+link " + event.link->name;
+    case Kind::LinkChanged:
+        return "*link " + event.link->name;
+    case Kind::LinkRemoved:
+        return "-link " + event.link->name;
+    case Kind::AddressAdded:
+        return "+address " + event.address->address.to_string();
+    case Kind::AddressChanged:
+        return "*address " + event.address->address.to_string();
+    case Kind::AddressRemoved:
+        return "-address " + event.address->address.to_string();
+    case Kind::RouteAdded:
+        return "+route " + event.route->destination.to_string();
+    case Kind::RouteRemoved:
+        return "-route " + event.route->destination.to_string();
+    }
+    return "";
+}
+
+TEST(NetSnapshot, ComparisonNamesEachDifferenceOnce) {
+    NetSnapshot before;
+    before.links = {{1, "lo", true, true, true, 65536}, {2, "wlan0", true, true, false, 1500}};
+    before.addresses = {{2, address("192.0.2.5"), 24, false, false},
+                        {2, address("2001:db8::5"), 64, false, true}};
+    RouteEntry route;
+    route.destination = IpPrefix::parse("0.0.0.0/0").value();
+    route.interface_index = 2;
+    before.routes = {route};
+    NetSnapshot after = before;
+    after.links[1].has_carrier = false;
+    after.links.push_back({3, "usb0", true, true, false, 1500});
+    after.addresses = {{2, address("2001:db8::5"), 64, true, true},
+                       {3, address("198.51.100.5"), 24, false, false}};
+    after.routes.front().interface_index = 3;
+    std::vector<std::string> events;
+    compare(before, after, [&](const NetEvent& event) { events.push_back(describe(event)); });
+    const std::vector<std::string> expected = {
+        "-route 0.0.0.0/0",     "-address 192.0.2.5",    "*link wlan0",     "+link usb0",
+        "*address 2001:db8::5", "+address 198.51.100.5", "+route 0.0.0.0/0"};
+    EXPECT_EQ(events, expected);
+    events.clear();
+    compare(after, after, [&](const NetEvent& event) { events.push_back(describe(event)); });
+    EXPECT_TRUE(events.empty());
+    EXPECT_TRUE(after.has_route(3, address("203.0.113.1")));
+    EXPECT_FALSE(after.has_route(2, address("203.0.113.1")));
+    EXPECT_FALSE(after.has_route(3, address("2001:db8::1")));
+}
+
+class NetMonitorTest : public test::NetNamespaceTest {
+  protected:
+    void SetUp() override {
+        test::NetNamespaceTest::SetUp();
+        if (IsSkipped()) {
+            return;
+        }
+        ASSERT_TRUE(net().shell(
+            "ip link add d0 type veth peer name p0 && ip link set p0 up && ip link set d0 up && "
+            "ip addr add 192.0.2.5/24 dev d0"));
+        loop_ = std::make_unique<EventLoop>();
+        auto started = NetMonitor::start(
+            *loop_, [this](const NetEvent& event) { events_.push_back(describe(event)); });
+        ASSERT_TRUE(started);
+        monitor_ = std::move(*started);
+    }
+    void TearDown() override {
+        monitor_.reset();
+        loop_.reset();
+        test::NetNamespaceTest::TearDown();
+    }
+    bool wait_for(const std::string& event) {
+        return loop_->run_until(
+            [&] { return std::find(events_.begin(), events_.end(), event) != events_.end(); },
+            seconds(3));
+    }
+    std::unique_ptr<EventLoop> loop_;
+    std::unique_ptr<NetMonitor> monitor_;
+    std::vector<std::string> events_;
+};
+
+TEST_F(NetMonitorTest, SnapshotIsThereAtTheStartWithoutEvents) {
+    EXPECT_TRUE(events_.empty());
+    ASSERT_NE(monitor_->snapshot().link("d0"), nullptr);
+    EXPECT_TRUE(monitor_->snapshot().link("d0")->is_up);
+    const auto& addresses = monitor_->snapshot().addresses;
+    ASSERT_EQ(addresses.size(), 1U);
+    EXPECT_EQ(addresses.front().address, address("192.0.2.5"));
+}
+
+TEST_F(NetMonitorTest, TellsOfAddressesRoutesAndLinks) {
+    ASSERT_TRUE(net().shell("ip addr add 198.51.100.5/24 dev d0"));
+    EXPECT_TRUE(wait_for("+address 198.51.100.5"));
+    ASSERT_TRUE(net().shell("ip route add default via 192.0.2.1 src 192.0.2.5"));
+    EXPECT_TRUE(wait_for("+route 0.0.0.0/0"));
+    // The kernel does not tell of the route that goes with its address.
+    ASSERT_TRUE(net().shell("ip addr del 192.0.2.5/24 dev d0"));
+    EXPECT_TRUE(wait_for("-route 0.0.0.0/0"));
+    EXPECT_TRUE(wait_for("-address 192.0.2.5"));
+    ASSERT_TRUE(net().shell("ip link del d0"));
+    EXPECT_TRUE(wait_for("-link d0"));
+    EXPECT_TRUE(wait_for("-address 198.51.100.5"));
+    EXPECT_TRUE(monitor_->snapshot().addresses.empty());
+}
+
+TEST_F(NetMonitorTest, TentativeAddressAppearsOnlyWhenUsableAndLinkLocalNever) {
+    ASSERT_TRUE(net().shell("ip link add v0 type veth peer name v1 && ip link set v1 up && "
+                            "ip link set v0 up && ip addr add 2001:db8::5/64 dev v0"));
+    EXPECT_TRUE(wait_for("+link v0"));
+    // Listed while duplicate address detection runs: not usable yet.
+    EXPECT_EQ(std::count(events_.begin(), events_.end(), "+address 2001:db8::5"), 0);
+    EXPECT_TRUE(wait_for("+address 2001:db8::5"));
+    for (const UsableAddress& usable : monitor_->snapshot().addresses) {
+        EXPECT_FALSE(usable.address.is_link_local());
+    }
+    ASSERT_TRUE(net().shell("ip addr change 2001:db8::5/64 dev v0 preferred_lft 0"));
+    EXPECT_TRUE(wait_for("*address 2001:db8::5"));
+}
+
+TEST_F(NetMonitorTest, OverrunOfNotificationsLosesNothing) {
+    ASSERT_TRUE(net().shell("awk 'BEGIN { for (i = 0; i < 12000; ++i) print "
+                            "(i % 2 ? \"addr del\" : \"addr add\"), \"198.51.100.\" "
+                            "1 + int(i / 2) % 100 \"/32 dev d0\"; "
+                            "print \"addr add 203.0.113.5/24 dev d0\" }' | ip -batch -"));
+    EXPECT_TRUE(wait_for("+address 203.0.113.5"));
+    EXPECT_GT(monitor_->counters().overruns, 0U);
+    EXPECT_EQ(monitor_->snapshot().addresses.size(), 2U);
+    events_.clear();
+    ASSERT_TRUE(net().shell("ip addr del 203.0.113.5/24 dev d0"));
+    EXPECT_TRUE(wait_for("-address 203.0.113.5"));
+}
+
+}  // namespace
+}  // namespace continuo::io

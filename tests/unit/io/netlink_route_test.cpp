@@ -1,0 +1,244 @@
+#include "common/io/netlink_route.hpp"
+#include "tests/support/net_namespace.hpp"
+
+#include <algorithm>
+#include <cerrno>
+
+namespace continuo::io {
+namespace {
+
+using base::Errc;
+using base::IpAddress;
+using base::IpPrefix;
+using base::IpVersion;
+
+IpAddress address(std::string_view text) {
+    return IpAddress::parse(text).value();
+}
+IpPrefix prefix(std::string_view text) {
+    return IpPrefix::parse(text).value();
+}
+
+class RouteClientTest : public test::NetNamespaceTest {
+  protected:
+    void SetUp() override {
+        test::NetNamespaceTest::SetUp();
+        if (IsSkipped()) {
+            return;
+        }
+        ASSERT_TRUE(net().shell("ip link add d0 type veth peer name p0 && ip link set p0 up"));
+        auto opened = RouteClient::open();
+        ASSERT_TRUE(opened);
+        client_ = std::move(*opened);
+        index_ = *client_->interface_index("d0");
+    }
+    void TearDown() override {
+        client_.reset();
+        test::NetNamespaceTest::TearDown();
+    }
+    void set_up() {
+        LinkSettings settings;
+        settings.up = true;
+        ASSERT_TRUE(client_->set_link(index_, settings));
+    }
+    std::optional<RouteClient> client_;
+    uint32_t index_ = 0;
+};
+
+TEST_F(RouteClientTest, LinkSettingsTakeEffectAndTheRestStays) {
+    LinkSettings settings;
+    settings.up = true;
+    settings.mtu = 1400;
+    settings.transmit_queue_length = 77;
+    ASSERT_TRUE(client_->set_link(index_, settings));
+    ASSERT_TRUE(client_->set_link(index_, {}));
+    const auto links = client_->links();
+    ASSERT_TRUE(links);
+    const auto link = std::find_if(links->begin(), links->end(),
+                                   [&](const LinkEntry& entry) { return entry.index == index_; });
+    ASSERT_NE(link, links->end());
+    EXPECT_EQ(link->name, "d0");
+    EXPECT_TRUE(link->is_up);
+    EXPECT_FALSE(link->is_loopback);
+    EXPECT_EQ(link->mtu, 1400U);
+    EXPECT_TRUE(net().shell("ip link show d0 | grep -q 'qlen 77'"));
+}
+
+TEST_F(RouteClientTest, AddressesAreUsableAtOnceAndAddingTwiceIsNoError) {
+    set_up();
+    for (int i = 0; i < 2; ++i) {
+        ASSERT_TRUE(client_->add_address(index_, address("192.0.2.5"), 32));
+        ASSERT_TRUE(client_->add_address(index_, address("2001:db8::5"), 64));
+    }
+    EXPECT_TRUE(net().shell("ip -6 addr show d0 | grep '2001:db8::5/64' | grep -v -q tentative"));
+    const auto has = [&](std::string_view text) {
+        const auto list = client_->addresses();
+        return list && std::any_of(list->begin(), list->end(), [&](const AddressEntry& entry) {
+                   return entry.address == address(text) && entry.interface_index == index_;
+               });
+    };
+    EXPECT_TRUE(has("192.0.2.5"));
+    EXPECT_TRUE(has("2001:db8::5"));
+    ASSERT_TRUE(client_->remove_address(index_, address("192.0.2.5"), 32));
+    EXPECT_FALSE(has("192.0.2.5"));
+    const auto again = client_->remove_address(index_, address("192.0.2.5"), 32);
+    ASSERT_FALSE(again);
+    EXPECT_EQ(again.error().code, Errc::NotFound);
+    EXPECT_EQ(again.error().sys_errno, EADDRNOTAVAIL);
+}
+
+TEST_F(RouteClientTest, OwnRoutesOfATableGoAndOthersStay) {
+    set_up();
+    ASSERT_TRUE(client_->add_address(index_, address("192.0.2.5"), 32));
+    ASSERT_TRUE(client_->add_address(index_, address("2001:db8::5"), 128));
+    for (const auto& [to, source] :
+         {std::pair("0.0.0.0/0", "192.0.2.5"), std::pair("::/0", "2001:db8::5")}) {
+        RouteEntry route;
+        route.destination = prefix(to);
+        route.interface = "d0";
+        route.preferred_source = address(source);
+        route.table = 9347;
+        ASSERT_TRUE(client_->set_route(route)) << client_->last_error_text();
+        ASSERT_TRUE(client_->set_route(route)) << client_->last_error_text();
+        const auto listed = client_->routes(route.destination.address.version, 9347);
+        ASSERT_TRUE(listed);
+        ASSERT_EQ(listed->size(), 1U);
+        EXPECT_EQ(listed->front().destination, route.destination);
+        EXPECT_EQ(listed->front().preferred_source, route.preferred_source);
+        EXPECT_EQ(listed->front().interface_index, index_);
+        EXPECT_EQ(listed->front().protocol, kRouteProtocol);
+    }
+    ASSERT_TRUE(net().shell("ip route add 198.51.100.0/24 dev d0 table 9347"));
+    const auto removed = client_->remove_own_routes(9347);
+    ASSERT_TRUE(removed);
+    EXPECT_EQ(*removed, 2U);
+    EXPECT_EQ(client_->routes(IpVersion::V4, 9347)->size(), 1U);
+    EXPECT_TRUE(client_->routes(IpVersion::V6, 9347)->empty());
+    EXPECT_TRUE(client_->routes(IpVersion::V4, 12345)->empty());
+}
+
+TEST_F(RouteClientTest, UnreachableAndGatewayRoutesAreListedAsSet) {
+    set_up();
+    ASSERT_TRUE(client_->add_address(index_, address("192.0.2.5"), 24));
+    RouteEntry gateway;
+    gateway.destination = prefix("198.51.100.0/24");
+    gateway.interface_index = index_;
+    gateway.gateway = address("192.0.2.1");
+    gateway.metric = 50;
+    gateway.table = 100;
+    ASSERT_TRUE(client_->set_route(gateway)) << client_->last_error_text();
+    RouteEntry unreachable;
+    unreachable.destination = prefix("203.0.113.0/24");
+    unreachable.type = RouteType::Unreachable;
+    unreachable.table = 100;
+    ASSERT_TRUE(client_->set_route(unreachable)) << client_->last_error_text();
+    const auto listed = client_->routes(IpVersion::V4, 100);
+    ASSERT_TRUE(listed);
+    ASSERT_EQ(listed->size(), 2U);
+    EXPECT_EQ(listed->at(0), gateway);
+    EXPECT_EQ(listed->at(1), unreachable);
+}
+
+RuleEntry full_rule(IpVersion version) {
+    RuleEntry rule;
+    rule.version = version;
+    rule.priority = 9350;
+    rule.table = 9347;
+    rule.fwmark = 0x9347;
+    rule.from = prefix(version == IpVersion::V4 ? "192.0.2.0/24" : "2001:db8::/64");
+    rule.to = prefix(version == IpVersion::V4 ? "198.51.100.0/24" : "2001:db8:1::/64");
+    rule.input_interface = "d0";
+    rule.ip_protocol = 17;
+    rule.source_ports = NumberRange{1000, 1010};
+    rule.destination_ports = NumberRange{53, 53};
+    rule.users = NumberRange{1000, 1001};
+    rule.suppress_prefix_length = 0;
+    rule.find_source = version == IpVersion::V6;
+    return rule;
+}
+
+TEST_F(RouteClientTest, RulesAreListedAsAddedAndAddingTwiceKeepsOne) {
+    for (const IpVersion version : {IpVersion::V4, IpVersion::V6}) {
+        const RuleEntry rule = full_rule(version);
+        ASSERT_TRUE(client_->add_rule(rule)) << client_->last_error_text();
+        ASSERT_TRUE(client_->add_rule(rule)) << client_->last_error_text();
+        const auto listed = client_->rules(version);
+        ASSERT_TRUE(listed);
+        EXPECT_EQ(std::count(listed->begin(), listed->end(), rule), 1);
+        ASSERT_TRUE(client_->remove_rule(rule)) << client_->last_error_text();
+        const auto again = client_->remove_rule(rule);
+        ASSERT_FALSE(again);
+        EXPECT_EQ(again.error().code, Errc::NotFound);
+    }
+}
+
+TEST_F(RouteClientTest, UnspecifiedSourceIsARuleOfItsOwn) {
+    RuleEntry rule;
+    rule.priority = 9351;
+    rule.table = 9347;
+    rule.from = prefix("0.0.0.0/32");
+    ASSERT_TRUE(client_->add_rule(rule)) << client_->last_error_text();
+    const auto listed = client_->rules(IpVersion::V4);
+    ASSERT_TRUE(listed);
+    EXPECT_EQ(std::count(listed->begin(), listed->end(), rule), 1);
+    EXPECT_TRUE(net().shell("ip rule | grep -q 'from 0.0.0.0 lookup 9347'"));
+}
+
+TEST_F(RouteClientTest, OwnRulesInTheRangeGoAndOthersStay) {
+    const auto count = [&](IpVersion version) { return client_->rules(version)->size(); };
+    const size_t before4 = count(IpVersion::V4);
+    const size_t before6 = count(IpVersion::V6);
+    ASSERT_TRUE(net().shell("ip rule add fwmark 7 lookup main priority 9350"));
+    for (const IpVersion version : {IpVersion::V4, IpVersion::V6}) {
+        RuleEntry end;
+        end.version = version;
+        end.priority = 9362;
+        end.action = RuleAction::Nothing;
+        RuleEntry jump = full_rule(version);
+        jump.action = RuleAction::Goto;
+        jump.table = kMainTable;
+        jump.target = 9362;
+        jump.suppress_prefix_length.reset();
+        ASSERT_TRUE(client_->add_rule(end)) << client_->last_error_text();
+        ASSERT_TRUE(client_->add_rule(jump)) << client_->last_error_text();
+        RuleEntry outside = full_rule(version);
+        outside.priority = 9400;
+        ASSERT_TRUE(client_->add_rule(outside));
+    }
+    const auto removed = client_->remove_own_rules(9347, 9362);
+    ASSERT_TRUE(removed) << client_->last_error_text();
+    EXPECT_EQ(*removed, 4U);
+    EXPECT_EQ(count(IpVersion::V4), before4 + 2);
+    EXPECT_EQ(count(IpVersion::V6), before6 + 1);
+}
+
+TEST_F(RouteClientTest, RefusalComesWithErrnoAndText) {
+    RouteEntry route;
+    route.destination = prefix("198.51.100.0/24");
+    route.gateway = address("203.0.113.1");
+    const auto refused = client_->set_route(route);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().sys_errno, ENETUNREACH);
+    EXPECT_FALSE(client_->last_error_text().empty());
+    const auto missing = client_->interface_index("nosuch0");
+    ASSERT_FALSE(missing);
+    EXPECT_EQ(missing.error().code, Errc::NotFound);
+    EXPECT_FALSE(client_->set_link(4711, {}));
+}
+
+TEST_F(RouteClientTest, ListsLongerThanOneBufferAreWhole) {
+    set_up();
+    ASSERT_TRUE(client_->add_address(index_, address("192.0.2.5"), 24));
+    std::string batch;
+    for (int i = 0; i < 2000; ++i) {
+        batch += "route add 10." + std::to_string(i / 200) + "." + std::to_string(i % 200) +
+                 ".0/24 via 192.0.2.1 table 100\\n";
+    }
+    ASSERT_TRUE(net().shell("printf '" + batch + "' | ip -batch -"));
+    const auto listed = client_->routes(IpVersion::V4, 100);
+    ASSERT_TRUE(listed);
+    EXPECT_EQ(listed->size(), 2000U);
+}
+
+}  // namespace
+}  // namespace continuo::io

@@ -1,0 +1,49 @@
+#include "common/io/nft.hpp"
+#include "tests/support/net_namespace.hpp"
+
+namespace continuo::io {
+namespace {
+
+constexpr const char* kTable = "inet continuo_test";
+
+class NftTest : public test::NetNamespaceTest {
+  protected:
+    Nft nft_;
+};
+
+TEST_F(NftTest, RulesetIsAppliedAndItsCountersAreRead) {
+    ASSERT_TRUE(nft_.apply("table inet continuo_test {\n  counter seen { }\n  counter other { }\n"
+                           "  chain output { type filter hook output priority 0;\n"
+                           "    ip daddr 127.0.0.9 counter name seen\n  }\n}\n"))
+        << nft_.error_text();
+    ASSERT_TRUE(net().shell("ping -q -c 3 -i 0.01 127.0.0.9 >/dev/null"));
+    const auto counter = nft_.counter(kTable, "seen");
+    ASSERT_TRUE(counter);
+    EXPECT_EQ(counter->packets, 3U);
+    EXPECT_EQ(counter->bytes, 3U * 84U);
+    EXPECT_EQ(nft_.counters(kTable)->size(), 2U);
+    EXPECT_FALSE(nft_.counter(kTable, "nosuch"));
+    const auto json = nft_.list_table_json(kTable);
+    ASSERT_TRUE(json);
+    EXPECT_NE(json->find("\"nftables\""), std::string::npos);
+}
+
+TEST_F(NftTest, FaultyRulesetChangesNothingAndSaysWhy) {
+    ASSERT_TRUE(nft_.apply("table inet continuo_test { }\n"));
+    const auto refused =
+        nft_.apply("delete table inet continuo_test\ntable inet other { nonsense }\n");
+    ASSERT_FALSE(refused);
+    EXPECT_NE(nft_.error_text().find("error"), std::string::npos);
+    EXPECT_TRUE(nft_.list_table_json(kTable));
+    EXPECT_FALSE(nft_.list_table_json("inet other"));
+}
+
+TEST_F(NftTest, RemovingAMissingTableIsNoErrorAndListingItIsNotFound) {
+    EXPECT_TRUE(nft_.remove_table(kTable)) << nft_.error_text();
+    const auto missing = nft_.counters(kTable);
+    ASSERT_FALSE(missing);
+    EXPECT_EQ(missing.error().code, base::Errc::NotFound);
+}
+
+}  // namespace
+}  // namespace continuo::io

@@ -1,0 +1,157 @@
+#include "common/io/netlink_route.hpp"
+#include "common/io/tun_device.hpp"
+#include "common/io/udp_socket.hpp"
+#include "tests/support/net_namespace.hpp"
+
+#include <array>
+#include <vector>
+
+#include <poll.h>
+
+namespace continuo::io {
+namespace {
+
+using base::Endpoint;
+using base::Errc;
+using base::IpAddress;
+
+constexpr size_t kVnetBytes = 10;
+
+IpAddress address(std::string_view text) {
+    return IpAddress::parse(text).value();
+}
+
+class TunDeviceTest : public test::NetNamespaceTest {
+  protected:
+    // An interface that is up, with an IPv4 address, and no IPv6 to disturb.
+    std::optional<TunDevice> open_and_configure(const TunOptions& options) {
+        auto opened = TunDevice::open("tun7", options);
+        if (!opened) {
+            ADD_FAILURE() << opened.error().where << " " << opened.error().sys_errno;
+            return std::nullopt;
+        }
+        EXPECT_TRUE(net().shell("echo 1 > /proc/sys/net/ipv6/conf/tun7/disable_ipv6"));
+        auto client = RouteClient::open();
+        LinkSettings settings;
+        settings.up = true;
+        EXPECT_TRUE(client->set_link(opened->interface_index(), settings));
+        EXPECT_TRUE(client->add_address(opened->interface_index(), address("192.0.2.5"), 24));
+        return std::move(*opened);
+    }
+    static bool wait_readable(const TunDevice& device) {
+        pollfd wanted{device.fd(), POLLIN, 0};
+        return ::poll(&wanted, 1, 2000) == 1;
+    }
+    std::vector<uint8_t> buffer_ = std::vector<uint8_t>(kTunFrameBytes);
+};
+
+TEST_F(TunDeviceTest, PacketOfTheKernelIsReadAndReturnedByWriting) {
+    auto device = open_and_configure({});
+    ASSERT_TRUE(device);
+    EXPECT_EQ(device->name(), "tun7");
+    UdpSocketOptions options;
+    options.local = Endpoint{address("192.0.2.5"), 1000};
+    auto socket = UdpSocket::open(options);
+    ASSERT_TRUE(socket);
+    const std::array<uint8_t, 5> payload = {1, 2, 3, 4, 5};
+    SendItem item;
+    item.to = Endpoint{address("192.0.2.9"), 1000};
+    item.bytes = payload;
+    ASSERT_EQ(socket->send({&item, 1}).sent_datagrams, 1U);
+    ASSERT_TRUE(wait_readable(*device));
+    const auto length = device->read(buffer_);
+    ASSERT_TRUE(length);
+    EXPECT_EQ(*length, kVnetBytes + 28 + payload.size());
+    // Turned round: addresses exchanged, ports equal; the partial checksum stays right.
+    std::swap_ranges(buffer_.begin() + kVnetBytes + 12, buffer_.begin() + kVnetBytes + 16,
+                     buffer_.begin() + kVnetBytes + 16);
+    const base::ByteView frame = base::ByteView(buffer_).first(*length);
+    const std::array<base::ByteView, 2> pieces = {frame.first(kVnetBytes + 28),
+                                                  frame.subspan(kVnetBytes + 28)};
+    ASSERT_TRUE(device->write(pieces));
+    UdpReceiveArena arena(1);
+    const auto received = socket->receive(arena);
+    ASSERT_TRUE(received);
+    ASSERT_EQ(received->size(), 1U);
+    EXPECT_TRUE(std::equal(payload.begin(), payload.end(), received->front().bytes.begin()));
+    EXPECT_EQ(device->counters().reads, 1U);
+    EXPECT_EQ(device->counters().writes, 1U);
+    EXPECT_EQ(device->counters().written_bytes, *length);
+}
+
+TEST_F(TunDeviceTest, EmptyQueueWouldBlockAndShortBufferIsTruncation) {
+    auto device = open_and_configure({});
+    ASSERT_TRUE(device);
+    EXPECT_EQ(device->read(buffer_).error().code, Errc::WouldBlock);
+    ASSERT_TRUE(net().shell("ping -q -c 1 -W 0.01 192.0.2.9 >/dev/null; true"));
+    ASSERT_TRUE(wait_readable(*device));
+    EXPECT_EQ(device->read(base::MutableByteView(buffer_).first(40)).error().code, Errc::Truncated);
+    EXPECT_EQ(device->counters().truncated, 1U);
+}
+
+TEST_F(TunDeviceTest, UdpSuperPacketsComeThroughWhenOfferedAndSinglyWhenNot) {
+    for (const bool try_uso : {true, false}) {
+        TunOptions tun_options;
+        tun_options.try_uso = try_uso;
+        auto device = open_and_configure(tun_options);
+        ASSERT_TRUE(device);
+        EXPECT_TRUE(device->supports_tso());
+        if (!try_uso) {
+            EXPECT_FALSE(device->supports_uso());
+        }
+        UdpSocketOptions options;
+        options.local = Endpoint{address("192.0.2.5"), 0};
+        options.offload.segment = true;
+        auto socket = UdpSocket::open(options);
+        const std::vector<uint8_t> payload(1000 * 4);
+        SendItem item;
+        item.to = Endpoint{address("192.0.2.9"), 1000};
+        item.bytes = payload;
+        item.segment_bytes = 1000;
+        ASSERT_EQ(socket->send({&item, 1}).sent_datagrams, 4U);
+        const size_t frames = device->supports_uso() ? 1 : 4;
+        for (size_t i = 0; i < frames; ++i) {
+            ASSERT_TRUE(wait_readable(*device));
+            const auto length = device->read(buffer_);
+            ASSERT_TRUE(length);
+            EXPECT_EQ(*length, kVnetBytes + 28 + payload.size() / frames);
+        }
+        EXPECT_EQ(device->read(buffer_).error().code, Errc::WouldBlock);
+    }
+}
+
+TEST_F(TunDeviceTest, FaultyFrameIsAnErrorThatIsCounted) {
+    auto device = open_and_configure({});
+    ASSERT_TRUE(device);
+    const std::array<uint8_t, 4> rubbish{};
+    EXPECT_FALSE(device->write(rubbish));
+    EXPECT_EQ(device->counters().write_errors, 1U);
+}
+
+TEST_F(TunDeviceTest, SeveralQueuesAndPersistenceUntilRemoved) {
+    TunOptions options;
+    options.multi_queue = true;
+    options.persistent = true;
+    options.mtu = 1400;
+    {
+        auto first = TunDevice::open("tun7", options);
+        auto second = TunDevice::open("tun7", options);
+        ASSERT_TRUE(first);
+        ASSERT_TRUE(second);
+        EXPECT_EQ(first->interface_index(), second->interface_index());
+    }
+    EXPECT_TRUE(net().shell("ip link show tun7 | grep -q 'mtu 1400'"));
+    ASSERT_TRUE(TunDevice::open("tun7", options));
+    EXPECT_TRUE(TunDevice::remove("tun7"));
+    EXPECT_EQ(TunDevice::remove("tun7").error().code, Errc::NotFound);
+    EXPECT_FALSE(TunDevice::open("a-name-too-long-for-it", options));
+}
+
+TEST_F(TunDeviceTest, KernelNumbersAPattern) {
+    auto device = TunDevice::open("ctn%d", {});
+    ASSERT_TRUE(device);
+    EXPECT_EQ(device->name(), "ctn0");
+}
+
+}  // namespace
+}  // namespace continuo::io

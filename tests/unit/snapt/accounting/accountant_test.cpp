@@ -1,0 +1,175 @@
+#include "common/flow/attribution.hpp"
+#include "common/flow/flow_table.hpp"
+#include "snapt/accounting/accountant.hpp"
+#include "tests/unit/snapt/accounting/accounting_fixture.hpp"
+
+#include <future>
+#include <set>
+
+namespace continuo::snapt {
+namespace {
+
+using base::Result;
+using flow::Cause;
+
+class AccountantTest : public LedgerTest {
+  protected:
+    static SessionIdentity identity(const std::string& user) {
+        SessionIdentity identity;
+        identity.user_id = user;
+        identity.cnapt_id = "laptop";
+        identity.opened_at_us = kNoon;
+        return identity;
+    }
+    static UsageReport usage(Accountant& accountant, const UsageQuery& query, int64_t now_us) {
+        std::promise<Result<UsageReport>> answer;
+        EXPECT_TRUE(accountant.usage(query, now_us, [&](Result<UsageReport> report) {
+            answer.set_value(std::move(report));
+        }));
+        return answer.get_future().get().value();
+    }
+    // Opens a session and waits for the commit.
+    static uint32_t login(Accountant& accountant, const std::string& user) {
+        std::promise<uint32_t> committed;
+        const auto number = accountant.open_session(
+            identity(user), [&](Result<uint32_t> result) { committed.set_value(result.value()); });
+        EXPECT_EQ(committed.get_future().get(), *number);
+        return *number;
+    }
+};
+
+TEST_F(AccountantTest, UsageOfALiveFlowIsCurrent) {
+    auto accountant = Accountant::start(options(), kNoon).value();
+    const uint32_t number = login(*accountant, "alice");
+    EXPECT_TRUE(accountant->name_app(number, 2, "ssh"));
+    auto wanted = request(1, number, kNoon);
+    wanted.app = 2;
+    flow::LiveSlot* slot = accountant->slots().take(wanted);
+    count(*slot, 1000, kNoon + 1);
+    UsageQuery query;
+    query.by = {UsageKey::User, UsageKey::App};
+    auto report = usage(*accountant, query, kNoon + 2);
+    ASSERT_EQ(report.rows.size(), 1U);
+    EXPECT_EQ(report.rows[0].user, "alice");
+    EXPECT_EQ(report.rows[0].app, "ssh");
+    EXPECT_EQ(report.rows[0].inner_up, 1000);
+    count(*slot, 500, kNoon + 3);
+    report = usage(*accountant, query, kNoon + 4);
+    EXPECT_EQ(report.rows[0].inner_up, 1500);
+    EXPECT_EQ(report.rows[0].flows, 1);
+    ASSERT_TRUE(accountant->stop(kNoon + 5));
+    EXPECT_EQ(accountant->status().records, 2U);
+}
+
+TEST_F(AccountantTest, TotalsAreExactWhileAnotherThreadSeals) {
+    auto accountant = Accountant::start(options(), kNoon).value();
+    const uint32_t number = login(*accountant, "alice");
+    uint64_t inner = 0;
+    uint64_t outer = 0;
+    {
+        flow::FlowTable table(100, accountant->slots());
+        table.set_utc_offset_us(kNoon);
+        packet::PacketSummary summary;
+        summary.tuple.local = *base::IpAddress::parse("192.0.2.2");
+        summary.tuple.remote = *base::IpAddress::parse("198.51.100.2");
+        summary.tuple.protocol = packet::Protocol::Udp;
+        for (int step = 0; step < 20'000; ++step) {
+            const base::TimePoint now{base::milliseconds(10 * step)};
+            std::array<flow::AttributionMember, 2> members;
+            for (uint16_t i = 0; i < 2; ++i) {
+                summary.tuple.local_port = static_cast<uint16_t>(1000 + (step / 50 + i) % 40);
+                flow::Flow* flow = table.find(summary.tuple);
+                if (flow == nullptr) {
+                    flow = table.create(summary.tuple, base::TrafficClass::HtLd, now, {number});
+                }
+                ASSERT_NE(flow, nullptr);
+                table.on_packet(*flow, flow::Direction::Up, summary, now);
+                flow::count_packets(flow->counters->counters, flow::Direction::Up, 1, 100, 72);
+                members[i] = {&flow->counters->counters, 100};
+                inner += 100;
+            }
+            flow::attribute(members, 151, flow::Direction::Up);
+            outer += 151;
+            table.expire(now, [](const flow::Flow&) {});
+            if (step % 20 == 0) {
+                accountant->tick(kNoon + step * 10'000);
+            }
+            if (step % 50 == 49) {
+                summary.tuple.local_port = static_cast<uint16_t>(1000 + step / 50 % 40);
+                if (flow::Flow* done = table.find(summary.tuple)) {
+                    table.erase(*done);
+                }
+            }
+        }
+    }
+    ASSERT_TRUE(accountant->stop(kNoon + 300 * kSecond));
+    const LedgerStatus status = accountant->status();
+    EXPECT_EQ(status.failed_seals, 0U);
+    EXPECT_EQ(status.orphan_records, 0U);
+    accountant.reset();
+    int64_t post = 0;
+    const auto all = records(1);
+    for (const auto& record : all) {
+        post += record.post;
+    }
+    EXPECT_EQ(inner_up(all), static_cast<int64_t>(inner));
+    EXPECT_EQ(post, static_cast<int64_t>(outer));
+}
+
+TEST_F(AccountantTest, SessionsOpenedTogetherAreAllCommittedWithNumbersOfTheirOwn) {
+    auto accountant = Accountant::start(options(), kNoon).value();
+    std::set<uint32_t> numbers;
+    std::atomic<int> committed{0};
+    for (int i = 0; i < 200; ++i) {
+        const auto number =
+            accountant->open_session(identity("alice"), [&](const Result<uint32_t>& result) {
+                committed += result ? 1 : 0;
+            });
+        ASSERT_TRUE(number);
+        numbers.insert(*number);
+    }
+    accountant->flush();
+    EXPECT_EQ(committed, 200);
+    EXPECT_EQ(numbers.size(), 200U);
+    EXPECT_EQ(number("SELECT count(*) FROM open_session"), 200);
+    ASSERT_TRUE(accountant->stop(kNoon + 1));
+    EXPECT_EQ(number("SELECT count(*) FROM session_record"), 200);
+}
+
+TEST_F(AccountantTest, FullQueueRefusesAndCounts) {
+    auto accountant = Accountant::start(options(), kNoon).value();
+    std::promise<void> entered;
+    std::promise<void> release;
+    auto released = release.get_future();
+    // The ledger's thread waits in a callback meanwhile.
+    ASSERT_TRUE(accountant->open_session(identity("alice"), [&](const Result<uint32_t>&) {
+        entered.set_value();
+        released.wait();
+    }));
+    entered.get_future().wait();
+    for (size_t i = 0; i < kMaxLedgerCommands; ++i) {
+        ASSERT_TRUE(accountant->name_app(1, 1, "ssh"));
+    }
+    EXPECT_FALSE(accountant->name_app(1, 1, "ssh"));
+    EXPECT_FALSE(accountant->open_session(identity("bob"), {}));
+    EXPECT_EQ(accountant->refused_commands(), 2U);
+    release.set_value();
+    accountant->flush();
+    EXPECT_TRUE(accountant->name_app(1, 1, "ssh"));
+    ASSERT_TRUE(accountant->stop(kNoon + 1));
+}
+
+TEST_F(AccountantTest, DestroyedWithoutStopLeavesTheRestToTheNextStart) {
+    {
+        auto accountant = Accountant::start(options(), kNoon).value();
+        const uint32_t number = login(*accountant, "alice");
+        count(*accountant->slots().take(request(1, number, kNoon)), 700, kNoon + 1);
+    }
+    auto accountant = Accountant::start(options(), kNoon + 2).value();
+    EXPECT_EQ(accountant->epoch(), 2);
+    EXPECT_EQ(accountant->status().recovered_records, 1U);
+    EXPECT_EQ(inner_up(records(1)), 700);
+}
+
+}  // namespace
+}  // namespace continuo::snapt

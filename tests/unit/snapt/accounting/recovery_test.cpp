@@ -1,0 +1,262 @@
+#include "common/base/random.hpp"
+#include "tests/unit/snapt/accounting/accounting_fixture.hpp"
+
+#include <csignal>
+#include <sstream>
+
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace continuo::snapt {
+namespace {
+
+using flow::Cause;
+using flow::UsageRecord;
+namespace record_flag = flow::record_flag;
+
+// Runs `body` in a child process that ends without any clean-up, as after a crash.
+template <typename Body>
+void crash_after(Body&& body) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+        body();
+        _exit(testing::Test::HasFailure() ? 1 : 0);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+using RecoveryTest = LedgerTest;
+
+TEST_F(RecoveryTest, WhatWasCountedButNotSealedIsRecoveredExactlyInTheOldEpoch) {
+    crash_after([&] {
+        auto ledger = open(kNoon);
+        add_session(*ledger, 1, "alice");
+        ledger->name_app(1, 3, "curl");
+        auto wanted = request(1, 1, kNoon);
+        wanted.app = 3;
+        flow::LiveSlot* partly = ledger->live().take(wanted);
+        flow::LiveSlot* closed = ledger->live().take(request(2, 1, kNoon));
+        count(*partly, 1000, kNoon + 1);
+        EXPECT_EQ(*ledger->tick(kNoon + 60 * kSecond), 1U);
+        count(*partly, 234, kNoon + 61 * kSecond);
+        count(*closed, 50, kNoon + 62 * kSecond);
+        ledger->live().release(closed, Cause::Closed);
+        static_cast<void>(ledger.release());
+    });
+    auto ledger = open(kNoon + 90 * kSecond);
+    EXPECT_EQ(ledger->status().epoch, 2);
+    EXPECT_EQ(ledger->status().recovered_records, 2U);
+    const auto all = records(1);
+    ASSERT_EQ(all.size(), 3U);
+    EXPECT_EQ(inner_up(all), 1284);
+    EXPECT_EQ(all[1].seq, 1);
+    EXPECT_EQ(all[1].inner_up, 234);
+    EXPECT_EQ(all[1].user_id, "alice");
+    EXPECT_EQ(all[1].app, "curl");
+    EXPECT_EQ(all[1].cause, Cause::Recovered);
+    EXPECT_EQ(all[1].flags & ~record_flag::kDelayUnknown,
+              record_flag::kRecovered | record_flag::kLast);
+    EXPECT_EQ(all[1].t_start, kNoon + 60 * kSecond);
+    EXPECT_EQ(all[1].t_end, kNoon + 61 * kSecond);
+    EXPECT_EQ(all[2].flags & record_flag::kFirst, record_flag::kFirst);
+    EXPECT_EQ(number("SELECT count(*) FROM open_flow"), 0);
+    ledger.reset();
+    // The next start has nothing left to recover.
+    EXPECT_EQ(open(kNoon + 91 * kSecond)->status().recovered_records, 0U);
+    EXPECT_EQ(records(1).size(), 3U);
+}
+
+TEST_F(RecoveryTest, ClosedAndSealedFlowIsNotCountedAgainWhenItsSlotWasNotYetFree) {
+    crash_after([&] {
+        auto ledger = open(kNoon);
+        add_session(*ledger, 1, "alice");
+        flow::LiveSlot* slot = ledger->live().take(request(1, 1, kNoon));
+        count(*slot, 100, kNoon + 1);
+        ledger->live().release(slot, Cause::Closed);
+        EXPECT_EQ(*ledger->tick(kNoon + kSecond), 1U);
+        // As if the process had died between the commit and giving the slot back.
+        slot->state.store(flow::SlotState::Closed);
+        static_cast<void>(ledger.release());
+    });
+    EXPECT_EQ(open(kNoon + 2 * kSecond)->status().recovered_records, 0U);
+    EXPECT_EQ(inner_up(records(1)), 100);
+}
+
+TEST_F(RecoveryTest, AfterCleanStopNothingIsRecovered) {
+    auto ledger = open(kNoon);
+    add_session(*ledger, 1, "alice");
+    count(*ledger->live().take(request(1, 1, kNoon)), 100, kNoon + 1);
+    ASSERT_TRUE(ledger->stop(kNoon + 2, Cause::Admin));
+    ledger.reset();
+    EXPECT_EQ(open(kNoon + 3)->status().recovered_records, 0U);
+    EXPECT_EQ(inner_up(records(1)), 100);
+}
+
+TEST_F(RecoveryTest, LiveFileOfAnotherBootIsNotTrusted) {
+    crash_after([&] {
+        auto ledger = open(kNoon);
+        add_session(*ledger, 1, "alice");
+        flow::LiveSlot* slot = ledger->live().take(request(1, 1, kNoon));
+        count(*slot, 100, kNoon + 1);
+        EXPECT_EQ(*ledger->seal_now(kNoon + 2), 1U);
+        count(*slot, 900, kNoon + 3);
+        static_cast<void>(ledger.release());
+    });
+    auto rebooted = options();
+    rebooted.boot_id = "boot-b";
+    const auto ledger = open(kNoon + 4, rebooted);
+    EXPECT_EQ(ledger->status().recovered_records, 0U);
+    EXPECT_EQ(inner_up(records(1)), 100);
+    EXPECT_EQ(number("SELECT count(*) FROM event WHERE kind='live_file_unusable'"), 1);
+}
+
+TEST_F(RecoveryTest, ForeignOrShortLiveFileIsReplaced) {
+    for (const std::string& content :
+         {std::string(), std::string("not a live file"), std::string(100'000, 'x')}) {
+        write_file(kLiveFileName, content);
+        const auto ledger = open(kNoon);
+        ASSERT_NE(ledger, nullptr);
+        EXPECT_EQ(ledger->status().recovered_records, 0U);
+        EXPECT_NE(ledger->live().take(request(1, 1, kNoon)), nullptr);
+    }
+    // A good header with slots missing.
+    { const auto ledger = open(kNoon); }
+    std::filesystem::resize_file(path(kLiveFileName), kLiveHeaderBytes + 1000);
+    EXPECT_NE(open(kNoon), nullptr);
+}
+
+// What the child is about to count and has counted, as a byte-counting sink would see it.
+struct Sink {
+    std::atomic<uint64_t> before{0};
+    std::atomic<uint64_t> after{0};
+};
+
+TEST_F(RecoveryTest, KilledAtAnyMomentItNeverCountsTwiceAndLosesAtMostOnePacket) {
+    void* shared =
+        mmap(nullptr, sizeof(Sink), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(shared, MAP_FAILED);
+    base::SeededRandom random(99);
+    for (int64_t epoch = 1; epoch <= 25; ++epoch) {
+        SCOPED_TRACE(epoch);
+        Sink* sink = new (shared) Sink;
+        const pid_t child = fork();
+        ASSERT_GE(child, 0);
+        if (child == 0) {
+            auto ledger = open(kNoon);
+            add_session(*ledger, 1, "alice");
+            uint64_t next_id = 1;
+            std::vector<flow::LiveSlot*> slots(5, nullptr);
+            for (int64_t now = kNoon;; now += 20'000) {
+                flow::LiveSlot*& slot = slots[random.below(slots.size())];
+                if (slot == nullptr) {
+                    slot = ledger->live().take(request(next_id++, 1, now));
+                }
+                sink->before += 100;
+                flow::add(slot->counters.inner_up, 100);
+                sink->after += 100;
+                if (random.below(10) == 0) {
+                    ledger->live().release(slot, Cause::Closed);
+                    slot = nullptr;
+                }
+                if (random.below(4) == 0) {
+                    static_cast<void>(ledger->tick(now));
+                }
+            }
+        }
+        const uint64_t target = 100 + random.below(20'000);
+        while (sink->after.load() < target) {
+            int status = 0;
+            ASSERT_EQ(waitpid(child, &status, WNOHANG), 0) << "child ended by itself";
+            sched_yield();
+        }
+        kill(child, SIGKILL);
+        ASSERT_EQ(waitpid(child, nullptr, 0), child);
+        ASSERT_NE(open(kNoon), nullptr);
+        const auto all = records(2 * epoch - 1);
+        EXPECT_GE(inner_up(all), static_cast<int64_t>(sink->after.load()));
+        EXPECT_LE(inner_up(all), static_cast<int64_t>(sink->before.load()));
+        for (size_t i = 0; i < all.size(); ++i) {
+            ASSERT_EQ(all[i].seq, static_cast<int64_t>(i));
+        }
+    }
+    munmap(shared, sizeof(Sink));
+}
+
+TEST_F(StateFolder, UnusableDatabaseIsAClearErrorAndNeverACrash) {
+    LedgerOptions options;
+    options.state_directory = folder_;
+    options.snapt_id = "zrh-1";
+    options.live_slots = 16;
+    const auto error_with = [&](const std::string& content) {
+        write_file(kLedgerFileName, content);
+        const auto ledger = Ledger::open(options, kNoon);
+        EXPECT_FALSE(ledger);
+        return ledger ? base::Error{} : ledger.error();
+    };
+    EXPECT_EQ(error_with(std::string(5000, 'x')).code, base::Errc::Malformed);
+    EXPECT_EQ(error_with("SQLite format 3").code, base::Errc::Malformed);
+
+    std::filesystem::remove(path(kLedgerFileName));
+    ASSERT_TRUE(Ledger::open(options, kNoon));
+    std::filesystem::remove(path("ledger.db-wal"));
+    std::ifstream file(path(kLedgerFileName), std::ios::binary);
+    std::ostringstream content;
+    content << file.rdbuf();
+    const std::string good = content.str();
+    base::SeededRandom random(1);
+    for (int round = 0; round < 60; ++round) {
+        std::string bad = good;
+        const size_t at = 100 + random.below(bad.size() - 600);
+        for (size_t i = 0; i < 500; ++i) {
+            bad[at + i] = static_cast<char>(random.below(256));
+        }
+        write_file(kLedgerFileName, bad);
+        const auto ledger = Ledger::open(options, kNoon);  // may work: not every page is read
+        EXPECT_TRUE(ledger || !ledger.error().where.empty());
+    }
+    for (const size_t size : {99U, 1000U, 4096U, 9000U}) {
+        error_with(good.substr(0, size));
+    }
+    options.state_directory = path("nowhere");
+    EXPECT_EQ(Ledger::open(options, kNoon).error().code, base::Errc::System);
+}
+
+TEST_F(StateFolder, DatabaseOfAnotherProgramOrANewerVersionIsLeftAlone) {
+    const std::string file = path(kLedgerFileName);
+    {
+        auto database = Database::open(file, OpenMode::ReadWrite);
+        ASSERT_TRUE(database->execute("PRAGMA user_version=99"));
+    }
+    EXPECT_EQ(Database::open(file, OpenMode::ReadWrite).error().code, base::Errc::Unsupported);
+    {
+        auto database = Database::open(path("other.db"), OpenMode::ReadWrite);
+        ASSERT_TRUE(database->execute("PRAGMA application_id=7"));
+    }
+    EXPECT_EQ(Database::open(path("other.db"), OpenMode::ReadWrite).error().code,
+              base::Errc::Malformed);
+    EXPECT_EQ(Database::open(path("none.db"), OpenMode::ReadOnly).error().code, base::Errc::System);
+}
+
+TEST_F(StateFolder, ReadOnlyDatabaseRefusesToWriteWithASentence) {
+    ASSERT_TRUE(Database::open(path(kLedgerFileName), OpenMode::ReadWrite));
+    auto database = Database::open(path(kLedgerFileName), OpenMode::ReadOnly);
+    ASSERT_TRUE(database);
+    const auto result = database->execute("DELETE FROM user");
+    ASSERT_FALSE(result);
+    EXPECT_NE(result.error().where.find("cannot be written"), std::string_view::npos);
+}
+
+TEST_F(StateFolder, DatabaseIsReadableByItsOwnerOnly) {
+    ASSERT_TRUE(Database::open(path(kLedgerFileName), OpenMode::ReadWrite));
+    const auto permissions = std::filesystem::status(path(kLedgerFileName)).permissions();
+    EXPECT_EQ(permissions & std::filesystem::perms::all,
+              std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+}
+
+}  // namespace
+}  // namespace continuo::snapt

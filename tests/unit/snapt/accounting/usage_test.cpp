@@ -1,0 +1,190 @@
+#include "snapt/accounting/record_store.hpp"
+#include "snapt/accounting/usage.hpp"
+#include "tests/unit/snapt/accounting/accounting_fixture.hpp"
+
+namespace continuo::snapt {
+namespace {
+
+UsageQuery by(std::vector<UsageKey> keys) {
+    UsageQuery query;
+    query.by = std::move(keys);
+    return query;
+}
+
+class UsageTest : public StateFolder {
+  protected:
+    UsageTest() : database_(Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value()) {}
+
+    int64_t at(const char* text) const { return *TimeZone::utc().parse_time_us(text); }
+    // A record of 1000 bytes up, 300 saved, that ends at `end_us`.
+    flow::UsageRecord make(int64_t end_us) {
+        flow::UsageRecord record;
+        record.snapt_id = "zrh-1";
+        record.epoch = 1;
+        record.seq = next_seq_++;
+        record.user_id = "alice";
+        record.flow_id = record.seq;
+        record.t_start = end_us - 60 * kSecond;
+        record.t_end = end_us;
+        record.pay_up = 900;
+        record.inner_up = 1000;
+        record.pre = 1000;
+        record.post = 700;
+        return record;
+    }
+    void put(const flow::UsageRecord& record) {
+        auto store = RecordStore::open(database_);
+        ASSERT_TRUE(store->insert(record));
+    }
+    std::vector<UsageRow> rows(const UsageQuery& query) {
+        auto report = query_usage(database_, query);
+        EXPECT_TRUE(report) << report.error().where;
+        return report ? report->rows : std::vector<UsageRow>();
+    }
+
+    Database database_;
+    int64_t next_seq_ = 0;
+};
+
+TEST_F(UsageTest, WithoutRecordsATotalIsZeroAndAGroupingEmpty) {
+    ASSERT_EQ(rows({}).size(), 1U);
+    EXPECT_EQ(rows({})[0].inner_up, 0);
+    EXPECT_EQ(rows({})[0].flows, 0);
+    EXPECT_FALSE(rows({})[0].saved_percent);
+    EXPECT_TRUE(rows(by({UsageKey::User})).empty());
+}
+
+TEST_F(UsageTest, GroupsBySeveralKeysAndSumsTheRest) {
+    for (int i = 0; i < 12; ++i) {
+        auto record = make(at("2026-11-20") + i * kSecond);
+        record.user_id = i % 2 == 0 ? "alice" : "bob";
+        record.cls = i % 3;
+        record.app = i % 3 == 0 ? std::optional<std::string>("ssh") : std::nullopt;
+        record.flow_id = i / 6;  // records of one flow count as one
+        put(record);
+    }
+    const auto by_user = rows(by({UsageKey::User}));
+    ASSERT_EQ(by_user.size(), 2U);
+    EXPECT_EQ(by_user[0].user, "alice");
+    EXPECT_EQ(by_user[0].flows, 2);
+    EXPECT_EQ(by_user[0].inner_up, 6000);
+    EXPECT_EQ(by_user[0].payload_up, 5400);
+    EXPECT_EQ(by_user[0].pre, 6000);
+    EXPECT_EQ(by_user[0].post, 4200);
+    EXPECT_EQ(by_user[0].saved, 1800);
+    EXPECT_DOUBLE_EQ(*by_user[0].saved_percent, 30.0);
+    EXPECT_FALSE(by_user[0].traffic_class);
+    EXPECT_FALSE(by_user[0].net_ud);
+    const auto by_both = rows(by({UsageKey::User, UsageKey::Class}));
+    ASSERT_EQ(by_both.size(), 6U);
+    EXPECT_EQ(by_both[1].traffic_class, base::TrafficClass::HtLd);
+    EXPECT_EQ(by_both[1].inner_up, 2000);
+    const auto by_app = rows(by({UsageKey::App}));
+    ASSERT_EQ(by_app.size(), 2U);
+    EXPECT_FALSE(by_app[0].app);
+    EXPECT_EQ(by_app[1].app, "ssh");
+    EXPECT_EQ(by_app[1].inner_up, 4000);
+    UsageQuery of_bob = by({UsageKey::Snapt});
+    of_bob.user = "bob";
+    ASSERT_EQ(rows(of_bob).size(), 1U);
+    EXPECT_EQ(rows(of_bob)[0].snapt, "zrh-1");
+    EXPECT_EQ(rows(of_bob)[0].inner_up, 6000);
+}
+
+TEST_F(UsageTest, NegativeSavingsStayNegative) {
+    auto record = make(kNoon);
+    record.post = 1800;
+    put(record);
+    EXPECT_EQ(rows({})[0].saved, -800);
+    EXPECT_DOUBLE_EQ(*rows({})[0].saved_percent, -80.0);
+}
+
+TEST_F(UsageTest, DaysAndMonthsEndAtLocalMidnight) {
+    // Zurich is at UTC+1 in November: its month begins at 23:00 UTC on 31 October.
+    put(make(at("2026-10-31T23:00")));  // ends with the old month
+    put(make(at("2026-10-31T23:01")));
+    put(make(at("2026-11-01T00:00")));
+    UsageQuery query = by({UsageKey::Month, UsageKey::Day});
+    query.zone = "Europe/Zurich";
+    auto local = rows(query);
+    ASSERT_EQ(local.size(), 2U);
+    EXPECT_EQ(local[0].month, "2026-10");
+    EXPECT_EQ(local[0].day, "2026-10-31");
+    EXPECT_EQ(local[0].inner_up, 1000);
+    EXPECT_EQ(local[1].month, "2026-11");
+    EXPECT_EQ(local[1].day, "2026-11-01");
+    EXPECT_EQ(local[1].inner_up, 2000);
+    query.zone = "UTC";
+    ASSERT_EQ(rows(query).size(), 1U);
+    EXPECT_EQ(rows(query)[0].day, "2026-10-31");
+    query.zone = "Asia/Kathmandu";  // UTC+5:45
+    ASSERT_EQ(rows(query).size(), 1U);
+    EXPECT_EQ(rows(query)[0].day, "2026-11-01");
+}
+
+TEST_F(UsageTest, DayOfTheClockChangeHasAllItsHoursAndTheYearAddsUp) {
+    // One record a quarter hour, for all of 2026 in Zurich and some more.
+    const int64_t quarter = 900 * kSecond;
+    ASSERT_TRUE(database_.execute("BEGIN"));
+    auto store = RecordStore::open(database_).value();
+    for (int64_t end = at("2026-03-27"); end <= at("2026-04-01"); end += quarter) {
+        ASSERT_TRUE(store.insert(make(end)));
+    }
+    for (int64_t end = at("2026-10-23"); end <= at("2026-10-28"); end += quarter) {
+        ASSERT_TRUE(store.insert(make(end)));
+    }
+    ASSERT_TRUE(database_.execute("COMMIT"));
+    UsageQuery query = by({UsageKey::Day});
+    query.zone = "Europe/Zurich";
+    std::map<std::string, int64_t> quarters;
+    int64_t sum = 0;
+    for (const auto& row : rows(query)) {
+        quarters[*row.day] = row.inner_up / 1000;
+        sum += row.inner_up;
+    }
+    EXPECT_EQ(quarters["2026-03-28"], 96);
+    EXPECT_EQ(quarters["2026-03-29"], 92);
+    EXPECT_EQ(quarters["2026-03-30"], 96);
+    EXPECT_EQ(quarters["2026-10-25"], 100);
+    EXPECT_EQ(sum, rows({})[0].inner_up);
+}
+
+TEST_F(UsageTest, FromIsInclusiveAndToExclusive) {
+    for (int64_t i = 0; i <= 10; ++i) {
+        put(make(kNoon + i * 60 * kSecond));
+    }
+    UsageQuery query;
+    query.from_us = kNoon;                   // the record that ends at noon lies before
+    query.to_us = kNoon + 5 * 60 * kSecond;  // the one that ends then lies before, too
+    EXPECT_EQ(rows(query)[0].inner_up, 5000);
+    UsageQuery rest;
+    rest.from_us = query.to_us;
+    EXPECT_EQ(rows(rest)[0].inner_up, 5000);
+}
+
+TEST_F(UsageTest, UnknownZoneAndRepeatedKeyAreErrors) {
+    UsageQuery query;
+    for (const char* zone : {"Europe/Nowhere", "../../etc/passwd", "", "/etc/passwd", "Europe"}) {
+        query.zone = zone;
+        EXPECT_FALSE(query_usage(database_, query)) << zone;
+    }
+    EXPECT_FALSE(query_usage(database_, by({UsageKey::Day, UsageKey::Day})));
+}
+
+TEST_F(UsageTest, UserIsAValueAndNeverSql) {
+    put(make(kNoon));
+    UsageQuery query;
+    query.user = "x' OR '1'='1";
+    EXPECT_EQ(rows(query)[0].inner_up, 0);
+}
+
+TEST(UsageKeys, AreParsedByTheirNames) {
+    for (const char* name : {"user", "class", "snapt", "day", "month", "app"}) {
+        ASSERT_TRUE(parse_usage_key(name));
+        EXPECT_EQ(to_string(*parse_usage_key(name)), name);
+    }
+    EXPECT_FALSE(parse_usage_key("hour"));
+}
+
+}  // namespace
+}  // namespace continuo::snapt

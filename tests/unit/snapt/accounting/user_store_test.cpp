@@ -1,0 +1,212 @@
+#include "snapt/accounting/lease_store.hpp"
+#include "snapt/accounting/user_store.hpp"
+#include "tests/unit/snapt/accounting/accounting_fixture.hpp"
+
+#include <set>
+#include <thread>
+
+namespace continuo::snapt {
+namespace {
+
+using base::Errc;
+using base::IpAddress;
+using base::IpPrefix;
+
+class UserStoreTest : public StateFolder {
+  protected:
+    std::unique_ptr<UserStore> store_ = UserStore::open(folder_).value();
+    base::SeededRandom random_{1};
+};
+
+TEST_F(UserStoreTest, AddedUserIsFoundByNameAndKeyId) {
+    const auto alice = store_->add("alice", {}, kNoon, random_).value();
+    const auto bob = store_->add("bob", Quota{50, "month"}, kNoon, random_).value();
+    EXPECT_EQ(alice.key_id, "k1");
+    EXPECT_NE(alice.key, bob.key);
+    EXPECT_EQ(store_->lookup("alice", "k1"), alice.key);
+    EXPECT_EQ(store_->lookup("bob", "k1"), bob.key);
+    EXPECT_FALSE(store_->lookup("alice", "k2"));
+    EXPECT_FALSE(store_->lookup("carol", "k1"));
+    EXPECT_FALSE(store_->lookup("alice/k1", "k1"));
+    const auto users = store_->list().value();
+    ASSERT_EQ(users.size(), 2U);
+    EXPECT_EQ(users[0].user_id, "alice");
+    EXPECT_FALSE(users[0].quota);
+    EXPECT_EQ(users[1].quota->bytes, 50);
+    EXPECT_EQ(users[1].quota->period, "month");
+}
+
+TEST_F(UserStoreTest, SecondUserOfANameIsRefusedAndTheFirstUntouched) {
+    const auto alice = store_->add("alice", {}, kNoon, random_).value();
+    EXPECT_EQ(store_->add("alice", {}, kNoon, random_).error().code, Errc::InvalidState);
+    EXPECT_EQ(store_->lookup("alice", "k1"), alice.key);
+}
+
+TEST_F(UserStoreTest, NamesAreValidated) {
+    for (const char* bad : {"", ".", "-x", "a/b", "a|b", "a b", "ä", "a\n", "'; DROP TABLE user"}) {
+        EXPECT_EQ(store_->add(bad, {}, kNoon, random_).error().code, Errc::InvalidConfig) << bad;
+    }
+    EXPECT_FALSE(store_->add(std::string(65, 'a'), {}, kNoon, random_));
+    EXPECT_FALSE(store_->add(std::string("a\0b", 3), {}, kNoon, random_));
+    EXPECT_TRUE(store_->add(std::string(64, 'a'), {}, kNoon, random_));
+    EXPECT_TRUE(store_->add("Anna.Muster_2@example.org", {}, kNoon, random_));
+    EXPECT_FALSE(store_->add("x", Quota{0, "month"}, kNoon, random_));
+    EXPECT_FALSE(store_->add("x", Quota{5, "fortnight"}, kNoon, random_));
+}
+
+TEST_F(UserStoreTest, RotationRevokesOldKeysAndNeverReusesAKeyId) {
+    const auto first = store_->add("alice", {}, kNoon, random_).value();
+    const auto second = store_->rotate("alice", kNoon + 1, random_).value();
+    EXPECT_EQ(second.key_id, "k2");
+    EXPECT_NE(second.key, first.key);
+    EXPECT_FALSE(store_->lookup("alice", "k1"));
+    EXPECT_EQ(store_->lookup("alice", "k2"), second.key);
+    EXPECT_EQ(store_->rotate("alice", kNoon + 2, random_)->key_id, "k3");
+    EXPECT_EQ(store_->list().value()[0].key_ids, std::vector<std::string>{"k3"});
+    EXPECT_EQ(store_->rotate("nobody", kNoon, random_).error().code, Errc::NotFound);
+}
+
+TEST_F(UserStoreTest, DisabledUserCannotLogInUntilEnabled) {
+    const auto alice = store_->add("alice", {}, kNoon, random_).value();
+    ASSERT_TRUE(store_->set_disabled("alice", true));
+    EXPECT_FALSE(store_->lookup("alice", "k1"));
+    EXPECT_FALSE(store_->is_known("alice"));
+    EXPECT_TRUE(store_->list().value()[0].is_disabled);
+    ASSERT_TRUE(store_->set_disabled("alice", false));
+    EXPECT_EQ(store_->lookup("alice", "k1"), alice.key);
+    EXPECT_EQ(store_->set_disabled("nobody", true).error().code, Errc::NotFound);
+}
+
+TEST_F(UserStoreTest, RemovedUserIsGoneAndTheNameIsFree) {
+    const auto old = store_->add("alice", {}, kNoon, random_).value();
+    ASSERT_TRUE(store_->remove("alice"));
+    EXPECT_FALSE(store_->lookup("alice", "k1"));
+    EXPECT_TRUE(store_->list().value().empty());
+    EXPECT_EQ(store_->remove("alice").error().code, Errc::NotFound);
+    EXPECT_NE(store_->add("alice", {}, kNoon, random_)->key, old.key);
+}
+
+TEST_F(UserStoreTest, UsersSurviveRestartAndChangesOfAnotherProcessShowAfterRefresh) {
+    const auto alice = store_->add("alice", {}, kNoon, random_).value();
+    auto other = UserStore::open(folder_).value();
+    EXPECT_EQ(other->lookup("alice", "k1"), alice.key);
+    ASSERT_TRUE(other->add("bob", {}, kNoon, random_));
+    EXPECT_FALSE(store_->lookup("bob", "k1"));
+    ASSERT_TRUE(store_->refresh());
+    EXPECT_TRUE(store_->lookup("bob", "k1"));
+}
+
+TEST_F(UserStoreTest, WorksBesideARunningLedger) {
+    LedgerOptions options;
+    options.state_directory = folder_;
+    options.snapt_id = "zrh-1";
+    options.live_slots = 16;
+    const auto ledger = Ledger::open(options, kNoon).value();
+    ASSERT_TRUE(store_->add("alice", {}, kNoon, random_));
+    EXPECT_TRUE(ledger->seal_now(kNoon + 1));
+    EXPECT_TRUE(store_->lookup("alice", "k1"));
+}
+
+TEST_F(UserStoreTest, LookupIsSafeWhileUsersChange) {
+    const auto alice = store_->add("alice", {}, kNoon, random_).value();
+    std::atomic<bool> done{false};
+    std::atomic<int> wrong{0};
+    std::thread reader([&] {
+        while (!done) {
+            wrong += store_->lookup("alice", "k1") == alice.key ? 0 : 1;
+        }
+    });
+    for (int i = 0; i < 20; ++i) {
+        EXPECT_TRUE(store_->add("user" + std::to_string(i), {}, kNoon, random_));
+    }
+    done = true;
+    reader.join();
+    EXPECT_EQ(wrong, 0);
+}
+
+class LeaseStoreTest : public StateFolder {
+  protected:
+    static LeasePool pool(const char* ipv4, const char* ipv6) {
+        LeasePool pool;
+        pool.ipv4 = *ipv4 == '\0' ? std::nullopt : IpPrefix::parse(ipv4);
+        pool.ipv6 = *ipv6 == '\0' ? std::nullopt : IpPrefix::parse(ipv6);
+        pool.lease_s = 100;
+        return pool;
+    }
+    std::unique_ptr<LeaseStore> open(const char* ipv4, const char* ipv6) const {
+        return LeaseStore::open(folder_, pool(ipv4, ipv6)).value();
+    }
+    static IpAddress ip(const char* text) { return *IpAddress::parse(text); }
+};
+
+TEST_F(LeaseStoreTest, FirstAddressIsTheSnaptsAndNodesFollow) {
+    const auto leases = open("100.64.0.0/16", "fd93:47::/64");
+    EXPECT_EQ(leases->own_ipv4(), ip("100.64.0.1"));
+    EXPECT_EQ(leases->own_ipv6(), ip("fd93:47::1"));
+    const auto first = leases->assign("alice", "laptop", kNoon).value();
+    EXPECT_EQ(first.ipv4, ip("100.64.0.2"));
+    EXPECT_EQ(first.ipv6, ip("fd93:47::2"));
+    EXPECT_EQ(first.expires_us, kNoon + 100 * kSecond);
+    EXPECT_EQ(leases->assign("alice", "phone", kNoon)->ipv4, ip("100.64.0.3"));
+    EXPECT_EQ(leases->assign("bob", "laptop", kNoon)->ipv4, ip("100.64.0.4"));
+}
+
+TEST_F(LeaseStoreTest, NodeKeepsItsAddressesOverRestartAndLongAfterExpiry) {
+    {
+        const auto leases = open("100.64.0.0/16", "fd93:47::/64");
+        ASSERT_TRUE(leases->assign("bob", "x", kNoon));
+        ASSERT_TRUE(leases->assign("alice", "laptop", kNoon));
+    }
+    const auto leases = open("100.64.0.0/16", "fd93:47::/64");
+    const auto again = leases->assign("alice", "laptop", kNoon + 5000 * kSecond).value();
+    EXPECT_EQ(again.ipv4, ip("100.64.0.3"));
+    EXPECT_EQ(again.expires_us, kNoon + 5100 * kSecond);
+    EXPECT_EQ(leases->list()->size(), 2U);
+}
+
+TEST_F(LeaseStoreTest, AddressIsGivenToAnotherOnlyAfterItsLeaseExpired) {
+    const auto leases = open("192.0.2.0/29", "");  // .2 to .6 for nodes
+    for (int i = 0; i < 5; ++i) {
+        const auto lease = leases->assign("u" + std::to_string(i), "n", kNoon + i * kSecond);
+        ASSERT_TRUE(lease);
+        EXPECT_FALSE(lease->ipv6);
+        EXPECT_NE(lease->ipv4, ip("192.0.2.7"));
+    }
+    ASSERT_TRUE(leases->assign("u0", "n", kNoon + 50 * kSecond));
+    EXPECT_EQ(leases->assign("new", "n", kNoon + 101 * kSecond - 1).error().code,
+              Errc::LimitReached);
+    EXPECT_EQ(leases->assign("new", "n", kNoon + 101 * kSecond)->ipv4, ip("192.0.2.3"));
+    // The node that lost it gets the next expired one.
+    EXPECT_EQ(leases->assign("u1", "n", kNoon + 102 * kSecond)->ipv4, ip("192.0.2.4"));
+}
+
+TEST_F(LeaseStoreTest, OtherPrefixMovesEveryNodeToItsPlaceThere) {
+    ASSERT_TRUE(open("100.64.0.0/16", "")->assign("alice", "laptop", kNoon));
+    const auto leases = open("198.51.100.0/24", "2001:db8::/64");
+    const auto lease = leases->assign("alice", "laptop", kNoon).value();
+    EXPECT_EQ(lease.ipv4, ip("198.51.100.2"));
+    EXPECT_EQ(lease.ipv6, ip("2001:db8::2"));
+}
+
+TEST_F(LeaseStoreTest, GapsAreFilledWhenThePrefixEnds) {
+    const auto leases = open("192.0.2.0/29", "");
+    for (int i = 0; i < 5; ++i) {
+        ASSERT_TRUE(leases->assign("u" + std::to_string(i), "n", kNoon));
+    }
+    auto database = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
+    ASSERT_TRUE(database.execute("DELETE FROM lease WHERE user_id='u2'"));
+    EXPECT_EQ(leases->assign("new", "n", kNoon)->ipv4, ip("192.0.2.4"));
+}
+
+TEST_F(LeaseStoreTest, PoolWithoutRoomAndBadNamesAreErrors) {
+    EXPECT_FALSE(LeaseStore::open(folder_, pool("192.0.2.0/31", "")));
+    EXPECT_FALSE(LeaseStore::open(folder_, pool("", "2001:db8::/128")));
+    EXPECT_FALSE(LeaseStore::open(folder_, pool("", "")));
+    const auto leases = open("192.0.2.0/24", "");
+    EXPECT_FALSE(leases->assign("alice", "", kNoon));
+    EXPECT_FALSE(leases->assign("alice", "a/b", kNoon));
+    EXPECT_FALSE(leases->assign("alice", std::string(65, 'n'), kNoon));
+}
+
+}  // namespace
+}  // namespace continuo::snapt

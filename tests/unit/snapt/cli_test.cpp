@@ -1,0 +1,295 @@
+#include "common/report/status_report.hpp"
+#include "snapt/cli.hpp"
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+namespace continuo::snapt {
+namespace {
+
+using report::CommandLine;
+using report::CommandOutput;
+using report::JsonValue;
+
+constexpr int64_t kNow = 1'793'491'200'000'000;
+
+JsonValue json(std::string_view text) {
+    auto parsed = JsonValue::parse(text);
+    EXPECT_TRUE(parsed) << text;
+    return parsed ? std::move(*parsed) : JsonValue();
+}
+
+CommandLine parse(std::vector<std::string> arguments) {
+    std::vector<const char*> words;
+    for (const std::string& argument : arguments) {
+        words.push_back(argument.c_str());
+    }
+    return report::parse_command_line(program_spec(), words);
+}
+
+bool contains(const std::string& text, std::string_view part) {
+    return text.find(part) != std::string::npos;
+}
+
+// A directory of its own, and commands that find no daemon, or the one that `reply` stands for.
+class SnaptCli : public testing::Test {
+  protected:
+    void SetUp() override {
+        std::string pattern = testing::TempDir() + "snapt-cli-XXXXXX";
+        ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+        folder_ = pattern;
+    }
+    void TearDown() override { std::filesystem::remove_all(folder_); }
+
+    std::string config() const { return folder_ + "/etc/snapt.toml"; }
+    std::string state() const { return folder_ + "/state"; }
+    CommandOutput init(std::vector<std::string> more) {
+        std::vector<std::string> words = {"init", "--config", config(), "--state", state()};
+        words.insert(words.end(), more.begin(), more.end());
+        const CommandLine line = parse(words);
+        EXPECT_TRUE(line.command) << line.text;
+        return init_command(*line.command);
+    }
+    CommandOutput user(std::vector<std::string> words) {
+        words.insert(words.begin(), "user");
+        words.insert(words.end(), {"--config", config(), "--state", state()});
+        const CommandLine line = parse(words);
+        EXPECT_TRUE(line.command) << line.text;
+        report::DaemonAccess access;
+        access.program = "snapt";
+        access.request = [this](std::string_view request, base::Duration) {
+            requests_.emplace_back(request);
+            return reply_;
+        };
+        return user_command(access, *line.command, false);
+    }
+
+    std::string folder_;
+    base::Result<std::string> reply_ = base::Error{base::Errc::System, "connect", ENOENT};
+    std::vector<std::string> requests_;
+};
+
+std::string content_of(const std::string& path) {
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+}
+
+TEST(SnaptCommandLine, KnowsTheCommandsOfTheContract) {
+    for (const char* name :
+         {"init", "run", "status", "sessions", "flows", "usage", "check", "reload"}) {
+        EXPECT_TRUE(parse({name}).command) << name;
+    }
+    for (const char* action : {"add", "disable", "enable", "rotate", "remove"}) {
+        EXPECT_TRUE(parse({"user", action, "alice"}).command) << action;
+        EXPECT_EQ(parse({"user", action}).exit_code, report::kExitUsage) << action;
+    }
+    EXPECT_TRUE(parse({"user", "list"}).command);
+    EXPECT_EQ(parse({"user"}).exit_code, report::kExitUsage);
+}
+
+TEST_F(SnaptCli, InitWritesASecretFileThatParses) {
+    const CommandOutput output =
+        init({"--name", "zrh-1", "--public", "192.0.2.1:9347,[2001:db8::1]:9347"});
+    ASSERT_EQ(output.exit_code, report::kExitGood) << output.err;
+    EXPECT_TRUE(contains(output.out, "snapt run --config " + config())) << output.out;
+    struct stat facts {};
+    ASSERT_EQ(stat(config().c_str(), &facts), 0);
+    EXPECT_EQ(facts.st_mode & 0777U, 0600U);
+    const auto parsed = parse_snapt_config(content_of(config()), config());
+    ASSERT_TRUE(parsed.config);
+    EXPECT_EQ(parsed.config->name, "zrh-1");
+    EXPECT_EQ(parsed.config->public_addresses.size(), 2U);
+}
+
+TEST_F(SnaptCli, InitNeverOverwrites) {
+    ASSERT_EQ(init({"--name", "a", "--public", "192.0.2.1:9347"}).exit_code, report::kExitGood);
+    const std::string before = content_of(config());
+    const CommandOutput output = init({"--name", "b", "--public", "192.0.2.2:9347"});
+    EXPECT_EQ(output.exit_code, report::kExitError);
+    EXPECT_EQ(content_of(config()), before);
+}
+
+TEST_F(SnaptCli, InitRefusesWhatTheFileCouldNotHold) {
+    EXPECT_EQ(init({"--name", "a"}).exit_code, report::kExitUsage);
+    EXPECT_EQ(init({"--name", "a b", "--public", "192.0.2.1:1"}).exit_code, report::kExitUsage);
+    EXPECT_EQ(init({"--name", "a", "--public", "192.0.2.1:0"}).exit_code, report::kExitUsage);
+    EXPECT_FALSE(std::filesystem::exists(config()));
+}
+
+TEST_F(SnaptCli, UsersLiveInTheDatabaseWhenNoDaemonAnswers) {
+    ASSERT_EQ(init({"--name", "zrh-1", "--public", "192.0.2.1:9347"}).exit_code, report::kExitGood);
+    const CommandOutput added = user({"add", "alice", "--quota", "50GiB/month"});
+    ASSERT_EQ(added.exit_code, report::kExitGood) << added.err;
+    EXPECT_TRUE(contains(added.out, "addresses = [\"192.0.2.1:9347\"]")) << added.out;
+    EXPECT_EQ(user({"add", "alice"}).exit_code, report::kExitError) << "added twice";
+    EXPECT_EQ(user({"disable", "alice"}).out, "alice disabled\n");
+    const std::string list = user({"list"}).out;
+    EXPECT_TRUE(contains(list, "disabled")) << list;
+    EXPECT_TRUE(contains(list, "50.0 GiB/month")) << list;
+    EXPECT_EQ(user({"enable", "alice"}).exit_code, report::kExitGood);
+    const CommandOutput rotated = user({"rotate", "alice"});
+    EXPECT_TRUE(contains(rotated.out, "key_id = \"k2\"")) << rotated.out;
+    EXPECT_NE(rotated.out, added.out);
+    EXPECT_EQ(user({"remove", "alice"}).exit_code, report::kExitGood);
+    EXPECT_EQ(user({"list"}).out, "no users\n");
+    const CommandOutput missing = user({"disable", "bob"});
+    EXPECT_EQ(missing.exit_code, report::kExitError);
+    EXPECT_TRUE(contains(missing.err, "there is no user \"bob\"")) << missing.err;
+}
+
+TEST_F(SnaptCli, UsersGoToTheDaemonThatAnswers) {
+    reply_ = std::string(R"({"user":"alice","key_id":"k1","config":"node = 1\n"})");
+    const CommandOutput output = user({"add", "alice", "--quota", "1GiB/day"});
+    EXPECT_EQ(output.out, "node = 1\n");
+    ASSERT_EQ(requests_.size(), 1U);
+    EXPECT_EQ(requests_[0],
+              R"({"command":"user","action":"add","name":"alice","quota":"1GiB/day"})");
+    EXPECT_FALSE(std::filesystem::exists(state()));
+}
+
+TEST_F(SnaptCli, ADaemonsErrorIsNotWorkedAround) {
+    ASSERT_EQ(init({"--name", "zrh-1", "--public", "192.0.2.1:9347"}).exit_code, report::kExitGood);
+    reply_ = std::string(R"({"error":"the ledger is full"})");
+    const CommandOutput output = user({"add", "alice"});
+    EXPECT_EQ(output.exit_code, report::kExitError);
+    EXPECT_EQ(output.err, "snapt: the ledger is full\n");
+    reply_ = base::Error{base::Errc::System, "connect", EACCES};
+    EXPECT_EQ(user({"add", "alice"}).exit_code, report::kExitError);
+    reply_ = base::Error{base::Errc::System, "connect", ECONNREFUSED};
+    EXPECT_EQ(user({"list"}).out, "no users\n");
+}
+
+TEST_F(SnaptCli, UserCommandsSayWhatIsMissing) {
+    const CommandOutput output = user({"list"});
+    EXPECT_EQ(output.exit_code, report::kExitError);
+    EXPECT_TRUE(contains(output.err, "snapt init")) << output.err;
+    EXPECT_EQ(user({"add", "a/b"}).exit_code, report::kExitUsage);
+    EXPECT_EQ(user({"add", "a", "--quota", "50GiB"}).exit_code, report::kExitUsage);
+    EXPECT_FALSE(std::filesystem::exists(state()));
+}
+
+TEST_F(SnaptCli, RequestsOfTheSocketAreCheckedAndTellWhoseSessionsEnd) {
+    std::filesystem::create_directories(state());
+    auto users = UserStore::open(state());
+    ASSERT_TRUE(users);
+    base::SeededRandom random(1);
+    SnaptConfig config = default_snapt_config();
+    config.name = "zrh-1";
+    config.public_addresses = {*config::HostPort::parse("192.0.2.1:9347")};
+    const auto run = [&](std::string_view text) {
+        std::string failure;
+        const auto request = parse_user_request(json(text), failure);
+        EXPECT_TRUE(request) << failure;
+        return request ? run_user_request(**users, config, *request, kNow, random) : UserResult{};
+    };
+    EXPECT_FALSE(run(R"({"action":"add","name":"alice","quota":null})").ends_sessions);
+    EXPECT_TRUE(run(R"({"action":"disable","name":"alice"})").ends_sessions);
+    EXPECT_FALSE(run(R"({"action":"enable","name":"alice"})").ends_sessions);
+    EXPECT_TRUE(run(R"({"action":"rotate","name":"alice"})").ends_sessions);
+    EXPECT_EQ(run(R"({"action":"list"})").json,
+              R"([{"user":"alice","disabled":false,"keys":["k2"],"created":1793491200,)"
+              R"("quota_bytes":null,"quota_period":null}])");
+    EXPECT_FALSE(run(R"({"action":"remove","name":"bob"})").ends_sessions);
+    for (const char* text : {R"({"action":"fly","name":"a"})", R"({"action":"add"})",
+                             R"({"action":"add","name":"a","quota":"much"})"}) {
+        std::string failure;
+        EXPECT_FALSE(parse_user_request(json(text), failure)) << text;
+        EXPECT_FALSE(failure.empty());
+    }
+    config.public_addresses.clear();
+    EXPECT_FALSE(run(R"({"action":"add","name":"carol"})").error.empty());
+    EXPECT_FALSE((*users)->is_known("carol")) << "a user whose configuration cannot be printed";
+}
+
+TEST(Enrolment, NamesWhatDiffersFromTheDefaults) {
+    SnaptConfig config = default_snapt_config();
+    config.name = "zrh-1";
+    config.public_addresses = {*config::HostPort::parse("203.0.113.9:9347"),
+                               *config::HostPort::parse("[2001:db8:9::9]:9347")};
+    Credential credential{"alice", "k1", {}};
+    credential.key.fill(7);
+    std::string text = render_enrolment(config, credential);
+    EXPECT_TRUE(contains(text, "addresses = [\"203.0.113.9:9347\", \"[2001:db8:9::9]:9347\"]"));
+    EXPECT_TRUE(contains(text, "\n# realm = "));
+    EXPECT_TRUE(contains(text, "\n# protection = "));
+    config.realm = "mesh";
+    config.protection.encrypt = false;
+    text = render_enrolment(config, credential);
+    EXPECT_TRUE(contains(text, "\nrealm = \"mesh\"")) << text;
+    EXPECT_TRUE(contains(text, "\nprotection = \"authenticate\"")) << text;
+}
+
+TEST(SnaptStatus, ShowsLedgerDenyListAndClasses) {
+    const std::string text = status_text(
+        json(R"({"version":"0.1.0","name":"zrh-1","state":"up","uptime_s":90061,"epoch":3,
+"sessions":2,"flows":1234,"classes":{"ht-hd":{"packets":5,"inner_bytes":100,"wire_bytes":90,
+"saved_percent":10.0}},"drops":{"unauthentic":4},"deny":["10.0.0.0/8","fc00::/7"],
+"ledger":{"epoch":3,"records":77,"live_slots":131072,"live_slots_in_use":9,"failed_seals":0},
+"sinks":[],"io":{}})"),
+        false);
+    for (const char* part : {"zrh-1", "1d 01:01", "flows     1 234", "epoch 3, 77 records",
+                             "10.0.0.0/8, fc00::/7", "ht-hd", "unauthentic 4"}) {
+        EXPECT_TRUE(contains(text, part)) << part << "\n" << text;
+    }
+    for (const char* other : {"{}", "[]", "7"}) {
+        EXPECT_FALSE(status_text(json(other), false).empty());
+        EXPECT_FALSE(sessions_text(json(other), false).empty());
+        EXPECT_FALSE(users_text(json(other), false).empty());
+    }
+}
+
+TEST(SnaptSessions, ShowsWhoIsWhereAndWhatWasSaved) {
+    const std::string text = sessions_text(
+        json(R"([{"user":"alice","node":"laptop","session_id":"00ff","from":"192.0.2.2:40001",
+"transport":"udp","rtt_ms":0.42,"handovers":1,"inner_ipv4":"100.64.0.2","inner_ipv6":null,
+"up_bytes":2048,"down_bytes":4096,"saved_percent":33.3,"since":1793491200,"flows":2}])"),
+        false);
+    for (const char* part :
+         {"alice", "laptop", "192.0.2.2:40001", "0.42 ms", "100.64.0.2", "2.00 KiB", "33.3 %"}) {
+        EXPECT_TRUE(contains(text, part)) << part << "\n" << text;
+    }
+}
+
+TEST(StatusReport, SumsSessionsAndLeavesTheUnknownNull) {
+    struct Delay {
+        uint64_t count = 0;
+        double ms = 0;
+        uint64_t total() const { return count; }
+        double quantile_ms(double) const { return ms; }
+    };
+    struct Counters {
+        uint64_t packets = 1, datagrams = 1, packets_alone = 1, sent_by_timeout = 0;
+        uint64_t sent_by_size = 1, inner_bytes = 100, wire_bytes = 80, queue_drops = 0;
+        uint64_t super_packets = 2, super_segments = 40, software_segmented = 0;
+        Delay queue_delay;
+    };
+    report::ClassFigureTable classes;
+    Counters counters;
+    counters.queue_delay = {1, 2.5};
+    classes[0].add(counters);
+    counters.queue_delay = {};
+    classes[0].add(counters);
+    report::JsonWriter writer;
+    report::write_classes(writer, classes);
+    const JsonValue written = json(writer.take());
+    EXPECT_EQ(written["lt-ld"]["packets"].unsigned_integer(), 2U);
+    EXPECT_EQ(written["lt-ld"]["saved_percent"].number(), 20.0);
+    EXPECT_EQ(written["lt-ld"]["queue_ms_p50"].number(), 2.5);
+    EXPECT_TRUE(written["ht-hd"]["saved_percent"].is_null());
+    EXPECT_TRUE(written["ht-hd"]["queue_ms_p99"].is_null());
+    report::write_io(writer, {}, classes);
+    const JsonValue io = json(writer.take());
+    EXPECT_TRUE(io["segments_per_write"].is_null());
+    EXPECT_EQ(io["super_segments"].unsigned_integer(), 80U);
+}
+
+}  // namespace
+}  // namespace continuo::snapt

@@ -1,0 +1,288 @@
+// The socket sides of control, ControlClient and ControlServer, over loopback.
+#include "cnapt/control_client.hpp"
+#include "common/io/socket_address.hpp"
+#include "snapt/control_server.hpp"
+
+#include <deque>
+#include <map>
+
+#include <gtest/gtest.h>
+
+namespace continuo {
+namespace {
+
+constexpr base::Duration kPatience = base::seconds(20);
+
+class Credentials final : public control::CredentialSource {
+  public:
+    std::optional<control::UserKey> find(const control::Identity& identity) override {
+        return identity == control::Identity{"alice", "k1"} ? std::optional(control::UserKey{1})
+                                                            : std::nullopt;
+    }
+};
+
+struct SnaptSide final : snapt::ControlHandler {
+    void on_hello(snapt::LinkId link,
+                  const base::Endpoint& from,
+                  const control::HelloReceived& hello) override {
+        hellos.push_back(hello);
+        last_from = from;
+        last_link = link;
+        if (!reject_text.empty()) {
+            server->reject(link, control::RejectReason::SessionLimit, reject_text);
+            return;
+        }
+        control::Accept accept;
+        accept.wire_session_up = 77;
+        accept.snapt = "zrh-1";
+        accept.realm = "mesh.example";
+        accept.protection = hello.hello.offers.front();
+        accept.lease_ipv4 = base::IpAddress::parse("100.64.0.2");
+        accept.epoch = hello.hello.continuation ? hello.hello.continuation->epoch + 1 : 1;
+        accept.continued = hello.hello.continuation.has_value();
+        server->accept(link, accept);
+    }
+    void on_keys(snapt::LinkId link, const control::EpochKeys& given) override {
+        keys[given.epoch] = given;
+        server->confirm(link, given.epoch);
+    }
+    void on_apps(snapt::LinkId /*link*/, const control::Apps& apps) override { last_apps = apps; }
+    void on_usage_query(snapt::LinkId link, const control::UsageQuery& query) override {
+        server->reply_usage(link, {query.request, query.json + query.json});
+    }
+    void on_session_query(snapt::LinkId link) override { server->tell_session_state(link, false); }
+    void on_datagram(snapt::LinkId link, base::ByteView datagram) override {
+        server->send_datagram(link, datagram);
+    }
+    void on_closed(snapt::LinkId link, const control::LinkClosed& gone) override {
+        closed[link] = gone;
+    }
+
+    snapt::ControlServer* server = nullptr;
+    std::string reject_text;
+    std::vector<control::HelloReceived> hellos;
+    std::map<uint32_t, control::EpochKeys> keys;
+    std::map<snapt::LinkId, control::LinkClosed> closed;
+    control::Apps last_apps;
+    base::Endpoint last_from;
+    snapt::LinkId last_link = 0;
+};
+
+struct NodeSide final : cnapt::ControlClientHandler {
+    void on_established(const base::Endpoint& remote, const control::Established& now) override {
+        last_remote = remote;
+        established.push_back(now);
+    }
+    void on_rejected(const control::Reject& reject) override { rejected.push_back(reject); }
+    void on_rekeyed(const control::EpochKeys& keys) override { rekeyed.push_back(keys); }
+    void on_rekey_wanted() override { ++rekeys_wanted; }
+    void on_directory(const control::Directory& now) override { directory = now; }
+    void on_keepalive_request() override { ++keepalives; }
+    void on_usage(const control::UsageReply& reply) override { usage.push_back(reply); }
+    void on_session_state(bool known) override { session_states.push_back(known); }
+    void on_datagram(base::ByteView datagram) override {
+        datagrams.emplace_back(datagram.begin(), datagram.end());
+    }
+    void on_closed(const control::LinkClosed& gone) override { closed.push_back(gone); }
+
+    std::vector<control::Established> established;
+    std::vector<control::Reject> rejected;
+    std::vector<control::EpochKeys> rekeyed;
+    std::vector<control::UsageReply> usage;
+    std::vector<bool> session_states;
+    std::vector<std::vector<uint8_t>> datagrams;
+    std::vector<control::LinkClosed> closed;
+    control::Directory directory;
+    base::Endpoint last_remote;
+    int rekeys_wanted = 0;
+    int keepalives = 0;
+};
+
+class ControlLinkTest : public ::testing::Test {
+  protected:
+    void SetUp() override { start_server(0); }
+    void TearDown() override {
+        client.reset();
+        server.reset();
+    }
+
+    void start_server(uint16_t port) {
+        server = std::make_unique<snapt::ControlServer>(loop, snapt_side, credentials);
+        snapt_side.server = server.get();
+        snapt::ControlServerOptions options;
+        options.listen = {{*base::IpAddress::parse("127.0.0.1"), port}};
+        options.parameters.realm = "mesh.example";
+        ASSERT_TRUE(server->start(options));
+    }
+    cnapt::ControlClientOptions options() const {
+        cnapt::ControlClientOptions result;
+        result.parameters.identity = {"alice", "k1"};
+        result.parameters.key = control::UserKey{1};
+        result.parameters.realm = "mesh.example";
+        result.parameters.expected_snapt = "zrh-1";
+        result.parameters.hello.versions = {control::kProtocolVersion};
+        result.parameters.hello.node = "laptop";
+        result.parameters.hello.offers = {{control::ProtectionKind::ChaCha20Poly1305, 16}};
+        result.addresses = server->endpoints();
+        return result;
+    }
+    void start_client(cnapt::ControlClientOptions with) {
+        client = std::make_unique<cnapt::ControlClient>(thread, loop, node_side);
+        ASSERT_TRUE(client->start(std::move(with)));
+    }
+    void establish() {
+        start_client(options());
+        ASSERT_TRUE(wait([this] { return node_side.established.size() == 1; }));
+    }
+    bool wait(const std::function<bool()>& done) { return loop.run_until(done, kPatience); }
+
+    io::EventLoop loop;
+    cnapt::ControlThread thread;
+    Credentials credentials;
+    SnaptSide snapt_side;
+    NodeSide node_side;
+    std::unique_ptr<snapt::ControlServer> server;
+    std::unique_ptr<cnapt::ControlClient> client;
+};
+
+TEST_F(ControlLinkTest, EstablishesWithEqualKeys) {
+    establish();
+    EXPECT_EQ(node_side.established[0].keys, snapt_side.keys.at(1));
+    EXPECT_EQ(node_side.last_remote, server->endpoints()[0]);
+    EXPECT_EQ(snapt_side.hellos[0].identity.user, "alice");
+    EXPECT_TRUE(snapt_side.last_from.address.is_loopback());
+    EXPECT_EQ(server->counters().links, 1U);
+}
+
+TEST_F(ControlLinkTest, CarriesRequestsAndAnswers) {
+    establish();
+    client->request_rekey();
+    client->send_apps({{5, "ssh"}});
+    client->query_usage(9, "[]");
+    client->query_session();
+    const std::vector<uint8_t> datagram(1400, 0xAB);
+    for (int i = 0; i < 100; ++i) {
+        client->send_datagram(datagram);
+    }
+    ASSERT_TRUE(wait([this] {
+        return node_side.rekeyed.size() == 1 && node_side.usage.size() == 1 &&
+               node_side.session_states.size() == 1 && node_side.datagrams.size() == 100;
+    }));
+    EXPECT_EQ(node_side.rekeyed[0], snapt_side.keys.at(2));
+    EXPECT_EQ(node_side.usage[0].json, "[][]");
+    EXPECT_EQ(snapt_side.last_apps.apps.at(0).name, "ssh");
+    EXPECT_EQ(node_side.datagrams[99], datagram);
+    server->ask_for_rekey(snapt_side.last_link);
+    server->ask_for_keepalive(snapt_side.last_link);
+    server->send_directory(snapt_side.last_link,
+                           {{{"bsl-1", "mesh.example", server->endpoints(), 1, 2}}});
+    ASSERT_TRUE(wait([this] {
+        return node_side.rekeys_wanted == 1 && node_side.keepalives == 1 &&
+               node_side.directory.entries.size() == 1;
+    }));
+}
+
+TEST_F(ControlLinkTest, RejectionIsTold) {
+    snapt_side.reject_text = "8 sessions are open";
+    start_client(options());
+    ASSERT_TRUE(wait([this] { return node_side.rejected.size() == 1; }));
+    EXPECT_EQ(node_side.rejected[0].text, "8 sessions are open");
+}
+
+TEST_F(ControlLinkTest, WrongKeyReachesNoHandlerOfTheSnapt) {
+    auto wrong = options();
+    wrong.parameters.key = control::UserKey{2};
+    start_client(wrong);
+    ASSERT_TRUE(wait([this] { return !node_side.closed.empty(); }));
+    EXPECT_EQ(node_side.closed[0].cause, control::CloseCause::HandshakeFailed);
+    EXPECT_TRUE(snapt_side.hellos.empty());
+}
+
+TEST_F(ControlLinkTest, ReconnectsAndContinuesAfterTheSnaptRestarts) {
+    establish();
+    const uint16_t port = server->endpoints()[0].port;
+    server.reset();
+    ASSERT_TRUE(wait([this] { return !node_side.closed.empty(); }));
+    EXPECT_EQ(node_side.closed[0].cause, control::CloseCause::Peer);
+    EXPECT_EQ(node_side.closed[0].peer.reason, control::CloseReason::Shutdown);
+    start_server(port);
+    ASSERT_TRUE(wait([this] { return node_side.established.size() == 2; }));
+    EXPECT_EQ(snapt_side.hellos.back().hello.continuation, (control::Continuation{77, 1}));
+    EXPECT_EQ(node_side.established[1].keys.epoch, 2U);
+    EXPECT_EQ(node_side.established[1].keys, snapt_side.keys.at(2));
+}
+
+TEST_F(ControlLinkTest, AnotherUplinkMeansANewConnectionFromThere) {
+    establish();
+    const snapt::LinkId first = snapt_side.last_link;
+    client->network_changed({"lo", base::IpAddress::parse("127.0.0.5")});
+    ASSERT_TRUE(wait([this] { return node_side.established.size() == 2; }));
+    EXPECT_EQ(snapt_side.last_from.address.to_string(), "127.0.0.5");
+    EXPECT_TRUE(node_side.established[1].accept.continued);
+    ASSERT_TRUE(wait([&] { return snapt_side.closed.contains(first); }));
+}
+
+TEST_F(ControlLinkTest, TheSameUplinkKeepsTheLink) {
+    establish();
+    client->network_changed({});
+    client->query_usage(1, "x");
+    ASSERT_TRUE(wait([this] { return node_side.usage.size() == 1; }));
+    EXPECT_EQ(node_side.established.size(), 1U);
+    EXPECT_TRUE(node_side.closed.empty());
+}
+
+TEST_F(ControlLinkTest, RestartBeginsANewAssociation) {
+    establish();
+    client->restart();
+    ASSERT_TRUE(wait([this] { return node_side.established.size() == 2; }));
+    EXPECT_FALSE(snapt_side.hellos.back().hello.continuation.has_value());
+}
+
+TEST_F(ControlLinkTest, TriesTheNextAddressWhenOneRefuses) {
+    auto with = options();
+    with.addresses = {{*base::IpAddress::parse("127.0.0.9"), 1}, server->endpoints()[0]};
+    start_client(with);
+    ASSERT_TRUE(wait([this] { return node_side.established.size() == 1; }));
+    EXPECT_EQ(node_side.last_remote, server->endpoints()[0]);
+}
+
+TEST_F(ControlLinkTest, StrangersAreLimitedAndDoNotStopAKnownNode) {
+    std::deque<io::UniqueFd> strangers;
+    const base::Endpoint to = server->endpoints()[0];
+    for (size_t i = 0; i < 12; ++i) {
+        strangers.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        const io::SocketAddress address(to);
+        ASSERT_EQ(::connect(strangers.back().value(), address.data(), address.size()), 0);
+    }
+    auto with = options();
+    with.uplink.source = base::IpAddress::parse("127.0.0.7");
+    start_client(with);
+    ASSERT_TRUE(wait([this] { return node_side.established.size() == 1; }));
+    EXPECT_EQ(server->counters().refused, 4U);
+}
+
+TEST_F(ControlLinkTest, ClosingFromTheSnaptTellsBothHandlers) {
+    establish();
+    server->close(snapt_side.last_link, control::CloseReason::Disconnected, "by operator");
+    ASSERT_TRUE(wait([this] { return !node_side.closed.empty() && !snapt_side.closed.empty(); }));
+    EXPECT_EQ(node_side.closed[0].peer.text, "by operator");
+    EXPECT_EQ(snapt_side.closed.begin()->second.cause, control::CloseCause::Local);
+}
+
+TEST(ControlServer, ReportsAnAddressThatIsTaken) {
+    io::EventLoop loop;
+    SnaptSide side;
+    Credentials credentials;
+    snapt::ControlServer first(loop, side, credentials);
+    snapt::ControlServerOptions options;
+    options.listen = {{*base::IpAddress::parse("127.0.0.1"), 0}};
+    ASSERT_TRUE(first.start(options));
+    snapt::ControlServer second(loop, side, credentials);
+    options.listen = first.endpoints();
+    const auto result = second.start(options);
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().sys_errno, EADDRINUSE);
+}
+
+}  // namespace
+}  // namespace continuo

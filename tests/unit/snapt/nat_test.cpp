@@ -1,0 +1,160 @@
+#include "snapt/nat.hpp"
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+namespace continuo::snapt {
+namespace {
+
+using base::IpAddress;
+using base::IpPrefix;
+
+IpAddress address(std::string_view text) {
+    return IpAddress::parse(text).value();
+}
+IpPrefix prefix(std::string_view text) {
+    return IpPrefix::parse(text).value();
+}
+bool contains(const std::string& text, std::string_view part) {
+    return text.find(part) != std::string::npos;
+}
+bool is_denied(std::span<const IpPrefix> list, std::string_view text) {
+    return std::any_of(list.begin(), list.end(),
+                       [&](const IpPrefix& p) { return p.contains(address(text)); });
+}
+
+RelayOptions usual() {
+    RelayOptions options;
+    options.lease_ipv4 = prefix("100.64.0.0/16");
+    options.lease_ipv6 = prefix("fd93:47::/64");
+    return options;
+}
+
+TEST(DenyList, NamesWhatIsNotTheInternetButNotDocumentation) {
+    const auto list = built_in_deny_list();
+    for (const char* denied : {"0.0.0.1",
+                               "10.255.255.255",
+                               "100.64.0.1",
+                               "100.100.100.200",
+                               "127.0.0.1",
+                               "169.254.169.254",
+                               "172.31.0.1",
+                               "192.168.1.1",
+                               "224.0.0.1",
+                               "239.255.255.250",
+                               "255.255.255.255",
+                               "168.63.129.16",
+                               "192.0.0.192",
+                               "::",
+                               "::1",
+                               "::ffff:10.0.0.1",
+                               "fc00::1",
+                               "fd00:ec2::254",
+                               "fe80::1",
+                               "ff02::1"}) {
+        EXPECT_TRUE(is_denied(list, denied)) << denied;
+    }
+    for (const char* allowed : {"192.0.2.1", "198.51.100.1", "203.0.113.1", "198.18.0.1", "8.8.8.8",
+                                "172.32.0.1", "100.128.0.1", "2001:db8::1", "2606:4700::1"}) {
+        EXPECT_FALSE(is_denied(list, allowed)) << allowed;
+    }
+}
+
+TEST(DenyList, AllowCutsOutExactlyItsPrefix) {
+    const std::vector<IpPrefix> allow = {prefix("10.20.0.0/16"), prefix("fd00:1::/32"),
+                                         prefix("192.168.0.0/16"), prefix("203.0.113.0/24")};
+    const auto list = effective_deny_list(allow, {});
+    for (const char* allowed : {"10.20.0.0", "10.20.255.255", "fd00:1::1", "192.168.3.4"}) {
+        EXPECT_FALSE(is_denied(list, allowed)) << allowed;
+    }
+    for (const char* denied : {"10.19.255.255", "10.21.0.0", "10.0.0.1", "10.255.0.1", "fd00:2::1",
+                               "fd00::1", "fc00::1"}) {
+        EXPECT_TRUE(is_denied(list, denied)) << denied;
+    }
+    // 8 pieces in place of 10/8, 25 of fc00::/7, none of 192.168/16.
+    EXPECT_EQ(list.size(), built_in_deny_list().size() - 3 + 8 + 25);
+}
+
+TEST(DenyList, AllowingAHostCutsToTheLastBitAndAWholeVersionLeavesNothing) {
+    const std::vector<IpPrefix> host = {prefix("169.254.169.254/32")};
+    const auto list = effective_deny_list(host, {});
+    EXPECT_FALSE(is_denied(list, "169.254.169.254"));
+    EXPECT_TRUE(is_denied(list, "169.254.169.255"));
+    EXPECT_TRUE(is_denied(list, "169.254.169.253"));
+    const std::vector<IpPrefix> all = {prefix("0.0.0.0/0"), prefix("::/0")};
+    EXPECT_TRUE(effective_deny_list(all, {}).empty());
+}
+
+TEST(DenyList, DenyWinsOverAllowAndOverlapsAreMerged) {
+    const std::vector<IpPrefix> allow = {prefix("10.0.0.0/8")};
+    const std::vector<IpPrefix> deny = {prefix("10.1.0.0/16"), prefix("10.1.2.0/24"),
+                                        prefix("203.0.113.0/24"), prefix("203.0.113.0/24")};
+    const auto list = effective_deny_list(allow, deny);
+    EXPECT_TRUE(is_denied(list, "10.1.2.3"));
+    EXPECT_FALSE(is_denied(list, "10.2.0.1"));
+    EXPECT_EQ(std::count(list.begin(), list.end(), prefix("203.0.113.0/24")), 1);
+    EXPECT_EQ(std::count(list.begin(), list.end(), prefix("10.1.2.0/24")), 0);
+    EXPECT_TRUE(std::is_sorted(list.begin(), list.end(),
+                               [](auto& a, auto& b) { return a.address < b.address; }));
+}
+
+TEST(RelayRuleset, MasqueradesByDefaultWithThePortRange) {
+    RelayOptions options = usual();
+    options.source_ports = {2000, 3000};
+    const std::string text = build_relay_ruleset(options);
+    EXPECT_EQ(text.find("add table inet continuo_snapt_snapt0\n"
+                        "delete table inet continuo_snapt_snapt0\n"),
+              0U);
+    EXPECT_TRUE(contains(text,
+                         "oifname != { \"lo\", \"snapt0\" } ip saddr 100.64.0.0/16 meta l4proto { "
+                         "tcp, udp } masquerade to :2000-3000"));
+    EXPECT_TRUE(contains(text, "ip6 saddr fd93:47::/64 masquerade\n"));
+}
+
+TEST(RelayRuleset, PoolGivesEachLeaseOneAddressOfItsVersion) {
+    RelayOptions options = usual();
+    options.egress = {"eth0", "eth1"};
+    options.source_pool = {address("203.0.113.1"), address("203.0.113.2"), address("2001:db8::1")};
+    const std::string text = build_relay_ruleset(options);
+    EXPECT_TRUE(contains(text,
+                         "oifname { \"eth0\", \"eth1\" } ip saddr 100.64.0.0/16 jhash ip saddr mod "
+                         "2 seed 0x436f6e74 0 meta l4proto { tcp, udp } snat ip to "
+                         "203.0.113.1:1024-65535"));
+    EXPECT_TRUE(contains(text, "ip saddr 100.64.0.0/16 meta l4proto { tcp, udp } snat ip to "
+                               "203.0.113.2:1024-65535"));
+    EXPECT_TRUE(contains(text, "ip6 saddr fd93:47::/64 snat ip6 to 2001:db8::1\n"));
+    EXPECT_FALSE(contains(text, "masquerade"));
+}
+
+TEST(RelayRuleset, VersionWithoutLeasesIsSpoofedWhateverItsSource) {
+    RelayOptions options = usual();
+    options.lease_ipv6.reset();
+    const std::string text = build_relay_ruleset(options);
+    EXPECT_TRUE(contains(text, "meta nfproto ipv6 counter name spoofed drop"));
+    EXPECT_FALSE(contains(text, "ip6 saddr"));
+}
+
+TEST(RelaySysctls, ForwardingOnlyWhenAskedAndRouterAdvertisementsSurviveIt) {
+    const std::vector<std::string> interfaces = {"eth0"};
+    const auto with = relay_sysctls(usual(), true, interfaces);
+    const auto find = [](const std::vector<io::SysctlSetting>& list, std::string_view key) {
+        return std::find_if(list.begin(), list.end(), [&](auto& s) { return s.key == key; });
+    };
+    const auto advertisements = find(with, "net/ipv6/conf/eth0/accept_ra");
+    const auto forwarding = find(with, "net/ipv6/conf/all/forwarding");
+    ASSERT_NE(advertisements, with.end());
+    ASSERT_NE(forwarding, with.end());
+    EXPECT_EQ(advertisements->value, "2");
+    EXPECT_LT(advertisements, forwarding);
+    EXPECT_NE(find(with, "net/ipv4/ip_forward"), with.end());
+    const auto without = relay_sysctls(usual(), false, interfaces);
+    EXPECT_EQ(find(without, "net/ipv4/ip_forward"), without.end());
+    const auto udp = find(without, "net/netfilter/nf_conntrack_udp_timeout");
+    ASSERT_NE(udp, without.end());
+    EXPECT_EQ(udp->value, "120");
+    EXPECT_TRUE(udp->at_least);
+}
+
+}  // namespace
+}  // namespace continuo::snapt

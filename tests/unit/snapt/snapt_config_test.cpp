@@ -1,0 +1,112 @@
+#include "snapt/snapt_config.hpp"
+
+#include <fstream>
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+namespace continuo::snapt {
+namespace {
+
+struct BadPart {
+    std::string_view text;
+    std::string_view expected;  // a line a diagnostic
+};
+
+// Good but for what is put behind kBeginning.
+const BadPart kBadParts[] = {
+#include "bad_snapt_parts.inc"
+};
+constexpr std::string_view kBeginning = "name = \"s\"\npublic = \"192.0.2.1:9347\"\n";
+
+std::string joined(const std::vector<config::Diagnostic>& diagnostics) {
+    std::string text;
+    for (const config::Diagnostic& diagnostic : diagnostics) {
+        text += (text.empty() ? "" : "\n") + to_text(diagnostic);
+    }
+    return text;
+}
+
+SnaptConfig good(const std::string& text) {
+    const ParsedSnaptConfig parsed = parse_snapt_config(text, "snapt.toml");
+    EXPECT_TRUE(parsed.config) << joined(parsed.diagnostics);
+    EXPECT_TRUE(parsed.diagnostics.empty());
+    return parsed.config.value_or(SnaptConfig{});
+}
+
+TEST(SnaptConfig, SaysExactlyWhatIsWrong) {
+    for (const BadPart& entry : kBadParts) {
+        const ParsedSnaptConfig parsed =
+            parse_snapt_config(std::string(kBeginning) + std::string(entry.text), "snapt.toml");
+        EXPECT_FALSE(parsed.config) << entry.text;
+        EXPECT_EQ(joined(parsed.diagnostics), entry.expected) << entry.text;
+    }
+    EXPECT_EQ(joined(parse_snapt_config("", "snapt.toml").diagnostics),
+              "snapt.toml:1:1: error: missing key \"name\"; expected the SNAPT's name\n"
+              "snapt.toml:1:1: error: missing key \"public\"; expected the addresses that nodes "
+              "reach, such as \"203.0.113.9:9347\"");
+}
+
+TEST(SnaptConfig, ReadsTheSample) {
+    std::ifstream file(CONTINUO_SOURCE_DIR "/tests/unit/config/data/snapt.toml");
+    std::ostringstream text;
+    text << file.rdbuf();
+    const SnaptConfig config = good(text.str());
+    SnaptConfig expected = default_snapt_config();
+    expected.name = "zrh-1";
+    expected.public_addresses = {{"203.0.113.9", 9347}};
+    EXPECT_EQ(config, expected);
+    EXPECT_EQ(config.listen[1], base::Endpoint::parse("[::]:9347"));
+    EXPECT_EQ(config.inner.ipv4, base::IpPrefix::parse("100.64.0.0/16"));
+    EXPECT_EQ(config.session.rekey_datagrams, 4'294'967'296U);
+}
+
+TEST(SnaptConfig, TakesEveryAccountingKey) {
+    const SnaptConfig config =
+        good(std::string(kBeginning) + "[accounting]\nenabled = false\ninterval_s = 900\n"
+                                       "checkpoint_s = 1\ngranularity = \"aggregate\"\n"
+                                       "destinations = \"full\"\nretention_days = 30\n"
+                                       "on_ledger_failure = \"forward\"\nlive_slots = 4096\n");
+    EXPECT_EQ(config.accounting,
+              (AccountingConfig{false, 900, 1, Granularity::Aggregate, Destinations::Full, 30,
+                                OnLedgerFailure::Forward, 4096}));
+}
+
+TEST(SnaptConfig, WarnsOfSinksAndGoesOn) {
+    const ParsedSnaptConfig parsed = parse_snapt_config(
+        std::string(kBeginning) + "[accounting.sink.postgres]\nrequired = true\n", "snapt.toml");
+    EXPECT_TRUE(parsed.config);
+    EXPECT_EQ(joined(parsed.diagnostics),
+              "snapt.toml:3:1: warning: [accounting.sink.postgres] is not supported in this "
+              "version; expected no sink; usage stays in the ledger");
+}
+
+TEST(SnaptConfig, GoesRoundThroughTheTextOfInit) {
+    const std::vector<config::HostPort> addresses = {{"192.0.2.1", 9400}, {"a.example", 9400}};
+    const SnaptConfig config = good(render_snapt_config("zrh-1", addresses, "example.net"));
+    SnaptConfig expected = default_snapt_config();
+    expected.name = "zrh-1";
+    expected.realm = "example.net";
+    expected.public_addresses = addresses;
+    expected.listen = {*base::Endpoint::parse("0.0.0.0:9400"), *base::Endpoint::parse("[::]:9400")};
+    EXPECT_EQ(config, expected);
+}
+
+TEST(SnaptConfig, TellsReloadFromRestart) {
+    SnaptConfig running = default_snapt_config();
+    SnaptConfig fresh = running;
+    EXPECT_TRUE(changes_between(running, fresh).applied.empty());
+    EXPECT_TRUE(changes_between(running, fresh).needs_restart.empty());
+    fresh.workers = 2;
+    fresh.inner.mtu = 1400;
+    fresh.accounting.interval_s = 30;
+    fresh.limits.user_flows = 1;
+    fresh.classes[1].dscp = 0;
+    const ConfigChanges changes = changes_between(running, fresh);
+    EXPECT_EQ(changes.applied, (std::vector<std::string>{"class.ht-ld.dscp", "limits.user_flows"}));
+    EXPECT_EQ(changes.needs_restart,
+              (std::vector<std::string>{"workers", "inner.mtu", "accounting.interval_s"}));
+}
+
+}  // namespace
+}  // namespace continuo::snapt
