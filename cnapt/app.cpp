@@ -12,6 +12,7 @@
 #include "common/io/system_random.hpp"
 #include "common/io/unix_server.hpp"
 #include "common/report/json_value.hpp"
+#include "common/report/status_report.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -47,11 +48,13 @@ std::string describe(const Error& error) {
 
 std::string host_name() {
     std::array<char, 256> name{};
-    return ::gethostname(name.data(), name.size() - 1) == 0 ? std::string(name.data()) : std::string("node");
+    return ::gethostname(name.data(), name.size() - 1) == 0 ? std::string(name.data())
+                                                            : std::string("node");
 }
 
 int64_t utc_us() {
-    return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
+    return std::chrono::duration_cast<std::chrono::microseconds>(
+               std::chrono::system_clock::now().time_since_epoch())
         .count();
 }
 
@@ -72,7 +75,8 @@ std::vector<base::Endpoint> resolve(const SnaptEntry& entry) {
         }
         for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
             std::array<char, NI_MAXHOST> text{};
-            if (::getnameinfo(at->ai_addr, at->ai_addrlen, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) == 0) {
+            if (::getnameinfo(at->ai_addr, at->ai_addrlen, text.data(), text.size(), nullptr, 0,
+                              NI_NUMERICHOST) == 0) {
                 if (const auto parsed = base::IpAddress::parse(text.data())) {
                     endpoints.push_back({*parsed, address.port});
                 }
@@ -107,7 +111,8 @@ class SnaptClient final : public ControlClientHandler {
     base::TimePoint keyed_at() const { return keyed_at_; }
     bool is_rekeying = false;
 
-    void on_established(const base::Endpoint& remote, const control::Established& established) override;
+    void on_established(const base::Endpoint& remote,
+                        const control::Established& established) override;
     void on_rejected(const control::Reject& reject) override;
     void on_rekeyed(const control::EpochKeys& keys) override;
     void on_rekey_wanted() override { client_.request_rekey(); }
@@ -128,8 +133,10 @@ class SnaptClient final : public ControlClientHandler {
 class App final : public NodeEvents {
   public:
     App(RunOptions options, NodeConfig config)
-        : options_(std::move(options)), config_(std::move(config)), capture_(config_.capture),
-          tick_(loop_, [this] { on_tick(); }) {}
+        : options_(std::move(options))
+        , config_(std::move(config))
+        , capture_(config_.capture)
+        , tick_(loop_, [this] { on_tick(); }) {}
 
     base::Result<void> start(std::string& failure);
     void run() { loop_.run(); }
@@ -151,7 +158,8 @@ class App final : public NodeEvents {
     ControlUplink uplink_for(const SnaptLink& link);
     SnaptClient* client_of(const SnaptLink& link);
     void on_tick();
-    void reload();
+    // The answer to the command: what was applied and what needs a restart, or the first error.
+    std::string reload();
     void on_request(const io::UnixRequest& request, const io::UnixReply& reply);
 
     RunOptions options_;
@@ -172,7 +180,8 @@ class App final : public NodeEvents {
     base::TimePoint started_at_{};
 };
 
-void SnaptClient::on_established(const base::Endpoint& remote, const control::Established& established) {
+void SnaptClient::on_established(const base::Endpoint& remote,
+                                 const control::Established& established) {
     keyed_at_ = app_.loop().now();
     is_rekeying = false;
     base::Endpoint data = remote;
@@ -180,8 +189,10 @@ void SnaptClient::on_established(const base::Endpoint& remote, const control::Es
         data.port = established.accept.udp_ports.front();
     }
     app_.node().set_address(link_, data);
-    if (const auto done = app_.node().establish(link_, established.accept, established.keys); !done) {
-        log(LogLevel::Error, "%s: keys refused: %s", link_.name.c_str(), describe(done.error()).c_str());
+    if (const auto done = app_.node().establish(link_, established.accept, established.keys);
+        !done) {
+        log(LogLevel::Error, "%s: keys refused: %s", link_.name.c_str(),
+            describe(done.error()).c_str());
         return;
     }
     log(LogLevel::Info, "%s: session %s, epoch %u", link_.name.c_str(),
@@ -197,7 +208,8 @@ void SnaptClient::on_rekeyed(const control::EpochKeys& keys) {
     keyed_at_ = app_.loop().now();
     is_rekeying = false;
     if (const auto done = app_.node().rekey(link_, keys); !done) {
-        log(LogLevel::Error, "%s: re-key failed: %s", link_.name.c_str(), describe(done.error()).c_str());
+        log(LogLevel::Error, "%s: re-key failed: %s", link_.name.c_str(),
+            describe(done.error()).c_str());
     }
 }
 
@@ -218,7 +230,8 @@ void SnaptClient::on_session_state(bool known) {
 void SnaptClient::on_closed(const control::LinkClosed& closed) {
     if (link_.is_control_open) {
         log(LogLevel::Info, "%s: control link lost (%.*s); data goes on", link_.name.c_str(),
-            static_cast<int>(control::to_string(closed.cause).size()), control::to_string(closed.cause).data());
+            static_cast<int>(control::to_string(closed.cause).size()),
+            control::to_string(closed.cause).data());
     }
     link_.is_control_open = false;
     is_rekeying = false;
@@ -229,7 +242,8 @@ bool App::load_policy() {
     const auto text = io::read_file(path, kMaxConfigBytes);
     if (!text) {
         if (!options_.policy.empty()) {
-            log(LogLevel::Error, "cannot read %s: %s", path.c_str(), describe(text.error()).c_str());
+            log(LogLevel::Error, "cannot read %s: %s", path.c_str(),
+                describe(text.error()).c_str());
             return false;
         }
         ruleset_ = classifier::built_in_ruleset();
@@ -272,11 +286,12 @@ base::Result<void> App::start(std::string& failure) {
     node_->set_ruleset(ruleset_);
     failure = "cannot open command socket " + options_.socket;
     commands_ = CTN_TRY(io::UnixServer::listen(
-        loop_, options_.socket, [this](io::UnixRequest request, io::UnixReply reply) { on_request(request, reply); }));
+        loop_, options_.socket,
+        [this](io::UnixRequest request, io::UnixReply reply) { on_request(request, reply); }));
     static constexpr std::array<int, 3> kSignals = {SIGINT, SIGTERM, SIGHUP};
     signals_ = std::make_unique<io::SignalWatcher>(loop_, kSignals, [this](int signal) {
         if (signal == SIGHUP) {
-            reload();
+            (void)reload();
         } else {
             loop_.stop();
         }
@@ -370,7 +385,8 @@ void App::on_link_usable(SnaptLink& link) {
         return;
     }
     io::notify_service_manager("READY=1");
-    log(LogLevel::Info, "%s is up; traffic goes through %s", link.name.c_str(), config_.capture.device.c_str());
+    log(LogLevel::Info, "%s is up; traffic goes through %s", link.name.c_str(),
+        config_.capture.device.c_str());
 }
 
 void App::on_new_app(SnaptLink& link, uint16_t tag, const std::string& name) {
@@ -394,7 +410,8 @@ void App::on_tick() {
         if (!link.session || !link.is_control_open || client->is_rekeying) {
             continue;
         }
-        if (link.session->wants_rekey() || now - client->keyed_at() >= base::seconds(link.accept.rekey_s)) {
+        if (link.session->wants_rekey() ||
+            now - client->keyed_at() >= base::seconds(link.accept.rekey_s)) {
             client->is_rekeying = true;
             client->client().request_rekey();
         }
@@ -417,8 +434,7 @@ void App::on_request(const io::UnixRequest& request, const io::UnixReply& reply)
     }
     const std::string command = parsed->text("command");
     if (command == "reload") {
-        reload();
-        reply.finish("{\"ok\":true}\n");
+        reply.finish(reload() + "\n");
         return;
     }
     if (command == "usage") {
@@ -446,11 +462,12 @@ void App::on_request(const io::UnixRequest& request, const io::UnixReply& reply)
     reply.finish(handle_command(*node_, info, request.line) + "\n");
 }
 
-void App::reload() {
+std::string App::reload() {
     const auto text = io::read_file(options_.config, kMaxConfigBytes);
     if (!text) {
-        log(LogLevel::Error, "cannot read %s: %s", options_.config.c_str(), describe(text.error()).c_str());
-        return;
+        log(LogLevel::Error, "cannot read %s: %s", options_.config.c_str(),
+            describe(text.error()).c_str());
+        return report::error_json("cannot read " + options_.config);
     }
     const ParsedNodeConfig parsed = parse_node_config(*text, options_.config);
     for (const config::Diagnostic& diagnostic : parsed.diagnostics) {
@@ -459,7 +476,10 @@ void App::reload() {
     const auto before = ruleset_;
     if (!parsed.config || !load_policy()) {
         ruleset_ = before;
-        return;  // a bad file changes nothing
+        // A bad file changes nothing.
+        return report::error_json(parsed.diagnostics.empty()
+                                      ? "bad policy file"
+                                      : config::to_text(parsed.diagnostics.front()));
     }
     const ConfigChanges changes = changes_between(config_, *parsed.config);
     for (const std::string& key : changes.needs_restart) {
@@ -467,7 +487,8 @@ void App::reload() {
     }
     config_.classes = parsed.config->classes;
     config_.limits.queue_bytes = parsed.config->limits.queue_bytes;
-    node_->set_classes(dataplane::class_table(config_.classes, config_.limits.queue_bytes).settings);
+    node_->set_classes(
+        dataplane::class_table(config_.classes, config_.limits.queue_bytes).settings);
     node_->set_ruleset(ruleset_);
     std::string failure;
     if (capture_.is_active()) {
@@ -476,6 +497,7 @@ void App::reload() {
         }
     }
     log(LogLevel::Info, "reloaded %s", options_.config.c_str());
+    return report::reload_json(changes.applied, changes.needs_restart);
 }
 
 bool load_key(NodeConfig& config) {
@@ -484,12 +506,14 @@ bool load_key(NodeConfig& config) {
     }
     const auto text = io::read_file(config.identity.key_file, kMaxConfigBytes);
     if (!text) {
-        log(LogLevel::Error, "cannot read %s: %s", config.identity.key_file.c_str(), describe(text.error()).c_str());
+        log(LogLevel::Error, "cannot read %s: %s", config.identity.key_file.c_str(),
+            describe(text.error()).c_str());
         return false;
     }
     config.identity.key = parse_user_key(*text);
     if (!config.identity.key) {
-        log(LogLevel::Error, "%s: error: bad key; expected 32 bytes in base64", config.identity.key_file.c_str());
+        log(LogLevel::Error, "%s: error: bad key; expected 32 bytes in base64",
+            config.identity.key_file.c_str());
     }
     return config.identity.key.has_value();
 }
@@ -501,7 +525,8 @@ int run_daemon(const RunOptions& options) {
     std::signal(SIGPIPE, SIG_IGN);
     const auto text = io::read_file(options.config, kMaxConfigBytes);
     if (!text) {
-        log(LogLevel::Error, "cannot read %s: %s", options.config.c_str(), describe(text.error()).c_str());
+        log(LogLevel::Error, "cannot read %s: %s", options.config.c_str(),
+            describe(text.error()).c_str());
         return kExitBadConfig;
     }
     ParsedNodeConfig parsed = parse_node_config(*text, options.config);

@@ -22,7 +22,8 @@ constexpr uint16_t kSegmentOverheadIpv6 = 81;
 constexpr uint16_t kSmallestMss = 536;
 
 bool is_syn(const packet::PacketSummary& summary) {
-    return (summary.tcp_flags & (packet::tcp_flag::kSyn | packet::tcp_flag::kAck)) == packet::tcp_flag::kSyn;
+    return (summary.tcp_flags & (packet::tcp_flag::kSyn | packet::tcp_flag::kAck)) ==
+           packet::tcp_flag::kSyn;
 }
 
 }  // namespace
@@ -38,18 +39,24 @@ void Node::on_tun_readable() {
 void Node::on_packet(PacketPtr packet, TimePoint now) {
     const auto result = packet::summarize(packet->bytes(), NodeSide::Source);
     if (!result.summary) {
-        drops_.add(result.error == packet::SummaryError::Malformed ? DropReason::MalformedPacket
-                                                                   : DropReason::UnsupportedProtocol);
+        drops_.add(result.error == packet::SummaryError::Malformed
+                       ? DropReason::MalformedPacket
+                       : DropReason::UnsupportedProtocol);
         return;
     }
-    const packet::PacketSummary& summary = *result.summary;
+    packet::PacketSummary summary = *result.summary;
+    if (!fragments_.resolve(summary, now)) {
+        drops_.add(DropReason::NoBinding);
+        return;
+    }
     if (summary.tuple.local != settings_.ipv4 && summary.tuple.local != settings_.ipv6) {
         drops_.add(DropReason::NotOurSource);
         return;
     }
     Flow* flow = flows_.find(summary.tuple);
     if (flow != nullptr && !summary.is_icmp_error &&
-        flows_.on_packet(*flow, flow::Direction::Up, summary, now) == flow::PacketVerdict::NewConnection) {
+        flows_.on_packet(*flow, flow::Direction::Up, summary, now) ==
+            flow::PacketVerdict::NewConnection) {
         end_flow(*flow, now);
         flows_.erase(*flow);
         flow = nullptr;
@@ -86,7 +93,8 @@ Flow* Node::begin_flow(const packet::PacketSummary& summary, TimePoint now) {
     node_flow->dscp = static_cast<uint8_t>(summary.tos >> 2);
     flow->details = node_flow.get();
     NodeFlow& kept = *node_flow.release();  // end_flow deletes it
-    const bool has_process = summary.tuple.protocol == Protocol::Tcp || summary.tuple.protocol == Protocol::Udp;
+    const bool has_process =
+        summary.tuple.protocol == Protocol::Tcp || summary.tuple.protocol == Protocol::Udp;
     if (has_process) {
         look_up(kept);
         if (ruleset_->needs_process(facts_of(kept))) {
@@ -257,9 +265,12 @@ void Node::forward(NodeFlow& node_flow, PacketPtr packet, bool syn, TimePoint no
     if (syn) {
         const auto destination = link.session->paths().destination(flow.traffic_class, now);
         const uint16_t mtu = destination ? destination->mtu : 1500;
-        const uint16_t overhead = link.address.address.is_v4() ? kSegmentOverheadIpv4 : kSegmentOverheadIpv6;
-        // The inner header of IPv6 is 20 bytes longer but is not sent; what counts is the payload of a segment.
-        packet::clamp_mss(packet->bytes(), std::max<uint16_t>(kSmallestMss, static_cast<uint16_t>(mtu - overhead)),
+        const uint16_t overhead =
+            link.address.address.is_v4() ? kSegmentOverheadIpv4 : kSegmentOverheadIpv6;
+        // The inner header of IPv6 is 20 bytes longer but is not sent; what counts is the payload
+        // of a segment.
+        packet::clamp_mss(packet->bytes(),
+                          std::max<uint16_t>(kSmallestMss, static_cast<uint16_t>(mtu - overhead)),
                           packet->offload.partial_checksum);
     }
     consider_promotion(node_flow, packet->length, now);
@@ -296,7 +307,9 @@ void Node::look_up(NodeFlow& node_flow) {
         [this, tuple, answer] { on_process_found(tuple, answer->owner, std::move(answer->user)); });
 }
 
-void Node::on_process_found(const packet::FiveTuple& tuple, const io::SocketOwner& owner, std::string user) {
+void Node::on_process_found(const packet::FiveTuple& tuple,
+                            const io::SocketOwner& owner,
+                            std::string user) {
     Flow* flow = flows_.find(tuple);
     if (flow == nullptr) {
         return;

@@ -32,7 +32,8 @@ std::vector<std::optional<uint8_t>> protocols_of(const classifier::ProtocolSet& 
 
 // Every combination of what the rule lists becomes one match.
 void expand(const classifier::RuleMatch& match, std::vector<BypassMatch>& to) {
-    std::vector<std::optional<base::IpPrefix>> destinations(match.destinations.begin(), match.destinations.end());
+    std::vector<std::optional<base::IpPrefix>> destinations(match.destinations.begin(),
+                                                            match.destinations.end());
     if (destinations.empty()) {
         destinations.emplace_back(std::nullopt);
     }

@@ -1,10 +1,11 @@
-// CaptureControl: sets cnapt0 up and lets the host's traffic into it, and takes everything away again, also what a killed
-// run left. Blocks for a moment on netlink and nftables: at start, stop and reload only.
+// CaptureControl: sets cnapt0 up and lets the host's traffic into it, and takes everything away
+// again, also what a killed run left. Blocks for a moment on netlink and nftables: at start, stop
+// and reload only.
 #pragma once
 
+#include "classifier/ruleset.hpp"
 #include "cnapt/node_config.hpp"
 #include "cnapt/routes.hpp"
-#include "classifier/ruleset.hpp"
 #include "common/base/result.hpp"
 #include "common/io/nft.hpp"
 

@@ -41,22 +41,34 @@ crypto::Protection protection_of(control::ProtectionKind kind) {
     return crypto::Protection::ChaCha20Poly1305;
 }
 
-base::Result<session::EpochInstall> make_install(const control::Accept& accept, const control::EpochKeys& keys) {
+base::Result<session::EpochInstall> make_install(const control::Accept& accept,
+                                                 const control::EpochKeys& keys) {
     const auto protection = protection_of(accept.protection.kind);
     session::EpochInstall install;
     install.epoch = keys.epoch;
-    install.sealer = CTN_TRY(crypto::make_cipher(protection, material(keys.up), accept.protection.tag_bytes));
-    install.opener = CTN_TRY(crypto::make_cipher(protection, material(keys.down), accept.protection.tag_bytes));
+    install.sealer =
+        CTN_TRY(crypto::make_cipher(protection, material(keys.up), accept.protection.tag_bytes));
+    install.opener =
+        CTN_TRY(crypto::make_cipher(protection, material(keys.down), accept.protection.tag_bytes));
     return install;
 }
 
 }  // namespace
 
-Node::Node(io::EventLoop& loop, const NodeSettings& settings, base::Random& random, NodeEvents& events)
-    : loop_(loop), settings_(settings), random_(random), events_(events), pool_(kSmallPackets, kLargePackets),
-      slots_(settings.max_flows), flows_(settings.max_flows, slots_, {.hash_seed = random.u64(), .drops = &drops_}),
-      driver_(loop, *this, drops_), housekeeping_(loop, [this] { on_housekeeping(); }),
-      wait_timer_(loop, [this] { on_wait_over(); }) {}
+Node::Node(io::EventLoop& loop,
+           const NodeSettings& settings,
+           base::Random& random,
+           NodeEvents& events)
+    : loop_(loop)
+    , settings_(settings)
+    , random_(random)
+    , events_(events)
+    , pool_(kSmallPackets, kLargePackets)
+    , slots_(settings.max_flows)
+    , flows_(settings.max_flows, slots_, {.hash_seed = random.u64(), .drops = &drops_})
+    , driver_(loop, *this, drops_)
+    , housekeeping_(loop, [this] { on_housekeeping(); })
+    , wait_timer_(loop, [this] { on_wait_over(); }) {}
 
 Node::~Node() {
     worker_.reset();
@@ -84,9 +96,11 @@ base::Result<void> Node::start(std::string& failure) {
     worker_ = std::make_unique<io::WorkerThread>(loop_, "cnapt-lookup", kWorkerQueue);
     failure = "cannot follow network changes";
     uplinks_ = std::make_unique<Uplinks>(
-        loop_, settings_.uplinks, [this](Uplink&, io::UdpSocket& socket) { on_socket_readable(socket); },
+        loop_, settings_.uplinks,
+        [this](Uplink&, io::UdpSocket& socket) { on_socket_readable(socket); },
         [this] { driver_.pump(loop_.now()); });
-    monitor_ = CTN_TRY(io::NetMonitor::start(loop_, [](const io::NetEvent&) {}, [this] { on_network_changed(); }));
+    monitor_ = CTN_TRY(io::NetMonitor::start(
+        loop_, [](const io::NetEvent&) {}, [this] { on_network_changed(); }));
     on_network_changed();
     tun_poller_->watch(true);
     housekeeping_.set(loop_.now() + kHousekeepingInterval);
@@ -99,7 +113,8 @@ SnaptLink& Node::add_link(std::string name, const base::Endpoint& address) {
     link->name = std::move(name);
     link->address = address;
     const auto is_taken = [&](uint16_t id) {
-        return id == 0 || std::any_of(links_.begin(), links_.end(), [&](const auto& other) { return other->local_id == id; });
+        return id == 0 || std::any_of(links_.begin(), links_.end(),
+                                      [&](const auto& other) { return other->local_id == id; });
     };
     do {
         link->local_id = static_cast<uint16_t>(random_.u64());
@@ -122,10 +137,12 @@ void Node::set_address(SnaptLink& link, const base::Endpoint& address) {
     }
 }
 
-base::Result<void> Node::establish(SnaptLink& link, const control::Accept& accept, const control::EpochKeys& keys) {
+base::Result<void>
+Node::establish(SnaptLink& link, const control::Accept& accept, const control::EpochKeys& keys) {
     auto install = CTN_TRY(make_install(accept, keys));
     const TimePoint now = loop_.now();
-    if (link.session == nullptr || !accept.continued || link.session->settings().peer_id != accept.wire_session_up) {
+    if (link.session == nullptr || !accept.continued ||
+        link.session->settings().peer_id != accept.wire_session_up) {
         session::SessionSettings settings;
         settings.role = session::Role::Node;
         settings.local_id = link.local_id;
@@ -208,7 +225,8 @@ void Node::update_paths(SnaptLink& link, const Uplinks::Change& change, TimePoin
     }
     for (const Uplink* uplink : uplinks_->list()) {
         const session::PathState state = paths.path(uplink->slot).state;
-        const bool is_new = state == session::PathState::Unknown || state == session::PathState::Dead;
+        const bool is_new =
+            state == session::PathState::Unknown || state == session::PathState::Dead;
         if (is_new && uplink->address.version == link.address.address.version) {
             paths.add(uplink->slot, link.address, uplink->mtu, now);
         }
@@ -241,7 +259,8 @@ void Node::on_path_changed(Session& session, uint8_t path, TimePoint now) {
     const bool is_first = !link->is_up;
     link->is_up = true;
     const Uplink* uplink = uplinks_->at(path);
-    const std::string to = uplink == nullptr ? "" : uplink->interface + " " + uplink->address.to_string();
+    const std::string to =
+        uplink == nullptr ? "" : uplink->interface + " " + uplink->address.to_string();
     if (link->moving_since != base::kNever && link->active_slot == path && !is_first) {
         Handover handover;
         handover.at_utc_s = std::time(nullptr);
@@ -287,17 +306,21 @@ void Node::on_datagrams(const io::ReceivedBatch& batch, TimePoint now) {
         received_.clear();
     };
     for (size_t offset = 0; offset < batch.bytes.size(); offset += step) {
-        const base::MutableByteView bytes = batch.bytes.subspan(offset, std::min(step, batch.bytes.size() - offset));
+        const base::MutableByteView bytes =
+            batch.bytes.subspan(offset, std::min(step, batch.bytes.size() - offset));
         if (wire::kind_of(bytes) == wire::DatagramKind::Unsealed) {
             on_unsealed(bytes, now);
             continue;
         }
-        if (wire::kind_of(bytes) != wire::DatagramKind::Sealed || bytes.size() < wire::kShortHeaderBytes) {
-            drops_.add(bytes.size() < wire::kShortHeaderBytes ? DropReason::TooShort : DropReason::BadVersion);
+        if (wire::kind_of(bytes) != wire::DatagramKind::Sealed ||
+            bytes.size() < wire::kShortHeaderBytes) {
+            drops_.add(bytes.size() < wire::kShortHeaderBytes ? DropReason::TooShort
+                                                              : DropReason::BadVersion);
             continue;
         }
         const auto id = base::load_big_endian<uint16_t>(&bytes[2]);
-        const auto link = std::find_if(links_.begin(), links_.end(), [&](const auto& l) { return l->local_id == id; });
+        const auto link = std::find_if(links_.begin(), links_.end(),
+                                       [&](const auto& l) { return l->local_id == id; });
         if (link == links_.end() || (*link)->session == nullptr) {
             drops_.add(DropReason::UnknownSession);
             continue;
@@ -337,7 +360,9 @@ SnaptLink* Node::link_of(const Session& session) const {
     return nullptr;
 }
 
-Flow* Node::on_flow_opened(Session& /*session*/, const session::FlowOpening& opening, TimePoint /*now*/) {
+Flow* Node::on_flow_opened(Session& /*session*/,
+                           const session::FlowOpening& opening,
+                           TimePoint /*now*/) {
     // The node made every flow; an opening for one that is gone has nobody to deliver to.
     return flows_.find(opening.tuple);
 }
@@ -352,8 +377,10 @@ void Node::deliver(Session& /*session*/,
 }
 
 void Node::track(Flow& flow, const packet::HeaderFields& fields, TimePoint now) {
-    constexpr uint8_t kEndings = packet::tcp_flag::kFin | packet::tcp_flag::kSyn | packet::tcp_flag::kRst;
-    if (flow.last_packet_at == now && (fields.flags & kEndings) == 0 && flow.state == flow::FlowState::Open) {
+    constexpr uint8_t kEndings =
+        packet::tcp_flag::kFin | packet::tcp_flag::kSyn | packet::tcp_flag::kRst;
+    if (flow.last_packet_at == now && (fields.flags & kEndings) == 0 &&
+        flow.state == flow::FlowState::Open) {
         return;
     }
     packet::PacketSummary summary;
@@ -372,11 +399,12 @@ Flow* Node::deliver_whole(Session& /*session*/,
         drops_.add(DropReason::MalformedPacket);
         return nullptr;
     }
-    Flow* flow = flows_.find(result.summary->tuple);
+    packet::PacketSummary summary = *result.summary;
+    Flow* flow = fragments_down_.resolve(summary, now) ? flows_.find(summary.tuple) : nullptr;
     if (flow != nullptr) {
-        flows_.on_packet(*flow, flow::Direction::Down, *result.summary, now);
+        flows_.on_packet(*flow, flow::Direction::Down, summary, now);
     }
-    const size_t payload = packet.size() - std::min<size_t>(result.summary->payload_offset, packet.size());
+    const size_t payload = packet.size() - std::min<size_t>(summary.payload_offset, packet.size());
     tun_port_->write_packet(packet, flow, payload);
     return flow;
 }

@@ -1,5 +1,6 @@
-// Node: the data path of cnapt. Packets of applications come in through cnapt0, become flows, are classified, bound to a
-// SNAPT and handed to its session; restored packets go back. Lives on the data loop; control tells it of sessions.
+// Node: the data path of cnapt. Packets of applications come in through cnapt0, become flows, are
+// classified, bound to a SNAPT and handed to its session; restored packets go back. Lives on the
+// data loop; control tells it of sessions.
 #pragma once
 
 #include "classifier/ruleset.hpp"
@@ -9,6 +10,7 @@
 #include "common/dataplane/session_driver.hpp"
 #include "common/dataplane/tun_port.hpp"
 #include "common/flow/flow_table.hpp"
+#include "common/flow/fragment_cache.hpp"
 #include "common/io/process_lookup.hpp"
 #include "common/io/worker_thread.hpp"
 #include "common/session/session.hpp"
@@ -26,7 +28,8 @@ inline constexpr size_t kSmallPackets = 16384;
 inline constexpr size_t kLargePackets = 512;
 // Packets of one flow that wait for its process; later ones are dropped and counted.
 inline constexpr size_t kMaxWaitingPackets = 32;
-// A flow's first packets wait no longer than this for its process; a late answer may still change the class.
+// A flow's first packets wait no longer than this for its process; a late answer may still change
+// the class.
 inline constexpr base::Duration kProcessWait = base::milliseconds(2);
 
 struct NodeSettings {
@@ -41,17 +44,17 @@ struct NodeSettings {
 // What is known of one SNAPT.
 struct SnaptLink {
     std::string name;
-    base::Endpoint address;               // in use
-    uint16_t local_id = 0;                // wire session id that we listen for
+    base::Endpoint address;                     // in use
+    uint16_t local_id = 0;                      // wire session id that we listen for
     std::unique_ptr<session::Session> session;  // once accepted; lives over reconnects
     control::Accept accept;
-    bool is_up = false;                   // keys installed, path usable
+    bool is_up = false;  // keys installed, path usable
     bool is_control_open = false;
     std::optional<uint8_t> active_slot;
     base::TimePoint moving_since = base::kNever;  // a handover is under way
     std::string moving_from;
     std::unordered_map<std::string, uint16_t> app_tags;
-    uint64_t committed_bits_per_s = 0;    // needs of the flows bound to it
+    uint64_t committed_bits_per_s = 0;  // needs of the flows bound to it
     uint64_t handovers = 0;
     uint64_t unproven_unknowns = 0;
 };
@@ -95,7 +98,10 @@ class NodeEvents {
 
 class Node final : public session::SessionHost, public dataplane::SocketDirectory {
   public:
-    Node(io::EventLoop& loop, const NodeSettings& settings, base::Random& random, NodeEvents& events);
+    Node(io::EventLoop& loop,
+         const NodeSettings& settings,
+         base::Random& random,
+         NodeEvents& events);
     Node(const Node&) = delete;
     Node& operator=(const Node&) = delete;
     ~Node() override;
@@ -106,7 +112,8 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     // --- Control, on the data loop
     SnaptLink& add_link(std::string name, const base::Endpoint& address);
     // Keys and parameters of a new or continued association.
-    base::Result<void> establish(SnaptLink& link, const control::Accept& accept, const control::EpochKeys& keys);
+    base::Result<void>
+    establish(SnaptLink& link, const control::Accept& accept, const control::EpochKeys& keys);
     base::Result<void> rekey(SnaptLink& link, const control::EpochKeys& keys);
     void set_address(SnaptLink& link, const base::Endpoint& address);
     // The association is over: its flows wait for the next one.
@@ -172,7 +179,9 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void forward(NodeFlow& node_flow, packet::PacketPtr packet, bool is_syn, base::TimePoint now);
     void answer_refused(base::ByteView packet);
     void look_up(NodeFlow& node_flow);
-    void on_process_found(const packet::FiveTuple& tuple, const io::SocketOwner& owner, std::string user);
+    void on_process_found(const packet::FiveTuple& tuple,
+                          const io::SocketOwner& owner,
+                          std::string user);
     void release_waiting(NodeFlow& node_flow, base::TimePoint now);
     void on_wait_over();
     classifier::FlowFacts facts_of(const NodeFlow& node_flow) const;
@@ -191,6 +200,8 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     session::SessionScratch scratch_;
     flow::HeapSlots slots_;
     flow::FlowTable flows_;
+    flow::FragmentCache fragments_;  // up
+    flow::FragmentCache fragments_down_;
     std::unique_ptr<io::TunDevice> tun_;
     std::unique_ptr<dataplane::TunPort> tun_port_;
     std::unique_ptr<io::Poller> tun_poller_;

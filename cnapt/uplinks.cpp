@@ -13,32 +13,42 @@ using base::LogLevel;
 
 bool is_allowed_interface(std::string_view name, const UplinkRules& rules) {
     const std::string text(name);
-    const auto fits = [&](const std::string& glob) { return fnmatch(glob.c_str(), text.c_str(), 0) == 0; };
+    const auto fits = [&](const std::string& glob) {
+        return fnmatch(glob.c_str(), text.c_str(), 0) == 0;
+    };
     return text != rules.own_device && std::any_of(rules.allow.begin(), rules.allow.end(), fits) &&
            std::none_of(rules.deny.begin(), rules.deny.end(), fits);
 }
 
-Uplinks::Uplinks(io::EventLoop& loop, UplinkRules rules, OnReadable on_readable, OnWritable on_writable)
-    : loop_(loop), rules_(std::move(rules)), on_readable_(std::move(on_readable)),
-      on_writable_(std::move(on_writable)), offload_(io::probe_udp_offload()) {}
+Uplinks::Uplinks(io::EventLoop& loop,
+                 UplinkRules rules,
+                 OnReadable on_readable,
+                 OnWritable on_writable)
+    : loop_(loop)
+    , rules_(std::move(rules))
+    , on_readable_(std::move(on_readable))
+    , on_writable_(std::move(on_writable))
+    , offload_(io::probe_udp_offload()) {}
 
 Uplinks::Change Uplinks::update(const io::NetSnapshot& snapshot) {
     Change change;
     const auto usable = [&](const io::UsableAddress& address) -> const io::LinkEntry* {
         const io::LinkEntry* link = snapshot.link(address.interface_index);
         const bool is_usable = link != nullptr && link->is_up && !link->is_loopback &&
-                               !address.address.is_loopback() && is_allowed_interface(link->name, rules_);
+                               !address.address.is_loopback() &&
+                               is_allowed_interface(link->name, rules_);
         return is_usable ? link : nullptr;
     };
     for (auto& slot : slots_) {
         if (slot == nullptr) {
             continue;
         }
-        const bool is_there = std::any_of(
-            snapshot.addresses.begin(), snapshot.addresses.end(), [&](const io::UsableAddress& address) {
-                return address.interface_index == slot->interface_index && address.address == slot->address &&
-                       usable(address) != nullptr;
-            });
+        const bool is_there =
+            std::any_of(snapshot.addresses.begin(), snapshot.addresses.end(),
+                        [&](const io::UsableAddress& address) {
+                            return address.interface_index == slot->interface_index &&
+                                   address.address == slot->address && usable(address) != nullptr;
+                        });
         if (!is_there) {
             change.removed.push_back(slot->slot);
             slot.reset();
@@ -47,7 +57,8 @@ Uplinks::Change Uplinks::update(const io::NetSnapshot& snapshot) {
     for (const io::UsableAddress& address : snapshot.addresses) {
         const io::LinkEntry* link = usable(address);
         const bool is_known = std::any_of(slots_.begin(), slots_.end(), [&](const auto& slot) {
-            return slot != nullptr && slot->interface_index == address.interface_index && slot->address == address.address;
+            return slot != nullptr && slot->interface_index == address.interface_index &&
+                   slot->address == address.address;
         });
         if (link == nullptr || is_known) {
             continue;
@@ -88,7 +99,8 @@ bool Uplinks::open_ports(Uplink& uplink) {
                       uplink.address.to_string().c_str());
             return false;
         }
-        auto port = std::make_unique<Uplink::Port>(Uplink::Port{std::move(socket).value(), nullptr});
+        auto port =
+            std::make_unique<Uplink::Port>(Uplink::Port{std::move(socket).value(), nullptr});
         Uplink::Port& ref = *port;
         port->poller = std::make_unique<io::Poller>(
             loop_, port->socket.fd(), [this, &uplink, &ref] { on_readable_(uplink, ref.socket); },
@@ -124,7 +136,8 @@ Uplink* Uplinks::best_for(const base::IpAddress& destination, const io::NetSnaps
         constexpr uint64_t kNoRoute = uint64_t{1} << 40;
         uint64_t cost = kNoRoute;
         for (const io::RouteEntry& route : snapshot.routes) {
-            if (route.interface_index == uplink->interface_index && route.destination.contains(destination)) {
+            if (route.interface_index == uplink->interface_index &&
+                route.destination.contains(destination)) {
                 cost = std::min<uint64_t>(cost, route.metric);
             }
         }

@@ -1,5 +1,6 @@
-// Uplinks: local interfaces with an address over which a SNAPT may be reached, and their sockets: one UDP socket for each
-// class, bound to device and source, never connected. An uplink's slot is its path index on the wire. Data loop only.
+// Uplinks: local interfaces with an address over which a SNAPT may be reached, and their sockets:
+// one UDP socket for each class, bound to device and source, never connected. An uplink's slot is
+// its path index on the wire. Data loop only.
 #pragma once
 
 #include "common/base/traffic_class.hpp"
@@ -54,8 +55,9 @@ class Uplinks {
     // Follows the host's state.
     Change update(const io::NetSnapshot& snapshot);
 
-    // The uplink that the host would use towards `destination`: the lowest metric of a route that covers it; without such
-    // a route any uplink of that version (its route may follow in a moment), and null when there is none.
+    // The uplink that the host would use towards `destination`: the lowest metric of a route that
+    // covers it; without such a route any uplink of that version (its route may follow in a
+    // moment), and null when there is none.
     Uplink* best_for(const base::IpAddress& destination, const io::NetSnapshot& snapshot);
     Uplink* at(uint8_t slot) { return slots_[slot].get(); }
     std::vector<const Uplink*> list() const;

@@ -10,6 +10,7 @@
 #include "common/io/unix_server.hpp"
 #include "common/io/worker_thread.hpp"
 #include "common/report/json.hpp"
+#include "common/report/status_report.hpp"
 #include "snapt/accounting/accountant.hpp"
 #include "snapt/accounting/lease_store.hpp"
 #include "snapt/accounting/user_store.hpp"
@@ -42,7 +43,8 @@ constexpr size_t kWorkerQueue = 4096;
 constexpr base::Duration kTick = base::seconds(1);
 
 int64_t utc_us() {
-    return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
+    return std::chrono::duration_cast<std::chrono::microseconds>(
+               std::chrono::system_clock::now().time_since_epoch())
         .count();
 }
 
@@ -65,7 +67,8 @@ RelaySettings relay_settings(const SnaptConfig& config, const LeaseStore& leases
     settings.own_ipv6 = leases.own_ipv6().value_or(base::IpAddress::any(base::IpVersion::V6));
     settings.inner_mtu = config.inner.mtu;
     settings.max_sessions = config.limits.sessions != 0 ? config.limits.sessions : UINT16_MAX;
-    settings.max_flows = config.limits.flows != 0 ? config.limits.flows : config.accounting.live_slots;
+    settings.max_flows =
+        config.limits.flows != 0 ? config.limits.flows : config.accounting.live_slots;
     settings.max_user_sessions = config.limits.user_sessions;
     settings.max_user_flows = config.limits.user_flows;
     settings.idle_timeout = config.session.idle_timeout;
@@ -91,13 +94,16 @@ RelayOptions nat_options(const SnaptConfig& config) {
 class App final : public ControlHandler, public RelayEvents, public control::CredentialSource {
   public:
     App(RunOptions options, SnaptConfig config)
-        : options_(std::move(options)), config_(std::move(config)), worker_(loop_, "snapt-lease", kWorkerQueue),
-          tick_(loop_, [this] { on_tick(); }) {}
+        : options_(std::move(options))
+        , config_(std::move(config))
+        , worker_(loop_, "snapt-lease", kWorkerQueue)
+        , tick_(loop_, [this] { on_tick(); }) {}
 
     base::Result<void> start(std::string& failure);
     void run() { loop_.run(); }
     void stop();
-    void reload();
+    // The answer to the command: what was applied and what needs a restart, or the first error.
+    std::string reload();
     io::EventLoop& loop() { return loop_; }
 
     // --- control::CredentialSource, on the control thread
@@ -107,7 +113,8 @@ class App final : public ControlHandler, public RelayEvents, public control::Cre
     }
 
     // --- ControlHandler
-    void on_hello(LinkId link, const base::Endpoint& from, const control::HelloReceived& hello) override;
+    void
+    on_hello(LinkId link, const base::Endpoint& from, const control::HelloReceived& hello) override;
     void on_keys(LinkId link, const control::EpochKeys& keys) override;
     void on_apps(LinkId link, const control::Apps& apps) override;
     void on_usage_query(LinkId link, const control::UsageQuery& query) override;
@@ -207,8 +214,8 @@ base::Result<void> App::set_up_network(std::string& failure) {
         return applied.error();
     }
     failure = "cannot set kernel parameters";
-    for (const io::SysctlSetting& setting :
-         relay_sysctls(nat, config_.relay.set_forwarding, io::interfaces_with_router_advertisements())) {
+    for (const io::SysctlSetting& setting : relay_sysctls(
+             nat, config_.relay.set_forwarding, io::interfaces_with_router_advertisements())) {
         CTN_TRY(sysctls_->set(setting));
     }
     is_network_up_ = true;
@@ -219,8 +226,10 @@ base::Result<void> App::start(std::string& failure) {
     CTN_TRY(start_stores(failure));
     started_at_ = loop_.now();
     failure = "cannot keep kernel parameters in " + options_.state;
-    sysctls_ = std::make_unique<io::SysctlGuard>(CTN_TRY(io::SysctlGuard::open(options_.state + "/sysctl.json")));
-    relay_ = std::make_unique<Relay>(loop_, relay_settings(config_, *leases_), accountant_->slots(), random_, *this);
+    sysctls_ = std::make_unique<io::SysctlGuard>(
+        CTN_TRY(io::SysctlGuard::open(options_.state + "/sysctl.json")));
+    relay_ = std::make_unique<Relay>(loop_, relay_settings(config_, *leases_), accountant_->slots(),
+                                     random_, *this);
     CTN_TRY(relay_->start(failure));
     CTN_TRY(set_up_network(failure));
     server_ = std::make_unique<ControlServer>(loop_, *this, *this);
@@ -232,11 +241,12 @@ base::Result<void> App::start(std::string& failure) {
     CTN_TRY(server_->start(std::move(control)));
     failure = "cannot open command socket " + options_.socket;
     commands_ = CTN_TRY(io::UnixServer::listen(
-        loop_, options_.socket, [this](io::UnixRequest request, io::UnixReply reply) { on_request(request, reply); }));
+        loop_, options_.socket,
+        [this](io::UnixRequest request, io::UnixReply reply) { on_request(request, reply); }));
     static constexpr std::array<int, 3> kSignals = {SIGINT, SIGTERM, SIGHUP};
     signals_ = std::make_unique<io::SignalWatcher>(loop_, kSignals, [this](int signal) {
         if (signal == SIGHUP) {
-            reload();
+            (void)reload();
         } else {
             loop_.stop();
         }
@@ -245,7 +255,8 @@ base::Result<void> App::start(std::string& failure) {
     failure.clear();
     io::notify_service_manager("READY=1");
     log(LogLevel::Info, "snapt %s is up, leases from %s on %s", config_.name.c_str(),
-        config_.inner.ipv4 ? config_.inner.ipv4->to_string().c_str() : "-", config_.inner.device.c_str());
+        config_.inner.ipv4 ? config_.inner.ipv4->to_string().c_str() : "-",
+        config_.inner.device.c_str());
     return {};
 }
 
@@ -258,7 +269,8 @@ void App::stop() {
     relay_.reset();
     if (accountant_) {
         if (const auto stopped = accountant_->stop(utc_us()); !stopped) {
-            log(LogLevel::Error, "last usage records are not written: %s", describe(stopped.error()).c_str());
+            log(LogLevel::Error, "last usage records are not written: %s",
+                describe(stopped.error()).c_str());
         }
     }
     tear_down_network();
@@ -287,12 +299,14 @@ std::optional<control::ProtectionOffer> App::choose_protection(const control::He
 void App::on_hello(LinkId id, const base::Endpoint& from, const control::HelloReceived& received) {
     const control::Hello& hello = received.hello;
     const auto protection = choose_protection(hello);
-    if (std::find(hello.versions.begin(), hello.versions.end(), control::kProtocolVersion) == hello.versions.end()) {
+    if (std::find(hello.versions.begin(), hello.versions.end(), control::kProtocolVersion) ==
+        hello.versions.end()) {
         server_->reject(id, control::RejectReason::NoCommonVersion, "this SNAPT speaks version 1");
         return;
     }
     if (!protection) {
-        server_->reject(id, control::RejectReason::NoCommonProtection, "no protection that both accept");
+        server_->reject(id, control::RejectReason::NoCommonProtection,
+                        "no protection that both accept");
         return;
     }
     if (!is_valid_name(hello.node)) {
@@ -309,7 +323,8 @@ void App::on_hello(LinkId id, const base::Endpoint& from, const control::HelloRe
     link.grant.continuation = hello.continuation;
     if (hello.continuation) {
         const NodeSession* node = relay_->find(hello.continuation->wire_session_up);
-        if (node != nullptr && node->grant.user == link.grant.user && node->grant.node == link.grant.node) {
+        if (node != nullptr && node->grant.user == link.grant.user &&
+            node->grant.node == link.grant.node) {
             link.grant.lease_ipv4 = node->grant.lease_ipv4;
             link.grant.lease_ipv6 = node->grant.lease_ipv6;
             link.grant.accounting_number = node->grant.accounting_number;
@@ -359,19 +374,21 @@ void App::open_accounting(LinkId id) {
     identity.user_id = link.grant.user;
     identity.cnapt_id = link.grant.node;
     identity.opened_at_us = utc_us();
-    const auto number = accountant_->open_session(identity, [this, id](base::Result<uint32_t> committed) {
-        loop_.post([this, id, committed] {
-            if (!links_.contains(id)) {
-                return;
-            }
-            if (!committed) {
-                log(LogLevel::Error, "ledger: %s", describe(committed.error()).c_str());
-                server_->reject(id, control::RejectReason::Internal, "the ledger cannot be written");
-                return;
-            }
-            let_in(id);
+    const auto number =
+        accountant_->open_session(identity, [this, id](base::Result<uint32_t> committed) {
+            loop_.post([this, id, committed] {
+                if (!links_.contains(id)) {
+                    return;
+                }
+                if (!committed) {
+                    log(LogLevel::Error, "ledger: %s", describe(committed.error()).c_str());
+                    server_->reject(id, control::RejectReason::Internal,
+                                    "the ledger cannot be written");
+                    return;
+                }
+                let_in(id);
+            });
         });
-    });
     if (!number) {
         server_->reject(id, control::RejectReason::Internal, "the ledger is busy");
         return;
@@ -401,11 +418,13 @@ void App::let_in(LinkId id) {
     accept.lease_ipv4 = link.grant.lease_ipv4;
     accept.lease_ipv6 = link.grant.lease_ipv6;
     accept.inner_mtu = config_.inner.mtu;
-    accept.keepalive_s = static_cast<uint32_t>(std::chrono::duration_cast<base::seconds>(config_.session.keepalive).count());
-    accept.rekey_s = static_cast<uint32_t>(std::chrono::duration_cast<base::seconds>(config_.session.rekey).count());
+    accept.keepalive_s = static_cast<uint32_t>(
+        std::chrono::duration_cast<base::seconds>(config_.session.keepalive).count());
+    accept.rekey_s = static_cast<uint32_t>(
+        std::chrono::duration_cast<base::seconds>(config_.session.rekey).count());
     accept.rekey_datagrams = config_.session.rekey_datagrams;
-    accept.idle_timeout_s =
-        static_cast<uint32_t>(std::chrono::duration_cast<base::seconds>(config_.session.idle_timeout).count());
+    accept.idle_timeout_s = static_cast<uint32_t>(
+        std::chrono::duration_cast<base::seconds>(config_.session.idle_timeout).count());
     server_->accept(id, std::move(accept));
 }
 
@@ -428,7 +447,8 @@ void App::on_apps(LinkId id, const control::Apps& apps) {
     }
     for (const control::App& app : apps.apps) {
         relay_->name_app(at->second.wire_id, app.tag, app.name);
-        accountant_->name_app(at->second.grant.accounting_number, static_cast<uint16_t>(app.tag), app.name);
+        accountant_->name_app(at->second.grant.accounting_number, static_cast<uint16_t>(app.tag),
+                              app.name);
     }
 }
 
@@ -442,10 +462,14 @@ void App::on_usage_query(LinkId id, const control::UsageQuery& query) {
         return;
     }
     wanted->user = at->second.grant.user;  // whatever was asked: a user sees its own usage only
-    accountant_->usage(*wanted, utc_us(), [this, id, number = query.request](base::Result<UsageReport> report) {
-        std::string json = report ? usage_json(*report) : "{\"error\":\"the ledger cannot be read\"}";
-        loop_.post([this, id, number, json = std::move(json)] { server_->reply_usage(id, {number, json}); });
-    });
+    accountant_->usage(*wanted, utc_us(),
+                       [this, id, number = query.request](base::Result<UsageReport> report) {
+                           std::string json = report ? usage_json(*report)
+                                                     : "{\"error\":\"the ledger cannot be read\"}";
+                           loop_.post([this, id, number, json = std::move(json)] {
+                               server_->reply_usage(id, {number, json});
+                           });
+                       });
 }
 
 void App::on_session_query(LinkId id) {
@@ -499,7 +523,8 @@ std::optional<LinkId> App::link_of(uint16_t wire_id) const {
 
 void App::on_tick() {
     tick_.set(loop_.now() + kTick);
-    relay_->flows().set_utc_offset_us(utc_us() - base::to_us(loop_.refresh_now().time_since_epoch()));
+    relay_->flows().set_utc_offset_us(utc_us() -
+                                      base::to_us(loop_.refresh_now().time_since_epoch()));
     accountant_->tick(utc_us());
 }
 
@@ -513,8 +538,7 @@ void App::on_request(const io::UnixRequest& request, const io::UnixReply& reply)
     if (command == "usage") {
         answer_usage(*parsed, reply);
     } else if (command == "reload") {
-        reload();
-        reply.finish("{\"ok\":true}\n");
+        reply.finish(reload() + "\n");
     } else if (command == "user") {
         answer_user(*parsed, reply);
     } else {
@@ -537,7 +561,7 @@ void App::answer_user(const report::JsonValue& request, const io::UnixReply& rep
     std::string failure;
     const auto wanted = parse_user_request(request, failure);
     if (!wanted) {
-        reply.finish("{\"error\":" + report::json_string(failure) + "}\n");
+        reply.finish(report::error_json(failure) + "\n");
         return;
     }
     auto result = std::make_shared<UserResult>();
@@ -560,28 +584,32 @@ void App::answer_usage(const report::JsonValue& request, const io::UnixReply& re
     std::string failure;
     const auto query = usage_query_from(request, failure);
     if (!query) {
-        reply.finish("{\"error\":" + std::string("\"") + failure + "\"}\n");
+        reply.finish(report::error_json(failure) + "\n");
         return;
     }
     accountant_->usage(*query, utc_us(), [this, reply](base::Result<UsageReport> report) {
-        std::string json = report ? usage_json(*report)
-                                  : "{\"error\":\"" + describe(report.error()) + "\"}";
+        std::string json =
+            report ? usage_json(*report) : report::error_json(describe(report.error()));
         loop_.post([reply, json = std::move(json)] { reply.finish(json + "\n"); });
     });
 }
 
-void App::reload() {
+std::string App::reload() {
     const auto text = io::read_file(options_.config, kMaxConfigBytes);
     if (!text) {
-        log(LogLevel::Error, "cannot read %s: %s", options_.config.c_str(), describe(text.error()).c_str());
-        return;
+        log(LogLevel::Error, "cannot read %s: %s", options_.config.c_str(),
+            describe(text.error()).c_str());
+        return report::error_json("cannot read " + options_.config);
     }
     const ParsedSnaptConfig parsed = parse_snapt_config(*text, options_.config);
     for (const config::Diagnostic& diagnostic : parsed.diagnostics) {
         log(LogLevel::Error, "%s", config::to_text(diagnostic).c_str());
     }
     if (!parsed.config) {
-        return;  // a bad file changes nothing
+        // A bad file changes nothing.
+        return report::error_json(parsed.diagnostics.empty()
+                                      ? "bad policy file"
+                                      : config::to_text(parsed.diagnostics.front()));
     }
     const ConfigChanges changes = changes_between(config_, *parsed.config);
     for (const std::string& key : changes.needs_restart) {
@@ -589,9 +617,11 @@ void App::reload() {
     }
     config_.classes = parsed.config->classes;
     config_.limits = parsed.config->limits;
-    relay_->set_classes(dataplane::class_table(config_.classes, config_.limits.queue_bytes).settings);
+    relay_->set_classes(
+        dataplane::class_table(config_.classes, config_.limits.queue_bytes).settings);
     (void)users_->refresh();
     log(LogLevel::Info, "reloaded %s", options_.config.c_str());
+    return report::reload_json(changes.applied, changes.needs_restart);
 }
 
 }  // namespace
@@ -601,7 +631,8 @@ int run_daemon(const RunOptions& options) {
     std::signal(SIGPIPE, SIG_IGN);
     const auto text = io::read_file(options.config, kMaxConfigBytes);
     if (!text) {
-        log(LogLevel::Error, "cannot read %s: %s", options.config.c_str(), describe(text.error()).c_str());
+        log(LogLevel::Error, "cannot read %s: %s", options.config.c_str(),
+            describe(text.error()).c_str());
         return kExitBadConfig;
     }
     ParsedSnaptConfig parsed = parse_snapt_config(*text, options.config);

@@ -12,8 +12,8 @@ struct RunOptions {
     bool verbose = false;
 };
 
-// Runs until SIGTERM or SIGINT. Gives the exit code: 0, 1 (cannot start), 78 (bad configuration). What is wrong is
-// said on stderr in one sentence.
+// Runs until SIGTERM or SIGINT. Gives the exit code: 0, 1 (cannot start), 78 (bad configuration).
+// What is wrong is said on stderr in one sentence.
 int run_daemon(const RunOptions& options);
 
 }  // namespace continuo::snapt

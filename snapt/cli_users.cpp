@@ -195,6 +195,12 @@ user_command(const report::DaemonAccess& access, const ParsedCommand& command, b
                            report::kExitUsage);
         }
     }
+    if (const auto key = command.value("--key")) {
+        request.key = parse_shared_key(*key);
+        if (!request.key) {
+            return failure("bad --key; expected 32 bytes in base64", report::kExitUsage);
+        }
+    }
     if (!request.name.empty() && !is_valid_name(request.name)) {
         return failure("user name \"" + request.name +
                            "\"; expected 1 to 64 letters, digits and . _ @ -, not . or - first",

@@ -95,7 +95,11 @@ void Relay::on_tun_packet(packet::PacketPtr packet, TimePoint now) {
                        : DropReason::UnsupportedProtocol);
         return;
     }
-    const packet::PacketSummary& summary = *result.summary;
+    packet::PacketSummary summary = *result.summary;
+    if (!fragments_down_.resolve(summary, now)) {
+        drops_.add(DropReason::NoBinding);
+        return;
+    }
     const auto node = by_lease_.find(summary.tuple.local);
     if (node == by_lease_.end()) {
         drops_.add(DropReason::NoSession);
@@ -286,7 +290,11 @@ Flow* Relay::deliver_whole(session::Session& session,
         drops_.add(DropReason::MalformedPacket);
         return nullptr;
     }
-    const packet::PacketSummary& summary = *result.summary;
+    packet::PacketSummary summary = *result.summary;
+    if (!fragments_up_.resolve(summary, now)) {
+        drops_.add(DropReason::NoBinding);
+        return nullptr;
+    }
     NodeSession& node = owner_of(session);
     if (summary.tuple.local.is_unspecified()) {
         drops_.add(DropReason::SpoofedSource);  // a version for which the node has no lease

@@ -9,6 +9,7 @@
 #include "common/dataplane/session_driver.hpp"
 #include "common/dataplane/tun_port.hpp"
 #include "common/flow/flow_table.hpp"
+#include "common/flow/fragment_cache.hpp"
 #include "common/session/session.hpp"
 
 #include <memory>
@@ -172,6 +173,8 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     packet::PacketPool pool_;
     session::SessionScratch scratch_;
     flow::FlowTable flows_;
+    flow::FragmentCache fragments_up_;
+    flow::FragmentCache fragments_down_;
     std::unique_ptr<io::TunDevice> tun_;
     std::unique_ptr<dataplane::TunPort> tun_port_;
     std::unique_ptr<io::Poller> tun_poller_;

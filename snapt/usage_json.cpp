@@ -7,7 +7,9 @@ namespace {
 
 constexpr int64_t kMicroseconds = 1'000'000;
 
-void write_key(report::JsonWriter& json, std::string_view name, const std::optional<std::string>& value) {
+void write_key(report::JsonWriter& json,
+               std::string_view name,
+               const std::optional<std::string>& value) {
     if (value) {
         json.field(name, *value);
     }

@@ -1,4 +1,5 @@
-// Usage as the commands and the nodes get it: JSON of DESIGN's `usage`, and its query from a request.
+// Usage as the commands and the nodes get it: JSON of DESIGN's `usage`, and its query from a
+// request.
 #pragma once
 
 #include "common/report/json_value.hpp"
@@ -10,7 +11,8 @@
 namespace continuo::snapt {
 
 std::string usage_json(const UsageReport& report);
-// {"by":["user",…],"from":us|null,"to":us|null,"zone":"UTC","user":"…"|null}. Empty with a reason in `failure`.
+// {"by":["user",…],"from":us|null,"to":us|null,"zone":"UTC","user":"…"|null}. Empty with a reason
+// in `failure`.
 std::optional<UsageQuery> usage_query_from(const report::JsonValue& request, std::string& failure);
 
 }  // namespace continuo::snapt

@@ -5,6 +5,7 @@
 #include "common/report/json.hpp"
 #include "common/report/status_report.hpp"
 
+#include <algorithm>
 #include <array>
 #include <system_error>
 
@@ -115,6 +116,16 @@ std::optional<Quota> parse_user_quota(std::string_view text) {
                  std::string(config::to_string(parsed->period))};
 }
 
+std::optional<UserKey> parse_shared_key(std::string_view text) {
+    const auto bytes = config::from_base64(text);
+    UserKey key{};
+    if (!bytes || bytes->size() != key.size()) {
+        return std::nullopt;
+    }
+    std::copy(bytes->begin(), bytes->end(), key.begin());
+    return key;
+}
+
 std::string user_request_json(const UserRequest& request, const std::optional<std::string>& quota) {
     report::JsonWriter json;
     json.begin_object();
@@ -122,6 +133,9 @@ std::string user_request_json(const UserRequest& request, const std::optional<st
     json.field("action", to_string(request.action));
     json.field("name", request.name);
     json.field("quota", quota);
+    if (request.key) {
+        json.field("key", config::to_base64(*request.key));
+    }
     json.end_object();
     return json.take();
 }
@@ -148,6 +162,13 @@ std::optional<UserRequest> parse_user_request(const report::JsonValue& request,
             return std::nullopt;
         }
     }
+    if (!request["key"].is_null()) {
+        parsed.key = parse_shared_key(request.text("key"));
+        if (!parsed.key) {
+            failure = "bad key; expected 32 bytes in base64";
+            return std::nullopt;
+        }
+    }
     return parsed;
 }
 
@@ -166,7 +187,7 @@ UserResult run_user_request(UserStore& users,
             return refused("snapt.toml names no `public` address that the node could use");
         }
         const bool is_new = request.action == UserAction::Add;
-        const auto credential = is_new ? users.add(name, request.quota, now_us, random)
+        const auto credential = is_new ? users.add(name, request.quota, now_us, random, request.key)
                                        : users.rotate(name, now_us, random);
         if (!credential) {
             return refused(describe(credential.error(), name));

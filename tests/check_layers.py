@@ -54,7 +54,7 @@ def check(source):
         return
     for number, line in enumerate(source.read_text().splitlines(), 1):
         project = re.match(r'#include "([^"]+)"', line)
-        if project:
+        if project and "/" in project[1]:  # a bare name is a neighbour in the same folder
             target = layer_of(project[1])
             allowed = MAY_INCLUDE[own] | {own}
             if target not in allowed:

@@ -1,6 +1,6 @@
-// DatagramCipher: protects datagrams in batches, in place. One object is one key (session, epoch, direction); contexts are
-// prepared once. A back end with vector instructions or multi-buffer hashing fits behind the same calls.
-// docs/PROTOCOL.md section 2; RFC 5116, RFC 8439, RFC 2104.
+// DatagramCipher: protects datagrams in batches, in place. One object is one key (session, epoch,
+// direction); contexts are prepared once. A back end with vector instructions or multi-buffer
+// hashing fits behind the same calls. docs/PROTOCOL.md section 2; RFC 5116, RFC 8439, RFC 2104.
 #pragma once
 
 #include "common/base/bytes.hpp"
@@ -49,7 +49,8 @@ class DatagramCipher {
 };
 
 // `tag_bytes` is 16, or 10 with HmacSha256. Errors: Unsupported, System.
-base::Result<std::unique_ptr<DatagramCipher>> make_cipher(Protection protection, const KeyMaterial& keys, size_t tag_bytes);
+base::Result<std::unique_ptr<DatagramCipher>>
+make_cipher(Protection protection, const KeyMaterial& keys, size_t tag_bytes);
 
 // True where AES instructions make AES-256-GCM the faster choice.
 bool has_fast_aes();

@@ -1,6 +1,6 @@
-// BatchSender: carries a TransmitBatch to the sockets. What a full socket does not take stays and goes first when it is
-// writable again; meanwhile nothing new is sealed, so that inner packets wait in their class queues. Each item is counted
-// when the kernel has taken it. One thread.
+// BatchSender: carries a TransmitBatch to the sockets. What a full socket does not take stays and
+// goes first when it is writable again; meanwhile nothing new is sealed, so that inner packets wait
+// in their class queues. Each item is counted when the kernel has taken it. One thread.
 #pragma once
 
 #include "common/base/drop_reason.hpp"
@@ -24,7 +24,8 @@ class SocketDirectory {
 
 class BatchSender {
   public:
-    BatchSender(SocketDirectory& sockets, base::DropCounters& drops) : sockets_(sockets), drops_(drops) {}
+    BatchSender(SocketDirectory& sockets, base::DropCounters& drops)
+        : sockets_(sockets), drops_(drops) {}
 
     // Empty when everything sealed has left.
     bool is_blocked() const { return next_ < batch_.items().size(); }

@@ -23,6 +23,7 @@ inline ClassTable class_table(const config::ClassKnobTable& knobs, uint64_t queu
         to.max_bytes = from.max_bytes;
         to.fill = from.fill_percent ? *from.fill_percent / 100.0 : 1.0;
         to.queue_bytes = queue_bytes;
+        to.is_compression_automatic = from.compression.mode == config::Compression::Mode::Auto;
         switch (from.compression.mode) {
         case config::Compression::Mode::Auto:
             to.compression_level = kAutomaticCompressionLevel;

@@ -9,12 +9,15 @@ using session::Session;
 
 namespace {
 
-// A deadline that has come although polling gave nothing (credit, budget) is looked at again only then.
+// A deadline that has come although polling gave nothing (credit, budget) is looked at again only
+// then.
 constexpr base::Duration kShortestSleep = base::microseconds(200);
 
 }  // namespace
 
-SessionDriver::SessionDriver(io::EventLoop& loop, SocketDirectory& sockets, base::DropCounters& drops)
+SessionDriver::SessionDriver(io::EventLoop& loop,
+                             SocketDirectory& sockets,
+                             base::DropCounters& drops)
     : loop_(loop), sender_(sockets, drops), timer_(loop, [this] { pump(loop_.now()); }) {}
 
 SessionDriver::~SessionDriver() = default;
@@ -118,7 +121,8 @@ void SessionDriver::sift_down(size_t at) {
         if (child >= heap_.size()) {
             break;
         }
-        if (child + 1 < heap_.size() && heap_[child + 1]->hook.deadline < heap_[child]->hook.deadline) {
+        if (child + 1 < heap_.size() &&
+            heap_[child + 1]->hook.deadline < heap_[child]->hook.deadline) {
             ++child;
         }
         if (moved->hook.deadline <= heap_[child]->hook.deadline) {

@@ -1,5 +1,5 @@
-// SessionDriver: polls the sessions of one loop after their inputs, at their deadlines and when sockets drain. Touch a
-// session after every input, pump once when the wake-up's inputs are all in.
+// SessionDriver: polls the sessions of one loop after their inputs, at their deadlines and when
+// sockets drain. Touch a session after every input, pump once when the wake-up's inputs are all in.
 #pragma once
 
 #include "common/dataplane/batch_sender.hpp"
@@ -27,7 +27,8 @@ class SessionDriver {
     bool is_blocked() const { return sender_.is_blocked(); }
 
   private:
-    // A binary heap of the sessions by deadline; each knows its place, so an update allocates nothing.
+    // A binary heap of the sessions by deadline; each knows its place, so an update allocates
+    // nothing.
     void set_deadline(session::Session& session, base::TimePoint at);
     void sift_up(size_t at);
     void sift_down(size_t at);

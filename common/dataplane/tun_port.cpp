@@ -7,10 +7,16 @@ namespace continuo::dataplane {
 using base::DropReason;
 using packet::PacketPtr;
 
-TunPort::TunPort(io::TunDevice& device, packet::PacketPool& pool, base::DropCounters& drops, Written on_written)
-    : device_(device), pool_(pool), drops_(drops), on_written_(std::move(on_written)),
-      coalescer_(*this, device.supports_uso()),
-      overflow_(std::make_unique<uint8_t[]>(io::kTunFrameBytes)) {}
+TunPort::TunPort(io::TunDevice& device,
+                 packet::PacketPool& pool,
+                 base::DropCounters& drops,
+                 Written on_written)
+    : device_(device)
+    , pool_(pool)
+    , drops_(drops)
+    , on_written_(std::move(on_written))
+    , coalescer_(*this, device.supports_uso())
+    , overflow_(std::make_unique<uint8_t[]>(io::kTunFrameBytes)) {}
 
 TunPort::~TunPort() = default;
 
@@ -20,7 +26,8 @@ PacketPtr TunPort::read_one() {
             spare_ = pool_.take(packet::kLargeBufferBytes);
         }
         const base::MutableByteView into =
-            spare_ != nullptr ? spare_->buffer() : base::MutableByteView(overflow_.get(), io::kTunFrameBytes);
+            spare_ != nullptr ? spare_->buffer()
+                              : base::MutableByteView(overflow_.get(), io::kTunFrameBytes);
         const auto length = device_.read(into);
         if (!length) {
             if (length.error().code == base::Errc::Truncated) {

@@ -1,5 +1,6 @@
-// TunPort: moves packets between a TUN device and the data path of one loop. Reads go straight into pool buffers,
-// restored segments leave through a Coalescer as super-packets. Owner and thread: the data loop.
+// TunPort: moves packets between a TUN device and the data path of one loop. Reads go straight into
+// pool buffers, restored segments leave through a Coalescer as super-packets. Owner and thread: the
+// data loop.
 #pragma once
 
 #include "common/base/drop_reason.hpp"
@@ -20,14 +21,19 @@ class TunPort final : public packet::FrameSink {
     using Written = std::function<void(const packet::FrameInfo& info, bool written)>;
 
     // All must outlive this.
-    TunPort(io::TunDevice& device, packet::PacketPool& pool, base::DropCounters& drops, Written on_written);
+    TunPort(io::TunDevice& device,
+            packet::PacketPool& pool,
+            base::DropCounters& drops,
+            Written on_written);
     TunPort(const TunPort&) = delete;
     TunPort& operator=(const TunPort&) = delete;
     ~TunPort() override;
 
-    // Takes up to kTunBurst packets; true when there may be more. `each` owns the packet; `flush` is called after every
-    // kTunBytesBetweenFlushes, so that a burst of super-packets does not overflow a class queue.
-    template <typename Each, typename Flush> bool read_burst(Each&& each, Flush&& flush) {
+    // Takes up to kTunBurst packets; true when there may be more. `each` owns the packet; `flush`
+    // is called after every kTunBytesBetweenFlushes, so that a burst of super-packets does not
+    // overflow a class queue.
+    template <typename Each, typename Flush>
+    bool read_burst(Each&& each, Flush&& flush) {
         size_t bytes = 0;
         for (size_t i = 0; i < kTunBurst; ++i) {
             packet::PacketPtr packet = read_one();
@@ -60,7 +66,7 @@ class TunPort final : public packet::FrameSink {
     base::DropCounters& drops_;
     Written on_written_;
     packet::Coalescer coalescer_;
-    packet::PacketPtr spare_;  // large buffer for the next read
+    packet::PacketPtr spare_;              // large buffer for the next read
     std::unique_ptr<uint8_t[]> overflow_;  // takes a frame when the pool is empty
     uint64_t segments_read_ = 0;
 };

@@ -323,6 +323,22 @@ std::string usage_report_text(const JsonValue& usage, bool is_terminal) {
     return table.rows() == 0 ? "no usage\n" : table.render(is_terminal);
 }
 
+std::string reload_json(std::span<const std::string> applied,
+                        std::span<const std::string> needs_restart) {
+    JsonWriter json;
+    json.begin_object();
+    json.key("applied").begin_array();
+    for (const std::string& key : applied) {
+        json.string(key);
+    }
+    json.end_array().key("needs_restart").begin_array();
+    for (const std::string& key : needs_restart) {
+        json.string(key);
+    }
+    json.end_array().end_object();
+    return json.take();
+}
+
 std::string reload_text(const JsonValue& answer) {
     if (!answer.has("applied")) {
         return "reloaded; the daemon's log has the details\n";

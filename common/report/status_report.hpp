@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -101,6 +102,9 @@ void write_drops(JsonWriter& json, const base::DropCounters& drops);
 void write_flow(JsonWriter& json, const FlowFigures& flow);
 // {"error":"…"}
 std::string error_json(std::string_view text);
+// Of `reload`: keys that were applied and keys that only a restart applies.
+std::string reload_json(std::span<const std::string> applied,
+                        std::span<const std::string> needs_restart);
 
 // --- For people
 // "-" for null and for what is not there.

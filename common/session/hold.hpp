@@ -49,9 +49,11 @@ class HoldEstimator {
         if (predicted_bytes >= knobs.target_bytes) {
             return {waiting_since, ReleaseReason::Size};
         }
-        // With so many in it an aggregate costs hardly less for each further packet: on a fast stream the wait ends there,
-        // long before the hold time, and a TCP acknowledgement clock does not slow down.
-        const base::Duration worthwhile = has_mean_ ? std::min(knobs.hold, mean_gap_ * kWorthwhilePackets) : knobs.hold;
+        // With so many in it an aggregate costs hardly less for each further packet: on a fast
+        // stream the wait ends there, long before the hold time, and a TCP acknowledgement clock
+        // does not slow down.
+        const base::Duration worthwhile =
+            has_mean_ ? std::min(knobs.hold, mean_gap_ * kWorthwhilePackets) : knobs.hold;
         const base::TimePoint latest = waiting_since + worthwhile;
         if (knobs.min_bytes > 0) {
             return predicted_bytes >= knobs.min_bytes

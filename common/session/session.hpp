@@ -151,6 +151,10 @@ class Session {
                     const Destination& destination,
                     TransmitBatch& batch,
                     base::TimePoint now);
+    bool is_worth_compressing(const ClassState& state,
+                              const flow::Flow& flow,
+                              base::ByteView payload,
+                              base::TimePoint now);
     void cut_into_segments(ClassState& state, ClassQueue::Item item);
 
     // session_aggregate.cpp
@@ -216,6 +220,7 @@ class Session {
     base::TimePoint heard_at_{};
     base::TimePoint sent_at_{};
     bool keepalive_due_ = false;
+    CompressionBudget compression_budget_;
 };
 
 }  // namespace continuo::session

@@ -144,7 +144,8 @@ size_t Session::gather(ClassState& state, const Draft& draft, size_t used, TimeP
     return count;
 }
 
-// Sections are delivered one after the other: the packets of one flow stay in one, so that they keep their order.
+// Sections are delivered one after the other: the packets of one flow stay in one, so that they
+// keep their order.
 void Session::keep_flow_together(size_t newest) {
     PendingPacket& packet = scratch_.packets[newest];
     for (size_t i = 0; i < newest; ++i) {

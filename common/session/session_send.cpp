@@ -1,5 +1,6 @@
 // What a session sends: probes of paths, upkeep, super-packets. Aggregates are in
 // session_aggregate.cpp.
+#include "common/compress/incompressible.hpp"
 #include "common/packet/segmenter.hpp"
 #include "common/session/session.hpp"
 
@@ -133,7 +134,8 @@ bool Session::send_probe(TransmitBatch& batch, TimePoint now) {
                             UINT64_MAX};
     const Tuple& tuple = path.tuples[index_of(probe->traffic_class)];
     const uint32_t outer =
-        outer_overhead(probe->to.address) + (probe->is_padded ? static_cast<uint32_t>(wire::kAnnounceBodyBytes) : 64U);
+        outer_overhead(probe->to.address) +
+        (probe->is_padded ? static_cast<uint32_t>(wire::kAnnounceBodyBytes) : 64U);
     if (!tuple.is_proven && tuple.unproven_sent_bytes + outer >
                                 tuple.unproven_received_bytes * wire::kAmplificationFactor) {
         drops_.add(DropReason::AmplificationLimit);
@@ -357,6 +359,18 @@ bool Session::send_super(TrafficClass traffic_class,
     state.counters.super_segments += segments;
     state.counters.packets_alone += segments;
     return true;
+}
+
+bool Session::is_worth_compressing(const ClassState& state,
+                                   const Flow& flow,
+                                   base::ByteView payload,
+                                   TimePoint now) {
+    if (state.settings.compression_level == 0 || !flow.may_compress ||
+        compress::is_incompressible(payload)) {
+        return false;
+    }
+    return !state.settings.is_compression_automatic ||
+           compression_budget_.take(payload.size(), now);
 }
 
 // Puts the packets that the kernel would have cut in the super-packet's place.

@@ -52,7 +52,8 @@ Result<std::unique_ptr<UserStore>> UserStore::open(const std::string& state_dire
 Result<Credential> UserStore::add(const std::string& user_id,
                                   const std::optional<Quota>& quota,
                                   int64_t now_us,
-                                  base::Random& random) {
+                                  base::Random& random,
+                                  const std::optional<UserKey>& key) {
     if (!is_valid_name(user_id)) {
         return kBadName;
     }
@@ -66,14 +67,16 @@ Result<Credential> UserStore::add(const std::string& user_id,
         return Error{Errc::InvalidState, "there is a user of this name already", 0};
     }
     CTN_TRY(write_quota(user_id, quota));
-    Credential credential = CTN_TRY(insert_key(user_id, now_us, random));
+    Credential credential = CTN_TRY(insert_key(user_id, now_us, random, key));
     CTN_TRY(transaction.commit());
     CTN_TRY(load_directory());
     return credential;
 }
 
-Result<Credential>
-UserStore::insert_key(const std::string& user_id, int64_t now_us, base::Random& random) {
+Result<Credential> UserStore::insert_key(const std::string& user_id,
+                                         int64_t now_us,
+                                         base::Random& random,
+                                         const std::optional<UserKey>& key) {
     // Numbers are never used again, so that an old file does not seem to have a valid key id.
     Statement last = CTN_TRY(database_.prepare(
         "SELECT max(CAST(substr(key_id,2) AS INTEGER)) FROM credential WHERE user_id=?"));
@@ -82,7 +85,11 @@ UserStore::insert_key(const std::string& user_id, int64_t now_us, base::Random& 
     Credential credential;
     credential.user_id = user_id;
     credential.key_id = "k" + std::to_string(last.integer(0) + 1);
-    random.fill(credential.key);
+    if (key) {
+        credential.key = *key;
+    } else {
+        random.fill(credential.key);
+    }
     Statement insert = CTN_TRY(database_.prepare(
         "INSERT INTO credential(user_id,key_id,secret,created,disabled) VALUES(?,?,?,?,0)"));
     CTN_TRY(insert.bind(1, std::string_view(user_id))

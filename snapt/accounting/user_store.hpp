@@ -48,11 +48,13 @@ class UserStore {
     UserStore(const UserStore&) = delete;
     UserStore& operator=(const UserStore&) = delete;
 
+    // A fresh key, or `key`: the one that the user has at another SNAPT of the realm.
     // InvalidConfig: bad name or quota; InvalidState: there is such a user.
     base::Result<Credential> add(const std::string& user_id,
                                  const std::optional<Quota>& quota,
                                  int64_t now_us,
-                                 base::Random& random);
+                                 base::Random& random,
+                                 const std::optional<UserKey>& key = std::nullopt);
     base::Result<std::vector<UserInfo>> list();
     // NotFound: no such user (these four).
     base::Result<void> set_disabled(const std::string& user_id, bool is_disabled);
@@ -76,8 +78,10 @@ class UserStore {
     };
     explicit UserStore(Database database) : database_(std::move(database)) {}
     base::Result<void> load_directory();
-    base::Result<Credential>
-    insert_key(const std::string& user_id, int64_t now_us, base::Random& random);
+    base::Result<Credential> insert_key(const std::string& user_id,
+                                        int64_t now_us,
+                                        base::Random& random,
+                                        const std::optional<UserKey>& key = std::nullopt);
     base::Result<void> write_quota(const std::string& user_id, const std::optional<Quota>& quota);
     base::Result<void> require_user(const std::string& user_id);
     std::shared_ptr<const Directory> directory() const;

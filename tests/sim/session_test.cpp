@@ -1,5 +1,5 @@
-// Two sessions over an emulated link, in virtual time: what goes in at one end comes out at the other, once and unchanged,
-// whatever the link does.
+// Two sessions over an emulated link, in virtual time: what goes in at one end comes out at the
+// other, once and unchanged, whatever the link does.
 #include "tests/support/session_pair.hpp"
 
 #include <algorithm>
@@ -54,8 +54,8 @@ std::vector<uint8_t> random_payload(base::Random& random, size_t bytes) {
 }
 
 std::vector<uint8_t> text_payload(size_t bytes, size_t offset) {
-    static constexpr std::string_view kText =
-        "the node moves between access points, gateways and providers, and nothing that runs over it notices; ";
+    static constexpr std::string_view kText = "the node moves between access points, gateways and "
+                                              "providers, and nothing that runs over it notices; ";
     std::vector<uint8_t> payload(bytes);
     for (size_t i = 0; i < bytes; ++i) {
         payload[i] = static_cast<uint8_t>(kText[(i + offset * 7) % kText.size()]);
@@ -64,8 +64,12 @@ std::vector<uint8_t> text_payload(size_t bytes, size_t offset) {
 }
 
 // Sends `count` packets of one flow, `gap` apart, and gives what SNAPT should deliver.
-Packets send_stream(SessionPair& pair, const FiveTuple& tuple, TrafficClass traffic_class, size_t count,
-                    base::Duration gap, bool text) {
+Packets send_stream(SessionPair& pair,
+                    const FiveTuple& tuple,
+                    TrafficClass traffic_class,
+                    size_t count,
+                    base::Duration gap,
+                    bool text) {
     Packets expected;
     flow::Flow& flow = pair.node.flow(tuple, traffic_class);
     HeaderFields fields = fields_up(tuple);
@@ -103,11 +107,12 @@ TEST(SessionSim, DeliversEveryPacketOnceAndUnchangedOnAGoodLink) {
         for (const bool is_v6 : {false, true}) {
             for (const bool text : {false, true}) {
                 SessionPair pair({});
-                const auto expected = send_stream(pair, tuple_of(protocol, 5000, is_v6), TrafficClass::HtHd, 300,
-                                                  milliseconds(2), text);
+                const auto expected = send_stream(pair, tuple_of(protocol, 5000, is_v6),
+                                                  TrafficClass::HtHd, 300, milliseconds(2), text);
                 pair.run_for(base::seconds(2));
                 ASSERT_EQ(pair.snapt.delivered.size(), expected.size());
-                EXPECT_TRUE(std::equal(expected.begin(), expected.end(), pair.snapt.delivered.begin()));
+                EXPECT_TRUE(
+                    std::equal(expected.begin(), expected.end(), pair.snapt.delivered.begin()));
                 EXPECT_EQ(pair.snapt.last_app, 7);
             }
         }
@@ -116,12 +121,14 @@ TEST(SessionSim, DeliversEveryPacketOnceAndUnchangedOnAGoodLink) {
 
 TEST(SessionSim, CompressesTextAndNotRandomBytes) {
     SessionPair text({});
-    send_stream(text, tuple_of(Protocol::Udp, 5000), TrafficClass::HtHd, 300, milliseconds(1), true);
+    send_stream(text, tuple_of(Protocol::Udp, 5000), TrafficClass::HtHd, 300, milliseconds(1),
+                true);
     text.run_for(base::seconds(1));
     const auto& saved = text.node.session->class_counters(TrafficClass::HtHd);
     EXPECT_LT(saved.wire_bytes * 2, saved.inner_bytes);
     SessionPair noise({});
-    send_stream(noise, tuple_of(Protocol::Udp, 5000), TrafficClass::HtHd, 300, milliseconds(1), false);
+    send_stream(noise, tuple_of(Protocol::Udp, 5000), TrafficClass::HtHd, 300, milliseconds(1),
+                false);
     noise.run_for(base::seconds(1));
     EXPECT_EQ(noise.node.session->class_counters(TrafficClass::HtHd).compressed_sections, 0U);
 }
@@ -170,7 +177,8 @@ TEST(SessionSim, SuperPacketsArriveAsTheSegmentsTheKernelWouldHaveCut) {
         std::copy(payload.begin(), payload.end(), bytes.begin() + 52);
         pair.node.send(flow, bytes, offload, pair.now);
         for (size_t at = 0; at < payload.size(); at += kSegment) {
-            const base::ByteView piece = base::ByteView(payload).subspan(at, std::min<size_t>(kSegment, payload.size() - at));
+            const base::ByteView piece = base::ByteView(payload).subspan(
+                at, std::min<size_t>(kSegment, payload.size() - at));
             HeaderFields segment = fields;
             segment.sequence = fields.sequence + static_cast<uint32_t>(at);
             segment.ip_id = static_cast<uint16_t>(fields.ip_id + at / kSegment);
@@ -217,9 +225,11 @@ TEST(SessionSim, DeliversNothingWrongUnderLossReorderingDuplicationAndJitter) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         SessionPair pair(link, seed);
         Packets expected;
-        for (const auto& [protocol, text] : {std::pair{Protocol::Tcp, false}, {Protocol::Tcp, true}, {Protocol::Udp, true}}) {
-            const auto sent = send_stream(pair, tuple_of(protocol, static_cast<uint16_t>(8000 + (text ? 1 : 0))),
-                                          TrafficClass::HtHd, 300, milliseconds(2), text);
+        for (const auto& [protocol, text] :
+             {std::pair{Protocol::Tcp, false}, {Protocol::Tcp, true}, {Protocol::Udp, true}}) {
+            const auto sent =
+                send_stream(pair, tuple_of(protocol, static_cast<uint16_t>(8000 + (text ? 1 : 0))),
+                            TrafficClass::HtHd, 300, milliseconds(2), text);
             expected.insert(expected.end(), sent.begin(), sent.end());
         }
         pair.run_for(base::seconds(5));
@@ -233,7 +243,8 @@ TEST(SessionSim, CorruptedDatagramsChangeNothing) {
     LinkSettings link;
     link.corrupt_permille = 1000;
     SessionPair pair(link);
-    send_stream(pair, tuple_of(Protocol::Udp, 9000), TrafficClass::HtHd, 100, milliseconds(2), false);
+    send_stream(pair, tuple_of(Protocol::Udp, 9000), TrafficClass::HtHd, 100, milliseconds(2),
+                false);
     pair.run_for(base::seconds(1));
     EXPECT_TRUE(pair.snapt.delivered.empty());
     EXPECT_FALSE(pair.snapt.session->paths().active().has_value());
@@ -243,13 +254,15 @@ TEST(SessionSim, CorruptedDatagramsChangeNothing) {
 TEST(SessionSim, ReplayedDatagramsAreDroppedAndDoNotMoveThePath) {
     SessionPair pair({});
     pair.record = true;
-    send_stream(pair, tuple_of(Protocol::Udp, 9100), TrafficClass::HtHd, 50, milliseconds(5), false);
+    send_stream(pair, tuple_of(Protocol::Udp, 9100), TrafficClass::HtHd, 50, milliseconds(5),
+                false);
     pair.run_for(base::seconds(1));
     const size_t delivered = pair.snapt.delivered.size();
     const Packets recorded = pair.recorded_up;
     const auto evil = *base::Endpoint::parse("192.0.2.66:666");
     for (auto datagram : recorded) {
-        session::ReceivedDatagram received{datagram, evil, base::IpAddress::any(base::IpVersion::V4)};
+        session::ReceivedDatagram received{datagram, evil,
+                                           base::IpAddress::any(base::IpVersion::V4)};
         pair.snapt.session->on_datagrams(std::span(&received, 1), pair.now);
     }
     pair.run_for(base::seconds(1));
@@ -279,7 +292,8 @@ TEST(SessionSim, ADownloadMovesWithinOneRoundTripWhileTheNodeIsSilent) {
             const size_t before = pair.node.delivered.size();
             while (pair.now < end) {
                 ++fields.ip_id;
-                pair.snapt.send(*down, make_packet(fields, random_payload(pair.random, 900)), {}, pair.now);
+                pair.snapt.send(*down, make_packet(fields, random_payload(pair.random, 900)), {},
+                                pair.now);
                 pair.run_for(milliseconds(1));
                 if (first == base::kNever && pair.node.delivered.size() > before) {
                     first = pair.now;
@@ -290,7 +304,8 @@ TEST(SessionSim, ADownloadMovesWithinOneRoundTripWhileTheNodeIsSilent) {
         stream(milliseconds(200), ignored);
         pair.run_for(milliseconds(50));
         const base::TimePoint moved = pair.now;
-        pair.move_node(*base::Endpoint::parse("198.51.100.77:41000"), static_cast<uint8_t>(1 + seed % 15));
+        pair.move_node(*base::Endpoint::parse("198.51.100.77:41000"),
+                       static_cast<uint8_t>(1 + seed % 15));
         base::TimePoint first = base::kNever;
         stream(milliseconds(300), first);
         EXPECT_LE(base::to_ms(first - moved), 20 + 10) << "seed " << seed;
@@ -336,7 +351,8 @@ TEST(SessionSim, RekeysWithoutLosingAPacket) {
         if (epoch > 1) {
             pair.install_epoch(epoch);
         }
-        const auto sent = send_stream(pair, tuple_of(Protocol::Tcp, 9400), TrafficClass::HtHd, 60, milliseconds(2), true);
+        const auto sent = send_stream(pair, tuple_of(Protocol::Tcp, 9400), TrafficClass::HtHd, 60,
+                                      milliseconds(2), true);
         expected.insert(expected.end(), sent.begin(), sent.end());
     }
     pair.run_for(base::seconds(2));

@@ -9,8 +9,9 @@ using base::TimePoint;
 namespace {
 
 std::string key_of(const packet::FiveTuple& tuple) {
-    return tuple.local.to_string() + " " + std::to_string(tuple.local_port) + " " + tuple.remote.to_string() + " " +
-           std::to_string(tuple.remote_port) + " " + std::to_string(static_cast<int>(tuple.protocol));
+    return tuple.local.to_string() + " " + std::to_string(tuple.local_port) + " " +
+           tuple.remote.to_string() + " " + std::to_string(tuple.remote_port) + " " +
+           std::to_string(static_cast<int>(tuple.protocol));
 }
 
 session::SessionSettings settings_for(session::Role role) {
@@ -18,8 +19,10 @@ session::SessionSettings settings_for(session::Role role) {
     settings.role = role;
     settings.local_id = role == session::Role::Node ? 0x1111 : 0x4A31;
     settings.peer_id = role == session::Role::Node ? 0x4A31 : 0x1111;
-    settings.node_ipv4 = *base::IpAddress::parse(role == session::Role::Node ? "192.0.0.5" : "100.64.0.2");
-    settings.node_ipv6 = *base::IpAddress::parse(role == session::Role::Node ? "fd43:6f6e:7469::1" : "fd93:47::2");
+    settings.node_ipv4 =
+        *base::IpAddress::parse(role == session::Role::Node ? "192.0.0.5" : "100.64.0.2");
+    settings.node_ipv6 =
+        *base::IpAddress::parse(role == session::Role::Node ? "fd43:6f6e:7469::1" : "fd93:47::2");
     return settings;
 }
 
@@ -33,8 +36,9 @@ std::vector<uint8_t> make_packet(const packet::HeaderFields& fields, base::ByteV
 }
 
 SessionEnd::SessionEnd(SessionPair& owner, session::Role own_role, base::Random& random)
-    : pair(owner), role(own_role),
-      session(std::make_unique<session::Session>(settings_for(own_role), *this, scratch, random)) {}
+    : pair(owner)
+    , role(own_role)
+    , session(std::make_unique<session::Session>(settings_for(own_role), *this, scratch, random)) {}
 
 SessionEnd::~SessionEnd() {
     session.reset();
@@ -62,7 +66,10 @@ flow::Flow& SessionEnd::flow(const packet::FiveTuple& tuple, base::TrafficClass 
     return *place;
 }
 
-void SessionEnd::send(flow::Flow& flow, base::ByteView bytes, const packet::Offload& offload, TimePoint at) {
+void SessionEnd::send(flow::Flow& flow,
+                      base::ByteView bytes,
+                      const packet::Offload& offload,
+                      TimePoint at) {
     auto packet = pool.take(bytes.size());
     CTN_ASSERT(packet != nullptr);
     std::memcpy(packet->storage, bytes.data(), bytes.size());
@@ -76,7 +83,8 @@ flow::Flow* SessionEnd::on_flow_opened(session::Session& opened_in,
                                        TimePoint /*now*/) {
     flow::Flow& known = flow(opening.tuple, opening.traffic_class);
     last_app = opening.open.app;
-    if (role == session::Role::Snapt && (known.owner != &opened_in || known.index != opening.index)) {
+    if (role == session::Role::Snapt &&
+        (known.owner != &opened_in || known.index != opening.index)) {
         if (known.owner == &opened_in) {
             opened_in.detach(known, {});
         }
@@ -103,9 +111,14 @@ flow::Flow* SessionEnd::deliver_whole(session::Session& /*session*/,
 }
 
 SessionPair::SessionPair(const LinkSettings& link, uint64_t seed, crypto::Protection protection)
-    : random(seed), up(link, random), down(link, random), node(*this, session::Role::Node, random),
-      snapt(*this, session::Role::Snapt, random), node_address(*base::Endpoint::parse("192.0.2.2:40000")),
-      snapt_address(*base::Endpoint::parse("203.0.113.9:9347")), protection_(protection) {
+    : random(seed)
+    , up(link, random)
+    , down(link, random)
+    , node(*this, session::Role::Node, random)
+    , snapt(*this, session::Role::Snapt, random)
+    , node_address(*base::Endpoint::parse("192.0.2.2:40000"))
+    , snapt_address(*base::Endpoint::parse("203.0.113.9:9347"))
+    , protection_(protection) {
     install_epoch(1);
     node.session->paths().add(0, snapt_address, 1500, now);
     node.session->paths().activate(0, now);
@@ -117,7 +130,8 @@ void SessionPair::install_epoch(uint32_t epoch) {
     up_keys.key[0] = static_cast<uint8_t>(epoch);
     down_keys.key[0] = static_cast<uint8_t>(epoch);
     down_keys.key[1] = 1;
-    const auto install = [&](SessionEnd& end, const crypto::KeyMaterial& send, const crypto::KeyMaterial& receive) {
+    const auto install = [&](SessionEnd& end, const crypto::KeyMaterial& send,
+                             const crypto::KeyMaterial& receive) {
         session::EpochInstall keys;
         keys.epoch = epoch;
         keys.sealer = std::move(crypto::make_cipher(protection_, send, 16)).value();

@@ -1,5 +1,5 @@
-// SessionPair: a node's session and a SNAPT's, joined by two LinkModels, in virtual time. Packets go in at either end and
-// are collected at the other.
+// SessionPair: a node's session and a SNAPT's, joined by two LinkModels, in virtual time. Packets
+// go in at either end and are collected at the other.
 #pragma once
 
 #include "common/session/session.hpp"
@@ -22,7 +22,10 @@ class SessionEnd final : public session::SessionHost {
     flow::Flow& flow(const packet::FiveTuple& tuple, base::TrafficClass traffic_class);
     flow::Flow* find(const packet::FiveTuple& tuple);
     // Takes a whole IP packet as the kernel would give it.
-    void send(flow::Flow& flow, base::ByteView packet, const packet::Offload& offload, base::TimePoint now);
+    void send(flow::Flow& flow,
+              base::ByteView packet,
+              const packet::Offload& offload,
+              base::TimePoint now);
 
     flow::Flow* on_flow_opened(session::Session& session,
                                const session::FlowOpening& opening,
@@ -37,7 +40,9 @@ class SessionEnd final : public session::SessionHost {
                               base::MutableByteView packet,
                               base::TimePoint now) override;
     void on_flows_closed(session::Session&, flow::Flow&, base::TimePoint) override {}
-    void on_path_changed(session::Session&, uint8_t path, base::TimePoint) override { paths_changed.push_back(path); }
+    void on_path_changed(session::Session&, uint8_t path, base::TimePoint) override {
+        paths_changed.push_back(path);
+    }
     void on_peer_closed(session::Session&, base::TimePoint) override {}
 
     SessionPair& pair;
@@ -54,7 +59,9 @@ class SessionEnd final : public session::SessionHost {
 
 class SessionPair {
   public:
-    explicit SessionPair(const LinkSettings& link, uint64_t seed = 1, crypto::Protection protection = crypto::Protection::Aes256Gcm);
+    explicit SessionPair(const LinkSettings& link,
+                         uint64_t seed = 1,
+                         crypto::Protection protection = crypto::Protection::Aes256Gcm);
 
     // Runs until nothing is under way or `limit` of virtual time has passed.
     void run_for(base::Duration span);

@@ -1,0 +1,54 @@
+// FragmentCache: which flow the fragments of an inner packet belong to. The first one has ports,
+// the later ones only addresses and identification; they follow their first. Bounded: the oldest
+// entry gives way; an entry lives as long as a reassembly does (RFC 791, RFC 8200 section 4.5: at
+// most 60 s, Linux 30 s).
+#pragma once
+
+#include "common/base/time.hpp"
+#include "common/packet/rewrite.hpp"
+
+#include <array>
+#include <optional>
+
+namespace continuo::flow {
+
+class FragmentCache {
+  public:
+    static constexpr size_t kEntries = 256;
+    static constexpr base::Duration kLifetime = base::seconds(30);
+
+    // Gives `summary` the ports of its packet's first fragment. False for a later fragment whose
+    // first is not known; true for everything that is not a later fragment.
+    bool resolve(packet::PacketSummary& summary, base::TimePoint now) {
+        if (!summary.is_fragment) {
+            return true;
+        }
+        if (summary.is_first_fragment) {
+            Entry& entry = entries_[next_++ % kEntries];
+            entry = {summary.tuple, summary.fragment_id, now, true};
+            return true;
+        }
+        for (const Entry& entry : entries_) {
+            if (entry.in_use && entry.id == summary.fragment_id && now - entry.at < kLifetime &&
+                entry.tuple.local == summary.tuple.local &&
+                entry.tuple.remote == summary.tuple.remote &&
+                entry.tuple.protocol == summary.tuple.protocol) {
+                summary.tuple = entry.tuple;
+                return true;
+            }
+        }
+        return false;
+    }
+
+  private:
+    struct Entry {
+        packet::FiveTuple tuple;
+        uint32_t id = 0;
+        base::TimePoint at{};
+        bool in_use = false;
+    };
+    std::array<Entry, kEntries> entries_;
+    size_t next_ = 0;
+};
+
+}  // namespace continuo::flow
