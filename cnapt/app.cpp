@@ -407,6 +407,9 @@ void App::on_tick() {
     node_->flows().set_utc_offset_us(utc_us() - base::to_us(now.time_since_epoch()));
     for (const auto& client : clients_) {
         SnaptLink& link = client->link();
+        if (link.is_up && !capture_.is_active()) {
+            on_link_usable(link);  // it failed before
+        }
         if (!link.session || !link.is_control_open || client->is_rekeying) {
             continue;
         }

@@ -16,11 +16,6 @@ using packet::Protocol;
 
 namespace {
 
-// docs/PROTOCOL.md section 6: a segment of that size fits one datagram in its widest form.
-constexpr uint16_t kSegmentOverheadIpv4 = 61;
-constexpr uint16_t kSegmentOverheadIpv6 = 81;
-constexpr uint16_t kSmallestMss = 536;
-
 bool is_syn(const packet::PacketSummary& summary) {
     return (summary.tcp_flags & (packet::tcp_flag::kSyn | packet::tcp_flag::kAck)) ==
            packet::tcp_flag::kSyn;
@@ -131,8 +126,7 @@ void Node::classify(NodeFlow& node_flow, TimePoint now) {
     if (node_flow.link != nullptr && node_flow.link->session) {
         flow.app = app_tag(*node_flow.link, classification.app);
         if (flow.traffic_class != classification.traffic_class) {
-            node_flow.link->session->reclassify(flow, classification.traffic_class);
-            flows_.reclassify(flow, classification.traffic_class, now);
+            change_class(node_flow, classification.traffic_class, now);
         }
     }
 }
@@ -264,13 +258,8 @@ void Node::forward(NodeFlow& node_flow, PacketPtr packet, bool syn, TimePoint no
     SnaptLink& link = *node_flow.link;
     if (syn) {
         const auto destination = link.session->paths().destination(flow.traffic_class, now);
-        const uint16_t mtu = destination ? destination->mtu : 1500;
-        const uint16_t overhead =
-            link.address.address.is_v4() ? kSegmentOverheadIpv4 : kSegmentOverheadIpv6;
-        // The inner header of IPv6 is 20 bytes longer but is not sent; what counts is the payload
-        // of a segment.
         packet::clamp_mss(packet->bytes(),
-                          std::max<uint16_t>(kSmallestMss, static_cast<uint16_t>(mtu - overhead)),
+                          session::largest_segment(destination.value_or(session::Destination{})),
                           packet->offload.partial_checksum);
     }
     consider_promotion(node_flow, packet->length, now);
@@ -285,9 +274,14 @@ void Node::consider_promotion(NodeFlow& node_flow, uint32_t bytes, TimePoint now
         !node_flow.promotion.on_bytes(rule, bytes, now)) {
         return;
     }
-    const base::TrafficClass promoted = policy::promoted(flow.traffic_class);
-    node_flow.link->session->reclassify(flow, promoted);
-    flows_.reclassify(flow, promoted, now);
+    change_class(node_flow, policy::promoted(flow.traffic_class), now);
+}
+
+void Node::change_class(NodeFlow& node_flow, base::TrafficClass traffic_class, TimePoint now) {
+    const base::TrafficClass former = node_flow.flow->traffic_class;
+    if (flows_.reclassify(*node_flow.flow, traffic_class, now)) {
+        node_flow.link->session->requeue(*node_flow.flow, former);
+    }
 }
 
 void Node::look_up(NodeFlow& node_flow) {

@@ -161,7 +161,9 @@ Node::establish(SnaptLink& link, const control::Accept& accept, const control::E
         if (former) {
             flows_.for_each([&](Flow& flow) {
                 auto* node_flow = static_cast<NodeFlow*>(flow.details);
-                if (node_flow->link == &link && flow.owner == former.get()) {
+                const bool is_bound =
+                    node_flow->link == &link && flow.state != flow::FlowState::Refused;
+                if (is_bound && (flow.owner == former.get() || flow.owner == nullptr)) {
                     former->detach(flow, now);
                     link.session->attach(flow);
                 }
@@ -365,6 +367,10 @@ Flow* Node::on_flow_opened(Session& /*session*/,
                            TimePoint /*now*/) {
     // The node made every flow; an opening for one that is gone has nobody to deliver to.
     return flows_.find(opening.tuple);
+}
+
+Flow* Node::find_flow(Session& /*session*/, const packet::FiveTuple& tuple) {
+    return flows_.find(tuple);
 }
 
 void Node::deliver(Session& /*session*/,

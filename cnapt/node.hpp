@@ -139,6 +139,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     flow::Flow* on_flow_opened(session::Session& session,
                                const session::FlowOpening& opening,
                                base::TimePoint now) override;
+    flow::Flow* find_flow(session::Session& session, const packet::FiveTuple& tuple) override;
     void deliver(session::Session& session,
                  flow::Flow& flow,
                  const packet::HeaderFields& fields,
@@ -154,6 +155,9 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
 
     // --- dataplane::SocketDirectory
     io::UdpSocket* socket_for(const session::TransmitItem& item) override;
+    uint8_t tos_of(const session::TransmitItem& /*item*/) override {
+        return 0;
+    }  // one socket a class
     void wait_writable(io::UdpSocket& socket) override;
     void on_too_big(const session::TransmitItem& item) override;
 
@@ -185,6 +189,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void release_waiting(NodeFlow& node_flow, base::TimePoint now);
     void on_wait_over();
     classifier::FlowFacts facts_of(const NodeFlow& node_flow) const;
+    void change_class(NodeFlow& node_flow, base::TrafficClass traffic_class, base::TimePoint now);
     void consider_promotion(NodeFlow& node_flow, uint32_t bytes, base::TimePoint now);
     uint16_t app_tag(SnaptLink& link, std::string_view name);
     policy::Decision decide(const NodeFlow& node_flow) const;

@@ -321,16 +321,20 @@ void App::on_hello(LinkId id, const base::Endpoint& from, const control::HelloRe
     link.grant.peer_id = hello.wire_session_down;
     link.grant.protection = *protection;
     link.grant.continuation = hello.continuation;
-    if (hello.continuation) {
+    if (relay_->may_continue(link.grant)) {
         const NodeSession* node = relay_->find(hello.continuation->wire_session_up);
-        if (node != nullptr && node->grant.user == link.grant.user &&
-            node->grant.node == link.grant.node) {
-            link.grant.lease_ipv4 = node->grant.lease_ipv4;
-            link.grant.lease_ipv6 = node->grant.lease_ipv6;
-            link.grant.accounting_number = node->grant.accounting_number;
-            let_in(id);
-            return;
-        }
+        link.grant.lease_ipv4 = node->grant.lease_ipv4;
+        link.grant.lease_ipv6 = node->grant.lease_ipv6;
+        link.grant.accounting_number = node->grant.accounting_number;
+        let_in(id);
+        return;
+    }
+    link.grant.continuation.reset();
+    // Before a lease is taken and the ledger written: one of these sessions may be this node's own.
+    if (config_.limits.user_sessions != 0 &&
+        relay_->sessions_of(link.grant.user) > config_.limits.user_sessions) {
+        server_->reject(id, control::RejectReason::SessionLimit, "too many sessions");
+        return;
     }
     assign_lease(id);
 }
@@ -400,6 +404,7 @@ void App::let_in(LinkId id) {
     Link& link = links_[id];
     const auto reserved = relay_->reserve(link.grant);
     if (!reserved) {
+        accountant_->close_session(link.grant.accounting_number, {}, utc_us());
         server_->reject(id, control::RejectReason::SessionLimit, "too many sessions");
         return;
     }
@@ -526,6 +531,12 @@ void App::on_tick() {
     relay_->flows().set_utc_offset_us(utc_us() -
                                       base::to_us(loop_.refresh_now().time_since_epoch()));
     accountant_->tick(utc_us());
+    for (const auto& [id, link] : links_) {
+        const NodeSession* node = link.wire_id != 0 ? relay_->find(link.wire_id) : nullptr;
+        if (node != nullptr && node->session.wants_rekey()) {
+            server_->ask_for_rekey(id);
+        }
+    }
 }
 
 void App::on_request(const io::UnixRequest& request, const io::UnixReply& reply) {

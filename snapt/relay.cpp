@@ -116,10 +116,13 @@ void Relay::on_tun_packet(packet::PacketPtr packet, TimePoint now) {
         }
     }
     flows_.on_packet(*flow, Direction::Down, summary, now);
-    packet::clamp_mss(packet->bytes(),
-                      settings_.inner_mtu > 61 ? static_cast<uint16_t>(settings_.inner_mtu - 61)
-                                               : 536,
-                      packet->offload.partial_checksum);
+    if ((summary.tcp_flags & packet::tcp_flag::kSyn) != 0) {
+        const auto destination =
+            node->second->session.paths().destination(flow->traffic_class, now);
+        packet::clamp_mss(packet->bytes(),
+                          session::largest_segment(destination.value_or(session::Destination{})),
+                          packet->offload.partial_checksum);
+    }
     node->second->session.on_packet(*flow, std::move(packet), now);
     driver_.touch(node->second->session);
 }
@@ -201,23 +204,36 @@ Flow* Relay::on_flow_opened(session::Session& session,
                             TimePoint now) {
     NodeSession& node = owner_of(session);
     Flow* flow = flows_.find(opening.tuple);
-    if (flow != nullptr && flow->owner == &session && flow->index == opening.index) {
+    // A version without a lease has no address of its own; a flow of another node is nobody else's.
+    if (opening.tuple.local.is_unspecified() || (flow != nullptr && flow->details != &node)) {
+        drops_.add(DropReason::SpoofedSource);
+        return nullptr;
+    }
+    if (flow == nullptr) {
+        return make_flow(node, opening.tuple, opening.traffic_class, opening.open, opening.index,
+                         now);
+    }
+    if (flow->traffic_class != opening.traffic_class) {
+        const base::TrafficClass former = flow->traffic_class;
+        if (flows_.reclassify(*flow, opening.traffic_class, now)) {
+            session.requeue(*flow, former);
+        }
+    }
+    if (flow->owner == &session && flow->index == opening.index) {
         return flow;
     }
-    if (flow != nullptr) {
-        // Known by its tuple only, so far, or under another index.
-        if (flow->owner == &session) {
-            session.detach(*flow, now);
-        }
-        flow->index = opening.index;
-        flow->app = opening.open.app;
-        if (flow->traffic_class != opening.traffic_class) {
-            session.reclassify(*flow, opening.traffic_class);
-            flows_.reclassify(*flow, opening.traffic_class, now);
-        }
-        return session.attach(*flow) ? flow : nullptr;
+    // Known by its tuple only, so far, or under another index.
+    if (flow->owner == &session) {
+        session.detach(*flow, now);
     }
-    return make_flow(node, opening.tuple, opening.traffic_class, opening.open, opening.index, now);
+    flow->index = opening.index;
+    flow->app = opening.open.app;
+    return session.attach(*flow) ? flow : nullptr;
+}
+
+Flow* Relay::find_flow(session::Session& session, const packet::FiveTuple& tuple) {
+    Flow* flow = flows_.find(tuple);
+    return flow != nullptr && flow->details == &owner_of(session) ? flow : nullptr;
 }
 
 Flow* Relay::make_flow(NodeSession& node,

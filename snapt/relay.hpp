@@ -99,6 +99,9 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
 
     // --- Control, on the data loop
     // Errors: LimitReached, InvalidState (lease in use by another node).
+    // Whether the association that the node names is its own and goes on.
+    bool may_continue(const SessionGrant& grant) const;
+    size_t sessions_of(std::string_view user) const;
     base::Result<Reservation> reserve(const SessionGrant& grant);
     base::Result<void> install(uint16_t wire_id, uint32_t epoch, const control::EpochKeys& keys);
     void close(uint16_t wire_id);
@@ -119,6 +122,7 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     flow::Flow* on_flow_opened(session::Session& session,
                                const session::FlowOpening& opening,
                                base::TimePoint now) override;
+    flow::Flow* find_flow(session::Session& session, const packet::FiveTuple& tuple) override;
     void deliver(session::Session& session,
                  flow::Flow& flow,
                  const packet::HeaderFields& fields,
@@ -134,6 +138,9 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
 
     // --- dataplane::SocketDirectory
     io::UdpSocket* socket_for(const session::TransmitItem& item) override;
+    uint8_t tos_of(const session::TransmitItem& item) override {
+        return settings_.tos[base::index_of(item.marked_class)];
+    }
     void wait_writable(io::UdpSocket& socket) override;
     void on_too_big(const session::TransmitItem& item) override;
 

@@ -41,17 +41,27 @@ NodeSession& Relay::owner_of(session::Session& session) const {
     return *node;
 }
 
+bool Relay::may_continue(const SessionGrant& grant) const {
+    const NodeSession* node =
+        grant.continuation ? by_wire_id_[grant.continuation->wire_session_up] : nullptr;
+    return node != nullptr && node->grant.user == grant.user && node->grant.node == grant.node &&
+           node->grant.session_id == grant.session_id &&
+           node->session.settings().peer_id == grant.peer_id &&
+           node->session.send_epoch().has_value();
+}
+
+size_t Relay::sessions_of(std::string_view user) const {
+    return static_cast<size_t>(
+        std::count_if(sessions_.begin(), sessions_.end(),
+                      [&](const auto& node) { return node->grant.user == user; }));
+}
+
 base::Result<Reservation> Relay::reserve(const SessionGrant& grant) {
-    if (grant.continuation) {
+    if (may_continue(grant)) {
         NodeSession* node = by_wire_id_[grant.continuation->wire_session_up];
-        if (node != nullptr && node->grant.user == grant.user && node->grant.node == grant.node &&
-            node->grant.session_id == grant.session_id &&
-            node->session.settings().peer_id == grant.peer_id && node->session.send_epoch()) {
-            node->grant.protection = grant.protection;
-            return Reservation{node->wire_id,
-                               std::max(*node->session.send_epoch(), grant.continuation->epoch) + 1,
-                               true};
-        }
+        node->grant.protection = grant.protection;
+        const uint32_t epoch = std::max(*node->session.send_epoch(), grant.continuation->epoch) + 1;
+        return Reservation{node->wire_id, epoch, true};
     }
     // The node began anew: what it had before is over.
     for (size_t i = sessions_.size(); i-- > 0;) {
@@ -59,12 +69,9 @@ base::Result<Reservation> Relay::reserve(const SessionGrant& grant) {
             close(sessions_[i]->wire_id);
         }
     }
-    const auto of_user = std::count_if(sessions_.begin(), sessions_.end(), [&](const auto& node) {
-        return node->grant.user == grant.user;
-    });
     if (sessions_.size() >= settings_.max_sessions ||
         (settings_.max_user_sessions != 0 &&
-         static_cast<size_t>(of_user) >= settings_.max_user_sessions)) {
+         sessions_of(grant.user) >= settings_.max_user_sessions)) {
         return Error{Errc::LimitReached, "sessions"};
     }
     uint16_t wire_id = 0;

@@ -16,6 +16,8 @@ class SocketDirectory {
   public:
     virtual ~SocketDirectory() = default;
     virtual io::UdpSocket* socket_for(const session::TransmitItem& item) = 0;
+    // Outer ToS octet of the item; 0: as the socket is set.
+    virtual uint8_t tos_of(const session::TransmitItem& item) = 0;
     // The socket is full: flush() again when it is writable.
     virtual void wait_writable(io::UdpSocket& socket) = 0;
     // A datagram was longer than the path takes.

@@ -178,7 +178,7 @@ struct UdpSocket::SendArrays {
     void clear() { run_count = vector_count = 0; }
 
     static bool is_same_way(const SendItem& a, const SendItem& b) {
-        return a.to == b.to && a.from == b.from;
+        return a.to == b.to && a.from == b.from && a.tos == b.tos;
     }
 
     // Takes as much of items[index] from `offset` on as fits one run; gives the bytes taken, 0 when
@@ -253,6 +253,11 @@ void UdpSocket::SendArrays::finish(std::span<const SendItem> items) {
         const IpAddress& from = items[run.first_item].from;
         if (!from.is_unspecified()) {
             used = add_source(controls[i], used, from);
+        }
+        if (const int tos = items[run.first_item].tos; tos != 0) {
+            const bool is_v4 = items[run.first_item].to.address.is_v4();
+            used = add_control(controls[i], used, is_v4 ? IPPROTO_IP : IPPROTO_IPV6,
+                               is_v4 ? IP_TOS : IPV6_TCLASS, tos);
         }
         messages[i].msg_hdr.msg_control = used > 0 ? controls[i].bytes.data() : nullptr;
         messages[i].msg_hdr.msg_controllen = used;

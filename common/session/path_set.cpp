@@ -16,6 +16,7 @@ namespace {
 
 constexpr Duration kFirstProbeInterval = milliseconds(40);
 constexpr Duration kLongestProbeInterval = base::seconds(1);
+constexpr Duration kPatientProbeInterval = base::seconds(25);
 // Without an answer for so long a challenge is given up until the tuple is heard again.
 constexpr Duration kChallengeLifetime = base::seconds(30);
 // A NAT mapping may have expired after that (RFC 4787 REQ-5 allows two minutes; many boxes take 30
@@ -183,7 +184,9 @@ bool PathSet::on_response(const wire::Space& space, const wire::Response& respon
     if (!tuple.is_known || tuple.challenged_at == base::kNever || tuple.token != response.token) {
         return false;
     }
-    take_rtt_sample(path, now - tuple.challenged_at);
+    if (tuple.repetitions == 0) {
+        take_rtt_sample(path, now - tuple.challenged_at);  // Karn's rule (RFC 6298 section 3)
+    }
     tuple.is_proven = true;
     tuple.challenged_at = base::kNever;
     tuple.challenge_again_at = base::kNever;
@@ -266,14 +269,20 @@ std::optional<Probe> PathSet::announce_probe(uint8_t index, TimePoint now) {
     if (path.announce_again_at > now) {
         return std::nullopt;
     }
+    Tuple& announced = path.tuples[kLtLd];
     if (path.announcements_due == 0) {
         path.announcements_due = 1;
+        ++announced.repetitions;  // the copies of the first burst leave together
     }
     if (--path.announcements_due == 0) {
         path.announce_again_at = now + path.announce_interval;
-        path.announce_interval = longer(path.announce_interval);
+        // Nobody answers for long: an idle node must stay cheap.
+        path.announce_interval = path.announce_interval >= kLongestProbeInterval &&
+                                         now - path.heard_at > kChallengeLifetime
+                                     ? kPatientProbeInterval
+                                     : longer(path.announce_interval);
     }
-    const Tuple& tuple = path.tuples[kLtLd];
+    const Tuple& tuple = announced;
     wire::Announce announce;
     announce.path = index;
     announce.mtu = path.mtu;
@@ -295,6 +304,8 @@ std::optional<Probe> PathSet::challenge_probe(uint8_t index, TimePoint now) {
             tuple.challenged_at = base::kNever;
             continue;
         }
+        tuple.repetitions += tuple.was_sent ? 1 : 0;
+        tuple.was_sent = true;
         tuple.challenge_again_at = now + tuple.challenge_interval;
         tuple.challenge_interval = longer(tuple.challenge_interval);
         return Probe{
@@ -333,6 +344,8 @@ void PathSet::start_challenge(Path& path, Tuple& tuple, TimePoint now) {
     tuple.challenged_at = now;
     tuple.challenge_again_at = now;
     tuple.challenge_interval = kFirstProbeInterval;
+    tuple.repetitions = 0;
+    tuple.was_sent = false;
 }
 
 // RFC 6298 section 2.

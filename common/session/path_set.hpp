@@ -40,6 +40,8 @@ struct Tuple {
     base::TimePoint challenged_at = base::kNever;
     base::TimePoint challenge_again_at = base::kNever;
     base::Duration challenge_interval{};
+    uint32_t repetitions = 0;  // of the challenge; an answer after one tells no RTT
+    bool was_sent = false;
 };
 
 struct Path {

@@ -9,9 +9,10 @@ namespace continuo::session {
 
 using base::DropReason;
 
-std::optional<base::ByteView> Reassembly::add(base::TrafficClass traffic_class,
-                                              const wire::Fragment& fragment,
-                                              base::TimePoint now) {
+std::optional<Reassembly::Whole> Reassembly::add(base::TrafficClass traffic_class,
+                                                 const wire::Fragment& fragment,
+                                                 uint32_t outer_bytes,
+                                                 base::TimePoint now) {
     if (fragment.index >= kMaxPieces) {
         drops_.add(DropReason::ReassemblyLimit);
         return std::nullopt;
@@ -23,6 +24,7 @@ std::optional<base::ByteView> Reassembly::add(base::TrafficClass traffic_class,
         partial.pieces[fragment.index].assign(fragment.piece.begin(), fragment.piece.end());
         partial.bytes += fragment.piece.size();
         bytes_ += fragment.piece.size();
+        partial.outer_bytes += outer_bytes;
     }
     if (fragment.last) {
         partial.last_index = fragment.index;
@@ -43,8 +45,9 @@ std::optional<base::ByteView> Reassembly::add(base::TrafficClass traffic_class,
         whole_.insert(whole_.end(), partial.pieces[i].begin(), partial.pieces[i].end());
     }
     bytes_ -= partial.bytes;
+    const uint32_t earlier = partial.outer_bytes - std::min(partial.outer_bytes, outer_bytes);
     reset(partial);
-    return base::ByteView(whole_);
+    return Whole{whole_, earlier};
 }
 
 Reassembly::Partial&
@@ -94,6 +97,7 @@ void Reassembly::reset(Partial& partial) {
     partial.in_use = false;
     partial.have = 0;
     partial.bytes = 0;
+    partial.outer_bytes = 0;
     partial.last_index.reset();
     for (auto& piece : partial.pieces) {
         piece.clear();

@@ -23,9 +23,15 @@ class Reassembly {
 
     explicit Reassembly(base::DropCounters& drops) : drops_(drops) {}
 
-    // The whole entry when this piece completes it; valid until the next call.
-    std::optional<base::ByteView>
-    add(base::TrafficClass traffic_class, const wire::Fragment& fragment, base::TimePoint now);
+    struct Whole {
+        base::ByteView entry;              // valid until the next call
+        uint32_t earlier_outer_bytes = 0;  // of the datagrams with its other pieces
+    };
+    // The whole entry when this piece completes it. `outer_bytes`: of the datagram with the piece.
+    std::optional<Whole> add(base::TrafficClass traffic_class,
+                             const wire::Fragment& fragment,
+                             uint32_t outer_bytes,
+                             base::TimePoint now);
 
   private:
     struct Partial {
@@ -37,6 +43,7 @@ class Reassembly {
         std::optional<uint8_t> last_index;
         std::array<std::vector<uint8_t>, kMaxPieces> pieces;
         size_t bytes = 0;
+        uint32_t outer_bytes = 0;
     };
     Partial& find_or_start(base::TrafficClass traffic_class, uint16_t id, base::TimePoint now);
     void drop(Partial& partial, base::DropReason reason);

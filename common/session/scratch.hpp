@@ -4,6 +4,7 @@
 #include "common/compress/zstd_codec.hpp"
 #include "common/crypto/datagram_cipher.hpp"
 #include "common/elision/decoder.hpp"
+#include "common/flow/attribution.hpp"
 #include "common/packet/header_fields.hpp"
 #include "common/session/class_queue.hpp"
 #include "common/wire/body.hpp"
@@ -29,6 +30,12 @@ struct PendingPacket {
     uint32_t payload_bytes = 0;
 };
 
+// A flow in the datagram at hand; null once it ended.
+struct ReceivedMember {
+    flow::Flow* flow = nullptr;
+    uint32_t inner_bytes = 0;
+};
+
 struct SessionScratch {
     elision::DecodeScratch decode;
     compress::ZstdCodec codec;
@@ -42,8 +49,14 @@ struct SessionScratch {
     std::unique_ptr<uint8_t[]> whole = std::make_unique<uint8_t[]>(packet::kLargeBufferBytes);
     std::array<crypto::SealedUnit, kOpenBatch> units;
     std::vector<wire::BodyItem> frames;
+    std::vector<ReceivedMember> members;
+    std::vector<flow::AttributionMember> shares;
 
-    SessionScratch() { frames.reserve(kMaxFramesPerDatagram); }
+    SessionScratch() {
+        frames.reserve(kMaxFramesPerDatagram);
+        members.reserve(elision::kMaxEntries);
+        shares.reserve(flow::kMaxAttributionMembers);
+    }
 };
 
 }  // namespace continuo::session

@@ -16,6 +16,8 @@ using packet::NodeSide;
 
 namespace {
 
+// What an unproven tuple must still be worth for acknowledgements to be sent there.
+constexpr uint64_t kUpkeepBytes = 1300;
 constexpr Duration kHousekeepingInterval = base::seconds(1);
 // Half of what a key may seal: the new epoch is there in time.
 constexpr uint64_t kWantRekeyDatagrams = wire::kRekeyDatagrams / 2;
@@ -125,12 +127,17 @@ bool Session::attach(Flow& flow) {
 }
 
 void Session::detach(Flow& flow, TimePoint /*now*/) {
+    for (ReceivedMember& member : scratch_.members) {
+        member.flow = member.flow == &flow ? nullptr : member.flow;
+    }
     ClassState& state = classes_[index_of(flow.traffic_class)];
     const size_t dropped = state.queue.drop_flow(flow);
     state.counters.queue_drops += dropped;
-    if (state.split_attribution.flow == &flow) {
-        state.split_entry.clear();
-        state.split_attribution = {};
+    for (ClassState& any : classes_) {
+        if (any.split_attribution.flow == &flow) {
+            any.split_entry.clear();
+            any.split_attribution = {};
+        }
     }
     if (flow.owner != this || flow_at(flow.index) != &flow) {
         return;
@@ -149,15 +156,8 @@ void Session::detach(Flow& flow, TimePoint /*now*/) {
     }
 }
 
-void Session::reclassify(Flow& flow, TrafficClass traffic_class) {
-    ClassState& from = classes_[index_of(flow.traffic_class)];
-    ClassState& to = classes_[index_of(traffic_class)];
-    if (&from == &to) {
-        return;
-    }
-    from.queue.move_flow(flow, to.queue);
-    flow.traffic_class = traffic_class;
-    flow.is_opened = false;
+void Session::requeue(Flow& flow, TrafficClass former) {
+    classes_[index_of(former)].queue.move_flow(flow, classes_[index_of(flow.traffic_class)].queue);
     if (flow_at(flow.index) == &flow && current_) {
         current_->encoder.remove_flow(flow.index);
         current_->encoder.add_flow(flow.index, {flow.app, true});
@@ -238,7 +238,7 @@ void Session::on_timeout(TimePoint now) {
             epoch->encoder.on_time(now);
         }
     }
-    if (settings_.role == Role::Node && now - sent_at_ >= settings_.keepalive) {
+    if (settings_.role == Role::Node && now - kept_alive_at_ >= settings_.keepalive) {
         keepalive_due_ = true;
     }
 }
@@ -248,7 +248,13 @@ TimePoint Session::next_deadline(TimePoint now) const {
         return timers_.next_deadline();
     }
     TimePoint earliest = std::min(timers_.next_deadline(), paths_.next_deadline());
-    earliest = std::min(earliest, current_->ledger.next_deadline());
+    const auto upkeep = paths_.destination(TrafficClass::LtLd, now);
+    if (upkeep && upkeep->budget_bytes >= kUpkeepBytes) {
+        earliest = std::min(earliest, current_->ledger.next_deadline());
+        if (previous_) {
+            earliest = std::min(earliest, previous_->ledger.next_deadline());
+        }
+    }
     for (size_t i = 0; i < classes_.size(); ++i) {
         const auto destination = paths_.destination(base::kAllTrafficClasses[i], now);
         if (destination && destination->budget_bytes >= destination->mtu) {

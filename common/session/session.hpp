@@ -62,8 +62,9 @@ class Session {
     bool attach(flow::Flow& flow);
     // The flow ends: its queued packets are dropped and its index released.
     void detach(flow::Flow& flow, base::TimePoint now);
-    // Moves a flow that keeps its index to another class. What it has queued is sent first.
-    void reclassify(flow::Flow& flow, base::TrafficClass traffic_class);
+    // The flow's class was changed (FlowTable::reclassify): moves what it has queued there, in
+    // order, and opens it there anew.
+    void requeue(flow::Flow& flow, base::TrafficClass former);
 
     // --- Inputs
     // Takes an inner packet or super-packet of an attached flow.
@@ -140,7 +141,7 @@ class Session {
     std::optional<Draft> start_draft(const Destination& destination,
                                      base::TrafficClass traffic_class,
                                      TransmitBatch& batch);
-    void finish_draft(Draft& draft, size_t body_bytes, TransmitBatch& batch);
+    void finish_draft(Draft& draft, size_t body_bytes, TransmitBatch& batch, base::TimePoint now);
     bool send_probe(TransmitBatch& batch, base::TimePoint now);
     bool send_upkeep(TransmitBatch& batch, base::TimePoint now);
     static void write_floors(const elision::Encoder& encoder, base::ByteWriter& body);
@@ -192,6 +193,8 @@ class Session {
     EpochState* epoch_of(uint8_t modulo);
     void on_authentic(const Opened& opened, base::TimePoint now);
     bool decode_body(const Opened& opened, bool& is_stateful, bool& is_urgent, base::TimePoint now);
+    bool decode_fragments(const Opened& opened, size_t& arena_used, base::TimePoint now);
+    void attribute_received(uint32_t own);
     bool decode_section(EpochState& epoch, const wire::Section& section, size_t& arena_used);
     void apply_frames(const Opened& opened, base::TimePoint now);
     void apply_ack(const Opened& opened, const wire::Ack& ack, base::TimePoint now);
@@ -218,8 +221,9 @@ class Session {
     SessionCounters counters_;
     base::TimerTable<Timer> timers_;
     base::TimePoint heard_at_{};
-    base::TimePoint sent_at_{};
+    base::TimePoint kept_alive_at_{};  // last datagram of lt-ld on the active path
     bool keepalive_due_ = false;
+    uint32_t split_outer_bytes_ = 0;  // earlier pieces of packets that this datagram completed
     CompressionBudget compression_budget_;
 };
 

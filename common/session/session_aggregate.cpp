@@ -58,7 +58,7 @@ bool Session::send_aggregate(TrafficClass traffic_class,
                                elision::Setting::Forbidden);
         write_split_piece(state, *draft, body, batch);
         encoder.end_datagram();
-        finish_draft(*draft, body.size(), batch);
+        finish_draft(*draft, body.size(), batch, now);
         return true;
     }
     encoder.begin_datagram(draft->space_number, draft->space->next, now);
@@ -68,6 +68,9 @@ bool Session::send_aggregate(TrafficClass traffic_class,
     size_t count = gather(state, *draft, frames, now);
     while (!encode(*draft, state, count, body)) {
         encoder.abort_datagram();
+        if (count == 0) {
+            return false;  // a path too narrow even for the frames
+        }
         body.rewind(frames);
         encoder.begin_datagram(draft->space_number, draft->space->next, now);
         if (count == 1) {
@@ -94,7 +97,7 @@ bool Session::send_aggregate(TrafficClass traffic_class,
         state.counters.wire_bytes += length + outer_overhead(destination.to.address);
     }
     if (body.size() > 0) {
-        finish_draft(*draft, body.size(), batch);
+        finish_draft(*draft, body.size(), batch, now);
     }
     for (size_t i = 0; i < count; ++i) {
         scratch_.packets[i] = {};

@@ -92,21 +92,21 @@ void Session::on_authentic(const Opened& opened, TimePoint now) {
         opened.datagram->bytes.size() + outer_overhead(opened.datagram->from.address);
     ++counters_.datagrams_received;
     counters_.bytes_received += outer;
-    heard_at_ = now;
-    if (!epoch.is_heard) {
-        on_epoch_heard(epoch, now);
-    }
-    paths_.on_authenticated(opened.header.space(), opened.datagram->from, opened.datagram->to,
-                            outer, is_highest, now);
-    epoch.ledger.on_outer_bytes(outer);
-
     bool is_stateful = false;
     bool is_urgent = false;
+    split_outer_bytes_ = 0;
     epoch.decoder.begin(space, opened.sequence);
     if (!decode_body(opened, is_stateful, is_urgent, now)) {
         epoch.decoder.rollback();
         return;
     }
+    heard_at_ = now;
+    if (!epoch.is_heard) {
+        on_epoch_heard(epoch, now);
+    }
+    paths_.on_authenticated(opened.header.space(), opened.datagram->from, opened.datagram->to,
+                            opened.datagram->bytes.size(), is_highest, now);
+    epoch.ledger.on_outer_bytes(outer);
     is_urgent = is_urgent || epoch.decoder.has_set();
     deliver_entries(opened, now);
     is_stateful = epoch.decoder.commit() || is_stateful;
@@ -145,7 +145,7 @@ bool Session::decode_body(const Opened& opened, bool& is_stateful, bool& is_urge
             return false;
         }
         if (!*more) {
-            return true;
+            return decode_fragments(opened, arena_used, now);
         }
         if (const auto* section = std::get_if<wire::Section>(&item)) {
             if (epoch.decoder.is_below_floor()) {
@@ -161,14 +161,6 @@ bool Session::decode_body(const Opened& opened, bool& is_stateful, bool& is_urge
                 return false;
             }
             is_stateful = true;
-        } else if (const auto* fragment = std::get_if<wire::Fragment>(&item)) {
-            const auto whole = reassembly_.add(opened.header.traffic_class, *fragment, now);
-            if (whole) {
-                if (const auto decoded = epoch.decoder.decode_section(*whole); !decoded) {
-                    drops_.add(elision::drop_reason(decoded.error()));
-                    return false;
-                }
-            }
         } else if (std::holds_alternative<wire::Ping>(item)) {
             is_stateful = true;
             is_urgent = true;
@@ -179,6 +171,36 @@ bool Session::decode_body(const Opened& opened, bool& is_stateful, bool& is_urge
             return false;
         }
     }
+}
+
+// Pieces are taken over only when the whole body was good. A completed entry is copied: several may
+// be in one body.
+bool Session::decode_fragments(const Opened& opened, size_t& arena_used, TimePoint now) {
+    const uint32_t outer = static_cast<uint32_t>(opened.datagram->bytes.size()) +
+                           outer_overhead(opened.datagram->from.address);
+    for (const wire::BodyItem& item : scratch_.frames) {
+        const auto* fragment = std::get_if<wire::Fragment>(&item);
+        if (fragment == nullptr) {
+            continue;
+        }
+        const auto whole = reassembly_.add(opened.header.traffic_class, *fragment, outer, now);
+        if (!whole) {
+            continue;
+        }
+        if (whole->entry.size() > kDecompressArenaBytes - arena_used) {
+            drops_.add(DropReason::ReassemblyLimit);
+            return false;
+        }
+        const MutableByteView copy(scratch_.decompressed.get() + arena_used, whole->entry.size());
+        std::memcpy(copy.data(), whole->entry.data(), copy.size());
+        arena_used += copy.size();
+        split_outer_bytes_ += whole->earlier_outer_bytes;
+        if (const auto decoded = opened.epoch->decoder.decode_section(copy); !decoded) {
+            drops_.add(elision::drop_reason(decoded.error()));
+            return false;
+        }
+    }
+    return true;
 }
 
 bool Session::decode_section(EpochState& epoch, const wire::Section& section, size_t& arena_used) {
@@ -209,37 +231,54 @@ bool Session::decode_section(EpochState& epoch, const wire::Section& section, si
 
 void Session::deliver_entries(const Opened& opened, TimePoint now) {
     const auto entries = opened.epoch->decoder.entries();
-    const auto outer = static_cast<uint32_t>(opened.datagram->bytes.size()) +
-                       outer_overhead(opened.datagram->from.address);
-    const auto direction =
-        settings_.role == Role::Node ? flow::Direction::Down : flow::Direction::Up;
-    if (entries.empty()) {
-        counters_.overhead_received += outer;
-        return;
-    }
-    std::array<flow::AttributionMember, kMaxPacketsPerDatagram> members;
-    size_t count = 0;
+    const uint32_t own = static_cast<uint32_t>(opened.datagram->bytes.size()) +
+                         outer_overhead(opened.datagram->from.address);
+    auto& members = scratch_.members;
+    members.clear();
     for (const elision::DecodedEntry& entry : entries) {
         Flow* flow = deliver_entry(opened, entry, now);
-        if (flow == nullptr || flow->counters == nullptr) {
+        if (flow == nullptr) {
             continue;
         }
-        const auto inner = static_cast<uint32_t>(
-            entry.payload.size() +
-            (entry.kind == elision::EntryKind::Whole ? 0 : entry.fields.header_bytes()));
-        flow::LiveCounters* counters = &flow->counters->counters;
-        const auto end = members.begin() + static_cast<ptrdiff_t>(count);
-        const auto same = std::find_if(
-            members.begin(), end, [&](const auto& member) { return member.counters == counters; });
-        if (same != end) {
-            same->pre_bytes += inner;
-        } else if (count < members.size()) {
-            members[count++] = {counters, inner};
+        size_t inner = 0;
+        if (entry.kind != elision::EntryKind::Context) {
+            inner = entry.payload.size() +
+                    (entry.kind == elision::EntryKind::Whole ? 0 : entry.fields.header_bytes());
+        }
+        const auto same =
+            std::find_if(members.begin(), members.end(),
+                         [&](const ReceivedMember& member) { return member.flow == flow; });
+        if (same != members.end()) {
+            same->inner_bytes += static_cast<uint32_t>(inner);
+        } else {
+            members.push_back({flow, static_cast<uint32_t>(inner)});
         }
     }
-    if (count > 0) {
-        flow::attribute(std::span(members).first(count), outer, direction);
+    attribute_received(own);
+}
+
+// A flow may have ended by what was delivered: detach() took it out. Counters are looked up only
+// now.
+void Session::attribute_received(uint32_t own) {
+    auto& shares = scratch_.shares;
+    shares.clear();
+    for (const ReceivedMember& member : scratch_.members) {
+        if (member.flow != nullptr && member.flow->counters != nullptr &&
+            shares.size() < flow::kMaxAttributionMembers) {
+            shares.push_back({&member.flow->counters->counters, member.inner_bytes});
+        }
     }
+    scratch_.members.clear();
+    if (shares.empty()) {
+        counters_.overhead_received += own;
+        return;
+    }
+    // What earlier pieces of a split packet cost was booked as overhead until it was whole.
+    counters_.overhead_received -=
+        std::min<uint64_t>(counters_.overhead_received, split_outer_bytes_);
+    const auto direction =
+        settings_.role == Role::Node ? flow::Direction::Down : flow::Direction::Up;
+    flow::attribute(shares, own + split_outer_bytes_, direction);
 }
 
 Flow* Session::deliver_entry(const Opened& opened,
@@ -264,25 +303,26 @@ Flow* Session::deliver_entry(const Opened& opened,
     base::IpAddress& node = is_up ? fields.source : fields.destination;
     const base::IpAddress& remote = is_up ? fields.destination : fields.source;
     node = node_address(remote.version);
+    FlowOpening opening;
+    opening.index = entry.index;
+    opening.traffic_class = opened.header.traffic_class;
+    opening.open = entry.open;
+    const bool is_echo =
+        fields.protocol == packet::Protocol::Icmp || fields.protocol == packet::Protocol::IcmpV6;
+    opening.tuple.local = node;
+    opening.tuple.remote = remote;
+    opening.tuple.local_port = is_up || is_echo ? fields.source_port : fields.destination_port;
+    opening.tuple.remote_port =
+        is_echo ? uint16_t{0} : (is_up ? fields.destination_port : fields.source_port);
+    opening.tuple.protocol = fields.protocol;
     Flow* flow = flow_at(entry.index);
-    if (entry.kind != elision::EntryKind::Elided) {
-        FlowOpening opening;
-        opening.index = entry.index;
-        opening.traffic_class = opened.header.traffic_class;
-        opening.open = entry.open;
-        opening.tuple.local = node;
-        opening.tuple.remote = remote;
-        opening.tuple.local_port = is_up ? fields.source_port : fields.destination_port;
-        opening.tuple.remote_port = is_up ? fields.destination_port : fields.source_port;
-        opening.tuple.protocol = fields.protocol;
-        if (fields.protocol == packet::Protocol::Icmp ||
-            fields.protocol == packet::Protocol::IcmpV6) {
-            opening.tuple.local_port = fields.source_port;
-            opening.tuple.remote_port = 0;
-        }
-        if (flow == nullptr || !(flow->tuple == opening.tuple)) {
-            flow = host_.on_flow_opened(*this, opening, now);
-        }
+    const bool is_known = flow != nullptr && flow->tuple == opening.tuple;
+    if (entry.kind == elision::EntryKind::Elided) {
+        // A late packet of the flow that had this index before is not the new one's.
+        flow = is_known ? flow : host_.find_flow(*this, opening.tuple);
+    } else if (!is_known ||
+               (entry.open.continues && flow->traffic_class != opened.header.traffic_class)) {
+        flow = host_.on_flow_opened(*this, opening, now);
     }
     if (flow == nullptr) {
         drops_.add(DropReason::FlowLimit);

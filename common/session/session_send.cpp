@@ -85,7 +85,7 @@ std::optional<Session::Draft> Session::start_draft(const Destination& destinatio
     return draft;
 }
 
-void Session::finish_draft(Draft& draft, size_t body_bytes, TransmitBatch& batch) {
+void Session::finish_draft(Draft& draft, size_t body_bytes, TransmitBatch& batch, TimePoint now) {
     ByteWriter header(draft.datagram);
     draft.header.serialize(header);
     crypto::SealedUnit unit;
@@ -98,11 +98,16 @@ void Session::finish_draft(Draft& draft, size_t body_bytes, TransmitBatch& batch
     ++draft.epoch->sealed_datagrams;
     const uint32_t outer =
         static_cast<uint32_t>(length) + outer_overhead(draft.destination.to.address);
-    paths_.on_sent(draft.destination, outer);
+    paths_.on_sent(draft.destination, length);
+    if (draft.header.traffic_class == TrafficClass::LtLd &&
+        paths_.active() == draft.destination.path) {
+        kept_alive_at_ = now;
+    }
     TransmitItem item;
     item.session = this;
     item.path = draft.destination.path;
     item.traffic_class = draft.destination.tuple_class;
+    item.marked_class = draft.header.traffic_class;
     item.to = draft.destination.to;
     item.from = draft.destination.from;
     item.length = static_cast<uint32_t>(length);
@@ -163,8 +168,7 @@ bool Session::send_probe(TransmitBatch& batch, TimePoint now) {
     if (probe->is_padded && unpadded < wire::kAnnounceBodyBytes) {
         wire::Pad{wire::kAnnounceBodyBytes - unpadded}.serialize(body);
     }
-    finish_draft(*draft, body.size(), batch);
-    sent_at_ = now;
+    finish_draft(*draft, body.size(), batch, now);
     return true;
 }
 
@@ -188,7 +192,7 @@ bool Session::send_upkeep(TransmitBatch& batch, TimePoint now) {
     ByteWriter body(draft->datagram.subspan(draft->header.size(), kControlBodyBytes));
     epoch->encoder.begin_datagram(draft->space_number, draft->space->next, now);
     write_floors(epoch->encoder, body);
-    if (wants_floor) {
+    if (!epoch->encoder.floors().empty()) {
         wire::Ping{}.serialize(body);
     }
     write_frames(*draft, body, true, now);
@@ -197,8 +201,7 @@ bool Session::send_upkeep(TransmitBatch& batch, TimePoint now) {
         return false;  // the byte credit did not allow it
     }
     keepalive_due_ = false;
-    sent_at_ = now;
-    finish_draft(*draft, body.size(), batch);
+    finish_draft(*draft, body.size(), batch, now);
     return true;
 }
 
@@ -259,7 +262,6 @@ bool Session::send_class(TrafficClass traffic_class, TransmitBatch& batch, TimeP
     if (!destination) {
         return false;
     }
-    sent_at_ = now;
     if (state.split_entry.empty()) {
         const packet::Packet* next = state.queue.peek();
         if (next != nullptr && next->offload.gso != packet::GsoType::None) {
@@ -299,6 +301,7 @@ bool Session::send_super(TrafficClass traffic_class,
     const size_t datagram_bytes = fixed + segment_bytes;
     const uint32_t overhead = outer_overhead(destination.to.address);
     if (form.header_bytes == 0 || datagram_bytes + overhead > destination.mtu ||
+        segments > 2 * kMaxSegmentsPerSend || datagram_bytes * segments > 2 * kMaxUdpPayloadBytes ||
         destination.budget_bytes < (datagram_bytes + overhead) * segments) {
         cut_into_segments(state, std::move(item));
         return true;
@@ -336,13 +339,14 @@ bool Session::send_super(TrafficClass traffic_class,
         draft->space->next += count;
         epoch.sealed_datagrams += count;
         const uint64_t outer = used + uint64_t{overhead} * count;
-        paths_.on_sent(destination, outer);
+        paths_.on_sent(destination, used);
         const uint64_t inner = payload_sent + headers * count;
         batch.attribute({item.flow, count, inner, payload_sent, outer});
         TransmitItem out;
         out.session = this;
         out.path = destination.path;
         out.traffic_class = destination.tuple_class;
+        out.marked_class = traffic_class;
         out.to = destination.to;
         out.from = destination.from;
         out.length = static_cast<uint32_t>(used);

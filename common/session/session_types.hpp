@@ -148,6 +148,8 @@ class SessionHost {
     // it (counted, its packets are dropped).
     virtual flow::Flow*
     on_flow_opened(Session& session, const FlowOpening& opening, base::TimePoint now) = 0;
+    // A flow of this session by its tuple; null when there is none.
+    virtual flow::Flow* find_flow(Session& session, const packet::FiveTuple& tuple) = 0;
     // One restored segment, node's address in place.
     virtual void deliver(Session& session,
                          flow::Flow& flow,
@@ -177,6 +179,15 @@ struct ReceivedDatagram {
 // Bytes of IP and UDP header in front of every datagram.
 inline uint32_t outer_overhead(const base::IpAddress& peer) {
     return peer.is_v4() ? 28 : 48;
+}
+
+// The MSS for which a segment fits one datagram in its widest form (docs/PROTOCOL.md section 6).
+inline uint16_t largest_segment(const Destination& destination) {
+    constexpr uint16_t kBeside = 33;  // header, section head, entry and tag
+    constexpr uint16_t kSmallest = 536;
+    const uint32_t beside = outer_overhead(destination.to.address) + kBeside;
+    return static_cast<uint16_t>(destination.mtu > beside + kSmallest ? destination.mtu - beside
+                                                                      : kSmallest);
 }
 
 }  // namespace continuo::session

@@ -35,7 +35,9 @@ struct Attribution {
 struct TransmitItem {
     Session* session = nullptr;
     uint8_t path = 0;
-    base::TrafficClass traffic_class = base::TrafficClass::LtLd;
+    base::TrafficClass traffic_class =
+        base::TrafficClass::LtLd;  // of the tuple: which socket, which address
+    base::TrafficClass marked_class = base::TrafficClass::LtLd;  // of the content: outer DSCP
     base::Endpoint to;
     base::IpAddress from;  // the address the peer knows; unspecified: the socket's own
     uint32_t offset = 0;

@@ -30,6 +30,9 @@ class SessionEnd final : public session::SessionHost {
     flow::Flow* on_flow_opened(session::Session& session,
                                const session::FlowOpening& opening,
                                base::TimePoint now) override;
+    flow::Flow* find_flow(session::Session& /*session*/, const packet::FiveTuple& tuple) override {
+        return find(tuple);
+    }
     void deliver(session::Session& session,
                  flow::Flow& flow,
                  const packet::HeaderFields& fields,
