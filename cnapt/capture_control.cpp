@@ -3,9 +3,9 @@
 #include "common/base/log.hpp"
 #include "common/io/netlink_route.hpp"
 
-namespace continuo::cnapt {
+#include <algorithm>
 
-using base::Errc;
+namespace continuo::cnapt {
 
 namespace {
 
@@ -139,9 +139,9 @@ base::Result<void> CaptureControl::begin(const classifier::Ruleset& ruleset, std
         CTN_TRY(routes.set_route(route));
     }
     failure = "cannot set policy rules";
-    for (auto rule = plan_.rules.rbegin(); rule != plan_.rules.rend(); ++rule) {
-        if (std::find(plan.rules.begin(), plan.rules.end(), *rule) == plan.rules.end()) {
-            (void)routes.remove_rule(*rule);
+    for (const io::RuleEntry& rule : plan_.rules) {
+        if (std::find(plan.rules.begin(), plan.rules.end(), rule) == plan.rules.end()) {
+            (void)routes.remove_rule(rule);
         }
     }
     for (const io::RuleEntry& rule : plan.rules) {

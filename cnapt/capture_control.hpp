@@ -15,7 +15,7 @@ namespace continuo::cnapt {
 
 class CaptureControl {
   public:
-    explicit CaptureControl(const CaptureConfig& config) : config_(config) {}
+    explicit CaptureControl(CaptureConfig config) : config_(std::move(config)) {}
 
     // Removes rules, routes and tables of an earlier run.
     base::Result<void> clean_up();

@@ -127,7 +127,7 @@ std::string handovers_text(const JsonValue& handovers) {
 }  // namespace
 
 const report::ProgramSpec& program_spec() {
-    static const report::ProgramSpec kProgram = {
+    static const report::ProgramSpec program = {
         "cnapt",
         {{"run",
           "",
@@ -161,7 +161,7 @@ const report::ProgramSpec& program_spec() {
           kMaxCheckedFiles,
           {{"--config", "F", OptionValue::Required}, {"--policy", "F", OptionValue::Required}}}},
         {{"--socket", "PATH", OptionValue::Required}, {"--json", "", OptionValue::None}}};
-    return kProgram;
+    return program;
 }
 
 CommandOutput

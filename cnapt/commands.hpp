@@ -9,7 +9,7 @@
 
 namespace continuo::cnapt {
 
-inline constexpr size_t kMaxRequestBytes = 64 * 1024;
+inline constexpr size_t kMaxRequestBytes = size_t{64} * 1024;
 
 // What the daemon knows beside its Node.
 struct DaemonInfo {

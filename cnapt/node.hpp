@@ -191,7 +191,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     classifier::FlowFacts facts_of(const NodeFlow& node_flow) const;
     void change_class(NodeFlow& node_flow, base::TrafficClass traffic_class, base::TimePoint now);
     void consider_promotion(NodeFlow& node_flow, uint32_t bytes, base::TimePoint now);
-    uint16_t app_tag(SnaptLink& link, std::string_view name);
+    uint16_t app_tag(SnaptLink& link, std::string_view app);
     policy::Decision decide(const NodeFlow& node_flow) const;
     void end_flow(flow::Flow& flow, base::TimePoint now);
     void track(flow::Flow& flow, const packet::HeaderFields& fields, base::TimePoint now);

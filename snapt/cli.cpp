@@ -132,11 +132,11 @@ std::vector<report::CommandSpec> commands() {
 }  // namespace
 
 const report::ProgramSpec& program_spec() {
-    static const report::ProgramSpec kProgram = {
+    static const report::ProgramSpec program = {
         "snapt",
         commands(),
         {{"--socket", "PATH", OptionValue::Required}, {"--json", "", OptionValue::None}}};
-    return kProgram;
+    return program;
 }
 
 CommandOutput

@@ -12,7 +12,7 @@
 
 namespace continuo::snapt {
 
-inline constexpr size_t kMaxRequestBytes = 64 * 1024;
+inline constexpr size_t kMaxRequestBytes = size_t{64} * 1024;
 
 // What the daemon knows beside its Relay.
 struct SnaptInfo {

@@ -41,7 +41,7 @@ struct Error {
 template <typename T>
 class [[nodiscard]] Result {
   public:
-    using value_type = T;
+    using value_type = T;  // NOLINT(readability-identifier-naming): std::expected's name
     Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
     Result(Error error) : state_(std::in_place_index<1>, error) {}
 
@@ -76,7 +76,7 @@ class [[nodiscard]] Result {
 template <>
 class [[nodiscard]] Result<void> {
   public:
-    using value_type = void;
+    using value_type = void;  // NOLINT(readability-identifier-naming): std::expected's name
     Result() = default;
     Result(Error error) : error_(error), failed_(true) {}
 

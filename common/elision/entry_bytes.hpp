@@ -14,7 +14,8 @@ enum class LengthCode : uint8_t { Implied, Counted, ToEnd };
 enum class OpenForm : uint8_t { Packet, Context };
 
 struct EntryBytes {
-    std::array<uint8_t, kMaxOpenBytes> bytes;  // the first `size` are written
+    // The first `size` are written; clearing them all would cost on every packet.
+    std::array<uint8_t, kMaxOpenBytes> bytes;  // NOLINT(cppcoreguidelines-pro-type-member-init)
     uint8_t size = 0;
     // Positions; 0: not there.
     uint8_t bits_at = 0;  // mask, or the subtype of an OPEN

@@ -43,9 +43,9 @@ for host in $inet4 $inet6; do
     classed "dig over UDP and IPv$version" dig udp "$host" lt-ld dig +tries=1 +time=8 "@$host" slow.example.org
     classed "dig over TCP and IPv$version" dig tcp "$host" lt-ld dig +tcp +tries=1 +time=8 "@$host" slow.example.org
     classed "iperf3 over TCP and IPv$version" iperf3 tcp "$host" ht-hd iperf3 -c "$host" -t 10 -b 2M
-    wait_for 5 in_ns node sh -c "! ss -Htn state established '( dport = :5201 )' | grep -q ."
+    wait_for 10 in_ns inet sh -c "! ss -Htn '( sport = :5201 )' | grep -q ."
     classed "iperf3 over UDP and IPv$version" iperf3 udp "$host" ht-ld iperf3 -c "$host" -t 10 -u -b 1M
-    wait_for 5 in_ns node sh -c "! ss -Htn state established '( dport = :5201 )' | grep -q ."
+    wait_for 10 in_ns inet sh -c "! ss -Htn '( sport = :5201 )' | grep -q ."
     classed "an unknown program over TCP and IPv$version" zorgle tcp "$host" lt-hd \
         "$work/zorgle" -u SYSTEM:"while sleep 0.2; do echo tick; done" "TCP$version:$at:7000"
     classed "an unknown program over UDP and IPv$version" zorgle udp "$host" ht-ld \

@@ -28,7 +28,7 @@ claim "a download of random bytes is right" down_is_right $inet4 random
 claim "a download of text over IPv6 is right" down_is_right "[$inet6]" text
 claim "an upload of random bytes over IPv6 is right" up_is_right "[$inet6]" random
 claim "an upload of text is right" up_is_right $inet4 text
-resolves() { equal "$(in_ns node dig +short +tries=8 +time=1 @$inet4 www.example.org)" 203.0.113.80; }
+resolves() { equal "$(in_ns node dig +short +tries=8 +time=1 @$inet4 www.example.org | grep -v '^;')" 203.0.113.80; }
 claim "names are resolved" resolves
 
 in_ns node ping -n -c 150 -i 0.03 -W 2 $inet4 >"$work/ping.out"

@@ -1,0 +1,97 @@
+#include "common/session/hold.hpp"
+#include "common/session/scheduler.hpp"
+
+#include <gtest/gtest.h>
+
+namespace continuo::session {
+namespace {
+
+using base::milliseconds;
+using base::TimePoint;
+
+HoldKnobs knobs() {
+    HoldKnobs knobs;
+    knobs.hold = milliseconds(20);
+    knobs.target_bytes = 1400;
+    return knobs;
+}
+
+TEST(Hold, ALonePacketLeavesAtOnce) {
+    HoldEstimator estimator;
+    const TimePoint now{base::seconds(5)};
+    estimator.on_arrival(now, knobs());
+    const Release release = estimator.release(now, 100, knobs());
+    EXPECT_EQ(release.at, now);
+    EXPECT_EQ(release.reason, ReleaseReason::Alone);
+}
+
+TEST(Hold, AFullAggregateLeavesAtOnce) {
+    const HoldEstimator estimator;
+    const TimePoint now{base::seconds(5)};
+    EXPECT_EQ(estimator.release(now, 1400, knobs()).reason, ReleaseReason::Size);
+    EXPECT_EQ(estimator.release(now, 1400, knobs()).at, now);
+}
+
+TEST(Hold, WaitsForCompanyThatTheEstimatePromises) {
+    HoldEstimator estimator;
+    TimePoint now{base::seconds(5)};
+    for (int i = 0; i < 20; ++i) {
+        now += milliseconds(4);
+        estimator.on_arrival(now, knobs());
+    }
+    const Release release = estimator.release(now, 100, knobs());
+    EXPECT_EQ(release.reason, ReleaseReason::Timeout);
+    EXPECT_EQ(release.at, now + milliseconds(20));
+}
+
+TEST(Hold, AFastStreamIsHeldForAFewPacketsOnly) {
+    HoldEstimator estimator;
+    TimePoint now{base::seconds(5)};
+    for (int i = 0; i < 100; ++i) {
+        now += base::microseconds(100);
+        estimator.on_arrival(now, knobs());
+    }
+    EXPECT_LE(estimator.release(now, 100, knobs()).at - now, milliseconds(1));
+}
+
+TEST(Hold, MinBytesHoldsWhateverTheEstimateSays) {
+    HoldKnobs settings = knobs();
+    settings.min_bytes = 500;
+    const HoldEstimator estimator;
+    const TimePoint now{base::seconds(5)};
+    EXPECT_EQ(estimator.release(now, 100, settings).at, now + milliseconds(20));
+    EXPECT_EQ(estimator.release(now, 500, settings).at, now);
+}
+
+TEST(Scheduler, ServesTheHighestReadyClassFirst) {
+    Scheduler scheduler;
+    const TimePoint now{base::seconds(100)};
+    std::array<TimePoint, base::kTrafficClasses> ready;
+    ready.fill(now);
+    EXPECT_EQ(scheduler.pick(ready, now), base::TrafficClass::LtLd);
+    ready[0] = base::kNever;
+    EXPECT_EQ(scheduler.pick(ready, now), base::TrafficClass::HtLd);
+    ready.fill(base::kNever);
+    EXPECT_FALSE(scheduler.pick(ready, now).has_value());
+}
+
+TEST(Scheduler, StarvesNoClassBeyondItsPatience) {
+    Scheduler scheduler;
+    TimePoint now{base::seconds(100)};
+    std::array<TimePoint, base::kTrafficClasses> ready;
+    ready.fill(now);
+    std::array<TimePoint, base::kTrafficClasses> served;
+    served.fill(now);
+    for (int i = 0; i < 20'000; ++i) {
+        now += milliseconds(1);
+        const auto chosen = scheduler.pick(ready, now);
+        ASSERT_TRUE(chosen.has_value());
+        served[base::index_of(*chosen)] = now;
+        for (size_t c = 0; c < served.size(); ++c) {
+            EXPECT_LE(now - served[c], Scheduler::kPatience[c] + milliseconds(5));
+        }
+    }
+}
+
+}  // namespace
+}  // namespace continuo::session

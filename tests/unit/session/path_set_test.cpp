@@ -1,0 +1,130 @@
+#include "common/session/path_set.hpp"
+
+#include <gtest/gtest.h>
+
+namespace continuo::session {
+namespace {
+
+using base::Endpoint;
+using base::milliseconds;
+using base::TimePoint;
+using base::TrafficClass;
+
+const Endpoint kSnapt = *Endpoint::parse("203.0.113.9:9347");
+const Endpoint kHome = *Endpoint::parse("192.0.2.2:40000");
+const Endpoint kAway = *Endpoint::parse("198.51.100.7:41000");
+const base::IpAddress kLocal = *base::IpAddress::parse("203.0.113.9");
+
+wire::Space space(uint8_t path, TrafficClass traffic_class = TrafficClass::LtLd) {
+    return {traffic_class, path, 0};
+}
+
+wire::Announce announce(uint8_t path, uint16_t number) {
+    wire::Announce announce;
+    announce.path = path;
+    announce.active = true;
+    announce.number = number;
+    announce.mtu = 1500;
+    return announce;
+}
+
+struct Snapt {
+    base::SeededRandom random{1};
+    PathSet paths{Role::Snapt, random};
+    TimePoint now{base::seconds(10)};
+
+    // Hears the address on the path and lets it answer the challenge.
+    void prove(uint8_t path, const Endpoint& from) {
+        paths.on_authenticated(space(path), from, kLocal, 1200, true, now);
+        const auto probe = paths.next_probe(now);
+        ASSERT_TRUE(probe && probe->challenge);
+        EXPECT_TRUE(
+            paths.on_response(space(path), {probe->challenge->token}, now + milliseconds(30)));
+    }
+};
+
+TEST(PathSet, ANodeAnnouncesANewPathFourTimesAtOnce) {
+    base::SeededRandom random(1);
+    PathSet paths(Role::Node, random);
+    const TimePoint now{base::seconds(10)};
+    paths.add(3, kSnapt, 1500, now);
+    paths.activate(3, now);
+    size_t copies = 0;
+    while (const auto probe = paths.next_probe(now)) {
+        EXPECT_TRUE(probe->announce && probe->announce->active && probe->is_padded);
+        ++copies;
+    }
+    EXPECT_EQ(copies, wire::kAnnounceCopies);
+    EXPECT_GT(paths.next_deadline(), now);
+}
+
+TEST(PathSet, TheReturnPathFollowsTheNewestAnnouncementOnly) {
+    Snapt snapt;
+    snapt.prove(0, kHome);
+    EXPECT_FALSE(snapt.paths.on_announce(0, announce(0, 1), snapt.now));
+    snapt.paths.on_authenticated(space(1), kAway, kLocal, 1200, true, snapt.now);
+    EXPECT_TRUE(snapt.paths.on_announce(1, announce(1, 2), snapt.now));
+    EXPECT_EQ(snapt.paths.active(), 1);
+    EXPECT_FALSE(snapt.paths.on_announce(0, announce(0, 1), snapt.now))
+        << "a late one of the old path";
+    EXPECT_EQ(snapt.paths.active(), 1);
+}
+
+TEST(PathSet, AnUnprovenAddressGetsThreeTimesWhatItSent) {
+    Snapt snapt;
+    snapt.paths.on_authenticated(space(0), kHome, kLocal, 1200, true, snapt.now);
+    auto destination = snapt.paths.destination(TrafficClass::HtHd, snapt.now);
+    ASSERT_TRUE(destination);
+    EXPECT_EQ(destination->budget_bytes, 3600U);
+    snapt.paths.on_sent(*destination, 3000);
+    EXPECT_EQ(snapt.paths.destination(TrafficClass::HtHd, snapt.now)->budget_bytes, 600U);
+}
+
+TEST(PathSet, OnlyTheHighestNumberMovesAnAddress) {
+    Snapt snapt;
+    snapt.prove(0, kHome);
+    snapt.paths.on_authenticated(space(0), kAway, kLocal, 100, false, snapt.now);
+    EXPECT_EQ(snapt.paths.destination(TrafficClass::LtLd, snapt.now)->to, kHome);
+    snapt.paths.on_authenticated(space(0), kAway, kLocal, 100, true, snapt.now);
+    EXPECT_EQ(snapt.paths.destination(TrafficClass::LtLd, snapt.now)->to, kAway);
+    EXPECT_LT(snapt.paths.destination(TrafficClass::LtLd, snapt.now)->budget_bytes, 1000U);
+}
+
+TEST(PathSet, AWrongResponseProvesNothing) {
+    Snapt snapt;
+    snapt.paths.on_authenticated(space(0), kHome, kLocal, 1200, true, snapt.now);
+    EXPECT_FALSE(snapt.paths.on_response(space(0), {{1, 2, 3}}, snapt.now));
+    EXPECT_NE(snapt.paths.path(0).state, PathState::Usable);
+}
+
+TEST(PathSet, AClassWithoutAProvenAddressUsesThatOfLtLd) {
+    Snapt snapt;
+    snapt.prove(0, kHome);
+    EXPECT_EQ(snapt.paths.destination(TrafficClass::HtHd, snapt.now)->to, kHome);
+    snapt.paths.on_authenticated(space(0, TrafficClass::HtHd), kAway, kLocal, 1200, true,
+                                 snapt.now);
+    EXPECT_EQ(snapt.paths.destination(TrafficClass::HtHd, snapt.now)->to, kHome);
+    const auto probe = snapt.paths.next_probe(snapt.now);
+    ASSERT_TRUE(probe && probe->challenge);
+    EXPECT_EQ(probe->to, kAway);
+    snapt.paths.on_response(space(0, TrafficClass::HtHd), {probe->challenge->token}, snapt.now);
+    EXPECT_EQ(snapt.paths.destination(TrafficClass::HtHd, snapt.now)->to, kAway);
+    const TimePoint later = snapt.now + base::seconds(60);
+    EXPECT_EQ(snapt.paths.destination(TrafficClass::HtHd, later)->to, kHome)
+        << "its mapping may have expired";
+}
+
+TEST(PathSet, ARepeatedChallengeGivesNoRoundTrip) {
+    Snapt snapt;
+    snapt.paths.on_authenticated(space(0), kHome, kLocal, 1200, true, snapt.now);
+    const auto first = snapt.paths.next_probe(snapt.now);
+    const TimePoint later = snapt.now + base::seconds(5);
+    const auto second = snapt.paths.next_probe(later);
+    ASSERT_TRUE(first && second);
+    EXPECT_TRUE(
+        snapt.paths.on_response(space(0), {second->challenge->token}, later + milliseconds(20)));
+    EXPECT_EQ(snapt.paths.path(0).smoothed_rtt, base::Duration{});
+}
+
+}  // namespace
+}  // namespace continuo::session
