@@ -32,7 +32,8 @@ class ClassQueue {
     // The packet that take() gives next; null when empty.
     const packet::Packet* peek();
     Item take();
-    // Undoes the newest take() that was not undone: the packet is the next one again.
+    // Undoes the newest take() that was not undone: the packet is the next one again, and its flow
+    // keeps its order. Fairness between flows is then off by at most what was put back.
     void put_back(Item item);
     // Moves all that the flow has queued to the end of `to`, in its order, whatever `to`'s limit.
     void move_flow(flow::Flow& flow, ClassQueue& to);

@@ -22,6 +22,7 @@ import time
 PID = os.getpid()
 NODE, ROUTER, SERVER = (f"ctnb-{PID}-{name}" for name in ("node", "relay", "server"))
 TICKS = os.sysconf("SC_CLK_TCK")
+LAUNCHED = []  # everything that must not outlive this program
 
 
 def sh(command, **keywords):
@@ -29,7 +30,8 @@ def sh(command, **keywords):
 
 
 def start(namespace, command, log):
-    return subprocess.Popen(["ip", "netns", "exec", namespace] + command, stdout=log, stderr=log)
+    LAUNCHED.append(subprocess.Popen(["ip", "netns", "exec", namespace] + command, stdout=log, stderr=log))
+    return LAUNCHED[-1]
 
 
 def topology():
@@ -90,6 +92,7 @@ class Wireguard:
             self.processes.append(subprocess.Popen(
                 ["ip", "netns", "exec", namespace, options.wireguard, "-f", device],
                 stdout=self.log, stderr=self.log, env=environment))
+            LAUNCHED.append(self.processes[-1])
         for namespace, device in ((ROUTER, "wgb0"), (NODE, "wgb1")):
             for _ in range(200):
                 if subprocess.run(["ip", "-n", namespace, "link", "show", device], capture_output=True).returncode == 0:
@@ -104,8 +107,8 @@ class Wireguard:
         sh(f"ip -n {NODE} addr add 10.99.0.2/24 dev wgb1 && ip -n {NODE} link set wgb1 mtu 1420 up")
         sh(f"ip -n {NODE} route add 198.51.100.0/24 dev wgb1")
         sh(f"{run} {ROUTER} sysctl -q -w net.ipv4.ip_forward=1")
-        sh(f"{run} {ROUTER} nft 'table ip bench {{ chain post {{ type nat hook postrouting priority 100; "
-           f"oifname \"u1\" masquerade; }} }}'")
+        sh(f"{run} {ROUTER} nft 'add table ip bench; add chain ip bench post {{ type nat hook postrouting priority 100 ; "
+           f"}}; add rule ip bench post oifname \"u1\" masquerade'")
         sh(f"ip netns exec {NODE} ping -c 1 -W 3 198.51.100.2")
 
     def stop(self):
@@ -216,8 +219,8 @@ def main():
                     tunnel.stop()
                 print(f"round {number + 1} of {options.rounds}: {contestant.name} done", file=sys.stderr)
     finally:
-        for server in servers:
-            server.terminate()
+        for process in LAUNCHED:
+            process.terminate()
         remove_topology()
         shutil.rmtree(folder, ignore_errors=True)
     columns = list(next(iter(rows.values())))

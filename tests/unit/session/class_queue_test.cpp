@@ -85,25 +85,29 @@ TEST(ClassQueue, DropsTheNewestOfTheFattestFlowWhenFull) {
     EXPECT_EQ(queue.drop_flow(f.flows[1]), 1U);
 }
 
-TEST(ClassQueue, PutBackRestoresTheOrder) {
+TEST(ClassQueue, PutBackMakesThePacketTheNextOneAndKeepsEachFlowInOrder) {
     Fixture f;
     ClassQueue queue(1 << 20);
     for (uint8_t i = 0; i < 10; ++i) {
         queue.push(f.flows[i % 2], f.packet(1000, i), {});
     }
-    std::vector<uint8_t> order;
     std::vector<ClassQueue::Item> taken;
     for (int i = 0; i < 6; ++i) {
         taken.push_back(queue.take());
-        order.push_back(taken.back().packet->storage[0]);
     }
     while (!taken.empty()) {
+        const uint8_t mark = taken.back().packet->storage[0];
         queue.put_back(std::move(taken.back()));
         taken.pop_back();
+        EXPECT_EQ(queue.peek()->storage[0], mark);
     }
     EXPECT_EQ(queue.packets(), 10U);
-    for (const uint8_t mark : order) {
-        EXPECT_EQ(queue.take().packet->storage[0], mark);
+    std::map<flow::Flow*, int> last;
+    while (!queue.empty()) {
+        const auto item = queue.take();
+        const int mark = item.packet->storage[0];
+        EXPECT_TRUE(!last.contains(item.flow) || last[item.flow] < mark);
+        last[item.flow] = mark;
     }
 }
 
