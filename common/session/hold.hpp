@@ -43,6 +43,18 @@ class HoldEstimator {
         has_last_ = true;
     }
 
+    // A datagram left with `packets` in it. Waiting in vain is learnt from: after a hold that
+    // brought no company the next packets are not held, twice as many each time (a request that is
+    // followed only by what its answer causes would otherwise always pay the hold time).
+    void on_released(ReleaseReason reason, size_t packets) {
+        if (reason == ReleaseReason::Timeout) {
+            penalty_ = packets > 1 ? 0 : std::clamp<uint32_t>(penalty_ * 2, 1, kMostUnheld);
+            unheld_left_ = penalty_;
+        } else if (unheld_left_ > 0) {
+            --unheld_left_;
+        }
+    }
+
     // When what waits since `waiting_since` and is predicted to fill `predicted_bytes` shall go.
     Release
     release(base::TimePoint waiting_since, uint64_t predicted_bytes, const HoldKnobs& knobs) const {
@@ -60,7 +72,7 @@ class HoldEstimator {
                        ? Release{waiting_since, ReleaseReason::Size}
                        : Release{waiting_since + knobs.hold, ReleaseReason::Timeout};
         }
-        if (!has_mean_ || last_arrival_ + mean_gap_ > latest) {
+        if (!has_mean_ || unheld_left_ > 0 || last_arrival_ + mean_gap_ > latest) {
             return {waiting_since, ReleaseReason::Alone};
         }
         return {latest, ReleaseReason::Timeout};
@@ -68,11 +80,14 @@ class HoldEstimator {
 
   private:
     static constexpr int64_t kWorthwhilePackets = 8;
+    static constexpr uint32_t kMostUnheld = 1024;
     static constexpr int64_t kGain = 4;  // weight of a new gap: 1/4
     static constexpr int64_t kLongestGapInHolds =
         4;  // a pause counts as so many hold times at most
     base::TimePoint last_arrival_{};
     base::Duration mean_gap_{};
+    uint32_t penalty_ = 0;  // packets that are not held after the next hold in vain
+    uint32_t unheld_left_ = 0;
     bool has_last_ = false;
     bool has_mean_ = false;
 };

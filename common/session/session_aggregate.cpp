@@ -87,6 +87,7 @@ bool Session::send_aggregate(TrafficClass traffic_class,
     }
     encoder.end_datagram();
     if (count > 0) {
+        state.estimator.on_released(reason, count);
         ++state.counters.datagrams;
         state.counters.packets_alone += count == 1 ? 1 : 0;
         state.counters.sent_by_timeout += reason == ReleaseReason::Timeout ? 1 : 0;

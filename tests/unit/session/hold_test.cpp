@@ -54,6 +54,23 @@ TEST(Hold, AFastStreamIsHeldForAFewPacketsOnly) {
     EXPECT_LE(estimator.release(now, 100, knobs()).at - now, milliseconds(1));
 }
 
+// Request and response: each packet is caused by the answer to the one before.
+TEST(Hold, LearnsThatWaitingIsInVain) {
+    HoldEstimator estimator;
+    TimePoint now{base::seconds(5)};
+    base::Duration waited{};
+    constexpr int kExchanges = 2000;
+    for (int i = 0; i < kExchanges; ++i) {
+        estimator.on_arrival(now, knobs());
+        const Release release = estimator.release(now, 100, knobs());
+        waited += release.at - now;
+        now = release.at;
+        estimator.on_released(release.reason, 1);
+        now += base::microseconds(200);
+    }
+    EXPECT_LT(waited / kExchanges, base::microseconds(300));
+}
+
 TEST(Hold, MinBytesHoldsWhateverTheEstimateSays) {
     HoldKnobs settings = knobs();
     settings.min_bytes = 500;
