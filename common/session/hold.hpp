@@ -44,11 +44,11 @@ class HoldEstimator {
     }
 
     // A datagram left with `packets` in it. Waiting in vain is learnt from: after a hold that
-    // brought no company the next packets are not held, twice as many each time (a request that is
-    // followed only by what its answer causes would otherwise always pay the hold time).
+    // brought no company the next packets are not held, eight times as many each time (a request
+    // that is followed only by what its answer causes would otherwise always pay the hold time).
     void on_released(ReleaseReason reason, size_t packets) {
         if (reason == ReleaseReason::Timeout) {
-            penalty_ = packets > 1 ? 0 : std::clamp<uint32_t>(penalty_ * 2, 1, kMostUnheld);
+            penalty_ = packets > 1 ? 0 : std::clamp(penalty_ * 8, kFirstUnheld, kMostUnheld);
             unheld_left_ = penalty_;
         } else if (unheld_left_ > 0) {
             --unheld_left_;
@@ -80,6 +80,7 @@ class HoldEstimator {
 
   private:
     static constexpr int64_t kWorthwhilePackets = 8;
+    static constexpr uint32_t kFirstUnheld = 16;
     static constexpr uint32_t kMostUnheld = 1024;
     static constexpr int64_t kGain = 4;  // weight of a new gap: 1/4
     static constexpr int64_t kLongestGapInHolds =
