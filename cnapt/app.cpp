@@ -150,6 +150,7 @@ class App final : public NodeEvents {
     // --- NodeEvents
     void on_path_moved(SnaptLink& link) override;
     void on_link_usable(SnaptLink& link) override;
+    void on_link_lost(SnaptLink& link) override;
     void on_new_app(SnaptLink& link, uint16_t tag, const std::string& name) override;
     void on_session_doubted(SnaptLink& link) override;
 
@@ -387,6 +388,10 @@ void App::on_link_usable(SnaptLink& link) {
     io::notify_service_manager("READY=1");
     log(LogLevel::Info, "%s is up; traffic goes through %s", link.name.c_str(),
         config_.capture.device.c_str());
+}
+
+void App::on_link_lost(SnaptLink& link) {
+    log(LogLevel::Warning, "%s does not answer; new flows go elsewhere", link.name.c_str());
 }
 
 void App::on_new_app(SnaptLink& link, uint16_t tag, const std::string& name) {

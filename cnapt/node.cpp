@@ -233,14 +233,37 @@ void Node::update_paths(SnaptLink& link, const Uplinks::Change& change, TimePoin
             paths.add(uplink->slot, link.address, uplink->mtu, now);
         }
     }
-    const Uplink* best = uplinks_->best_for(link.address.address, monitor_->snapshot());
-    if (best != nullptr && link.active_slot != best->slot) {
-        activate(link, best->slot, now);
-        events_.on_path_moved(link);
-    } else if (best != nullptr && paths.path(best->slot).state == session::PathState::Challenged) {
+    for (const uint8_t slot : change.resized) {
+        paths.set_mtu(slot, uplinks_->at(slot)->mtu, now);
+    }
+    choose_uplink(link, now);
+    const session::PathState state =
+        link.active_slot ? paths.path(*link.active_slot).state : session::PathState::Unknown;
+    if (state == session::PathState::Challenged) {
         paths.announce_again(now);  // a route may have come
     }
     driver_.touch(*link.session);
+}
+
+Uplinks::SlotSet Node::dead_slots(const SnaptLink& link) const {
+    Uplinks::SlotSet dead;
+    for (uint8_t slot = 0; slot < dead.size(); ++slot) {
+        dead.set(slot, link.session->paths().path(slot).state == session::PathState::Dead);
+    }
+    return dead;
+}
+
+void Node::choose_uplink(SnaptLink& link, TimePoint now) {
+    const io::NetSnapshot& network = monitor_->snapshot();
+    const base::IpAddress& to = link.address.address;
+    const Uplink* best = uplinks_->best_for(to, network, dead_slots(link));
+    if (best == nullptr && !link.active_slot) {
+        best = uplinks_->best_for(to, network);
+    }
+    if (best != nullptr && link.active_slot != best->slot) {
+        activate(link, best->slot, now);
+        events_.on_path_moved(link);
+    }
 }
 
 void Node::activate(SnaptLink& link, uint8_t slot, TimePoint now) {
@@ -279,6 +302,23 @@ void Node::on_path_changed(Session& session, uint8_t path, TimePoint now) {
     link->moving_since = base::kNever;
     link->moving_from = to;
     events_.on_link_usable(*link);
+    choose_uplink(*link, now);  // one that had died may be the better one
+}
+
+void Node::on_path_died(Session& session, uint8_t path, TimePoint now) {
+    SnaptLink* link = link_of(session);
+    if (link->active_slot != path) {
+        return;
+    }
+    link->moving_since = now;
+    choose_uplink(*link, now);
+    if (link->active_slot == path) {
+        link->moving_since = base::kNever;
+        if (link->is_up) {
+            link->is_up = false;
+            events_.on_link_lost(*link);
+        }
+    }
 }
 
 void Node::on_socket_readable(io::UdpSocket& socket) {
@@ -340,13 +380,13 @@ void Node::on_datagrams(const io::ReceivedBatch& batch, TimePoint now) {
 void Node::on_unsealed(base::ByteView datagram, TimePoint now) {
     const auto message = wire::parse_unsealed(datagram);
     const auto* unknown = message ? std::get_if<wire::Unknown>(&*message) : nullptr;
-    if (unknown == nullptr || now - doubted_at_ < kDoubtInterval) {
+    if (unknown == nullptr) {
         return;
     }
-    const auto id = base::load_big_endian<uint16_t>(&unknown->quote.first[2]);
     for (const auto& link : links_) {
-        if (link->session && link->session->settings().peer_id == id) {
-            doubted_at_ = now;
+        if (link->session && now - link->doubted_at >= kDoubtInterval &&
+            link->session->may_have_sent(unknown->quote)) {
+            link->doubted_at = now;
             events_.on_session_doubted(*link);
         }
     }
@@ -443,8 +483,10 @@ void Node::wait_writable(io::UdpSocket& socket) {
 }
 
 void Node::on_too_big(const session::TransmitItem& item) {
-    base::log(LogLevel::Debug, "datagram of %u bytes to %s exceeds the path MTU", item.length,
-              item.to.to_string().c_str());
+    if (item.session != nullptr) {
+        item.session->on_too_big(item, loop_.now());
+        driver_.touch(*item.session);
+    }
 }
 
 void Node::on_housekeeping() {

@@ -48,7 +48,7 @@ struct SnaptLink {
     uint16_t local_id = 0;                      // wire session id that we listen for
     std::unique_ptr<session::Session> session;  // once accepted; lives over reconnects
     control::Accept accept;
-    bool is_up = false;  // keys installed, path usable
+    bool is_up = false;  // keys installed, and a path has answered and not died since
     bool is_control_open = false;
     std::optional<uint8_t> active_slot;
     base::TimePoint moving_since = base::kNever;  // a handover is under way
@@ -56,6 +56,7 @@ struct SnaptLink {
     std::unordered_map<std::string, uint16_t> app_tags;
     uint64_t committed_bits_per_s = 0;  // needs of the flows bound to it
     uint64_t handovers = 0;
+    base::TimePoint doubted_at{};  // SNAPT was asked whether it knows the session
     uint64_t unproven_unknowns = 0;
 };
 
@@ -91,6 +92,8 @@ class NodeEvents {
     virtual void on_path_moved(SnaptLink& link) = 0;
     // A path of the link answered: it carries traffic.
     virtual void on_link_usable(SnaptLink& link) = 0;
+    // Nothing comes back from this SNAPT on any uplink.
+    virtual void on_link_lost(SnaptLink& link) = 0;
     virtual void on_new_app(SnaptLink& link, uint16_t tag, const std::string& name) = 0;
     // SNAPT says that it does not know the session; ask over control.
     virtual void on_session_doubted(SnaptLink& link) = 0;
@@ -151,6 +154,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
                               base::TimePoint now) override;
     void on_flows_closed(session::Session& session, flow::Flow& flow, base::TimePoint now) override;
     void on_path_changed(session::Session& session, uint8_t path, base::TimePoint now) override;
+    void on_path_died(session::Session& session, uint8_t path, base::TimePoint now) override;
     void on_peer_closed(session::Session& session, base::TimePoint now) override;
 
     // --- dataplane::SocketDirectory
@@ -166,6 +170,9 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     // node.cpp
     void on_network_changed();
     void update_paths(SnaptLink& link, const Uplinks::Change& change, base::TimePoint now);
+    // Path indexes of the link that died: to be used only if there is no other.
+    Uplinks::SlotSet dead_slots(const SnaptLink& link) const;
+    void choose_uplink(SnaptLink& link, base::TimePoint now);
     void activate(SnaptLink& link, uint8_t slot, base::TimePoint now);
     void on_socket_readable(io::UdpSocket& socket);
     void on_datagrams(const io::ReceivedBatch& batch, base::TimePoint now);
@@ -224,7 +231,6 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     std::vector<NodeFlow*> waiting_flows_;
     std::vector<Handover> handovers_;  // the latest ones
     uint64_t handover_count_ = 0;
-    base::TimePoint doubted_at_{};
 };
 
 }  // namespace continuo::cnapt

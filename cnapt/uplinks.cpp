@@ -11,6 +11,13 @@ namespace continuo::cnapt {
 
 using base::LogLevel;
 
+namespace {
+
+// Of outer packets: what an Ethernet carries. Larger ones would be fragments somewhere.
+constexpr uint32_t kLargestMtu = 1500;
+
+}  // namespace
+
 bool is_allowed_interface(std::string_view name, const UplinkRules& rules) {
     const std::string text(name);
     const auto fits = [&](const std::string& glob) {
@@ -56,11 +63,20 @@ Uplinks::Change Uplinks::update(const io::NetSnapshot& snapshot) {
     }
     for (const io::UsableAddress& address : snapshot.addresses) {
         const io::LinkEntry* link = usable(address);
-        const bool is_known = std::any_of(slots_.begin(), slots_.end(), [&](const auto& slot) {
+        if (link == nullptr) {
+            continue;
+        }
+        const auto mtu = static_cast<uint16_t>(std::min<uint32_t>(link->mtu, kLargestMtu));
+        const auto known = std::find_if(slots_.begin(), slots_.end(), [&](const auto& slot) {
             return slot != nullptr && slot->interface_index == address.interface_index &&
                    slot->address == address.address;
         });
-        if (link == nullptr || is_known) {
+        if (known != slots_.end()) {
+            (*known)->is_deprecated = address.deprecated;
+            if ((*known)->mtu != mtu) {
+                (*known)->mtu = mtu;
+                change.resized.push_back((*known)->slot);
+            }
             continue;
         }
         const auto slot = free_slot();
@@ -73,7 +89,7 @@ Uplinks::Change Uplinks::update(const io::NetSnapshot& snapshot) {
         uplink->interface_index = address.interface_index;
         uplink->interface = link->name;
         uplink->address = address.address;
-        uplink->mtu = static_cast<uint16_t>(std::min<uint32_t>(link->mtu, 1500));
+        uplink->mtu = mtu;
         uplink->is_deprecated = address.deprecated;
         if (open_ports(*uplink)) {
             change.added.push_back(*slot);
@@ -126,19 +142,26 @@ std::optional<uint8_t> Uplinks::free_slot() {
     return std::nullopt;
 }
 
-Uplink* Uplinks::best_for(const base::IpAddress& destination, const io::NetSnapshot& snapshot) {
+Uplink* Uplinks::best_for(const base::IpAddress& destination,
+                          const io::NetSnapshot& snapshot,
+                          SlotSet excluded) {
     Uplink* best = nullptr;
     uint64_t best_cost = std::numeric_limits<uint64_t>::max();
     for (const auto& uplink : slots_) {
-        if (uplink == nullptr || uplink->address.version != destination.version) {
+        if (uplink == nullptr || uplink->address.version != destination.version ||
+            excluded.test(uplink->slot)) {
             continue;
         }
+        // As the kernel chooses: the longest prefix, then the smallest metric.
         constexpr uint64_t kNoRoute = uint64_t{1} << 40;
+        constexpr unsigned kMetricBits = 32;
+        constexpr uint64_t kLongestPrefix = 128;
         uint64_t cost = kNoRoute;
         for (const io::RouteEntry& route : snapshot.routes) {
             if (route.interface_index == uplink->interface_index &&
                 route.destination.contains(destination)) {
-                cost = std::min<uint64_t>(cost, route.metric);
+                cost = std::min(cost, (kLongestPrefix - route.destination.length) << kMetricBits |
+                                          route.metric);
             }
         }
         cost = cost * 2 + (uplink->is_deprecated ? 1 : 0);

@@ -9,6 +9,7 @@
 #include "common/wire/constants.hpp"
 
 #include <array>
+#include <bitset>
 #include <functional>
 #include <memory>
 #include <string>
@@ -51,14 +52,18 @@ class Uplinks {
     struct Change {
         std::vector<uint8_t> removed;  // slots; their sockets are closed when this is given
         std::vector<uint8_t> added;
+        std::vector<uint8_t> resized;  // their MTU is another now
     };
+    using SlotSet = std::bitset<wire::kMaxPaths>;
     // Follows the host's state.
     Change update(const io::NetSnapshot& snapshot);
 
-    // The uplink that the host would use towards `destination`: the lowest metric of a route that
-    // covers it; without such a route any uplink of that version (its route may follow in a
-    // moment), and null when there is none.
-    Uplink* best_for(const base::IpAddress& destination, const io::NetSnapshot& snapshot);
+    // The uplink that the host would use towards `destination`, had it none of `excluded`: that of
+    // the longest prefix that covers it and the lowest metric; without such a route any uplink of
+    // that version (its route may follow in a moment), and null when there is none.
+    Uplink* best_for(const base::IpAddress& destination,
+                     const io::NetSnapshot& snapshot,
+                     SlotSet excluded = {});
     Uplink* at(uint8_t slot) { return slots_[slot].get(); }
     std::vector<const Uplink*> list() const;
     void wait_writable(const io::UdpSocket& socket);

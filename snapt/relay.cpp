@@ -387,8 +387,10 @@ void Relay::wait_writable(io::UdpSocket& socket) {
 }
 
 void Relay::on_too_big(const session::TransmitItem& item) {
-    base::log(LogLevel::Debug, "datagram of %u bytes to %s exceeds the path MTU", item.length,
-              item.to.to_string().c_str());
+    if (item.session != nullptr) {
+        item.session->on_too_big(item, loop_.now());
+        driver_.touch(*item.session);
+    }
 }
 
 void Relay::on_housekeeping() {

@@ -26,6 +26,9 @@ class ReplayWindow {
     // mark() for callers that need no more than whether the datagram is accepted.
     bool check_and_mark(uint64_t sequence) { return mark(sequence) == ReplayVerdict::Fresh; }
 
+    // Whether a number arrived: none below the window can be told, so they count as arrived.
+    bool has(uint64_t sequence) const { return check(sequence) != ReplayVerdict::Fresh; }
+
     // Highest accepted number + 1, 0 while there is none: what a short sequence number is completed
     // with.
     uint64_t next() const { return state_ ? state_->seen.next() : 0; }

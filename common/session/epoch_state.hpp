@@ -39,6 +39,8 @@ struct EpochState {
     std::unique_ptr<crypto::DatagramCipher> opener;
     std::array<SendSpace, kSpaceSlots> send_spaces;
     std::array<crypto::ReplayWindow, kSpaceSlots> windows;
+    // Identities of the space that copies brought (docs/PROTOCOL.md section 6.2).
+    std::array<crypto::ReplayWindow, kSpaceSlots> copied;
     elision::Encoder encoder;
     elision::Decoder decoder;
     ReceiveLedger ledger;

@@ -23,6 +23,15 @@ constexpr Duration kChallengeLifetime = base::seconds(30);
 // s).
 constexpr Duration kMappingLifetime = base::seconds(25);
 
+// T_doubt and T_dead of docs/PROTOCOL.md section 5.1, and when the question is put.
+constexpr Duration kAskAfter = base::seconds(1);
+constexpr Duration kDoubtAfter = base::seconds(2);
+constexpr Duration kDeadAfter = base::seconds(10);
+
+// Ethernet, PPPoE, tunnels over these, GTP, WireGuard, the minima of IPv6 and IPv4.
+constexpr std::array<uint16_t, 12> kUsualMtus = {1500, 1492, 1480, 1472, 1452, 1440,
+                                                 1420, 1400, 1360, 1320, 1280, 576};
+
 constexpr size_t kLtLd = index_of(TrafficClass::LtLd);
 
 Duration longer(Duration interval) {
@@ -72,8 +81,9 @@ void PathSet::remove(uint8_t index) {
 }
 
 void PathSet::activate(uint8_t index, TimePoint now) {
-    CTN_ASSERT(role_ == Role::Node && is_live(paths_[index]));
+    CTN_ASSERT(role_ == Role::Node && paths_[index].tuples[kLtLd].is_known);
     active_ = index;
+    paths_[index].unanswered_since = base::kNever;
     ++announcement_number_;
     announce_again(now);
 }
@@ -90,6 +100,24 @@ void PathSet::announce_again(TimePoint now) {
     path.tuples[kLtLd].challenge_again_at = base::kNever;  // the announcements carry it
 }
 
+void PathSet::set_mtu(uint8_t index, uint16_t mtu, TimePoint now) {
+    if (paths_[index].mtu == mtu) {
+        return;
+    }
+    paths_[index].mtu = mtu;
+    if (active_ == index && role_ == Role::Node) {
+        announce_again(now);
+    }
+}
+
+void PathSet::on_too_big(uint8_t index, uint32_t outer_bytes, TimePoint now) {
+    const auto smaller = std::find_if(kUsualMtus.begin(), kUsualMtus.end(),
+                                      [&](uint16_t mtu) { return mtu < outer_bytes; });
+    if (smaller != kUsualMtus.end() && *smaller < paths_[index].mtu) {
+        set_mtu(index, *smaller, now);
+    }
+}
+
 void PathSet::on_authenticated(const wire::Space& space,
                                const base::Endpoint& from,
                                const base::IpAddress& local,
@@ -98,6 +126,7 @@ void PathSet::on_authenticated(const wire::Space& space,
                                TimePoint now) {
     Path& path = paths_[space.path];
     path.heard_at = now;
+    path.unanswered_since = base::kNever;
     ++path.received_datagrams;
     if (path.state == PathState::Doubtful) {
         path.state = PathState::Usable;
@@ -200,11 +229,64 @@ bool PathSet::on_response(const wire::Space& space, const wire::Response& respon
     return is_news;
 }
 
-void PathSet::on_sent(const Destination& destination, uint64_t bytes) {
-    Tuple& tuple = paths_[destination.path].tuples[index_of(destination.tuple_class)];
+void PathSet::on_sent(const Destination& destination,
+                      uint64_t bytes,
+                      bool wants_answer,
+                      TimePoint now) {
+    Path& path = paths_[destination.path];
+    if (wants_answer && role_ == Role::Node && path.unanswered_since == base::kNever) {
+        path.unanswered_since = now;
+    }
+    Tuple& tuple = path.tuples[index_of(destination.tuple_class)];
     if (!tuple.is_proven) {
         tuple.unproven_sent_bytes += bytes;
     }
+}
+
+TimePoint PathSet::silence_deadline(const Path& path) const {
+    if (path.unanswered_since == base::kNever) {
+        return base::kNever;
+    }
+    switch (path.state) {
+    case PathState::Usable:
+        return path.unanswered_since +
+               (path.tuples[kLtLd].challenged_at == base::kNever ? kAskAfter : kDoubtAfter);
+    case PathState::Challenged:
+    case PathState::Doubtful:
+        return path.unanswered_since + kDeadAfter;
+    case PathState::Unknown:
+    case PathState::Dead:
+        break;
+    }
+    return base::kNever;
+}
+
+std::optional<uint8_t> PathSet::on_time(TimePoint now) {
+    for (uint8_t index = 0; index < paths_.size(); ++index) {
+        Path& path = paths_[index];
+        if (silence_deadline(path) > now) {
+            continue;
+        }
+        Tuple& tuple = path.tuples[kLtLd];
+        if (path.state == PathState::Usable) {
+            if (tuple.challenged_at == base::kNever) {
+                start_challenge(path, tuple, now);
+                path.state = PathState::Usable;
+            } else {
+                path.state = PathState::Doubtful;
+            }
+            continue;
+        }
+        // Asked for as long as it is there, by announcements, since its mapping may be gone too.
+        start_challenge(path, tuple, now);
+        tuple.challenge_again_at = base::kNever;
+        path.state = PathState::Dead;
+        path.announcements_due = 1;
+        path.announce_again_at = now;
+        path.announce_interval = kLongestProbeInterval;
+        return index;
+    }
+    return std::nullopt;
 }
 
 std::optional<Destination> PathSet::destination(TrafficClass traffic_class, TimePoint now) const {
@@ -282,6 +364,9 @@ std::optional<Probe> PathSet::announce_probe(uint8_t index, TimePoint now) {
                                      ? kPatientProbeInterval
                                      : longer(path.announce_interval);
     }
+    if (path.unanswered_since == base::kNever) {
+        path.unanswered_since = now;
+    }
     const Tuple& tuple = announced;
     wire::Announce announce;
     announce.path = index;
@@ -318,7 +403,7 @@ std::optional<Probe> PathSet::challenge_probe(uint8_t index, TimePoint now) {
 TimePoint PathSet::next_deadline() const {
     TimePoint earliest = response_count_ > 0 ? TimePoint{} : base::kNever;
     for (const Path& path : paths_) {
-        earliest = std::min(earliest, path.announce_again_at);
+        earliest = std::min({earliest, path.announce_again_at, silence_deadline(path)});
         for (const Tuple& tuple : path.tuples) {
             earliest = std::min(earliest, tuple.challenge_again_at);
         }

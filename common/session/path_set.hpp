@@ -4,8 +4,11 @@
 // comes out of next_probe().
 //
 //   Unknown --first datagram or add()--> Challenged --RESPONSE--> Usable --silence--> Doubtful
-//                                            |                       ^-------any datagram--'
-//                                            `--remove() or replaced--> Dead
+//                                         |   ^                      ^-------any datagram--'|
+//                            more silence |   RESPONSE or add()                 more silence|
+//                                         `-----> Dead <----remove()------------------------'
+//
+// Silence is counted on the node, from the first datagram that should have had an answer.
 //
 // SNAPT sends at most three times what it received to a tuple that has not answered a challenge.
 #pragma once
@@ -55,6 +58,8 @@ struct Path {
     base::TimePoint announce_again_at = base::kNever;
     base::Duration announce_interval{};
     uint64_t received_datagrams = 0;
+    // Node: since when something that should have had an answer is without one.
+    base::TimePoint unanswered_since = base::kNever;
 };
 
 // One datagram without packets that the session shall send.
@@ -87,6 +92,8 @@ class PathSet {
     void remove(uint8_t index);
     // Moves the session to this path: announcements go out at once, whatever there is to send.
     void activate(uint8_t index, base::TimePoint now);
+    // Of the uplink; tells SNAPT when it changed.
+    void set_mtu(uint8_t index, uint16_t mtu, base::TimePoint now);
     // Announces the active path once more, for instance after a route appeared.
     void announce_again(base::TimePoint now);
 
@@ -106,7 +113,15 @@ class PathSet {
     void on_challenge(const wire::Space& space, const wire::Challenge& challenge, bool was_padded);
     // True when the path became usable with it.
     bool on_response(const wire::Space& space, const wire::Response& response, base::TimePoint now);
-    void on_sent(const Destination& destination, uint64_t bytes);
+    // `wants_answer`: it carries packets, so that something should come back, be it an answer to a
+    // challenge.
+    void
+    on_sent(const Destination& destination, uint64_t bytes, bool wants_answer, base::TimePoint now);
+    // The own host refuses datagrams of so many outer bytes: the path takes the next smaller usual
+    // size.
+    void on_too_big(uint8_t index, uint32_t outer_bytes, base::TimePoint now);
+    // Looks at the silence of paths. Gives a path that has just died, at most one a call.
+    std::optional<uint8_t> on_time(base::TimePoint now);
 
     // Where traffic of that class goes now; nothing when there is no path.
     std::optional<Destination> destination(base::TrafficClass traffic_class,
@@ -122,6 +137,7 @@ class PathSet {
 
   private:
     void start_challenge(Path& path, Tuple& tuple, base::TimePoint now);
+    base::TimePoint silence_deadline(const Path& path) const;
     void take_rtt_sample(Path& path, base::Duration sample);
     std::optional<Probe> announce_probe(uint8_t index, base::TimePoint now);
     std::optional<Probe> challenge_probe(uint8_t index, base::TimePoint now);

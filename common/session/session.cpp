@@ -191,6 +191,39 @@ uint64_t Session::queued_bytes() const {
     return bytes;
 }
 
+void Session::on_too_big(const TransmitItem& item, TimePoint now) {
+    const uint32_t payload = item.segment_bytes != 0 ? item.segment_bytes : item.length;
+    paths_.on_too_big(item.path, payload + outer_overhead(item.to.address), now);
+}
+
+bool Session::may_have_sent(const wire::Quote& quote) const {
+    // So far back is lately: seconds on a thin link.
+    constexpr uint64_t kReach = 4096;
+    constexpr unsigned kUnquotedBits = 16;  // of a long sequence number
+    std::array<uint8_t, wire::kLongHeaderBytes> bytes{};
+    std::copy(quote.first.begin(), quote.first.end(), bytes.begin());
+    base::ByteReader reader(bytes);
+    const auto header = wire::TunnelHeader::parse(reader);
+    if (!header || header->session_id != settings_.peer_id || header->lane != 0) {
+        return false;
+    }
+    for (const EpochState* epoch : {current_.get(), previous_.get()}) {
+        if (epoch == nullptr || epoch->number % wire::kEpochModulus != header->epoch) {
+            continue;
+        }
+        const uint64_t next = epoch->send_spaces[space_slot(header->space_number())].next;
+        const uint64_t oldest = next > kReach ? next - kReach : 0;
+        const uint64_t quoted = header->whole_sequence(next);
+        if (header->long_sequence
+                ? next > 0 && quoted >> kUnquotedBits >= oldest >> kUnquotedBits &&
+                      quoted >> kUnquotedBits <= (next - 1) >> kUnquotedBits
+                : quoted >= oldest && quoted < next) {
+            return true;
+        }
+    }
+    return false;
+}
+
 HoldKnobs Session::knobs(const ClassState& state, const Destination& destination) const {
     const uint32_t overhead =
         outer_overhead(destination.to.address) + wire::kLongHeaderBytes + wire::kFullTagBytes;
@@ -224,6 +257,9 @@ Session::ready_at(const ClassState& state, const HoldKnobs& knobs, ReleaseReason
 }
 
 void Session::on_timeout(TimePoint now) {
+    while (const auto dead = paths_.on_time(now)) {
+        host_.on_path_died(*this, *dead, now);
+    }
     if (!timers_.expire(Timer::Housekeeping, now)) {
         return;
     }

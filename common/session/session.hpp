@@ -19,6 +19,7 @@
 #include "common/session/session_types.hpp"
 #include "common/session/transmit_batch.hpp"
 #include "common/wire/tunnel_header.hpp"
+#include "common/wire/unsealed.hpp"
 
 namespace continuo::session {
 
@@ -74,6 +75,8 @@ class Session {
     void on_timeout(base::TimePoint now);
     // The kernel took `item` of `batch`: counts it.
     static void on_sent(const TransmitBatch& batch, const TransmitItem& item);
+    // The own host refused `item` as longer than its path takes.
+    void on_too_big(const TransmitItem& item, base::TimePoint now);
     // The other end, over control, asks for a datagram at once.
     void request_keepalive() { keepalive_due_ = true; }
 
@@ -95,6 +98,9 @@ class Session {
     base::TimePoint heard_at() const { return heard_at_; }
     size_t flows() const { return attached_; }
     uint64_t queued_bytes() const;
+    // Whether the datagram of which an unsealed message quotes the header can have been sent lately
+    // (docs/PROTOCOL.md section 3.6).
+    bool may_have_sent(const wire::Quote& quote) const;
     flow::Flow* flow_at(uint32_t index) const {
         return index < flows_.size() ? flows_[index] : nullptr;
     }
@@ -190,9 +196,19 @@ class Session {
         base::MutableByteView body;
         const ReceivedDatagram* datagram = nullptr;
     };
+    // What its frames say of a body as a whole.
+    struct BodyFacts {
+        bool is_stateful = false;
+        bool is_urgent = false;
+        bool is_delivered = false;  // its packets came before, on another path
+        std::optional<wire::Copy> copy;
+    };
     EpochState* epoch_of(uint8_t modulo);
     void on_authentic(const Opened& opened, base::TimePoint now);
-    bool decode_body(const Opened& opened, bool& is_stateful, bool& is_urgent, base::TimePoint now);
+    bool decode_body(const Opened& opened, BodyFacts& facts, base::TimePoint now);
+    bool take_frame(const Opened& opened, const wire::BodyItem& item, BodyFacts& facts);
+    static bool is_copy_allowed(const Opened& opened, const wire::Copy& copy);
+    static bool is_delivered(const Opened& opened, const std::optional<wire::Copy>& copy);
     bool decode_fragments(const Opened& opened, size_t& arena_used, base::TimePoint now);
     void attribute_received(uint32_t own);
     bool decode_section(EpochState& epoch, const wire::Section& section, size_t& arena_used);

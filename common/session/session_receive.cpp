@@ -92,11 +92,10 @@ void Session::on_authentic(const Opened& opened, TimePoint now) {
         opened.datagram->bytes.size() + outer_overhead(opened.datagram->from.address);
     ++counters_.datagrams_received;
     counters_.bytes_received += outer;
-    bool is_stateful = false;
-    bool is_urgent = false;
+    BodyFacts facts;
     split_outer_bytes_ = 0;
     epoch.decoder.begin(space, opened.sequence);
-    if (!decode_body(opened, is_stateful, is_urgent, now)) {
+    if (!decode_body(opened, facts, now)) {
         epoch.decoder.rollback();
         return;
     }
@@ -107,11 +106,20 @@ void Session::on_authentic(const Opened& opened, TimePoint now) {
     paths_.on_authenticated(opened.header.space(), opened.datagram->from, opened.datagram->to,
                             opened.datagram->bytes.size(), is_highest, now);
     epoch.ledger.on_outer_bytes(outer);
-    is_urgent = is_urgent || epoch.decoder.has_set();
-    deliver_entries(opened, now);
-    is_stateful = epoch.decoder.commit() || is_stateful;
-    if (is_stateful) {
-        epoch.ledger.on_accepted(space, opened.sequence, is_urgent, now);
+    facts.is_urgent = facts.is_urgent || epoch.decoder.has_set();
+    if (facts.copy) {
+        epoch.copied[space_slot(wire::space_number(facts.copy->space))].check_and_mark(
+            facts.copy->sequence);
+    }
+    if (facts.is_delivered) {
+        ++counters_.copies_dropped;
+        counters_.overhead_received += outer;
+    } else {
+        deliver_entries(opened, now);
+    }
+    facts.is_stateful = epoch.decoder.commit() || facts.is_stateful;
+    if (facts.is_stateful) {
+        epoch.ledger.on_accepted(space, opened.sequence, facts.is_urgent, now);
     } else {
         epoch.ledger.on_stateless(space, opened.sequence);
     }
@@ -127,7 +135,7 @@ void Session::on_epoch_heard(EpochState& epoch, TimePoint now) {
 
 // Parses the whole body and decodes its sections against the state before it. Changes nothing but
 // the decoder's draft.
-bool Session::decode_body(const Opened& opened, bool& is_stateful, bool& is_urgent, TimePoint now) {
+bool Session::decode_body(const Opened& opened, BodyFacts& facts, TimePoint now) {
     EpochState& epoch = *opened.epoch;
     scratch_.frames.clear();
     // Nothing may be taken over from a body that turns out to be malformed further on.
@@ -145,7 +153,7 @@ bool Session::decode_body(const Opened& opened, bool& is_stateful, bool& is_urge
             return false;
         }
         if (!*more) {
-            return decode_fragments(opened, arena_used, now);
+            break;
         }
         if (const auto* section = std::get_if<wire::Section>(&item)) {
             if (epoch.decoder.is_below_floor()) {
@@ -155,22 +163,64 @@ bool Session::decode_body(const Opened& opened, bool& is_stateful, bool& is_urge
             if (!decode_section(epoch, *section, arena_used)) {
                 return false;
             }
-        } else if (const auto* floor = std::get_if<wire::Floor>(&item)) {
-            if (!epoch.decoder.apply_floor(wire::space_number(floor->space), floor->sequence)) {
-                drops_.add(DropReason::BadBody);
-                return false;
-            }
-            is_stateful = true;
-        } else if (std::holds_alternative<wire::Ping>(item)) {
-            is_stateful = true;
-            is_urgent = true;
-        } else if (scratch_.frames.size() < kMaxFramesPerDatagram) {
-            scratch_.frames.push_back(item);
-        } else {
+        } else if (!take_frame(opened, item, facts)) {
             drops_.add(DropReason::BadBody);
             return false;
         }
     }
+    facts.is_delivered = is_delivered(opened, facts.copy);
+    if (!facts.is_delivered && !decode_fragments(opened, arena_used, now)) {
+        return false;
+    }
+    if (facts.copy && epoch.decoder.has_set()) {
+        drops_.add(DropReason::BadBody);  // a copy sets nothing
+        return false;
+    }
+    return true;
+}
+
+// False: the body is void.
+bool Session::take_frame(const Opened& opened, const wire::BodyItem& item, BodyFacts& facts) {
+    if (const auto* copy = std::get_if<wire::Copy>(&item)) {
+        facts.copy = *copy;
+        return is_copy_allowed(opened, *copy);
+    }
+    if (const auto* floor = std::get_if<wire::Floor>(&item)) {
+        facts.is_stateful = true;
+        return opened.epoch->decoder.apply_floor(wire::space_number(floor->space), floor->sequence);
+    }
+    if (std::holds_alternative<wire::Ping>(item)) {
+        facts.is_stateful = true;
+        facts.is_urgent = true;
+        return true;
+    }
+    facts.is_stateful = facts.is_stateful || std::holds_alternative<wire::Fragment>(item) ||
+                        std::holds_alternative<wire::Closed>(item) ||
+                        std::holds_alternative<wire::Caps>(item);
+    if (scratch_.frames.size() >= kMaxFramesPerDatagram) {
+        return false;
+    }
+    scratch_.frames.push_back(item);
+    return true;
+}
+
+// A copy is of the same class and lane, and travels in another space than what it copies.
+bool Session::is_copy_allowed(const Opened& opened, const wire::Copy& copy) {
+    return copy.space.lane == opened.header.lane &&
+           copy.space.traffic_class == opened.header.traffic_class &&
+           copy.space.path != opened.header.path;
+}
+
+// Whether the packets of this aggregate came before, as the original or as a copy.
+bool Session::is_delivered(const Opened& opened, const std::optional<wire::Copy>& copy) {
+    const EpochState& epoch = *opened.epoch;
+    if (!copy) {
+        // The replay window has taken the number in already: only a copy can have been earlier.
+        const crypto::ReplayWindow& copied = epoch.copied[space_slot(opened.header.space_number())];
+        return copied.next() > 0 && opened.sequence < copied.next() && copied.has(opened.sequence);
+    }
+    const size_t slot = space_slot(wire::space_number(copy->space));
+    return epoch.windows[slot].has(copy->sequence) || epoch.copied[slot].has(copy->sequence);
 }
 
 // Pieces are taken over only when the whole body was good. A completed entry is copied: several may

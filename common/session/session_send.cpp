@@ -98,7 +98,7 @@ void Session::finish_draft(Draft& draft, size_t body_bytes, TransmitBatch& batch
     ++draft.epoch->sealed_datagrams;
     const uint32_t outer =
         static_cast<uint32_t>(length) + outer_overhead(draft.destination.to.address);
-    paths_.on_sent(draft.destination, length);
+    paths_.on_sent(draft.destination, length, !batch.open_attributions().empty(), now);
     if (draft.header.traffic_class == TrafficClass::LtLd &&
         paths_.active() == draft.destination.path) {
         kept_alive_at_ = now;
@@ -339,7 +339,7 @@ bool Session::send_super(TrafficClass traffic_class,
         draft->space->next += count;
         epoch.sealed_datagrams += count;
         const uint64_t outer = used + uint64_t{overhead} * count;
-        paths_.on_sent(destination, used);
+        paths_.on_sent(destination, used, true, now);
         const uint64_t inner = payload_sent + headers * count;
         batch.attribute({item.flow, count, inner, payload_sent, outer});
         TransmitItem out;

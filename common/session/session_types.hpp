@@ -128,6 +128,7 @@ struct SessionCounters {
     uint64_t acks_received = 0;
     uint64_t lost_datagrams = 0;  // gaps that were not filled
     uint64_t duplicates = 0;
+    uint64_t copies_dropped = 0;  // whose packets had come on another path
     uint64_t handovers = 0;
 };
 
@@ -138,8 +139,8 @@ struct FlowOpening {
     elision::OpenInfo open;
 };
 
-// The daemon's side of a session. Called from on_datagrams and poll_transmit only; views are valid
-// during the call.
+// The daemon's side of a session. Called from on_datagrams, poll_transmit and on_timeout only;
+// views are valid during the call.
 class SessionHost {
   public:
     virtual ~SessionHost() = default;
@@ -166,6 +167,8 @@ class SessionHost {
     virtual void on_flows_closed(Session& session, flow::Flow& flow, base::TimePoint now) = 0;
     // The path answered a challenge (node), or the return path moved there (SNAPT).
     virtual void on_path_changed(Session& session, uint8_t path, base::TimePoint now) = 0;
+    // Node: nothing has come back on the path for long. on_path_changed tells when it lives again.
+    virtual void on_path_died(Session& session, uint8_t path, base::TimePoint now) = 0;
     virtual void on_peer_closed(Session& session, base::TimePoint now) = 0;
 };
 

@@ -76,7 +76,7 @@ TEST(PathSet, AnUnprovenAddressGetsThreeTimesWhatItSent) {
     auto destination = snapt.paths.destination(TrafficClass::HtHd, snapt.now);
     ASSERT_TRUE(destination);
     EXPECT_EQ(destination->budget_bytes, 3600U);
-    snapt.paths.on_sent(*destination, 3000);
+    snapt.paths.on_sent(*destination, 3000, true, snapt.now);
     EXPECT_EQ(snapt.paths.destination(TrafficClass::HtHd, snapt.now)->budget_bytes, 600U);
 }
 

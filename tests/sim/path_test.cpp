@@ -1,0 +1,270 @@
+// Paths that fall silent, copies of an aggregate on a second path, and what unsealed messages may
+// cause, in virtual time.
+#include "tests/support/session_pair.hpp"
+
+#include <gtest/gtest.h>
+
+namespace continuo::tests {
+namespace {
+
+using base::milliseconds;
+using base::seconds;
+using base::TrafficClass;
+using session::PathState;
+
+constexpr uint32_t kAll = 1000;  // permille
+
+packet::FiveTuple voice_tuple() {
+    packet::FiveTuple tuple;
+    tuple.local = *base::IpAddress::parse("192.0.0.5");
+    tuple.remote = *base::IpAddress::parse("198.51.100.2");
+    tuple.local_port = 5000;
+    tuple.remote_port = 5001;
+    tuple.protocol = packet::Protocol::Udp;
+    return tuple;
+}
+
+// One packet up, its number in the payload.
+void send_up(SessionPair& pair, uint16_t number) {
+    const packet::FiveTuple tuple = voice_tuple();
+    packet::HeaderFields fields;
+    fields.source = tuple.local;
+    fields.destination = tuple.remote;
+    fields.protocol = tuple.protocol;
+    fields.source_port = tuple.local_port;
+    fields.destination_port = tuple.remote_port;
+    fields.ttl = 64;
+    fields.ip_id = number;
+    std::vector<uint8_t> payload(160);
+    pair.random.fill(payload);
+    payload[0] = static_cast<uint8_t>(number);
+    pair.node.send(pair.node.flow(tuple, TrafficClass::HtLd), make_packet(fields, payload), {},
+                   pair.now);
+}
+
+void send_for(SessionPair& pair, base::Duration span) {
+    const base::TimePoint end = pair.now + span;
+    for (uint16_t number = 0; pair.now < end; ++number) {
+        send_up(pair, number);
+        pair.run_for(milliseconds(20));
+    }
+}
+
+void cut(SessionPair& pair, uint32_t permille) {
+    pair.up.settings().loss_permille = permille;
+    pair.down.settings().loss_permille = permille;
+}
+
+PathState state(const SessionPair& pair) {
+    return pair.node.session->paths().path(0).state;
+}
+
+TEST(PathSim, APathThatFallsSilentIsDoubtedThenDiesAndComesBackByItself) {
+    SessionPair pair({});
+    send_for(pair, seconds(2));
+    ASSERT_EQ(state(pair), PathState::Usable);
+    cut(pair, kAll);
+    send_for(pair, milliseconds(1500));
+    EXPECT_EQ(state(pair), PathState::Usable) << "asked, not yet doubted";
+    send_for(pair, seconds(1));
+    EXPECT_EQ(state(pair), PathState::Doubtful);
+    send_for(pair, seconds(9));
+    EXPECT_EQ(state(pair), PathState::Dead);
+    EXPECT_EQ(pair.node.paths_died, std::vector<uint8_t>{0});
+    const size_t before = pair.node.paths_changed.size();
+    cut(pair, 0);
+    send_for(pair, seconds(3));
+    EXPECT_EQ(state(pair), PathState::Usable);
+    EXPECT_EQ(pair.node.paths_changed.size(), before + 1);
+}
+
+TEST(PathSim, ADoubtfulPathIsUsableAgainWithTheFirstDatagram) {
+    SessionPair pair({});
+    send_for(pair, seconds(2));
+    cut(pair, kAll);
+    send_for(pair, seconds(4));
+    ASSERT_EQ(state(pair), PathState::Doubtful);
+    cut(pair, 0);
+    send_for(pair, seconds(2));
+    EXPECT_EQ(state(pair), PathState::Usable);
+    EXPECT_TRUE(pair.node.paths_died.empty());
+}
+
+TEST(PathSim, TrafficInOneDirectionOnlyDoesNotMakeAGoodPathDoubtful) {
+    LinkSettings far;
+    far.delay = milliseconds(300);
+    far.loss_permille = 50;
+    SessionPair pair(far);
+    send_for(pair, seconds(2));
+    for (int second = 0; second < 60; ++second) {
+        send_for(pair, seconds(1));
+        ASSERT_EQ(state(pair), PathState::Usable) << "in second " << second;
+    }
+    EXPECT_TRUE(pair.node.paths_died.empty());
+}
+
+TEST(PathSim, AnIdleNodeAsksNothing) {
+    SessionPair pair({});
+    send_for(pair, seconds(2));
+    pair.run_for(seconds(5));
+    pair.record = true;
+    cut(pair, kAll);
+    pair.run_for(seconds(250));
+    EXPECT_EQ(pair.recorded_up.size(), 10U) << "keepalives, one in 25 s";
+    EXPECT_EQ(state(pair), PathState::Usable);
+}
+
+TEST(PathSim, ADatagramTooLongForTheHostMakesTheNextOnesShorter) {
+    SessionPair pair({});
+    send_for(pair, seconds(1));
+    session::TransmitItem item;
+    item.to = pair.snapt_address;
+    item.length = 1472;
+    pair.node.session->on_too_big(item, pair.now);
+    EXPECT_EQ(pair.node.session->paths().path(0).mtu, 1492);
+    pair.run_for(seconds(1));
+    EXPECT_EQ(pair.snapt.session->paths().path(0).mtu, 1492) << "SNAPT was told";
+}
+
+// --- Copies
+
+class CopySim : public testing::Test {
+  protected:
+    // Lets the flow settle, then catches the datagram of one more packet before it arrives.
+    void SetUp() override {
+        send_for(pair_, seconds(1));
+        pair_.record = true;
+        pair_.recorded_up.clear();
+        cut(pair_, kAll);
+        send_up(pair_, number_);
+        pair_.run_for(milliseconds(50));
+        cut(pair_, 0);
+        pair_.record = false;
+        for (auto& datagram : pair_.recorded_up) {
+            base::ByteReader reader(datagram);
+            const auto header = wire::TunnelHeader::parse(reader);
+            ASSERT_TRUE(header);
+            if (header->traffic_class == TrafficClass::HtLd) {
+                original_ = datagram;
+                header_ = *header;
+            }
+        }
+        ASSERT_FALSE(original_.empty());
+        delivered_ = pair_.snapt.delivered.size();
+    }
+
+    // The same packets behind COPY, sealed for path 1.
+    std::vector<uint8_t> make_copy(wire::Space of) {
+        crypto::KeyMaterial keys;
+        keys.key[0] = 1;
+        const auto cipher =
+            std::move(crypto::make_cipher(crypto::Protection::Aes256Gcm, keys, 16)).value();
+        std::vector<uint8_t> opened = original_;
+        uint64_t sequence = header_.sequence;
+        crypto::SealedUnit unit;
+        for (; sequence < 8U * 65536; sequence += 65536) {  // a short number tells 16 bits
+            opened = original_;
+            unit = {};
+            unit.datagram = opened;
+            unit.header_bytes = static_cast<uint8_t>(header_.size());
+            unit.space = header_.space_number();
+            unit.sequence = sequence;
+            cipher->open(std::span(&unit, 1));
+            if (unit.authentic) {
+                break;
+            }
+        }
+        EXPECT_TRUE(unit.authentic);
+        const base::ByteView body = base::ByteView(opened).subspan(
+            header_.size(), opened.size() - header_.size() - cipher->tag_bytes());
+        wire::TunnelHeader header = header_;
+        header.path = 1;
+        header.long_sequence = true;
+        header.sequence = copies_++;
+        std::vector<uint8_t> copy(original_.size() + 64);
+        base::ByteWriter writer(copy);
+        header.serialize(writer);
+        wire::Copy{of, static_cast<uint32_t>(sequence)}.serialize(writer);
+        writer.bytes(body);
+        copy.resize(writer.size() + cipher->tag_bytes());
+        unit = {};
+        unit.datagram = copy;
+        unit.header_bytes = static_cast<uint8_t>(header.size());
+        unit.space = header.space_number();
+        unit.sequence = header.sequence;
+        cipher->seal(std::span(&unit, 1));
+        return copy;
+    }
+    void arrive(std::vector<uint8_t> datagram) {
+        session::ReceivedDatagram received;
+        received.bytes = datagram;
+        received.from = pair_.node_address;
+        received.to = base::IpAddress::any(base::IpVersion::V4);
+        pair_.snapt.session->on_datagrams(std::span(&received, 1), pair_.now);
+    }
+    size_t delivered_since() const { return pair_.snapt.delivered.size() - delivered_; }
+
+    SessionPair pair_{{}};
+    uint16_t number_ = 50;  // the next in its row: no reference is set anew
+    std::vector<uint8_t> original_;
+    wire::TunnelHeader header_;
+    size_t delivered_ = 0;
+    uint32_t copies_ = 0;
+};
+
+TEST_F(CopySim, OfOriginalAndCopyTheFirstIsDelivered) {
+    arrive(original_);
+    EXPECT_EQ(delivered_since(), 1U);
+    arrive(make_copy(header_.space()));
+    EXPECT_EQ(delivered_since(), 1U);
+    EXPECT_EQ(pair_.snapt.session->counters().copies_dropped, 1U);
+}
+
+TEST_F(CopySim, ACopyThatOvertakesItsOriginalIsDeliveredInItsPlace) {
+    arrive(make_copy(header_.space()));
+    EXPECT_EQ(delivered_since(), 1U);
+    arrive(original_);
+    arrive(make_copy(header_.space()));
+    EXPECT_EQ(delivered_since(), 1U);
+    EXPECT_EQ(pair_.snapt.session->counters().copies_dropped, 2U);
+}
+
+TEST_F(CopySim, ACopyOfAnotherClassOrOfItsOwnPathIsVoid) {
+    wire::Space other = header_.space();
+    other.traffic_class = TrafficClass::LtLd;
+    arrive(make_copy(other));
+    wire::Space own = header_.space();
+    own.path = 1;
+    arrive(make_copy(own));
+    EXPECT_EQ(delivered_since(), 0U);
+    EXPECT_EQ(pair_.snapt.session->drops().count(base::DropReason::BadBody), 2U);
+}
+
+class SettingCopySim : public CopySim {
+  protected:
+    SettingCopySim() { number_ = 999; }
+};
+
+TEST_F(SettingCopySim, ACopyThatSetsAReferenceIsVoid) {
+    arrive(make_copy(header_.space()));
+    EXPECT_EQ(delivered_since(), 0U);
+    EXPECT_EQ(pair_.snapt.session->drops().count(base::DropReason::BadBody), 1U);
+}
+
+// --- Unsealed messages
+
+TEST_F(CopySim, OnlyAQuoteOfWhatWasSentLatelyIsBelieved) {
+    const auto quote = wire::Quote::of(original_);
+    ASSERT_TRUE(quote);
+    EXPECT_TRUE(pair_.node.session->may_have_sent(*quote));
+    EXPECT_FALSE(pair_.snapt.session->may_have_sent(*quote)) << "the other direction";
+    wire::Quote never = *quote;
+    never.first[5] = static_cast<uint8_t>(never.first[5] + 100);
+    EXPECT_FALSE(pair_.node.session->may_have_sent(never)) << "a number not yet used";
+    wire::Quote other_epoch = *quote;
+    other_epoch.first[0] ^= 0x0C;
+    EXPECT_FALSE(pair_.node.session->may_have_sent(other_epoch));
+}
+
+}  // namespace
+}  // namespace continuo::tests
