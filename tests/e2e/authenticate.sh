@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# protection = "authenticate": the same job with readable payload and an HMAC of 16 or 10 bytes, as amateur radio needs it.
+. "$(dirname "$0")/lib.sh"
+require curl ping tcpdump
+build_topology
+start_snapt 1
+add_user alice
+cp "$work/cnapt.toml" "$work/encrypt.toml"
+
+mkdir "$work/www"
+head -c 3000000 /dev/urandom >"$work/www/file"
+sum=$(sha256sum <"$work/www/file" | cut -d' ' -f1)
+http_server "$work/www"
+
+# with_settings LINE... : cnapt.toml with these lines in front. What is compressed cannot be found again by its bytes.
+with_settings() {
+    printf '%s\n' "$@" | cat - <(grep -v '^protection\|^tag_bytes' "$work/encrypt.toml") \
+        <(printf '[class.%s]\ncompression = "off"\n' lt-ld ht-ld lt-hd ht-hd) >"$work/cnapt.toml"
+    chmod 600 "$work/cnapt.toml"
+}
+is_right() { equal "$(in_ns node curl -sS -m 30 "http://$inet4/file" | sha256sum | cut -d' ' -f1)" "$sum"; }
+# What passes between gateway and core while a marked request is made.
+marked_capture() {
+    local marker=$1
+    spawn core tcpdump tcpdump -Z root -i gw1 -U -s 0 -w "$work/$marker.pcap" udp port 9347
+    wait_for 5 grep -q 'listening on' "$work/tcpdump.log" || return
+    in_ns node curl -sS -m 10 -o /dev/null -H "X-Marker: $marker" "http://$inet4/nothing" || return
+    wait_for 5 has_datagrams "$work/$marker.pcap" || return
+    stop tcpdump INT
+    : >"$work/tcpdump.log"
+}
+has_datagrams() { [ -n "$(smallest_payload "$1")" ]; }
+smallest_payload() { tcpdump -r "$1" -nn -v 2>/dev/null | sed -n 's/.*UDP, length \([0-9]*\).*/\1/p' | sort -n | head -n 1; }
+
+for octets in 16 10; do
+    with_settings 'protection = "authenticate"' "tag_bytes = $octets"
+    start_cnapt
+    claim "$octets-byte tag: a download is right" is_right
+    claim "$octets-byte tag: ping works" in_ns node ping -n -c 3 -i 0.1 -W 5 $inet4
+    claim "$octets-byte tag: ping -6 works" in_ns node ping -6 -n -c 3 -i 0.1 -W 5 $inet6
+    claim "$octets-byte tag: traffic was captured" marked_capture "marker-readable-$octets"
+    claim "$octets-byte tag: the payload is readable on the way" grep -aq "marker-readable-$octets" "$work/marker-readable-$octets.pcap"
+    exec_in_ns node curl -sS -m 60 --limit-rate 1500k "http://$inet4/file" 2>"$work/curl.log" | sha256sum >"$work/result" &
+    download=$!
+    wait_for 5 eval '[ "$(cnapt_json flows | json "sum(f[\"inner_bytes_down\"] for f in d if f[\"dport\"] == 80)")" -gt 300000 ]'
+    move $((3 - here_gateway)) $((20 + octets))
+    wait "$download"
+    claim "$octets-byte tag: a download goes on over a move" equal "$(cut -d' ' -f1 "$work/result") $(cat "$work/curl.log")" "$sum "
+    move 1 $((40 + octets))
+    wait_for 10 in_ns node ping -n -c 1 -W 1 $inet4
+    stop cnapt
+done
+
+with_settings 'protection = "encrypt"'
+start_cnapt
+claim "encrypting: traffic was captured" marked_capture marker-hidden
+hidden() { ! grep -aq marker-hidden "$work/marker-hidden.pcap"; }
+claim "encrypting: the payload is not readable" hidden
+short() { [ "$(smallest_payload "$work/marker-readable-10.pcap")" -lt "$(smallest_payload "$work/marker-hidden.pcap")" ]; }
+claim "the 10-byte tag is the shorter one on the wire" short
+
+stop cnapt
+
+# A SNAPT that takes only encrypted sessions says so.
+stop snapt1
+sed -i 's/^protection = .*/protection = ["encrypt"]/' "$work/snapt1.toml"
+start_snapt 1
+with_settings 'protection = "authenticate"'
+run_cnapt
+refused() { grep -q 'refused: no protection that both accept' "$work/cnapt.log"; }
+claim "a SNAPT that only encrypts refuses, and the node says why" wait_for 10 refused
+stop cnapt
+finish
