@@ -94,11 +94,15 @@ CaptureOptions CaptureControl::options(const classifier::Ruleset* ruleset) const
 }
 
 base::Result<void> CaptureControl::clean_up() {
+    return remove_all(config_.kill_switch);
+}
+
+base::Result<void> CaptureControl::remove_all(bool keeps_table) {
     const CapturePlan plan = build_capture_plan(options(nullptr));
     auto routes = CTN_TRY(io::RouteClient::open());
     CTN_TRY(routes.remove_own_rules(plan.first_priority, plan.last_priority));
     CTN_TRY(routes.remove_own_routes(config_.routing_table));
-    return nft_.remove_table(plan.table);
+    return keeps_table ? base::Result<void>{} : nft_.remove_table(plan.table);
 }
 
 base::Result<void> CaptureControl::set_up_device(std::string& failure) {
@@ -149,12 +153,33 @@ base::Result<void> CaptureControl::begin(const classifier::Ruleset& ruleset, std
     }
     plan_ = std::move(plan);
     is_active_ = true;
+    return let_in(is_open_, failure);
+}
+
+base::Result<void> CaptureControl::let_in(bool is_open, std::string& failure) {
+    is_open_ = is_open || config_.kill_switch;
+    if (!is_active_) {
+        return {};
+    }
+    failure = is_open_ ? "cannot capture new flows" : "cannot leave new flows alone";
+    auto routes = CTN_TRY(io::RouteClient::open());
+    for (const io::RuleEntry& rule : plan_.capture_rules) {
+        if (is_open_) {
+            CTN_TRY(routes.add_rule(rule));
+        } else {
+            (void)routes.remove_rule(rule);
+        }
+    }
+    const std::string& text = is_open_ ? plan_.open_gateway : plan_.close_gateway;
+    if (!text.empty()) {
+        CTN_TRY(nft_.apply(text));
+    }
     failure.clear();
     return {};
 }
 
 void CaptureControl::end() {
-    if (const auto cleaned = clean_up(); !cleaned) {
+    if (const auto cleaned = remove_all(false); !cleaned) {
         base::log(base::LogLevel::Error, "cannot remove all rules and routes: %.*s",
                   static_cast<int>(cleaned.error().where.size()), cleaned.error().where.data());
     }

@@ -16,6 +16,7 @@ using io::RuleAction;
 using io::RuleEntry;
 
 constexpr size_t kMaxInterfaceName = 15;
+constexpr std::string_view kCapturedSet = "captured";
 
 // Offsets from rule_priority.
 enum class RulePlace : uint32_t { Outer, Own, Bypass, Groups, Near, Capture, Gateway, End = 15 };
@@ -94,10 +95,10 @@ void add_capture(const CaptureOptions& options,
         rule.ip_protocol = number(protocol);
         rules.push_back(std::move(rule));
     }
-    for (const std::string& name : options.gateway_interfaces) {
-        rules.push_back(tunnel_at(options, version, RulePlace::Gateway));
-        rules.back().input_interface = name;
-    }
+}
+
+uint32_t gateway_mark(const CaptureOptions& options) {
+    return options.fwmark + 1;
 }
 
 void add_rules(const CaptureOptions& options, const IpAddress& own, std::vector<RuleEntry>& rules) {
@@ -112,11 +113,22 @@ void add_rules(const CaptureOptions& options, const IpAddress& own, std::vector<
     add_bypass(options, version, rules);
     rules.push_back(rule_at(options, version, RulePlace::Near));
     rules.back().suppress_prefix_length = 0;
-    add_capture(options, own, rules);
+    if (!options.gateway_interfaces.empty()) {
+        rules.push_back(tunnel_at(options, version, RulePlace::Gateway));
+        rules.back().fwmark = gateway_mark(options);
+    }
 }
 
 std::string quoted(std::string_view name) {
     return '"' + std::string(name) + '"';
+}
+
+std::string quoted_list(const std::vector<std::string>& names) {
+    std::string text;
+    for (const std::string& name : names) {
+        text += (text.empty() ? "" : ", ") + quoted(name);
+    }
+    return "{ " + text + " }";
 }
 
 std::string family_word(const IpAddress& address) {
@@ -165,8 +177,28 @@ std::string leak_chain(const std::string& device, const std::vector<IpAddress>& 
     return text + "  }\n";
 }
 
-std::string gateway_chain(const std::string& device, const std::vector<IpAddress>& own) {
-    std::string text = "  chain gateway {\n"
+// A flow of the LAN is marked when it begins, either way, so that it stays where it began.
+std::string gateway_chains(const CaptureOptions& options,
+                           const std::string& device,
+                           const std::vector<IpAddress>& own) {
+    const std::string names = quoted_list(options.gateway_interfaces);
+    const std::string tunnelled = hexadecimal(gateway_mark(options));
+    const std::string plain = hexadecimal(gateway_mark(options) + 1);
+    const std::string set(kCapturedSet);
+    std::string text = "  set " + set + " { type ifname; elements = " + names + " }\n" +
+                       "  chain lan {\n"
+                       "    type filter hook prerouting priority mangle; policy accept;\n"
+                       "    iifname @" +
+                       set + " ct state new ct mark 0 ct mark set " + tunnelled +
+                       "\n"
+                       "    iifname " +
+                       names + " ct mark 0 ct mark set " + plain +
+                       "\n"
+                       "    iifname " +
+                       names + " ct mark " + tunnelled +
+                       " meta mark set ct mark\n"
+                       "  }\n"
+                       "  chain gateway {\n"
                        "    type nat hook postrouting priority srcnat; policy accept;\n";
     for (const IpAddress& address : own) {
         const std::string family = family_word(address);
@@ -176,13 +208,10 @@ std::string gateway_chain(const std::string& device, const std::vector<IpAddress
     return text + "  }\n";
 }
 
-std::string near_rules(const CaptureOptions& options) {
+std::string excluded_rules(const CaptureOptions& options) {
     std::string text;
-    for (const auto* prefixes : {&options.exclude, &options.near_prefixes}) {
-        for (const IpPrefix& prefix : *prefixes) {
-            text +=
-                "    " + family_word(prefix.address) + " daddr " + prefix.to_string() + " return\n";
-        }
+    for (const IpPrefix& prefix : options.exclude) {
+        text += "    " + family_word(prefix.address) + " daddr " + prefix.to_string() + " return\n";
     }
     return text;
 }
@@ -190,10 +219,6 @@ std::string near_rules(const CaptureOptions& options) {
 // Nothing leaves plain but outer datagrams, answers to inbound connections, the vicinity, and what
 // keeps the uplinks alive (DHCP, neighbour discovery).
 std::string kill_switch_chains(const CaptureOptions& options, const std::string& device) {
-    std::string inputs;
-    for (const std::string& name : options.gateway_interfaces) {
-        inputs += (inputs.empty() ? "" : ", ") + quoted(name);
-    }
     std::string text = "  chain plain {\n"
                        "    oifname { \"lo\", " +
                        device +
@@ -207,19 +232,19 @@ std::string kill_switch_chains(const CaptureOptions& options, const std::string&
                        "    ip6 daddr fe80::/10 return\n"
                        "    icmpv6 type { nd-router-solicit, nd-neighbor-solicit,"
                        " nd-neighbor-advert, mld-listener-report, mld2-listener-report } return\n" +
-                       near_rules(options) +
+                       excluded_rules(options) +
                        "    counter name kill_switch drop\n"
                        "  }\n"
                        "  chain plain_output {\n"
                        "    type filter hook output priority filter + 10; policy accept;\n"
                        "    jump plain\n"
                        "  }\n";
-    if (!inputs.empty()) {
+    if (!options.gateway_interfaces.empty()) {
         text += "  chain plain_forward {\n"
                 "    type filter hook forward priority filter + 10; policy accept;\n"
-                "    iifname { " +
-                inputs +
-                " } jump plain\n"
+                "    iifname " +
+                quoted_list(options.gateway_interfaces) +
+                " jump plain\n"
                 "  }\n";
     }
     return text;
@@ -241,7 +266,7 @@ std::string build_ruleset(const CaptureOptions& options,
     text += refuse_chains(device) + leak_chain(device, own);
     // Only a gateway needs connection tracking.
     if (!options.gateway_interfaces.empty()) {
-        text += gateway_chain(device, own);
+        text += gateway_chains(options, device, own);
     }
     if (options.kill_switch) {
         text += kill_switch_chains(options, device);
@@ -315,10 +340,17 @@ CapturePlan build_capture_plan(const CaptureOptions& options) {
         route.table = options.routing_table;
         plan.routes.push_back(std::move(route));
         add_rules(options, *address, plan.rules);
+        add_capture(options, *address, plan.capture_rules);
     }
     plan.device_settings = build_device_settings(options.device);
     plan.table = capture_table(options.device);
     plan.ruleset = build_ruleset(options, plan.table, own);
+    if (!options.gateway_interfaces.empty()) {
+        const std::string set = plan.table + " " + std::string(kCapturedSet);
+        plan.close_gateway = "flush set " + set + "\n";
+        plan.open_gateway = plan.close_gateway + "add element " + set + " " +
+                            quoted_list(options.gateway_interfaces) + "\n";
+    }
     plan.first_priority = options.rule_priority;
     plan.last_priority = options.rule_priority + kRulePriorities - 1;
     return plan;

@@ -4,18 +4,24 @@
 //
 // Rules, by priority from `rule_priority` on, for both IP versions; a look-up that finds nothing
 // goes on to the next:
-//   outer     fwmark M                           -> end     outer datagrams
-//   own       from cnapt0's address              -> table   what is bound to cnapt0 stays there,
-//   wherever the node goes bypass    to excluded prefixes, bypass       -> end groups    to
-//   multicast, broadcast, link-local -> end near      any, suppress_prefixlength 0       -> main
-//   LAN and every route but the default one capture   source not chosen yet              -> table
-//   one each for TCP, UDP, ICMP gateway   iif LAN side                       -> table end nothing:
-//   what follows are the host's own rules, as if there were no Continuo
+//
+//   outer    fwmark M                       -> end    outer datagrams
+//   own      from cnapt0's address          -> table  what is bound to cnapt0 stays there
+//   bypass   to excluded prefixes, bypass   -> end
+//   groups   to multicast, link-local       -> end
+//   near     any, suppress_prefixlength 0   -> main   LAN and every route but the default one
+//   capture  source not chosen yet          -> table  one each for TCP, UDP, ICMP
+//   gateway  fwmark M + 1                   -> table  flows of the LAN sides that began so
+//   end      nothing: what follows are the host's own rules, as if there were no Continuo
+//
 // "Source not chosen yet" is what leaves alone the answers to inbound connections and sockets bound
 // to an uplink's address: they have a source when they are routed. IPv4 says it as `from
 // 0.0.0.0/32`. An IPv6 rule with a source does not match packets without one, unless
 // FIB_RULE_FIND_SADDR is set (RuleEntry::find_source): then it matches if the kernel would choose
 // that source on the route found.
+//
+// While no SNAPT answers, the capture rules are away and flows of the LAN are not marked: what
+// begins then goes plain for its life, what began in the tunnel stays there.
 #pragma once
 
 #include "common/io/route_entry.hpp"
@@ -51,10 +57,7 @@ struct CaptureOptions {
     std::vector<base::IpPrefix> exclude;
     std::vector<BypassMatch> bypass;
     std::vector<std::string> gateway_interfaces;
-    bool kill_switch = false;
-    // With kill_switch: what may be reached outside the tunnel besides `exclude` (on-link prefixes
-    // of the uplinks).
-    std::vector<base::IpPrefix> near_prefixes;
+    bool kill_switch = false;  // nothing but `exclude` may be reached outside the tunnel
 };
 
 // cnapt0's usual addresses (RFC 7335; ULA).
@@ -63,11 +66,16 @@ base::IpAddress default_node_ipv6();  // fd43:6f6e:7469::1
 
 struct CapturePlan {
     std::vector<io::RouteEntry> routes;
-    std::vector<io::RuleEntry> rules;  // add in this order; remove the other way round
+    std::vector<io::RuleEntry> rules;          // add in this order; remove the other way round
+    std::vector<io::RuleEntry> capture_rules;  // behind `rules`; only while new flows are captured
     std::vector<io::SysctlSetting>
         device_settings;  // of the device alone: before it is set up, nothing to restore
     std::string ruleset;  // one nftables transaction; replaces the table
     std::string table;    // "inet continuo_cnapt_cnapt0"
+    // nftables text that lets new flows of the LAN sides into the tunnel, or no more; empty without
+    // LAN sides. They are let in by `ruleset`.
+    std::string open_gateway;
+    std::string close_gateway;
     uint32_t first_priority = 0;
     uint32_t last_priority = 0;
 };

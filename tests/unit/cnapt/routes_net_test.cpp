@@ -158,8 +158,23 @@ class CaptureTest : public testing::TestWithParam<bool> {
         for (const io::RuleEntry& rule : plan_.rules) {
             ASSERT_TRUE(client.add_rule(rule)) << client.last_error_text();
         }
+        for (const io::RuleEntry& rule : plan_.capture_rules) {
+            ASSERT_TRUE(client.add_rule(rule)) << client.last_error_text();
+        }
         io::Nft nft;
         ASSERT_TRUE(nft.apply(plan_.ruleset)) << nft.error_text() << plan_.ruleset;
+    }
+
+    // As when no SNAPT answers.
+    void leave_new_flows_alone() {
+        const NetNamespace::Visit visit(*node_);
+        io::RouteClient client = io::RouteClient::open().value();
+        for (const io::RuleEntry& rule : plan_.capture_rules) {
+            ASSERT_TRUE(client.remove_rule(rule)) << client.last_error_text();
+        }
+        io::Nft nft;
+        ASSERT_TRUE(plan_.close_gateway.empty() || nft.apply(plan_.close_gateway))
+            << nft.error_text();
     }
 
     void stop() {
@@ -389,25 +404,72 @@ TEST_P(CaptureTest, PacketWithTheInnerSourceThatWouldLeaveIsStoppedAndCounted) {
     EXPECT_EQ(counter(kLeakCounter), 1U);
 }
 
-TEST_P(CaptureTest, GatewayClientsAreMasqueradedBothWays) {
-    options_.gateway_interfaces = {"lan0"};
-    const auto lan = NetNamespace::create();
-    ASSERT_TRUE(lan);
-    ASSERT_TRUE(node_->shell("ip link add lan0 index 101 type veth peer name peer netns " +
-                             lan->path() +
-                             " && ip addr add 192.168.9.1/24 dev lan0 && "
-                             "ip addr add fd99::1/64 dev lan0 nodad && ip link set lan0 up && "
-                             "echo 1 > /proc/sys/net/ipv4/ip_forward && "
-                             "echo 1 > /proc/sys/net/ipv6/conf/all/forwarding"));
-    ASSERT_TRUE(lan->shell("ip addr add 192.168.9.2/24 dev peer && "
-                           "ip addr add fd99::2/64 dev peer nodad && ip link set peer up && "
-                           "ip route add default via 192.168.9.1 && "
-                           "ip -6 route add default via fd99::1"));
-    start();
-    const UniqueFd client = lan->run([&] {
-        return bound_socket({address(side().client), 0}, SOCK_DGRAM);
+// With a client behind the node, which masquerades what it routes plain.
+class GatewayTest : public CaptureTest {
+  protected:
+    void SetUp() override {
+        CaptureTest::SetUp();
+        if (IsSkipped()) {
+            return;
+        }
+        options_.gateway_interfaces = {"lan0"};
+        lan_ = NetNamespace::create();
+        ASSERT_TRUE(lan_);
+        ASSERT_TRUE(node_->shell("ip link add lan0 index 101 type veth peer name peer netns " +
+                                 lan_->path() +
+                                 " && ip addr add 192.168.9.1/24 dev lan0 && "
+                                 "ip addr add fd99::1/64 dev lan0 nodad && ip link set lan0 up && "
+                                 "echo 1 > /proc/sys/net/ipv4/ip_forward && "
+                                 "echo 1 > /proc/sys/net/ipv6/conf/all/forwarding && "
+                                 "nft 'add table inet host; "
+                                 "add chain inet host post { type nat hook postrouting priority "
+                                 "srcnat + 1; }; "
+                                 "add rule inet host post oifname up0 masquerade'"));
+        ASSERT_TRUE(lan_->shell("ip addr add 192.168.9.2/24 dev peer && "
+                                "ip addr add fd99::2/64 dev peer nodad && ip link set peer up && "
+                                "ip route add default via 192.168.9.1 && "
+                                "ip -6 route add default via fd99::1"));
+        start();
+    }
+    UniqueFd client_socket() {
+        return lan_->run([&] { return bound_socket({address(side().client), 0}, SOCK_DGRAM); });
+    }
+    void send_far(const UniqueFd& client) {
+        ASSERT_EQ(lan_->run([&] { return send_to(client, {address(side().far), 80}); }), 0);
+    }
+
+    std::optional<NetNamespace> lan_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Versions, GatewayTest, testing::Values(true, false));
+
+TEST_P(GatewayTest, AFlowOfTheLanStaysWhereItBegan) {
+    const UniqueFd far = router_socket(side().far, 80, SOCK_DGRAM);
+    const UniqueFd tunnelled = client_socket();
+    send_far(tunnelled);
+    ASSERT_TRUE(captured());
+    leave_new_flows_alone();
+    const UniqueFd plain = client_socket();
+    send_far(plain);
+    const auto from = receive_from(far);
+    ASSERT_TRUE(from);
+    EXPECT_EQ(from->address, address(side().node));
+    send_far(tunnelled);
+    EXPECT_TRUE(captured()) << "began in the tunnel";
+    node_->run([&] {
+        io::Nft nft;
+        EXPECT_TRUE(nft.apply(plan_.open_gateway)) << nft.error_text();
     });
-    ASSERT_EQ(lan->run([&] { return send_to(client, {address(side().far), 80}); }), 0);
+    send_far(plain);
+    EXPECT_TRUE(receive_from(far)) << "began outside";
+    send_far(client_socket());
+    EXPECT_TRUE(captured()) << "new ones are let in again";
+    EXPECT_EQ(counter(kLeakCounter), 0U);
+}
+
+TEST_P(GatewayTest, ClientsAreMasqueradedBothWays) {
+    const UniqueFd client = client_socket();
+    send_far(client);
     auto packet = captured();
     ASSERT_TRUE(packet);
     EXPECT_EQ(packet->source, address(side().inner));
@@ -419,7 +481,7 @@ TEST_P(CaptureTest, GatewayClientsAreMasqueradedBothWays) {
     EXPECT_EQ(from->address, address(side().far));
     // The gateway itself is reached directly.
     const UniqueFd own = node_socket(GetParam() ? "0.0.0.0" : "::", 53, SOCK_DGRAM);
-    EXPECT_EQ(lan->run([&] {
+    EXPECT_EQ(lan_->run([&] {
         return send_to(client, {address(GetParam() ? "192.168.9.1" : "fd99::1"), 53});
     }),
               0);
@@ -427,10 +489,10 @@ TEST_P(CaptureTest, GatewayClientsAreMasqueradedBothWays) {
     EXPECT_EQ(counter(kLeakCounter), 0U);
 }
 
-TEST_P(CaptureTest, KillSwitchLeavesOuterDatagramsAnswersAndTheVicinity) {
+TEST_P(CaptureTest, KillSwitchLeavesOuterDatagramsAnswersAndWhatIsExcluded) {
     options_.kill_switch = true;
-    options_.near_prefixes = {base::IpPrefix::parse("192.0.2.0/24").value(),
-                              base::IpPrefix::parse("2001:db8:1::/64").value()};
+    options_.exclude = {base::IpPrefix::parse("192.0.2.0/24").value(),
+                        base::IpPrefix::parse("2001:db8:1::/64").value()};
     start();
     const UniqueFd far = router_socket(side().far, 80, SOCK_DGRAM);
     const UniqueFd near = router_socket(side().router, 80, SOCK_DGRAM);
@@ -451,6 +513,24 @@ TEST_P(CaptureTest, KillSwitchLeavesOuterDatagramsAnswersAndTheVicinity) {
     });
     router_->run([&] { connect_to(caller, {address(side().node), 22}); });
     EXPECT_TRUE(is_connected(caller));
+}
+
+TEST_P(CaptureTest, NewFlowsGoPlainWhileNoneIsLetInAndOldOnesStay) {
+    start();
+    const UniqueFd far = router_socket(side().far, 80, SOCK_DGRAM);
+    const UniqueFd tunnelled = node_socket(SOCK_DGRAM);
+    connect_to(tunnelled, {address(side().far), 80});
+    ASSERT_EQ(::send(tunnelled.value(), "hello", 5, 0), 5);
+    ASSERT_TRUE(captured());
+    leave_new_flows_alone();
+    const UniqueFd plain = node_socket(SOCK_DGRAM);
+    EXPECT_EQ(send_to(plain, {address(side().far), 80}), 0);
+    const auto from = receive_from(far);
+    ASSERT_TRUE(from);
+    EXPECT_EQ(from->address, address(side().node));
+    ASSERT_EQ(::send(tunnelled.value(), "hello", 5, 0), 5);
+    EXPECT_TRUE(captured());
+    EXPECT_EQ(counter(kLeakCounter), 0U);
 }
 
 TEST_P(CaptureTest, EverythingIsAsBeforeWhenStopped) {

@@ -76,8 +76,10 @@ TEST(CapturePlan, OuterDatagramsComeFirstAndCaptureOnlyUnspecifiedSources) {
     const CapturePlan plan = build_capture_plan(both_versions());
     for (const IpVersion version : {IpVersion::V4, IpVersion::V6}) {
         std::vector<RuleEntry> rules;
-        std::copy_if(plan.rules.begin(), plan.rules.end(), std::back_inserter(rules),
-                     [&](auto& r) { return r.version == version; });
+        for (const auto* part : {&plan.rules, &plan.capture_rules}) {
+            std::copy_if(part->begin(), part->end(), std::back_inserter(rules),
+                         [&](auto& r) { return r.version == version; });
+        }
         std::stable_sort(rules.begin(), rules.end(),
                          [](auto& a, auto& b) { return a.priority < b.priority; });
         EXPECT_EQ(rules.front().fwmark, 0x9347U);
@@ -135,8 +137,10 @@ TEST(CapturePlan, TableIsReplacedInOneTransactionAndTracksConnectionsOnlyWhenNee
     plan = build_capture_plan(options);
     EXPECT_TRUE(
         contains(plan.ruleset, "oifname \"my-tun.1\" ip saddr != 192.0.0.5 snat ip to 192.0.0.5"));
+    EXPECT_TRUE(
+        contains(plan.ruleset, "iifname @captured ct state new ct mark 0 ct mark set 0x00009348"));
     options.kill_switch = true;
-    options.near_prefixes = {prefix("192.0.2.0/24")};
+    options.exclude = {prefix("192.0.2.0/24")};
     plan = build_capture_plan(options);
     EXPECT_TRUE(contains(plan.ruleset, "meta mark 0x00009347 return"));
     EXPECT_TRUE(contains(plan.ruleset, "ip daddr 192.0.2.0/24 return"));
