@@ -157,11 +157,14 @@ void check_action(Section& section, const Rule& rule) {
                           "action = \"serve\" with it");
         }
     }
-    if (rule.action == Action::Bypass && rule.match.has_process()) {
-        const Section match = section.child("match");
-        const std::string_view key = match.has("process") ? "process" : "parent";
-        Section(match).error(key, config::quote(key) + " with action = \"bypass\"",
-                             "only what nftables can match: user, proto, dport, dst, dscp");
+    if (rule.action == Action::Bypass) {
+        Section match = section.child("match");
+        for (const std::string_view key : {"process", "parent", "dscp"}) {
+            if (match.has(key)) {
+                match.error(key, config::quote(key) + " with action = \"bypass\"",
+                            "only what routing rules can match: user, proto, dport, dst");
+            }
+        }
     }
 }
 

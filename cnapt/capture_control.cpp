@@ -2,6 +2,7 @@
 
 #include "common/base/log.hpp"
 #include "common/io/netlink_route.hpp"
+#include "common/io/process_lookup.hpp"
 
 #include <algorithm>
 
@@ -30,8 +31,27 @@ std::vector<std::optional<uint8_t>> protocols_of(const classifier::ProtocolSet& 
     return list;
 }
 
+std::vector<std::optional<io::NumberRange>> users_of(const classifier::RuleMatch& match) {
+    std::vector<std::optional<io::NumberRange>> users;
+    if (!match.has_user()) {
+        users.emplace_back(std::nullopt);
+    }
+    for (const uint32_t user : match.user_ids) {
+        users.emplace_back(io::NumberRange{user, user});
+    }
+    for (const std::string& name : match.user_names) {
+        if (const auto user = io::user_id(name)) {
+            users.emplace_back(io::NumberRange{*user, *user});
+        } else {
+            base::log(base::LogLevel::Warning, "policy: no user %s here", name.c_str());
+        }
+    }
+    return users;
+}
+
 // Every combination of what the rule lists becomes one match.
-void expand(const classifier::RuleMatch& match, std::vector<BypassMatch>& to) {
+void expand(const classifier::BypassStep& step, std::vector<BypassMatch>& to) {
+    const classifier::RuleMatch& match = *step.match;
     std::vector<std::optional<base::IpPrefix>> destinations(match.destinations.begin(),
                                                             match.destinations.end());
     if (destinations.empty()) {
@@ -47,19 +67,13 @@ void expand(const classifier::RuleMatch& match, std::vector<BypassMatch>& to) {
     } else if (match.protocols.is_empty()) {
         protocols = {kTcp, kUdp};
     }
-    std::vector<std::optional<io::NumberRange>> users;
-    for (const uint32_t user : match.user_ids) {
-        users.emplace_back(io::NumberRange{user, user});
-    }
-    if (users.empty()) {
-        users.emplace_back(std::nullopt);
-    }
+    const auto users = users_of(match);
     for (const auto& destination : destinations) {
         for (const auto& protocol : protocols) {
             for (const auto& range : ports) {
                 for (const auto& user : users) {
                     if (to.size() < kMaxBypassMatches) {
-                        to.push_back({destination, protocol, range, user});
+                        to.push_back({destination, protocol, range, user, step.is_bypassed});
                     }
                 }
             }
@@ -85,9 +99,7 @@ CaptureOptions CaptureControl::options(const classifier::Ruleset* ruleset) const
     options.kill_switch = config_.kill_switch;
     if (ruleset != nullptr) {
         for (const classifier::BypassStep& step : ruleset->bypass_steps()) {
-            if (step.is_bypassed) {
-                expand(*step.match, options.bypass);
-            }
+            expand(step, options.bypass);
         }
     }
     return options;
@@ -144,7 +156,10 @@ base::Result<void> CaptureControl::begin(const classifier::Ruleset& ruleset, std
     }
     failure = "cannot set policy rules";
     for (const io::RuleEntry& rule : plan_.rules) {
-        if (std::find(plan.rules.begin(), plan.rules.end(), rule) == plan.rules.end()) {
+        // The order of bypass rules counts, and a new one goes behind those of its priority.
+        const bool is_there =
+            std::find(plan.rules.begin(), plan.rules.end(), rule) != plan.rules.end();
+        if (!is_there || (rule.priority == plan.bypass_priority && plan.rules != plan_.rules)) {
             (void)routes.remove_rule(rule);
         }
     }

@@ -70,12 +70,18 @@ void add_bypass(const CaptureOptions& options, IpVersion version, std::vector<Ru
             continue;
         }
         RuleEntry rule = leave_at(options, version, RulePlace::Bypass);
+        if (!match.is_bypassed) {
+            rule.target = options.rule_priority + static_cast<uint32_t>(RulePlace::Groups);
+        }
         rule.to = match.destination;
         rule.ip_protocol = match.ip_protocol;
         rule.destination_ports = match.destination_ports;
         rule.users = match.users;
         rules.push_back(std::move(rule));
     }
+}
+
+void add_groups(const CaptureOptions& options, IpVersion version, std::vector<RuleEntry>& rules) {
     for (const char* group : version == IpVersion::V4 ? kGroups4 : kGroups6) {
         rules.push_back(leave_at(options, version, RulePlace::Groups));
         rules.back().to = IpPrefix::parse(group);
@@ -110,6 +116,7 @@ void add_rules(const CaptureOptions& options, const IpAddress& own, std::vector<
     rules.back().fwmark = options.fwmark;
     rules.push_back(tunnel_at(options, version, RulePlace::Own));
     rules.back().from = host_prefix(own);
+    add_groups(options, version, rules);
     add_bypass(options, version, rules);
     rules.push_back(rule_at(options, version, RulePlace::Near));
     rules.back().suppress_prefix_length = 0;
@@ -352,6 +359,7 @@ CapturePlan build_capture_plan(const CaptureOptions& options) {
                             quoted_list(options.gateway_interfaces) + "\n";
     }
     plan.first_priority = options.rule_priority;
+    plan.bypass_priority = options.rule_priority + static_cast<uint32_t>(RulePlace::Bypass);
     plan.last_priority = options.rule_priority + kRulePriorities - 1;
     return plan;
 }

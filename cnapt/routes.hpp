@@ -7,7 +7,7 @@
 //
 //   outer    fwmark M                       -> end    outer datagrams
 //   own      from cnapt0's address          -> table  what is bound to cnapt0 stays there
-//   bypass   to excluded prefixes, bypass   -> end
+//   bypass   to excluded prefixes, bypass   -> end    (what is to be captured -> groups)
 //   groups   to multicast, link-local       -> end
 //   near     any, suppress_prefixlength 0   -> main   LAN and every route but the default one
 //   capture  source not chosen yet          -> table  one each for TCP, UDP, ICMP
@@ -37,12 +37,13 @@ namespace continuo::cnapt {
 inline constexpr uint32_t kRulePriorities = 16;
 inline constexpr size_t kMaxBypassMatches = 1024;
 
-// Decided before routing; all that is set must match.
+// Decided before routing, the first that matches; all that is set must match.
 struct BypassMatch {
     std::optional<base::IpPrefix> destination;
     std::optional<uint8_t> ip_protocol;
     std::optional<io::NumberRange> destination_ports;  // needs ip_protocol 6 or 17
     std::optional<io::NumberRange> users;
+    bool is_bypassed = true;  // else it is captured, whatever follows
 
     bool operator==(const BypassMatch&) const = default;
 };
@@ -78,6 +79,7 @@ struct CapturePlan {
     std::string close_gateway;
     uint32_t first_priority = 0;
     uint32_t last_priority = 0;
+    uint32_t bypass_priority = 0;
 };
 
 // `options` must be sound (names as check_interface_name, versions as named).

@@ -294,4 +294,12 @@ std::string user_name(uint32_t user_id) {
     return failed == 0 && found != nullptr ? std::string(entry.pw_name) : std::string();
 }
 
+std::optional<uint32_t> user_id(const std::string& name) {
+    std::array<char, 4096> buffer{};
+    passwd entry{};
+    passwd* found = nullptr;
+    const int failed = ::getpwnam_r(name.c_str(), &entry, buffer.data(), buffer.size(), &found);
+    return failed == 0 && found != nullptr ? std::optional<uint32_t>(entry.pw_uid) : std::nullopt;
+}
+
 }  // namespace continuo::io

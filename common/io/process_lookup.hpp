@@ -24,6 +24,7 @@ struct SocketOwner {
 
 // From the user database; empty when it is not there. Thread-safe, may block.
 std::string user_name(uint32_t user_id);
+std::optional<uint32_t> user_id(const std::string& name);
 
 class ProcessLookup {
   public:

@@ -307,6 +307,16 @@ add_user() {
     done
 }
 
+# set_capture LINE : a key of [capture] in cnapt.toml.
+set_capture() {
+    sed -i "/^${1%% =*} *=/d" "$work/cnapt.toml"
+    if grep -q '^\[capture\]' "$work/cnapt.toml"; then
+        sed -i "s|^\[capture\].*|&\n$1|" "$work/cnapt.toml"
+    else
+        printf '\n[capture]\n%s\n' "$1" >>"$work/cnapt.toml"
+    fi
+}
+
 run_cnapt() {
     mkdir -p "$work/c"
     spawn node cnapt cnapt run --config "$work/cnapt.toml" ${policy_file:+--policy "$policy_file"} --state "$work/c" \

@@ -515,6 +515,25 @@ TEST_P(CaptureTest, KillSwitchLeavesOuterDatagramsAnswersAndWhatIsExcluded) {
     EXPECT_TRUE(is_connected(caller));
 }
 
+TEST_P(CaptureTest, OfBypassRulesTheFirstThatMatchesDecides) {
+    BypassMatch exception;
+    exception.ip_protocol = 17;
+    exception.destination_ports = io::NumberRange{53, 53};
+    exception.is_bypassed = false;
+    BypassMatch bypass;
+    bypass.ip_protocol = 17;
+    options_.bypass = {exception, bypass};
+    start();
+    const UniqueFd far = router_socket(side().far, 80, SOCK_DGRAM);
+    const UniqueFd node = node_socket(SOCK_DGRAM);
+    EXPECT_EQ(send_to(node, {address(side().far), 80}), 0);
+    EXPECT_TRUE(receive_from(far));
+    EXPECT_EQ(send_to(node, {address(side().far), 53}), 0);
+    const auto packet = captured();
+    ASSERT_TRUE(packet);
+    EXPECT_EQ(packet->destination_port, 53);
+}
+
 TEST_P(CaptureTest, NewFlowsGoPlainWhileNoneIsLetInAndOldOnesStay) {
     start();
     const UniqueFd far = router_socket(side().far, 80, SOCK_DGRAM);

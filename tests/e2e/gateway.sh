@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# A node that is the gateway of a LAN: clients without software of their own, IPv4 and IPv6, and the LAN's own traffic.
+. "$(dirname "$0")/lib.sh"
+require curl dig ping socat
+build_topology
+new_namespace lan1 lan2
+ip -n "$(ns node)" link add br-lan type bridge
+ip -n "$(ns node)" link set br-lan up
+for n in 1 2; do
+    connect "lan$n" eth node "port$n"
+    ip -n "$(ns node)" link set "port$n" master br-lan
+    address "lan$n" eth "192.168.50.1$n/24" "fd50::1$n/64"
+    ip -n "$(ns "lan$n")" route add default via 192.168.50.1
+    ip -n "$(ns "lan$n")" -6 route add default via fd50::1
+done
+address node br-lan 192.168.50.1/24 fd50::1/64
+in_ns node sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
+
+start_snapt 1
+add_user alice
+set_capture 'gateway_interfaces = ["br-lan"]'
+start_cnapt
+
+mkdir "$work/www"
+for n in 1 2; do head -c 2000000 /dev/urandom >"$work/www/file$n"; done
+http_server "$work/www"
+dns_server
+sum_of() { sha256sum <"$1" | cut -d' ' -f1; }
+wait_for 10 in_ns lan1 ping -6 -n -c 1 -W 1 fd50::1
+
+# Both clients at once, from the same source port to the same server.
+both_at_once() { # both_at_once HOST
+    local n downloads=()
+    for n in 1 2; do
+        exec_in_ns "lan$n" curl -sS -m 40 --local-port 5555 --limit-rate 2M -o "$work/got$n" "http://$1/file$n" &
+        downloads+=($!)
+    done
+    wait "${downloads[@]}"
+    for n in 1 2; do equal "$(sum_of "$work/got$n")" "$(sum_of "$work/www/file$n")" || return; done
+}
+claim "two clients use one source port at once over IPv4" both_at_once $inet4
+claim "two clients use one source port at once over IPv6" both_at_once "[$inet6]"
+echoes_udp() { # echoes_udp NS HOST VERSION : a line there and back, always from port 6666
+    equal "$(echo "from $1" | in_ns "$1" socat -t 2 - "UDP$3:$2:7777,sourceport=6666")" "from $1"
+}
+spawn inet echo socat UDP6-LISTEN:7777,fork,reuseaddr,ipv6-v6only=0 EXEC:/bin/cat
+wait_for 5 listens inet 7777
+for n in 1 2; do
+    claim "UDP of client $n from the shared port over IPv4" echoes_udp "lan$n" $inet4 4
+    claim "UDP of client $n from the shared port over IPv6" echoes_udp "lan$n" "[$inet6]" 6
+    claim "ping of client $n" in_ns "lan$n" ping -n -c 3 -i 0.1 -W 5 $inet4
+    claim "ping -6 of client $n" in_ns "lan$n" ping -6 -n -c 3 -i 0.1 -W 5 $inet6
+done
+came_from_snapt() { ! grep -qvE '^(::ffff:198\.51\.100\.2|2001:db8:1::2) ' "$work/http.log"; }
+claim "the server saw the SNAPT and nobody else" came_from_snapt
+no_process() { cnapt_json flows | json_true "d and all(f['process'] is None for f in d)"; }
+claim "forwarded flows have no process" no_process
+
+# The LAN's own business.
+spawn node lan_dns "$python" "$support_dir/dns_responder.py" --port 53
+wait_for 5 listens node 53
+claim "the gateway answers names" equal "$(in_ns lan1 dig +short +tries=2 +time=2 @192.168.50.1 printer.example.org)" 203.0.113.80
+claim "the gateway answers names over IPv6" equal "$(in_ns lan1 dig +short +tries=2 +time=2 @fd50::1 printer.example.org)" 203.0.113.80
+claim "clients reach each other" in_ns lan1 ping -n -c 2 -i 0.1 -W 5 192.168.50.12
+claim "clients reach each other over IPv6" in_ns lan1 ping -6 -n -c 2 -i 0.1 -W 5 fd50::12
+spawn node dhcp socat -u UDP4-RECV:67,reuseaddr "CREATE:$work/dhcp.got"
+wait_for 5 listens node 67
+broadcasts() {
+    echo discover | in_ns lan1 socat -u - UDP4-DATAGRAM:255.255.255.255:67,broadcast,so-bindtodevice=eth &&
+        wait_for 5 grep -q discover "$work/dhcp.got"
+}
+claim "a broadcast to the DHCP server arrives" broadcasts
+
+# A move of the gateway in the middle of a client's download.
+exec_in_ns lan1 curl -sS -m 40 --limit-rate 1M "http://$inet4/file1" 2>"$work/curl.log" | sha256sum >"$work/result" &
+download=$!
+wait_for 10 eval '[ "$(cnapt_json flows | json "max([f[\"inner_bytes_down\"] for f in d if f[\"state\"] == \"open\" and f[\"proto\"] == \"tcp\"] or [0])")" -gt 300000 ]'
+move 2 9
+wait "$download"
+claim "a client's download goes on while the gateway moves" equal "$(cut -d' ' -f1 "$work/result") $(cat "$work/curl.log")" "$(sum_of "$work/www/file1") "
+finish
