@@ -245,18 +245,18 @@ void Node::update_paths(SnaptLink& link, const Uplinks::Change& change, TimePoin
     driver_.touch(*link.session);
 }
 
-Uplinks::SlotSet Node::dead_slots(const SnaptLink& link) const {
-    Uplinks::SlotSet dead;
-    for (uint8_t slot = 0; slot < dead.size(); ++slot) {
-        dead.set(slot, link.session->paths().path(slot).state == session::PathState::Dead);
+Uplinks::SlotSet Node::failing_slots(const SnaptLink& link) const {
+    Uplinks::SlotSet failing;
+    for (uint8_t slot = 0; slot < failing.size(); ++slot) {
+        failing.set(slot, link.session->paths().path(slot).is_failing());
     }
-    return dead;
+    return failing;
 }
 
 void Node::choose_uplink(SnaptLink& link, TimePoint now) {
     const io::NetSnapshot& network = monitor_->snapshot();
     const base::IpAddress& to = link.address.address;
-    const Uplink* best = uplinks_->best_for(to, network, dead_slots(link));
+    const Uplink* best = uplinks_->best_for(to, network, failing_slots(link));
     if (best == nullptr && !link.active_slot) {
         best = uplinks_->best_for(to, network);
     }
@@ -305,9 +305,18 @@ void Node::on_path_changed(Session& session, uint8_t path, TimePoint now) {
     choose_uplink(*link, now);  // one that had died may be the better one
 }
 
-void Node::on_path_died(Session& session, uint8_t path, TimePoint now) {
+void Node::on_path_silent(Session& session, uint8_t path, TimePoint now) {
     SnaptLink* link = link_of(session);
     if (link->active_slot != path) {
+        return;
+    }
+    if (session.paths().path(path).state == session::PathState::Doubtful) {
+        // Another one takes its place when it answers.
+        for (const Uplink* uplink : uplinks_->list()) {
+            if (uplink->slot != path) {
+                session.paths().probe(uplink->slot, now);
+            }
+        }
         return;
     }
     link->moving_since = now;

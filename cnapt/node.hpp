@@ -154,7 +154,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
                               base::TimePoint now) override;
     void on_flows_closed(session::Session& session, flow::Flow& flow, base::TimePoint now) override;
     void on_path_changed(session::Session& session, uint8_t path, base::TimePoint now) override;
-    void on_path_died(session::Session& session, uint8_t path, base::TimePoint now) override;
+    void on_path_silent(session::Session& session, uint8_t path, base::TimePoint now) override;
     void on_peer_closed(session::Session& session, base::TimePoint now) override;
 
     // --- dataplane::SocketDirectory
@@ -170,8 +170,8 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     // node.cpp
     void on_network_changed();
     void update_paths(SnaptLink& link, const Uplinks::Change& change, base::TimePoint now);
-    // Path indexes of the link that died: to be used only if there is no other.
-    Uplinks::SlotSet dead_slots(const SnaptLink& link) const;
+    // Path indexes of the link to be used only if there is no other.
+    Uplinks::SlotSet failing_slots(const SnaptLink& link) const;
     void choose_uplink(SnaptLink& link, base::TimePoint now);
     void activate(SnaptLink& link, uint8_t slot, base::TimePoint now);
     void on_socket_readable(io::UdpSocket& socket);

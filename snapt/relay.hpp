@@ -134,9 +134,9 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
                               base::TimePoint now) override;
     void on_flows_closed(session::Session& session, flow::Flow& flow, base::TimePoint now) override;
     void on_path_changed(session::Session& session, uint8_t path, base::TimePoint now) override;
-    void on_path_died(session::Session& /*session*/,
-                      uint8_t /*path*/,
-                      base::TimePoint /*now*/) override {}
+    void on_path_silent(session::Session& /*session*/,
+                        uint8_t /*path*/,
+                        base::TimePoint /*now*/) override {}
     void on_peer_closed(session::Session& session, base::TimePoint now) override;
 
     // --- dataplane::SocketDirectory

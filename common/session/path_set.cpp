@@ -88,6 +88,13 @@ void PathSet::activate(uint8_t index, TimePoint now) {
     announce_again(now);
 }
 
+void PathSet::probe(uint8_t index, TimePoint now) {
+    Path& path = paths_[index];
+    if (path.state == PathState::Challenged || path.state == PathState::Usable) {
+        start_challenge(path, path.tuples[kLtLd], now);
+    }
+}
+
 void PathSet::announce_again(TimePoint now) {
     if (!active_) {
         return;
@@ -118,7 +125,7 @@ void PathSet::on_too_big(uint8_t index, uint32_t outer_bytes, TimePoint now) {
     }
 }
 
-void PathSet::on_authenticated(const wire::Space& space,
+bool PathSet::on_authenticated(const wire::Space& space,
                                const base::Endpoint& from,
                                const base::IpAddress& local,
                                uint64_t bytes,
@@ -128,18 +135,17 @@ void PathSet::on_authenticated(const wire::Space& space,
     path.heard_at = now;
     path.unanswered_since = base::kNever;
     ++path.received_datagrams;
-    if (path.state == PathState::Doubtful) {
-        path.state = PathState::Usable;
-    }
     Tuple& tuple = path.tuples[index_of(space.traffic_class)];
     if (role_ == Role::Node) {
         tuple.heard_at = now;
-        return;
+        const bool was_doubtful = path.state == PathState::Doubtful;
+        path.state = was_doubtful ? PathState::Usable : path.state;
+        return was_doubtful;
     }
     const bool is_same = tuple.is_known && tuple.remote == from && tuple.local == local;
     if (!is_same) {
         if (!is_highest) {
-            return;
+            return false;
         }
         const bool was_known = tuple.is_known;
         tuple = Tuple{};
@@ -164,6 +170,7 @@ void PathSet::on_authenticated(const wire::Space& space,
     if (!active_) {
         active_ = space.path;
     }
+    return false;
 }
 
 bool PathSet::on_announce(uint8_t path, const wire::Announce& announce, TimePoint now) {
@@ -272,10 +279,10 @@ std::optional<uint8_t> PathSet::on_time(TimePoint now) {
             if (tuple.challenged_at == base::kNever) {
                 start_challenge(path, tuple, now);
                 path.state = PathState::Usable;
-            } else {
-                path.state = PathState::Doubtful;
+                continue;
             }
-            continue;
+            path.state = PathState::Doubtful;
+            return index;
         }
         // Asked for as long as it is there, by announcements, since its mapping may be gone too.
         start_challenge(path, tuple, now);

@@ -49,6 +49,7 @@ struct Tuple {
 
 struct Path {
     PathState state = PathState::Unknown;
+    bool is_failing() const { return state == PathState::Doubtful || state == PathState::Dead; }
     uint16_t mtu = 1500;  // of the outer IP packet
     std::array<Tuple, base::kTrafficClasses> tuples;
     base::Duration smoothed_rtt{};  // RFC 6298; zero: no sample
@@ -94,13 +95,16 @@ class PathSet {
     void activate(uint8_t index, base::TimePoint now);
     // Of the uplink; tells SNAPT when it changed.
     void set_mtu(uint8_t index, uint16_t mtu, base::TimePoint now);
+    // Asks a path that is not active whether it works.
+    void probe(uint8_t index, base::TimePoint now);
     // Announces the active path once more, for instance after a route appeared.
     void announce_again(base::TimePoint now);
 
     // --- SNAPT
     // An authenticated datagram of `bytes` outer bytes. `is_highest`: it has the highest number of
     // its space so far; only then may it move the tuple. Sends a challenge to a tuple that is new.
-    void on_authenticated(const wire::Space& space,
+    // True when it ends a doubt.
+    bool on_authenticated(const wire::Space& space,
                           const base::Endpoint& from,
                           const base::IpAddress& local,
                           uint64_t bytes,
@@ -120,7 +124,8 @@ class PathSet {
     // The own host refuses datagrams of so many outer bytes: the path takes the next smaller usual
     // size.
     void on_too_big(uint8_t index, uint32_t outer_bytes, base::TimePoint now);
-    // Looks at the silence of paths. Gives a path that has just died, at most one a call.
+    // Looks at the silence of paths. Gives one that has just become doubtful or dead, at most one a
+    // call.
     std::optional<uint8_t> on_time(base::TimePoint now);
 
     // Where traffic of that class goes now; nothing when there is no path.

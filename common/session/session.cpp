@@ -257,8 +257,8 @@ Session::ready_at(const ClassState& state, const HoldKnobs& knobs, ReleaseReason
 }
 
 void Session::on_timeout(TimePoint now) {
-    while (const auto dead = paths_.on_time(now)) {
-        host_.on_path_died(*this, *dead, now);
+    while (const auto silent = paths_.on_time(now)) {
+        host_.on_path_silent(*this, *silent, now);
     }
     if (!timers_.expire(Timer::Housekeeping, now)) {
         return;

@@ -103,8 +103,9 @@ void Session::on_authentic(const Opened& opened, TimePoint now) {
     if (!epoch.is_heard) {
         on_epoch_heard(epoch, now);
     }
-    paths_.on_authenticated(opened.header.space(), opened.datagram->from, opened.datagram->to,
-                            opened.datagram->bytes.size(), is_highest, now);
+    const bool ends_doubt =
+        paths_.on_authenticated(opened.header.space(), opened.datagram->from, opened.datagram->to,
+                                opened.datagram->bytes.size(), is_highest, now);
     epoch.ledger.on_outer_bytes(outer);
     facts.is_urgent = facts.is_urgent || epoch.decoder.has_set();
     if (facts.copy) {
@@ -124,6 +125,9 @@ void Session::on_authentic(const Opened& opened, TimePoint now) {
         epoch.ledger.on_stateless(space, opened.sequence);
     }
     apply_frames(opened, now);
+    if (ends_doubt) {
+        host_.on_path_changed(*this, opened.header.path, now);
+    }
 }
 
 void Session::on_epoch_heard(EpochState& epoch, TimePoint now) {

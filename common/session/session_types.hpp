@@ -167,8 +167,9 @@ class SessionHost {
     virtual void on_flows_closed(Session& session, flow::Flow& flow, base::TimePoint now) = 0;
     // The path answered a challenge (node), or the return path moved there (SNAPT).
     virtual void on_path_changed(Session& session, uint8_t path, base::TimePoint now) = 0;
-    // Node: nothing has come back on the path for long. on_path_changed tells when it lives again.
-    virtual void on_path_died(Session& session, uint8_t path, base::TimePoint now) = 0;
+    // Node: nothing comes back on the path, it is doubtful or dead now. on_path_changed tells when
+    // a dead one lives again.
+    virtual void on_path_silent(Session& session, uint8_t path, base::TimePoint now) = 0;
     virtual void on_peer_closed(Session& session, base::TimePoint now) = 0;
 };
 

@@ -70,7 +70,8 @@ TEST(PathSim, APathThatFallsSilentIsDoubtedThenDiesAndComesBackByItself) {
     EXPECT_EQ(state(pair), PathState::Doubtful);
     send_for(pair, seconds(9));
     EXPECT_EQ(state(pair), PathState::Dead);
-    EXPECT_EQ(pair.node.paths_died, std::vector<uint8_t>{0});
+    EXPECT_EQ(pair.node.silent_paths,
+              (std::vector<PathState>{PathState::Doubtful, PathState::Dead}));
     const size_t before = pair.node.paths_changed.size();
     cut(pair, 0);
     send_for(pair, seconds(3));
@@ -87,7 +88,7 @@ TEST(PathSim, ADoubtfulPathIsUsableAgainWithTheFirstDatagram) {
     cut(pair, 0);
     send_for(pair, seconds(2));
     EXPECT_EQ(state(pair), PathState::Usable);
-    EXPECT_TRUE(pair.node.paths_died.empty());
+    EXPECT_EQ(pair.node.silent_paths, std::vector<PathState>{PathState::Doubtful});
 }
 
 TEST(PathSim, TrafficInOneDirectionOnlyDoesNotMakeAGoodPathDoubtful) {
@@ -100,7 +101,7 @@ TEST(PathSim, TrafficInOneDirectionOnlyDoesNotMakeAGoodPathDoubtful) {
         send_for(pair, seconds(1));
         ASSERT_EQ(state(pair), PathState::Usable) << "in second " << second;
     }
-    EXPECT_TRUE(pair.node.paths_died.empty());
+    EXPECT_TRUE(pair.node.silent_paths.empty());
 }
 
 TEST(PathSim, AnIdleNodeAsksNothing) {

@@ -46,8 +46,8 @@ class SessionEnd final : public session::SessionHost {
     void on_path_changed(session::Session&, uint8_t path, base::TimePoint) override {
         paths_changed.push_back(path);
     }
-    void on_path_died(session::Session&, uint8_t path, base::TimePoint) override {
-        paths_died.push_back(path);
+    void on_path_silent(session::Session& silent, uint8_t path, base::TimePoint) override {
+        silent_paths.push_back(silent.paths().path(path).state);
     }
     void on_peer_closed(session::Session&, base::TimePoint) override {}
 
@@ -59,7 +59,7 @@ class SessionEnd final : public session::SessionHost {
     std::map<std::string, std::unique_ptr<flow::LiveSlot>> slots;
     std::vector<std::vector<uint8_t>> delivered;  // whole packets, checksums complete
     std::vector<uint8_t> paths_changed;
-    std::vector<uint8_t> paths_died;
+    std::vector<session::PathState> silent_paths;
     uint16_t last_app = 0;
     std::unique_ptr<session::Session> session;
 };
