@@ -187,13 +187,18 @@ class CaptureTest : public testing::TestWithParam<bool> {
         tun_.reset();
     }
 
-    // The next packet that the kernel put into the TUN; router and listener messages aside.
+    // The next packet that the kernel put into the TUN; listener reports of a device without a
+    // link-local address (RFC 3590) aside.
     std::optional<RawPacket> captured(int wait_ms = kWaitMs) {
         std::vector<uint8_t> buffer(io::kTunFrameBytes);
         while (is_ready(tun_->fd(), POLLIN, wait_ms)) {
             const auto length = tun_->read(buffer);
-            if (length) {
-                return test::parse_frame(base::ByteView(buffer).first(*length));
+            if (!length) {
+                continue;
+            }
+            auto packet = test::parse_frame(base::ByteView(buffer).first(*length));
+            if (packet && !packet->source.is_unspecified()) {
+                return packet;
             }
         }
         return std::nullopt;
