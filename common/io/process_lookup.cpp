@@ -24,6 +24,7 @@ namespace continuo::io {
 // A socket that may be the one, and how well it fits.
 struct ProcessLookup::Socket {
     uint64_t inode = 0;
+    uint64_t cookie = 0;
     uint32_t user_id = 0;
     unsigned fit = 0;  // 0: does not
 };
@@ -92,6 +93,15 @@ unsigned fit_of(const inet_diag_sockid& id, IpVersion socket_version, const Five
         return 0;
     }
     return local.version == tuple.local.version ? 2 : 1;
+}
+
+uint64_t cookie_of(const inet_diag_sockid& id) {
+    constexpr unsigned kLowBits = 32;
+    return uint64_t{id.idiag_cookie[1]} << kLowBits | id.idiag_cookie[0];
+}
+
+bool is_alive(int32_t pid) {
+    return ::access(("/proc/" + std::to_string(pid) + "/comm").c_str(), F_OK) == 0;
 }
 
 bool parse_pid(const char* name, int32_t& pid) {
@@ -190,7 +200,11 @@ std::string read_executable(int32_t pid) {
 }  // namespace
 
 Result<ProcessLookup> ProcessLookup::open() {
-    return ProcessLookup(CTN_TRY(NetlinkSocket::open(NETLINK_SOCK_DIAG)));
+    ProcessLookup lookup(CTN_TRY(NetlinkSocket::open(NETLINK_SOCK_DIAG)));
+    if (auto recorder = SocketRecorder::attach()) {
+        lookup.recorder_ = std::move(*recorder);
+    }
+    return lookup;
 }
 
 Result<void> ProcessLookup::query(const FiveTuple& tuple, IpVersion socket_version, Socket& best) {
@@ -215,7 +229,7 @@ Result<void> ProcessLookup::query(const FiveTuple& tuple, IpVersion socket_versi
         const unsigned fit =
             found.idiag_state == TCP_LISTEN ? 0 : fit_of(found.id, socket_version, tuple);
         if (fit > best.fit) {
-            best = Socket{found.idiag_inode, found.idiag_uid, fit};
+            best = Socket{found.idiag_inode, cookie_of(found.id), found.idiag_uid, fit};
         }
     });
 }
@@ -263,6 +277,17 @@ Result<SocketOwner> ProcessLookup::find(const FiveTuple& tuple) {
 }
 
 int32_t ProcessLookup::find_process(const Socket& socket) {
+    if (recorder_) {
+        // A process that ended may have left its socket to another one.
+        const auto maker = recorder_->process_of(socket.cookie);
+        if (maker && is_alive(*maker)) {
+            return *maker;
+        }
+    }
+    return search_processes(socket);
+}
+
+int32_t ProcessLookup::search_processes(const Socket& socket) {
     const std::string link = "socket:[" + std::to_string(socket.inode) + "]";
     for (const int32_t pid : recent_) {
         if (pid != 0 && owns_socket(pid, link)) {

@@ -1,9 +1,12 @@
-// ProcessLookup: which process owns a local socket. sock_diag gives inode and user, /proc the
-// process. Takes up to milliseconds: runs on a helper thread, one object a thread.
+// ProcessLookup: which process owns a local socket. sock_diag gives user, inode and cookie; who
+// made the socket is known from a SocketRecorder, else /proc is searched, which takes up to
+// milliseconds and CAP_SYS_PTRACE for other users' processes. Runs on a helper thread, one object a
+// thread.
 #pragma once
 
 #include "common/base/result.hpp"
 #include "common/io/netlink.hpp"
+#include "common/io/socket_recorder.hpp"
 #include "common/packet/five_tuple.hpp"
 
 #include <array>
@@ -28,7 +31,9 @@ std::optional<uint32_t> user_id(const std::string& name);
 
 class ProcessLookup {
   public:
+    // Without a recorder, where it cannot be attached, all owners come from /proc.
     static base::Result<ProcessLookup> open();
+    bool has_recorder() const { return recorder_.has_value(); }
 
     // TCP: the connection. UDP: the socket that best fits, connected or not. Also IPv6 sockets that
     // speak IPv4. Errors: NotFound (no such socket, or ICMP), System.
@@ -41,9 +46,11 @@ class ProcessLookup {
     base::Result<void>
     query(const packet::FiveTuple& tuple, base::IpVersion socket_version, Socket& best);
     int32_t find_process(const Socket& socket);
+    int32_t search_processes(const Socket& socket);
     void remember(int32_t process_id);
 
     NetlinkSocket netlink_;
+    std::optional<SocketRecorder> recorder_;
     std::array<int32_t, kRecentProcesses> recent_{};  // last used first; 0: none
 };
 

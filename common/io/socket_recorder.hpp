@@ -1,0 +1,33 @@
+// SocketRecorder: an eBPF program at the root of the cgroup tree notes which process makes each
+// socket, so that its owner is known without reading other users' /proc/PID/fd (which takes
+// CAP_SYS_PTRACE and milliseconds). Needs CAP_BPF and CAP_NET_ADMIN to attach, nothing to look up.
+// The program goes when this object goes, or its process. Thread-safe after attach().
+#pragma once
+
+#include "common/base/result.hpp"
+#include "common/io/unique_fd.hpp"
+
+#include <optional>
+
+namespace continuo::io {
+
+// Sockets that are remembered; beyond that the least recently used is forgotten by the kernel.
+inline constexpr uint32_t kMaxRecordedSockets = 65536;
+
+class SocketRecorder {
+  public:
+    // Errors: Unsupported (no cgroup v2 tree, or this process sees other process numbers than the
+    // kernel, as in a container), System (not allowed; kernel before 6.0).
+    static base::Result<SocketRecorder> attach();
+
+    // The process (thread group) that made the socket with this cookie (SO_COOKIE, INET_DIAG).
+    std::optional<int32_t> process_of(uint64_t cookie) const;
+
+  private:
+    SocketRecorder(UniqueFd map, UniqueFd link) : map_(std::move(map)), link_(std::move(link)) {}
+
+    UniqueFd map_;
+    UniqueFd link_;
+};
+
+}  // namespace continuo::io
