@@ -2,16 +2,12 @@
 // docs/OPERATIONS.md.
 #pragma once
 
-#include <string>
+#include "common/daemon/startup.hpp"
 
 namespace continuo::cnapt {
 
-struct RunOptions {
-    std::string config;
+struct RunOptions : daemon::RunOptions {
     std::string policy;  // empty: as the configuration says
-    std::string socket;
-    std::string state;
-    bool verbose = false;
 };
 
 // Runs until SIGTERM or SIGINT. Gives the exit code: 0, 1 (cannot start), 78 (bad configuration).

@@ -1,5 +1,6 @@
 // What happens to a packet that an application sends: flow, class, SNAPT, queue.
 #include "cnapt/node.hpp"
+#include "common/dataplane/flow_tracking.hpp"
 #include "common/packet/reply.hpp"
 #include "common/packet/rewrite.hpp"
 
@@ -32,18 +33,12 @@ void Node::on_tun_readable() {
 }
 
 void Node::on_packet(PacketPtr packet, TimePoint now) {
-    const auto result = packet::summarize(packet->bytes(), NodeSide::Source);
-    if (!result.summary) {
-        drops_.add(result.error == packet::SummaryError::Malformed
-                       ? DropReason::MalformedPacket
-                       : DropReason::UnsupportedProtocol);
+    const auto identified =
+        dataplane::identify(packet->bytes(), NodeSide::Source, fragments_, drops_, now);
+    if (!identified) {
         return;
     }
-    packet::PacketSummary summary = *result.summary;
-    if (!fragments_.resolve(summary, now)) {
-        drops_.add(DropReason::NoBinding);
-        return;
-    }
+    const packet::PacketSummary& summary = *identified;
     if (summary.tuple.local != settings_.ipv4 && summary.tuple.local != settings_.ipv6) {
         drops_.add(DropReason::NotOurSource);
         return;

@@ -2,20 +2,13 @@
 
 #include "cnapt/app.hpp"
 #include "cnapt/node_config.hpp"
-#include "common/base/version.hpp"
-#include "common/io/file.hpp"
-#include "common/io/preflight.hpp"
-#include "common/io/unix_server.hpp"
-#include "common/report/check_report.hpp"
+#include "common/daemon/command_program.hpp"
 #include "common/report/status_report.hpp"
 #include "common/report/table.hpp"
 
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <system_error>
-#include <thread>
 
 #include <unistd.h>
 
@@ -30,38 +23,11 @@ using report::Table;
 
 namespace {
 
-constexpr size_t kMaxFileBytes = size_t{1} << 20;
-constexpr size_t kMaxCheckedFiles = 256;
+constexpr daemon::DefaultPaths kDefaults = {kDefaultConfig, kDefaultSocket, kDefaultState};
 
 CommandOutput run_daemon_command(const ParsedCommand& command) {
-    CommandOutput output;
-    const std::string missing = io::missing_for_tun();
-    if (!missing.empty()) {
-        output.err = "cnapt: " + missing + "\n";
-        output.exit_code = report::kExitError;
-        return output;
-    }
-    RunOptions options;
-    options.config = command.value_or("--config", kDefaultConfig);
-    options.policy = command.value_or("--policy", "");
-    options.socket = command.value_or("--socket", kDefaultSocket);
-    options.state = command.value_or("--state", kDefaultState);
-    options.verbose = command.has("--verbose");
-    output.exit_code = run_daemon(options);
-    return output;
-}
-
-report::FileText read_text(const std::string& path) {
-    report::FileText result;
-    auto text = io::read_file(path, kMaxFileBytes);
-    if (text) {
-        result.text = std::move(*text);
-    } else if (text.error().sys_errno != 0) {
-        result.failure = std::generic_category().message(text.error().sys_errno);
-    } else {
-        result.failure = base::to_string(text.error().code);
-    }
-    return result;
+    RunOptions options{daemon::run_options(command, kDefaults), command.value_or("--policy", "")};
+    return daemon::run_command("cnapt", [&] { return run_daemon(options); });
 }
 
 // Without arguments: the configuration, and the policy if it is there.
@@ -74,21 +40,7 @@ CommandOutput check_command(const ParsedCommand& command) {
             files.push_back(policy);
         }
     }
-    report::CheckReport checked =
-        report::check_files(files, command.has("--json"), read_text, check_node_text);
-    return {std::move(checked.out), std::move(checked.err), checked.exit_code};
-}
-
-report::DaemonAccess access_to(const std::string& socket) {
-    report::DaemonAccess access;
-    access.program = "cnapt";
-    access.socket = socket;
-    access.request = [socket](std::string_view line, base::Duration timeout) {
-        return io::unix_request(socket, line, timeout);
-    };
-    access.now = [] { return std::chrono::steady_clock::now(); };
-    access.pause = [](base::Duration span) { std::this_thread::sleep_for(span); };
-    return access;
+    return daemon::check_command(files, command, check_node_text);
 }
 
 std::string sessions_table(const JsonValue& sessions, bool is_terminal) {
@@ -137,88 +89,44 @@ const report::ProgramSpec& program_spec() {
            {"--policy", "F", OptionValue::Required},
            {"--state", "DIR", OptionValue::Required},
            {"--verbose", "", OptionValue::None}}},
-         {"status",
-          "",
-          0,
-          0,
-          {{"--wait", "STATE", OptionValue::Optional}, {"--timeout", "S", OptionValue::Required}}},
+         daemon::status_spec(),
          {"flows", "", 0, 0, {}},
          {"paths", "", 0, 0, {}},
          {"snapts", "", 0, 0, {}},
-         {"usage",
-          "",
-          0,
-          0,
-          {{"--by", "KEY,...", OptionValue::Required, true},
-           {"--from", "TIME", OptionValue::Required},
-           {"--to", "TIME", OptionValue::Required},
-           {"--zone", "ZONE", OptionValue::Required},
-           {"--user", "NAME", OptionValue::Required}}},
+         daemon::usage_spec(),
          {"reload", "", 0, 0, {}},
-         {"check",
-          "[F...]",
-          0,
-          kMaxCheckedFiles,
-          {{"--config", "F", OptionValue::Required}, {"--policy", "F", OptionValue::Required}}}},
-        {{"--socket", "PATH", OptionValue::Required}, {"--json", "", OptionValue::None}}};
+         daemon::check_spec(
+             {{"--config", "F", OptionValue::Required}, {"--policy", "F", OptionValue::Required}})},
+        daemon::common_options()};
     return program;
 }
 
 CommandOutput
 ask_command(const report::DaemonAccess& access, const ParsedCommand& command, bool is_terminal) {
-    const bool as_json = command.has("--json");
-    const auto ask = [&](std::string_view request, base::Duration timeout, auto render) {
-        return report::ask_daemon(access, request, timeout, as_json, render);
-    };
-    const std::string& name = command.name;
-    if (name == "status") {
-        const auto render = [&](const JsonValue& json) { return status_text(json, is_terminal); };
-        return report::status_command(access, command, as_json, render);
-    }
-    if (name == "usage") {
-        std::string failure;
-        const auto request = report::usage_request(command, parse_time_us, failure);
-        if (!request) {
-            return {"", "cnapt: " + failure + "\n", report::kExitUsage};
-        }
-        return ask(*request, report::kUsageTimeout, [&](const JsonValue& json) {
-            return report::usage_report_text(json, is_terminal);
-        });
-    }
-    if (name == "reload") {
-        return ask(report::plain_request(name), report::kAnswerTimeout, report::reload_text);
-    }
-    return ask(report::plain_request(name), report::kAnswerTimeout, [&](const JsonValue& json) {
+    daemon::AskTexts texts;
+    texts.status = [&](const JsonValue& json) { return status_text(json, is_terminal); };
+    texts.other = [&](const std::string& name, const JsonValue& json) {
         if (name == "flows") {
             return report::flows_text(json, false, is_terminal);
         }
         return name == "paths" ? paths_text(json, is_terminal) : snapts_text(json, is_terminal);
-    });
+    };
+    texts.parse_time_us = parse_time_us;
+    return daemon::ask_command(access, command, is_terminal, texts);
 }
 
 int run_program(std::span<const char* const> arguments) {
-    if (arguments.size() == 1 && std::strcmp(arguments[0], "--version") == 0) {
-        std::printf("cnapt %s\n", std::string(base::kVersion).c_str());
-        return report::kExitGood;
-    }
-    const report::CommandLine line = report::parse_command_line(program_spec(), arguments);
-    if (!line.command) {
-        std::fputs(line.text.c_str(), line.exit_code == report::kExitGood ? stdout : stderr);
-        return line.exit_code;
-    }
-    const ParsedCommand& command = *line.command;
-    CommandOutput output;
-    if (command.name == "run") {
-        output = run_daemon_command(command);
-    } else if (command.name == "check") {
-        output = check_command(command);
-    } else {
-        const auto access = access_to(command.value_or("--socket", kDefaultSocket));
-        output = ask_command(access, command, isatty(STDOUT_FILENO) == 1);
-    }
-    std::fputs(output.err.c_str(), stderr);
-    const bool is_printed = std::fputs(output.out.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
-    return is_printed ? output.exit_code : report::kExitError;
+    return daemon::run_program(program_spec(), arguments, [](const ParsedCommand& command) {
+        if (command.name == "run") {
+            return run_daemon_command(command);
+        }
+        if (command.name == "check") {
+            return check_command(command);
+        }
+        const auto access =
+            daemon::access_to("cnapt", command.value_or("--socket", kDefaultSocket));
+        return ask_command(access, command, daemon::is_stdout_terminal());
+    });
 }
 
 std::string status_text(const JsonValue& status, bool is_terminal) {

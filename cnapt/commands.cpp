@@ -1,7 +1,6 @@
 #include "cnapt/commands.hpp"
 
-#include "common/flow/counter_values.hpp"
-#include "common/report/status_report.hpp"
+#include "common/dataplane/figures.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -9,22 +8,16 @@
 namespace continuo::cnapt {
 
 using base::TimePoint;
+using dataplane::kMillisecondDigits;
+using dataplane::milliseconds_or_nan;
+using dataplane::text_of;
 using report::JsonWriter;
 using session::PathState;
 using session::Session;
 
 namespace {
 
-constexpr int kMillisecondDigits = 3;
 constexpr int kLossDigits = 6;
-
-double milliseconds_or_nan(base::Duration span) {
-    return span == base::Duration{} ? NAN : static_cast<double>(base::to_us(span)) / 1000.0;
-}
-
-std::optional<std::string> text_of(const std::optional<base::IpAddress>& address) {
-    return address ? std::optional(address->to_string()) : std::nullopt;
-}
 
 bool is_usable(const SnaptLink& link) {
     if (!link.session || !link.is_up) {
@@ -138,28 +131,11 @@ void write_paths(JsonWriter& json, Node& node, TimePoint now, bool with_details)
 report::ClassFigureTable class_figures(const Node& node) {
     report::ClassFigureTable table;
     for (const auto& link : node.links()) {
-        for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
-            if (link->session) {
-                table[base::index_of(traffic_class)].add(
-                    link->session->class_counters(traffic_class));
-            }
+        if (link->session) {
+            dataplane::add_figures(table, *link->session);
         }
     }
     return table;
-}
-
-report::IoFigures io_figures(Node& node, const DaemonInfo& info) {
-    dataplane::TunPort& port = node.tun();
-    const io::TunCounters& counters = port.device().counters();
-    report::IoFigures figures;
-    figures.tun_reads = counters.reads;
-    figures.tun_read_bytes = counters.read_bytes;
-    figures.tun_writes = counters.writes;
-    figures.segments_written = port.coalescer().segments();
-    figures.frames_written = port.coalescer().frames();
-    figures.uso = port.device().supports_uso();
-    figures.slow_iterations = info.slow_iterations;
-    return figures;
 }
 
 void write_handovers(JsonWriter& json, const Node& node) {
@@ -200,85 +176,28 @@ std::string status_json(Node& node, const DaemonInfo& info) {
     json.key("drops");
     report::write_drops(json, node.all_drops());
     json.key("io");
-    report::write_io(json, io_figures(node, info), classes);
+    report::write_io(json, dataplane::io_figures(node.tun(), info.slow_iterations), classes);
     json.field("flows", node.flows().size());
     json.field("state_directory", info.state_directory);
     json.end_object();
     return json.take();
 }
 
-std::string_view name_of(packet::Protocol protocol) {
-    switch (protocol) {
-    case packet::Protocol::Icmp:
-        return "icmp";
-    case packet::Protocol::Tcp:
-        return "tcp";
-    case packet::Protocol::Udp:
-        return "udp";
-    case packet::Protocol::IcmpV6:
-        return "icmpv6";
-    }
-    return "other";
-}
-
-std::string_view name_of(flow::FlowState state) {
-    switch (state) {
-    case flow::FlowState::Opening:
-        return "opening";
-    case flow::FlowState::Open:
-        return "open";
-    case flow::FlowState::Closing:
-        return "closing";
-    case flow::FlowState::Closed:
-        return "closed";
-    case flow::FlowState::Refused:
-        return "refused";
-    }
-    return "closed";
-}
-
-std::optional<std::string> if_any(std::string_view text) {
-    return text.empty() ? std::nullopt : std::optional(std::string(text));
-}
-
-report::FlowFigures flow_figures(Node& node, const flow::Flow& flow, TimePoint now) {
-    const flow::CounterValues counters = flow::read_counters(flow.counters->counters);
-    report::FlowFigures figures;
-    figures.flow_id = flow.id.value();
-    figures.proto = name_of(flow.tuple.protocol);
-    figures.src = flow.tuple.local.to_string();
-    figures.sport = flow.tuple.local_port;
-    figures.dst = flow.tuple.remote.to_string();
-    figures.dport = flow.tuple.remote_port;
-    figures.traffic_class = flow.traffic_class;
-    figures.state = name_of(flow.state);
-    figures.packets_up = counters.packets_up;
-    figures.packets_down = counters.packets_down;
-    figures.inner_bytes_up = counters.inner_up;
-    figures.inner_bytes_down = counters.inner_down;
-    figures.wire_bytes_up = counters.post_up;
-    figures.wire_bytes_down = counters.post_down;
-    figures.age_s = static_cast<double>(base::to_us(now - flow.created_at)) / 1e6;
-    if (const auto* node_flow = static_cast<const NodeFlow*>(flow.details)) {
-        figures.process = if_any(node_flow->owner.process);
-        figures.app = if_any(node_flow->classification.app);
-        figures.refused_reason = if_any(node_flow->refused_reason);
+std::string flows_json(Node& node, const DaemonInfo& info) {
+    const auto complete = [&](report::FlowFigures& figures, const flow::Flow& flow) {
+        const auto* node_flow = static_cast<const NodeFlow*>(flow.details);
+        if (node_flow == nullptr) {
+            return;
+        }
+        figures.process = dataplane::if_any(node_flow->owner.process);
+        figures.app = dataplane::if_any(node_flow->classification.app);
+        figures.refused_reason = dataplane::if_any(node_flow->refused_reason);
         figures.path = active_path_of(node, node_flow->link);
         if (node_flow->link != nullptr) {
             figures.snapt = node_flow->link->name;
         }
-    }
-    return figures;
-}
-
-std::string flows_json(Node& node, const DaemonInfo& info) {
-    JsonWriter json;
-    json.begin_array();
-    node.flows().for_each([&](const flow::Flow& flow) {
-        report::write_flow(json, flow_figures(node, flow, info.now));
-    });
-    json.end_array();
-    return json.take();
+    };
+    return dataplane::flows_json(node.flows(), info.now, complete);
 }
 
 std::string_view name_of(control::ProtectionKind kind) {
@@ -347,13 +266,7 @@ std::string_view daemon_state(const Node& node) {
     return has_session ? "degraded" : "down";
 }
 
-std::string handle_command(Node& node, const DaemonInfo& info, std::string_view request_line) {
-    constexpr report::JsonLimits kLimits = {kMaxRequestBytes, 4096, 16};
-    const auto request = report::JsonValue::parse(request_line, kLimits);
-    if (!request || !request->is_object()) {
-        return report::error_json("the request is not a JSON object");
-    }
-    const std::string command = request->text("command");
+std::string answer(Node& node, const DaemonInfo& info, std::string_view command) {
     if (command == "status") {
         return status_json(node, info);
     }
@@ -368,7 +281,7 @@ std::string handle_command(Node& node, const DaemonInfo& info, std::string_view 
         write_paths(json, node, info.now, true);
         return json.take();
     }
-    return report::error_json("unknown command \"" + command + "\"");
+    return report::error_json("unknown command \"" + std::string(command) + "\"");
 }
 
 }  // namespace continuo::cnapt

@@ -9,8 +9,6 @@
 
 namespace continuo::cnapt {
 
-inline constexpr size_t kMaxRequestBytes = size_t{64} * 1024;
-
 // What the daemon knows beside its Node.
 struct DaemonInfo {
     std::string version;
@@ -24,8 +22,7 @@ struct DaemonInfo {
 // "up": a SNAPT can be used; "degraded": there is a session, but its path does not answer; "down".
 std::string_view daemon_state(const Node& node);
 
-// `request_line` is {"command":"status"|"flows"|"paths"|"snapts"}. Whatever else gives
-// {"error":"…"}.
-std::string handle_command(Node& node, const DaemonInfo& info, std::string_view request_line);
+// `command` is status, flows, paths or snapts. Whatever else gives {"error":"…"}.
+std::string answer(Node& node, const DaemonInfo& info, std::string_view command);
 
 }  // namespace continuo::cnapt

@@ -1,6 +1,8 @@
 #include "cnapt/control_client.hpp"
 
 #include "common/base/log.hpp"
+#include "common/daemon/handler_gate.hpp"
+#include "common/daemon/link_pump.hpp"
 #include "common/io/socket_address.hpp"
 #include "common/io/system_random.hpp"
 #include "common/io/tcp_stream.hpp"
@@ -63,12 +65,12 @@ ControlThread::~ControlThread() {
 //   Waiting ──────▶ Connecting ──────▶ Linked ─ ─ ─ ─ ─ ─ ─ ─ (stays)
 //      ▲   delay over    │ 5 s, error     │ LinkClosed, Rejected
 //      └─────────────────┴────────────────┘
-// Everything here belongs to the control thread, but `handler_`, which belongs to the data loop.
+// Everything here belongs to the control thread, but shutting the gate, which is the data loop's.
 class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::Inner>,
                              private control::DatagramSink {
   public:
     Inner(ControlThread& thread, io::EventLoop& data_loop, ControlClientHandler& handler)
-        : loop_(thread.loop()), data_loop_(data_loop), handler_(&handler) {}
+        : loop_(thread.loop()), gate_(data_loop, handler) {}
 
     base::Result<void> start(ControlClientOptions options);
     void stop();
@@ -125,18 +127,13 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     void on_datagram(base::ByteView datagram) override;
     template <typename Call>
     void tell(Call call) {
-        if (!data_loop_.post([self = shared_from_this(), call = std::move(call)] {
-                if (self->handler_ != nullptr) {
-                    call(*self->handler_);
-                }
-            })) {
+        if (!gate_.tell(std::move(call))) {
             base::log(base::LogLevel::Warning, "control: the data loop does not take events");
         }
     }
 
     io::EventLoop& loop_;
-    io::EventLoop& data_loop_;
-    ControlClientHandler* handler_;  // data loop; null once stopped
+    daemon::HandlerGate<ControlClientHandler> gate_;
     ControlClientOptions options_;
     std::optional<control::TlsContext> context_;
     io::SystemRandom random_;
@@ -165,7 +162,7 @@ base::Result<void> ControlClient::Inner::start(ControlClientOptions options) {
 }
 
 void ControlClient::Inner::stop() {
-    handler_ = nullptr;
+    gate_.shut();
     if (!std::exchange(started_, false)) {
         return;
     }
@@ -174,11 +171,8 @@ void ControlClient::Inner::stop() {
     const bool posted = loop_.post([this, &done] {
         if (connection_ && connection_->control) {
             connection_->control->close(control::CloseReason::Shutdown, {});
-            static_cast<void>(connection_->stream
-                                  .flush([this](base::MutableByteView to) {
-                                      return connection_->control->poll_bytes(to);
-                                  })
-                                  .has_value());
+            static_cast<void>(
+                daemon::send_pending(connection_->stream, *connection_->control).has_value());
         }
         running_ = false;
         connection_.reset();
@@ -259,11 +253,7 @@ void ControlClient::Inner::on_readable() {
         return;
     }
     control::ClientControl& control = *connection_->control;
-    const base::Result<bool> more = connection_->stream.drain([&](base::ByteView bytes) {
-        control.on_bytes(bytes, now());
-        return true;
-    });
-    if (!more || !*more) {
+    if (!daemon::receive_pending(connection_->stream, control, loop_)) {
         control.on_transport_closed(now());
     }
     update();
@@ -307,8 +297,7 @@ void ControlClient::Inner::update() {
         }
         on_event(*event);
     }
-    const base::Result<bool> flushed =
-        connection_->stream.flush([&](base::MutableByteView to) { return control.poll_bytes(to); });
+    const base::Result<bool> flushed = daemon::send_pending(connection_->stream, control);
     if (!flushed && control.state() != control::ClientState::Closed) {
         control.on_transport_closed(now());
         update();

@@ -1,6 +1,8 @@
 #include "cnapt/node.hpp"
 
 #include "common/base/log.hpp"
+#include "common/dataplane/epoch_install.hpp"
+#include "common/dataplane/flow_tracking.hpp"
 #include "common/wire/unsealed.hpp"
 
 #include <algorithm>
@@ -18,40 +20,8 @@ namespace {
 
 constexpr base::Duration kHousekeepingInterval = base::milliseconds(500);
 constexpr base::Duration kDoubtInterval = base::seconds(1);
-constexpr size_t kReceiveRounds = 8;
 constexpr size_t kWorkerQueue = 1024;
 constexpr size_t kKeptHandovers = 32;
-
-crypto::KeyMaterial material(const control::DirectionKeys& keys) {
-    crypto::KeyMaterial result;
-    result.key = keys.key;
-    result.iv = keys.iv;
-    return result;
-}
-
-crypto::Protection protection_of(control::ProtectionKind kind) {
-    switch (kind) {
-    case control::ProtectionKind::Aes256Gcm:
-        return crypto::Protection::Aes256Gcm;
-    case control::ProtectionKind::ChaCha20Poly1305:
-        return crypto::Protection::ChaCha20Poly1305;
-    case control::ProtectionKind::HmacSha256:
-        return crypto::Protection::HmacSha256;
-    }
-    return crypto::Protection::ChaCha20Poly1305;
-}
-
-base::Result<session::EpochInstall> make_install(const control::Accept& accept,
-                                                 const control::EpochKeys& keys) {
-    const auto protection = protection_of(accept.protection.kind);
-    session::EpochInstall install;
-    install.epoch = keys.epoch;
-    install.sealer =
-        CTN_TRY(crypto::make_cipher(protection, material(keys.up), accept.protection.tag_bytes));
-    install.opener =
-        CTN_TRY(crypto::make_cipher(protection, material(keys.down), accept.protection.tag_bytes));
-    return install;
-}
 
 }  // namespace
 
@@ -66,6 +36,7 @@ Node::Node(io::EventLoop& loop,
     , pool_(kSmallPackets, kLargePackets)
     , slots_(settings.max_flows)
     , flows_(settings.max_flows, slots_, {.hash_seed = random.u64(), .drops = &drops_})
+    , receiver_(drops_)
     , driver_(loop, *this, drops_)
     , housekeeping_(loop, [this] { on_housekeeping(); })
     , wait_timer_(loop, [this] { on_wait_over(); }) {}
@@ -88,8 +59,9 @@ base::Result<void> Node::start(std::string& failure) {
     failure = "cannot open TUN device " + settings_.device;
     tun_ = std::make_unique<io::TunDevice>(CTN_TRY(io::TunDevice::open(settings_.device, {})));
     tun_port_ = std::make_unique<dataplane::TunPort>(
-        *tun_, pool_, drops_,
-        [this](const packet::FrameInfo& info, bool written) { on_written(info, written); });
+        *tun_, pool_, drops_, [](const packet::FrameInfo& info, bool written) {
+            dataplane::count_written(info, written, flow::Direction::Down);
+        });
     tun_poller_ = std::make_unique<io::Poller>(loop_, tun_->fd(), [this] { on_tun_readable(); });
     failure = "cannot look up processes";
     lookup_ = std::make_shared<io::ProcessLookup>(CTN_TRY(io::ProcessLookup::open()));
@@ -139,7 +111,7 @@ void Node::set_address(SnaptLink& link, const base::Endpoint& address) {
 
 base::Result<void>
 Node::establish(SnaptLink& link, const control::Accept& accept, const control::EpochKeys& keys) {
-    auto install = CTN_TRY(make_install(accept, keys));
+    auto install = CTN_TRY(dataplane::make_install(session::Role::Node, accept.protection, keys));
     const TimePoint now = loop_.now();
     if (link.session == nullptr || !accept.continued ||
         link.session->settings().peer_id != accept.wire_session_up) {
@@ -187,7 +159,9 @@ base::Result<void> Node::rekey(SnaptLink& link, const control::EpochKeys& keys) 
     if (link.session == nullptr) {
         return base::Error{base::Errc::InvalidState, "no session"};
     }
-    link.session->install_epoch(CTN_TRY(make_install(link.accept, keys)), loop_.now());
+    auto install =
+        CTN_TRY(dataplane::make_install(session::Role::Node, link.accept.protection, keys));
+    link.session->install_epoch(std::move(install), loop_.now());
     driver_.touch(*link.session);
     driver_.pump(loop_.now());
     return {};
@@ -332,57 +306,28 @@ void Node::on_path_silent(Session& session, uint8_t path, TimePoint now) {
 
 void Node::on_socket_readable(io::UdpSocket& socket) {
     const TimePoint now = loop_.now();
-    for (size_t round = 0; round < kReceiveRounds; ++round) {
-        const auto batches = socket.receive(arena_);
-        if (!batches) {
-            break;
-        }
-        for (const io::ReceivedBatch& batch : *batches) {
-            on_datagrams(batch, now);
-        }
-    }
+    receiver_.receive(socket, [&](const io::ReceivedBatch& batch) { on_datagrams(batch, now); });
     tun_port_->coalescer().flush();
     driver_.pump(now);
 }
 
 void Node::on_datagrams(const io::ReceivedBatch& batch, TimePoint now) {
-    received_.clear();
-    const size_t step = batch.segment_bytes == 0 ? batch.bytes.size() : batch.segment_bytes;
-    SnaptLink* current = nullptr;
-    const auto hand_over = [&] {
-        if (current != nullptr && !received_.empty()) {
-            current->session->on_datagrams(received_, now);
-            driver_.touch(*current->session);
-        }
-        received_.clear();
-    };
-    for (size_t offset = 0; offset < batch.bytes.size(); offset += step) {
-        const base::MutableByteView bytes =
-            batch.bytes.subspan(offset, std::min(step, batch.bytes.size() - offset));
-        if (wire::kind_of(bytes) == wire::DatagramKind::Unsealed) {
-            on_unsealed(bytes, now);
-            continue;
-        }
-        if (wire::kind_of(bytes) != wire::DatagramKind::Sealed ||
-            bytes.size() < wire::kShortHeaderBytes) {
-            drops_.add(bytes.size() < wire::kShortHeaderBytes ? DropReason::TooShort
-                                                              : DropReason::BadVersion);
-            continue;
-        }
-        const auto id = base::load_big_endian<uint16_t>(&bytes[2]);
+    const auto find = [this](uint16_t id) -> Session* {
         const auto link = std::find_if(links_.begin(), links_.end(),
                                        [&](const auto& l) { return l->local_id == id; });
-        if (link == links_.end() || (*link)->session == nullptr) {
-            drops_.add(DropReason::UnknownSession);
-            continue;
+        return link == links_.end() ? nullptr : (*link)->session.get();
+    };
+    const auto hand_over = [&](Session& session, std::span<session::ReceivedDatagram> datagrams) {
+        session.on_datagrams(datagrams, now);
+        driver_.touch(session);
+    };
+    const auto stray = [&](wire::DatagramKind kind, const session::ReceivedDatagram& datagram) {
+        if (kind == wire::DatagramKind::Unsealed) {
+            on_unsealed(datagram.bytes, now);
         }
-        if (link->get() != current) {
-            hand_over();
-            current = link->get();
-        }
-        received_.push_back({bytes, batch.from, batch.to});
-    }
-    hand_over();
+        return kind == wire::DatagramKind::Unsealed;
+    };
+    receiver_.split(batch, find, hand_over, stray);
 }
 
 // Not authenticated: at most a reason to ask over control, and not often.
@@ -427,22 +372,8 @@ void Node::deliver(Session& /*session*/,
                    const packet::HeaderFields& fields,
                    base::ByteView payload,
                    TimePoint now) {
-    track(flow, fields, now);
+    dataplane::track(flows_, flow, flow::Direction::Down, fields, now);
     tun_port_->coalescer().add(fields, payload, &flow);
-}
-
-void Node::track(Flow& flow, const packet::HeaderFields& fields, TimePoint now) {
-    constexpr uint8_t kEndings =
-        packet::tcp_flag::kFin | packet::tcp_flag::kSyn | packet::tcp_flag::kRst;
-    if (flow.last_packet_at == now && (fields.flags & kEndings) == 0 &&
-        flow.state == flow::FlowState::Open) {
-        return;
-    }
-    packet::PacketSummary summary;
-    summary.tuple = flow.tuple;
-    summary.tcp_flags = fields.flags;
-    summary.is_first_fragment = true;
-    flows_.on_packet(flow, flow::Direction::Down, summary, now);
 }
 
 Flow* Node::deliver_whole(Session& /*session*/,
@@ -469,17 +400,6 @@ void Node::on_flows_closed(Session& /*session*/, Flow& /*flow*/, TimePoint /*now
 void Node::on_peer_closed(Session& session, TimePoint /*now*/) {
     SnaptLink* link = link_of(session);
     loop_.post([this, link] { events_.on_session_doubted(*link); });
-}
-
-void Node::on_written(const packet::FrameInfo& info, bool written) {
-    const auto* flow = static_cast<const Flow*>(info.owner);
-    if (!written || flow == nullptr || flow->counters == nullptr) {
-        return;
-    }
-    flow::LiveCounters& counters = flow->counters->counters;
-    flow::add(counters.packets_down, info.packets);
-    flow::add(counters.inner_down, info.inner_bytes);
-    flow::add(counters.payload_down, info.payload_bytes);
 }
 
 io::UdpSocket* Node::socket_for(const session::TransmitItem& item) {

@@ -7,6 +7,7 @@
 #include "cnapt/uplinks.hpp"
 #include "common/control/epoch_keys.hpp"
 #include "common/control/message.hpp"
+#include "common/dataplane/datagram_receiver.hpp"
 #include "common/dataplane/session_driver.hpp"
 #include "common/dataplane/tun_port.hpp"
 #include "common/flow/flow_table.hpp"
@@ -119,7 +120,6 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     establish(SnaptLink& link, const control::Accept& accept, const control::EpochKeys& keys);
     base::Result<void> rekey(SnaptLink& link, const control::EpochKeys& keys);
     void set_address(SnaptLink& link, const base::Endpoint& address);
-    // The association is over: its flows wait for the next one.
     void request_keepalive(SnaptLink& link);
     // Sends CLOSE and whatever waits.
     void shut_down();
@@ -177,7 +177,6 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void on_socket_readable(io::UdpSocket& socket);
     void on_datagrams(const io::ReceivedBatch& batch, base::TimePoint now);
     void on_unsealed(base::ByteView datagram, base::TimePoint now);
-    void on_written(const packet::FrameInfo& info, bool written);
     void on_housekeeping();
 
     // capture.cpp
@@ -201,7 +200,6 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     uint16_t app_tag(SnaptLink& link, std::string_view app);
     policy::Decision decide(const NodeFlow& node_flow) const;
     void end_flow(flow::Flow& flow, base::TimePoint now);
-    void track(flow::Flow& flow, const packet::HeaderFields& fields, base::TimePoint now);
 
     io::EventLoop& loop_;
     NodeSettings settings_;
@@ -219,8 +217,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     std::unique_ptr<io::Poller> tun_poller_;
     std::unique_ptr<Uplinks> uplinks_;
     std::unique_ptr<io::NetMonitor> monitor_;
-    io::UdpReceiveArena arena_;
-    std::vector<session::ReceivedDatagram> received_;
+    dataplane::DatagramReceiver receiver_;
     dataplane::SessionDriver driver_;
     io::DeadlineTimer housekeeping_;
     io::DeadlineTimer wait_timer_;

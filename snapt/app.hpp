@@ -1,19 +1,12 @@
 // The SNAPT as a daemon: wiring of control, relay, accounting and commands. docs/OPERATIONS.md.
 #pragma once
 
-#include <string>
+#include "common/daemon/startup.hpp"
 
 namespace continuo::snapt {
 
-struct RunOptions {
-    std::string config;
-    std::string socket;
-    std::string state;
-    bool verbose = false;
-};
-
 // Runs until SIGTERM or SIGINT. Gives the exit code: 0, 1 (cannot start), 78 (bad configuration).
 // What is wrong is said on stderr in one sentence.
-int run_daemon(const RunOptions& options);
+int run_daemon(const daemon::RunOptions& options);
 
 }  // namespace continuo::snapt

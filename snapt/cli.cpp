@@ -1,21 +1,10 @@
 #include "snapt/cli.hpp"
 
-#include "common/base/version.hpp"
-#include "common/io/file.hpp"
-#include "common/io/preflight.hpp"
-#include "common/io/unix_server.hpp"
-#include "common/report/check_report.hpp"
+#include "common/daemon/command_program.hpp"
 #include "common/report/status_report.hpp"
 #include "common/report/table.hpp"
 #include "snapt/accounting/time_zone.hpp"
 #include "snapt/app.hpp"
-
-#include <cstdio>
-#include <cstring>
-#include <system_error>
-#include <thread>
-
-#include <unistd.h>
 
 namespace continuo::snapt {
 
@@ -28,62 +17,17 @@ using report::Table;
 
 namespace {
 
-constexpr size_t kMaxFileBytes = size_t{1} << 20;
-constexpr size_t kMaxCheckedFiles = 256;
-
-CommandOutput run_daemon_command(const ParsedCommand& command) {
-    CommandOutput output;
-    const std::string missing = io::missing_for_tun();
-    if (!missing.empty()) {
-        output.err = "snapt: " + missing + "\n";
-        output.exit_code = report::kExitError;
-        return output;
-    }
-    RunOptions options;
-    options.config = command.value_or("--config", kDefaultConfig);
-    options.socket = command.value_or("--socket", kDefaultSocket);
-    options.state = command.value_or("--state", kDefaultState);
-    options.verbose = command.has("--verbose");
-    output.exit_code = run_daemon(options);
-    return output;
-}
-
-report::FileText read_text(const std::string& path) {
-    report::FileText result;
-    auto text = io::read_file(path, kMaxFileBytes);
-    if (text) {
-        result.text = std::move(*text);
-    } else if (text.error().sys_errno != 0) {
-        result.failure = std::generic_category().message(text.error().sys_errno);
-    } else {
-        result.failure = base::to_string(text.error().code);
-    }
-    return result;
-}
+constexpr daemon::DefaultPaths kDefaults = {kDefaultConfig, kDefaultSocket, kDefaultState};
 
 CommandOutput check_command(const ParsedCommand& command) {
     std::vector<std::string> files = command.arguments;
     if (files.empty()) {
         files.push_back(command.value_or("--config", kDefaultConfig));
     }
-    report::CheckReport checked =
-        report::check_files(files, command.has("--json"), read_text,
-                            [](std::string_view text, const std::string& file) {
-                                return parse_snapt_config(text, file).diagnostics;
-                            });
-    return {std::move(checked.out), std::move(checked.err), checked.exit_code};
-}
-
-report::DaemonAccess access_to(const std::string& socket) {
-    report::DaemonAccess access;
-    access.program = "snapt";
-    access.socket = socket;
-    access.request = [socket](std::string_view line, base::Duration timeout) {
-        return io::unix_request(socket, line, timeout);
-    };
-    access.now = [] { return std::chrono::steady_clock::now(); };
-    access.pause = [](base::Duration span) { std::this_thread::sleep_for(span); };
-    return access;
+    return daemon::check_command(files, command,
+                                 [](std::string_view text, const std::string& file) {
+                                     return parse_snapt_config(text, file).diagnostics;
+                                 });
 }
 
 std::optional<int64_t> parse_time_us(const std::string& text, const std::string& zone) {
@@ -99,104 +43,63 @@ std::vector<report::OptionSpec> user_options(std::vector<report::OptionSpec> mor
 }
 
 std::vector<report::CommandSpec> commands() {
-    const std::vector<report::OptionSpec> usage = {{"--by", "KEY,...", OptionValue::Required, true},
-                                                   {"--from", "TIME", OptionValue::Required},
-                                                   {"--to", "TIME", OptionValue::Required},
-                                                   {"--zone", "ZONE", OptionValue::Required},
-                                                   {"--user", "NAME", OptionValue::Required}};
-    return {
-        {"init", "", 0, 0,
-         user_options({{"--name", "NAME", OptionValue::Required},
-                       {"--public", "ADDRESS:PORT,...", OptionValue::Required, true}})},
-        {"run", "", 0, 0, user_options({{"--verbose", "", OptionValue::None}})},
-        {"user add", "NAME", 1, 1,
-         user_options({{"--quota", "Q", OptionValue::Required},
-                       {"--key", "BASE64", OptionValue::Required}})},
-        {"user list", "", 0, 0, user_options()},
-        {"user disable", "NAME", 1, 1, user_options()},
-        {"user enable", "NAME", 1, 1, user_options()},
-        {"user rotate", "NAME", 1, 1, user_options()},
-        {"user remove", "NAME", 1, 1, user_options()},
-        {"status",
-         "",
-         0,
-         0,
-         {{"--wait", "STATE", OptionValue::Optional}, {"--timeout", "S", OptionValue::Required}}},
-        {"sessions", "", 0, 0, {}},
-        {"flows", "", 0, 0, {}},
-        {"usage", "", 0, 0, usage},
-        {"check", "[F...]", 0, kMaxCheckedFiles, {{"--config", "F", OptionValue::Required}}},
-        {"reload", "", 0, 0, {}}};
+    return {{"init", "", 0, 0,
+             user_options({{"--name", "NAME", OptionValue::Required},
+                           {"--public", "ADDRESS:PORT,...", OptionValue::Required, true}})},
+            {"run", "", 0, 0, user_options({{"--verbose", "", OptionValue::None}})},
+            {"user add", "NAME", 1, 1,
+             user_options({{"--quota", "Q", OptionValue::Required},
+                           {"--key", "BASE64", OptionValue::Required}})},
+            {"user list", "", 0, 0, user_options()},
+            {"user disable", "NAME", 1, 1, user_options()},
+            {"user enable", "NAME", 1, 1, user_options()},
+            {"user rotate", "NAME", 1, 1, user_options()},
+            {"user remove", "NAME", 1, 1, user_options()},
+            daemon::status_spec(),
+            {"sessions", "", 0, 0, {}},
+            {"flows", "", 0, 0, {}},
+            daemon::usage_spec(),
+            daemon::check_spec({{"--config", "F", OptionValue::Required}}),
+            {"reload", "", 0, 0, {}}};
 }
 
 }  // namespace
 
 const report::ProgramSpec& program_spec() {
-    static const report::ProgramSpec program = {
-        "snapt",
-        commands(),
-        {{"--socket", "PATH", OptionValue::Required}, {"--json", "", OptionValue::None}}};
+    static const report::ProgramSpec program = {"snapt", commands(), daemon::common_options()};
     return program;
 }
 
 CommandOutput
 ask_command(const report::DaemonAccess& access, const ParsedCommand& command, bool is_terminal) {
-    const bool as_json = command.has("--json");
-    const auto ask = [&](std::string_view request, base::Duration timeout, auto render) {
-        return report::ask_daemon(access, request, timeout, as_json, render);
-    };
-    const std::string& name = command.name;
-    if (name == "status") {
-        const auto render = [&](const JsonValue& json) { return status_text(json, is_terminal); };
-        return report::status_command(access, command, as_json, render);
-    }
-    if (name == "usage") {
-        std::string failure;
-        const auto request = report::usage_request(command, parse_time_us, failure);
-        if (!request) {
-            return {"", "snapt: " + failure + "\n", report::kExitUsage};
-        }
-        return ask(*request, report::kUsageTimeout, [&](const JsonValue& json) {
-            return report::usage_report_text(json, is_terminal);
-        });
-    }
-    if (name == "reload") {
-        return ask(report::plain_request(name), report::kAnswerTimeout, report::reload_text);
-    }
-    return ask(report::plain_request(name), report::kAnswerTimeout, [&](const JsonValue& json) {
+    daemon::AskTexts texts;
+    texts.status = [&](const JsonValue& json) { return status_text(json, is_terminal); };
+    texts.other = [&](const std::string& name, const JsonValue& json) {
         return name == "flows" ? report::flows_text(json, true, is_terminal)
                                : sessions_text(json, is_terminal);
-    });
+    };
+    texts.parse_time_us = parse_time_us;
+    return daemon::ask_command(access, command, is_terminal, texts);
 }
 
 int run_program(std::span<const char* const> arguments) {
-    if (arguments.size() == 1 && std::strcmp(arguments[0], "--version") == 0) {
-        std::printf("snapt %s\n", std::string(base::kVersion).c_str());
-        return report::kExitGood;
-    }
-    const report::CommandLine line = report::parse_command_line(program_spec(), arguments);
-    if (!line.command) {
-        std::fputs(line.text.c_str(), line.exit_code == report::kExitGood ? stdout : stderr);
-        return line.exit_code;
-    }
-    const ParsedCommand& command = *line.command;
-    const auto access = access_to(command.value_or("--socket", kDefaultSocket));
-    const bool is_terminal = isatty(STDOUT_FILENO) == 1;
-    CommandOutput output;
-    if (command.name == "run") {
-        output = run_daemon_command(command);
-    } else if (command.name == "check") {
-        output = check_command(command);
-    } else if (command.name == "init") {
-        output = init_command(command);
-    } else if (command.name.starts_with("user ")) {
-        output = user_command(access, command, is_terminal);
-    } else {
-        output = ask_command(access, command, is_terminal);
-    }
-    std::fputs(output.err.c_str(), stderr);
-    const bool is_printed = std::fputs(output.out.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
-    return is_printed ? output.exit_code : report::kExitError;
+    return daemon::run_program(program_spec(), arguments, [](const ParsedCommand& command) {
+        if (command.name == "run") {
+            const daemon::RunOptions options = daemon::run_options(command, kDefaults);
+            return daemon::run_command("snapt", [&] { return run_daemon(options); });
+        }
+        if (command.name == "check") {
+            return check_command(command);
+        }
+        if (command.name == "init") {
+            return init_command(command);
+        }
+        const auto access =
+            daemon::access_to("snapt", command.value_or("--socket", kDefaultSocket));
+        const bool is_terminal = daemon::is_stdout_terminal();
+        return command.name.starts_with("user ") ? user_command(access, command, is_terminal)
+                                                 : ask_command(access, command, is_terminal);
+    });
 }
 
 std::string status_text(const JsonValue& status, bool is_terminal) {

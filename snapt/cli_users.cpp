@@ -1,4 +1,5 @@
 // The commands of snapt that work without a daemon: init and user.
+#include "common/daemon/startup.hpp"
 #include "common/io/file.hpp"
 #include "common/io/system_random.hpp"
 #include "common/io/unique_fd.hpp"
@@ -7,9 +8,7 @@
 #include "snapt/cli.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <chrono>
 #include <system_error>
 
 #include <fcntl.h>
@@ -23,7 +22,6 @@ using report::ParsedCommand;
 
 namespace {
 
-constexpr size_t kMaxFileBytes = size_t{1} << 20;
 constexpr unsigned kStateMode = 0750;
 constexpr const char* kDatabaseName = "ledger.db";  // kLedgerFileName
 
@@ -36,17 +34,6 @@ std::string describe(const base::Error& error) {
         return std::generic_category().message(error.sys_errno);
     }
     return std::string(error.where.empty() ? base::to_string(error.code) : error.where);
-}
-
-int64_t now_us() {
-    return std::chrono::duration_cast<base::microseconds>(
-               std::chrono::system_clock::now().time_since_epoch())
-        .count();
-}
-
-std::string host_name() {
-    std::array<char, 256> name{};
-    return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
 std::string folder_of(const std::string& path) {
@@ -102,7 +89,7 @@ user_command_offline(const ParsedCommand& command, const UserRequest& request, b
     SnaptConfig config;
     if (request.action == UserAction::Add || request.action == UserAction::Rotate) {
         const std::string path = command.value_or("--config", kDefaultConfig);
-        const auto text = io::read_file(path, kMaxFileBytes);
+        const auto text = io::read_file(path, daemon::kMaxFileBytes);
         if (!text) {
             return failure("cannot read " + path + ": " + describe(text.error()));
         }
@@ -117,7 +104,7 @@ user_command_offline(const ParsedCommand& command, const UserRequest& request, b
         return failure("cannot open " + database + ": " + describe(users.error()));
     }
     io::SystemRandom random;
-    const UserResult result = run_user_request(**users, config, request, now_us(), random);
+    const UserResult result = run_user_request(**users, config, request, daemon::utc_us(), random);
     if (!result.error.empty()) {
         return failure(result.error);
     }
@@ -134,7 +121,7 @@ user_command_offline(const ParsedCommand& command, const UserRequest& request, b
 CommandOutput init_command(const ParsedCommand& command) {
     const std::string path = command.value_or("--config", kDefaultConfig);
     const std::string state = command.value_or("--state", kDefaultState);
-    const std::string name = command.value_or("--name", host_name());
+    const std::string name = command.value_or("--name", daemon::host_name(""));
     if (const auto expected = config::check_name(name)) {
         return failure("--name \"" + name + "\"; expected " + std::string(*expected),
                        report::kExitUsage);

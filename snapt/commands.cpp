@@ -1,53 +1,25 @@
 #include "snapt/commands.hpp"
 
-#include "common/flow/counter_values.hpp"
-#include "common/report/status_report.hpp"
+#include "common/dataplane/figures.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 namespace continuo::snapt {
 
-using base::TimePoint;
 using report::JsonWriter;
 using session::Session;
 
 namespace {
 
-constexpr int kMillisecondDigits = 3;
 constexpr int kPercentDigits = 2;
-
-std::optional<std::string> text_of(const std::optional<base::IpAddress>& address) {
-    return address ? std::optional(address->to_string()) : std::nullopt;
-}
-
-std::optional<std::string> if_any(std::string_view text) {
-    return text.empty() ? std::nullopt : std::optional(std::string(text));
-}
 
 report::ClassFigureTable class_figures(const Relay& relay) {
     report::ClassFigureTable table;
     for (const auto& node : relay.sessions()) {
-        for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
-            table[base::index_of(traffic_class)].add(node->session.class_counters(traffic_class));
-        }
+        dataplane::add_figures(table, node->session);
     }
     return table;
-}
-
-report::IoFigures io_figures(Relay& relay, const SnaptInfo& info) {
-    dataplane::TunPort& port = relay.tun();
-    const io::TunCounters& counters = port.device().counters();
-    report::IoFigures figures;
-    figures.tun_reads = counters.reads;
-    figures.tun_read_bytes = counters.read_bytes;
-    figures.tun_writes = counters.writes;
-    figures.segments_written = port.coalescer().segments();
-    figures.frames_written = port.coalescer().frames();
-    figures.uso = port.device().supports_uso();
-    figures.slow_iterations = info.slow_iterations;
-    return figures;
 }
 
 void write_ledger(JsonWriter& json, const SnaptInfo& info) {
@@ -99,7 +71,7 @@ std::string status_json(Relay& relay, const SnaptInfo& info) {
     write_ledger(json, info);
     json.key("sinks").begin_array().end_array();
     json.key("io");
-    report::write_io(json, io_figures(relay, info), classes);
+    report::write_io(json, dataplane::io_figures(relay.tun(), info.slow_iterations), classes);
     json.field("state_directory", info.state_directory);
     json.end_object();
     return json.take();
@@ -148,12 +120,10 @@ void write_session(JsonWriter& json, const NodeSession& node) {
     json.field("session_id", hex_of(node.grant.session_id));
     json.field("from", remote_of(session));
     json.field("transport", "udp");
-    json.field("rtt_ms",
-               rtt == base::Duration{} ? NAN : static_cast<double>(base::to_us(rtt)) / 1000.0,
-               kMillisecondDigits);
+    json.field("rtt_ms", dataplane::milliseconds_or_nan(rtt), dataplane::kMillisecondDigits);
     json.field("handovers", counters.handovers);
-    json.field("inner_ipv4", text_of(node.grant.lease_ipv4));
-    json.field("inner_ipv6", text_of(node.grant.lease_ipv6));
+    json.field("inner_ipv4", dataplane::text_of(node.grant.lease_ipv4));
+    json.field("inner_ipv6", dataplane::text_of(node.grant.lease_ipv6));
     json.field("up_bytes", node.up_bytes);
     json.field("down_bytes", down_inner);
     json.field("saved_percent", saved.value_or(NAN), kPercentDigits);
@@ -176,73 +146,22 @@ std::string sessions_json(const Relay& relay) {
     return json.take();
 }
 
-std::string_view name_of(packet::Protocol protocol) {
-    switch (protocol) {
-    case packet::Protocol::Icmp:
-        return "icmp";
-    case packet::Protocol::Tcp:
-        return "tcp";
-    case packet::Protocol::Udp:
-        return "udp";
-    case packet::Protocol::IcmpV6:
-        return "icmpv6";
-    }
-    return "other";
-}
-
-std::string_view name_of(flow::FlowState state) {
-    constexpr std::array<std::string_view, 5> kNames = {"opening", "open", "closing", "closed",
-                                                        "refused"};
-    return kNames[static_cast<size_t>(state)];
-}
-
-report::FlowFigures flow_figures(const SnaptInfo& info, const flow::Flow& flow, TimePoint now) {
-    const flow::CounterValues counters = flow::read_counters(flow.counters->counters);
-    report::FlowFigures figures;
-    figures.flow_id = flow.id.value();
-    figures.proto = name_of(flow.tuple.protocol);
-    figures.src = flow.tuple.local.to_string();
-    figures.sport = flow.tuple.local_port;
-    figures.dst = flow.tuple.remote.to_string();
-    figures.dport = flow.tuple.remote_port;
-    figures.traffic_class = flow.traffic_class;
-    figures.snapt = info.name;
-    figures.state = name_of(flow.state);
-    figures.packets_up = counters.packets_up;
-    figures.packets_down = counters.packets_down;
-    figures.inner_bytes_up = counters.inner_up;
-    figures.inner_bytes_down = counters.inner_down;
-    figures.wire_bytes_up = counters.post_up;
-    figures.wire_bytes_down = counters.post_down;
-    figures.age_s = static_cast<double>(base::to_us(now - flow.created_at)) / 1e6;
-    if (const auto* node = static_cast<const NodeSession*>(flow.details)) {
-        figures.user = node->grant.user;
-        figures.node = node->grant.node;
-        const auto app = node->apps.find(flow.app);
-        figures.app = app == node->apps.end() ? std::nullopt : if_any(app->second);
-    }
-    return figures;
-}
-
 std::string flows_json(Relay& relay, const SnaptInfo& info) {
-    JsonWriter json;
-    json.begin_array();
-    relay.flows().for_each([&](const flow::Flow& flow) {
-        report::write_flow(json, flow_figures(info, flow, info.now));
-    });
-    json.end_array();
-    return json.take();
+    const auto complete = [&](report::FlowFigures& figures, const flow::Flow& flow) {
+        figures.snapt = info.name;
+        if (const auto* node = static_cast<const NodeSession*>(flow.details)) {
+            figures.user = node->grant.user;
+            figures.node = node->grant.node;
+            const auto app = node->apps.find(flow.app);
+            figures.app = app == node->apps.end() ? std::nullopt : dataplane::if_any(app->second);
+        }
+    };
+    return dataplane::flows_json(relay.flows(), info.now, complete);
 }
 
 }  // namespace
 
-std::string handle_command(Relay& relay, const SnaptInfo& info, std::string_view request_line) {
-    constexpr report::JsonLimits kLimits = {kMaxRequestBytes, 4096, 16};
-    const auto request = report::JsonValue::parse(request_line, kLimits);
-    if (!request || !request->is_object()) {
-        return report::error_json("the request is not a JSON object");
-    }
-    const std::string command = request->text("command");
+std::string answer(Relay& relay, const SnaptInfo& info, std::string_view command) {
     if (command == "status") {
         return status_json(relay, info);
     }
@@ -252,7 +171,7 @@ std::string handle_command(Relay& relay, const SnaptInfo& info, std::string_view
     if (command == "flows") {
         return flows_json(relay, info);
     }
-    return report::error_json("unknown command \"" + command + "\"");
+    return report::error_json("unknown command \"" + std::string(command) + "\"");
 }
 
 }  // namespace continuo::snapt

@@ -12,8 +12,6 @@
 
 namespace continuo::snapt {
 
-inline constexpr size_t kMaxRequestBytes = size_t{64} * 1024;
-
 // What the daemon knows beside its Relay.
 struct SnaptInfo {
     std::string version;
@@ -28,7 +26,7 @@ struct SnaptInfo {
     std::vector<base::IpPrefix> deny;  // as effective_deny_list()
 };
 
-// `request_line` is {"command":"status"|"sessions"|"flows"}. Whatever else gives {"error":"…"}.
-std::string handle_command(Relay& relay, const SnaptInfo& info, std::string_view request_line);
+// `command` is status, sessions or flows. Whatever else gives {"error":"…"}.
+std::string answer(Relay& relay, const SnaptInfo& info, std::string_view command);
 
 }  // namespace continuo::snapt

@@ -2,8 +2,10 @@
 
 #include "common/base/log.hpp"
 #include "common/control/handshake_limiter.hpp"
-#include "common/io/socket_address.hpp"
+#include "common/daemon/handler_gate.hpp"
+#include "common/daemon/link_pump.hpp"
 #include "common/io/tcp_stream.hpp"
+#include "snapt/control_listener.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -16,13 +18,9 @@ namespace continuo::snapt {
 
 namespace {
 
-constexpr int kListenBacklog = 256;
-constexpr int kAcceptsPerWake = 64;
 // A closed link waits so long for the peer's end of stream, so that its last words are not cut by a
 // reset.
 constexpr base::Duration kLinger = base::seconds(1);
-// After accept() found no descriptor free.
-constexpr base::Duration kAcceptPause = base::milliseconds(100);
 constexpr base::Duration kUnacknowledged = base::seconds(30);
 constexpr base::Duration kKeepaliveIdle = 2 * control::kPingInterval;
 
@@ -44,53 +42,19 @@ class DatagramBatch final : public control::DatagramSink {
     Datagrams datagrams_;
 };
 
-base::Endpoint without_mapping(const base::Endpoint& endpoint) {
-    constexpr std::array<uint8_t, 12> kMapped = {0, 0, 0, 0, 0,    0,
-                                                 0, 0, 0, 0, 0xFF, 0xFF};  // RFC 4291 2.5.5.2
-    const base::ByteView octets(endpoint.address.octets);
-    if (endpoint.address.is_v4() || !std::equal(kMapped.begin(), kMapped.end(), octets.begin())) {
-        return endpoint;
-    }
-    return {base::IpAddress::v4(octets.last(4)), endpoint.port};
-}
-
-base::Result<io::UniqueFd> open_listener(const base::Endpoint& endpoint, base::Endpoint& bound) {
-    const int family = endpoint.address.is_v4() ? AF_INET : AF_INET6;
-    io::UniqueFd fd(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
-    if (!fd.is_open()) {
-        return base::Error{base::Errc::System, "TCP socket", errno};
-    }
-    const int on = 1;
-    ::setsockopt(fd.value(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (family == AF_INET6) {
-        ::setsockopt(fd.value(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
-    }
-    const io::SocketAddress address(endpoint);
-    if (::bind(fd.value(), address.data(), address.size()) != 0) {
-        return base::Error{base::Errc::System, "TCP bind", errno};
-    }
-    if (::listen(fd.value(), kListenBacklog) != 0) {
-        return base::Error{base::Errc::System, "TCP listen", errno};
-    }
-    io::SocketAddress name;
-    socklen_t length = io::SocketAddress::capacity();
-    if (::getsockname(fd.value(), name.data(), &length) != 0) {
-        return base::Error{base::Errc::System, "getsockname", errno};
-    }
-    bound = name.endpoint().value_or(endpoint);
-    return fd;
-}
-
 }  // namespace
 
-// Everything here belongs to the control thread but `handler`, which belongs to the data loop, and
-// the atomics.
-class ControlServer::Inner : public std::enable_shared_from_this<ControlServer::Inner> {
+// Everything here belongs to the control thread but shutting the gate, which is the data loop's,
+// and the atomics.
+class ControlServer::Inner {
   public:
     Inner(io::EventLoop& data_loop, ControlHandler& handler, control::CredentialSource& credentials)
-        : handler_(&handler)
-        , data_loop_(data_loop)
+        : gate_(data_loop, handler)
         , credentials_(credentials)
+        , listener_(loop_,
+                    [this](io::UniqueFd fd, const base::Endpoint& from) {
+                        add_link(std::move(fd), from);
+                    })
         , timer_(loop_, [this] { on_timer(); }) {}
 
     base::Result<void> start(ControlServerOptions options);
@@ -113,10 +77,6 @@ class ControlServer::Inner : public std::enable_shared_from_this<ControlServer::
     std::vector<base::Endpoint> endpoints_;
 
   private:
-    struct Listener {
-        io::UniqueFd fd;
-        std::unique_ptr<io::Poller> poller;
-    };
     struct Link {
         Link(Inner& owner, io::UniqueFd fd)
             : stream(std::move(fd))
@@ -133,7 +93,6 @@ class ControlServer::Inner : public std::enable_shared_from_this<ControlServer::
         std::unique_ptr<io::Poller> poller;  // last: gone before the descriptor
     };
 
-    void on_acceptable(Listener& listener);
     void add_link(io::UniqueFd fd, const base::Endpoint& from);
     void on_readable(LinkId id);
     void on_timer();
@@ -142,30 +101,18 @@ class ControlServer::Inner : public std::enable_shared_from_this<ControlServer::
     void hand_over_events(Link& link);
     void set_deadline(Link& link, base::TimePoint at);
     void remove(Link& link);
-    void pause_accepting();
     void shut_down();
-    // Runs `call(ControlHandler&)` on the data loop, unless stopped by then.
-    template <typename Call>
-    bool tell(Call call) {
-        return data_loop_.post([self = shared_from_this(), call = std::move(call)] {
-            if (self->handler_ != nullptr) {
-                call(*self->handler_);
-            }
-        });
-    }
 
-    ControlHandler* handler_;  // data loop; null once stopped
-    io::EventLoop& data_loop_;
+    daemon::HandlerGate<ControlHandler> gate_;
     control::CredentialSource& credentials_;
     control::ServerParameters parameters_;
     size_t max_links_ = 0;
     std::optional<control::TlsContext> context_;
     io::EventLoop loop_;
+    ControlListener listener_;
     io::DeadlineTimer timer_;
-    std::vector<std::unique_ptr<Listener>> listeners_;
     std::unordered_map<LinkId, std::unique_ptr<Link>> links_;
     std::set<std::pair<base::TimePoint, LinkId>> deadlines_;
-    base::TimePoint accept_again_at_ = base::kNever;
     control::HandshakeLimiter limiter_;
     LinkId last_id_ = 0;
     std::atomic<uint64_t> accepted_ = 0;
@@ -182,23 +129,13 @@ base::Result<void> ControlServer::Inner::start(ControlServerOptions options) {
     context_.emplace(CTN_TRY(control::TlsContext::server()));
     parameters_ = std::move(options.parameters);
     max_links_ = options.max_links;
-    for (const base::Endpoint& endpoint : options.listen) {
-        auto listener = std::make_unique<Listener>();
-        base::Endpoint bound;
-        listener->fd = CTN_TRY(open_listener(endpoint, bound));
-        endpoints_.push_back(bound);
-        Listener* raw = listener.get();
-        listener->poller = std::make_unique<io::Poller>(loop_, listener->fd.value(),
-                                                        [this, raw] { on_acceptable(*raw); });
-        listener->poller->watch(true);
-        listeners_.push_back(std::move(listener));
-    }
+    endpoints_ = CTN_TRY(listener_.open(options.listen));
     thread_ = std::thread([this] { loop_.run(); });
     return {};
 }
 
 void ControlServer::Inner::stop() {
-    handler_ = nullptr;
+    gate_.shut();
     if (thread_.joinable()) {
         loop_.post([this] { shut_down(); });
         loop_.stop();
@@ -206,49 +143,19 @@ void ControlServer::Inner::stop() {
     }
     // Not running any more: what is left is ours.
     links_.clear();
-    listeners_.clear();
+    listener_.close();
 }
 
 void ControlServer::Inner::shut_down() {
     for (const auto& entry : links_) {
         Link* link = entry.second.get();
         link->control.close(control::CloseReason::Shutdown, {});
-        static_cast<void>(
-            link->stream
-                .flush([&](base::MutableByteView to) { return link->control.poll_bytes(to); })
-                .has_value());
+        static_cast<void>(daemon::send_pending(link->stream, link->control).has_value());
     }
     links_.clear();
     deadlines_.clear();
-    listeners_.clear();
+    listener_.close();
     link_count_ = 0;
-}
-
-void ControlServer::Inner::on_acceptable(Listener& listener) {
-    for (int i = 0; i < kAcceptsPerWake; ++i) {
-        io::SocketAddress peer;
-        socklen_t length = io::SocketAddress::capacity();
-        io::UniqueFd fd(
-            ::accept4(listener.fd.value(), peer.data(), &length, SOCK_NONBLOCK | SOCK_CLOEXEC));
-        if (!fd.is_open()) {
-            if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-                pause_accepting();
-            }
-            return;
-        }
-        const std::optional<base::Endpoint> from = peer.endpoint();
-        if (from) {
-            add_link(std::move(fd), without_mapping(*from));
-        }
-    }
-}
-
-void ControlServer::Inner::pause_accepting() {
-    for (const auto& listener : listeners_) {
-        listener->poller->watch(false);
-    }
-    accept_again_at_ = loop_.now() + kAcceptPause;
-    timer_.set(std::min(timer_.deadline(), accept_again_at_));
 }
 
 void ControlServer::Inner::add_link(io::UniqueFd fd, const base::Endpoint& from) {
@@ -292,11 +199,7 @@ void ControlServer::Inner::on_readable(LinkId id) {
         return;
     }
     Link& link = *found->second;
-    const base::Result<bool> more = link.stream.drain([&](base::ByteView bytes) {
-        link.control.on_bytes(bytes, loop_.now());
-        return true;
-    });
-    if (!more || !*more) {
+    if (!daemon::receive_pending(link.stream, link.control, loop_)) {
         link.control.on_transport_closed(loop_.now());
         hand_over_events(link);
         remove(link);
@@ -307,12 +210,6 @@ void ControlServer::Inner::on_readable(LinkId id) {
 
 void ControlServer::Inner::on_timer() {
     const base::TimePoint now = loop_.refresh_now();
-    if (accept_again_at_ <= now) {
-        accept_again_at_ = base::kNever;
-        for (const auto& listener : listeners_) {
-            listener->poller->watch(true);
-        }
-    }
     while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
         Link& link = *links_.at(deadlines_.begin()->second);
         if (link.lingering) {
@@ -322,8 +219,7 @@ void ControlServer::Inner::on_timer() {
         link.control.on_timeout(now);
         update(link);
     }
-    timer_.set(
-        std::min(accept_again_at_, deadlines_.empty() ? base::kNever : deadlines_.begin()->first));
+    timer_.set(deadlines_.empty() ? base::kNever : deadlines_.begin()->first);
 }
 
 void ControlServer::Inner::update(Link& link) {
@@ -333,8 +229,7 @@ void ControlServer::Inner::update(Link& link) {
         limiter_.end(*link.ticket);
         link.ticket.reset();
     }
-    const base::Result<bool> flushed =
-        link.stream.flush([&](base::MutableByteView to) { return link.control.poll_bytes(to); });
+    const base::Result<bool> flushed = daemon::send_pending(link.stream, link.control);
     if (!flushed) {
         link.control.on_transport_closed(loop_.now());
         hand_over_events(link);
@@ -363,7 +258,7 @@ void ControlServer::Inner::hand_over_events(Link& link) {
     bool told = true;
     if (!link.datagrams.is_empty()) {
         // Dropped when the data loop is behind, as a network would.
-        static_cast<void>(tell([id, batch = link.datagrams.take()](ControlHandler& handler) {
+        static_cast<void>(gate_.tell([id, batch = link.datagrams.take()](ControlHandler& handler) {
             base::ByteView rest(batch.bytes);
             for (const size_t length : batch.lengths) {
                 handler.on_datagram(id, rest.first(length));
@@ -378,21 +273,22 @@ void ControlServer::Inner::hand_over_events(Link& link) {
             continue;
         }
         link.announced = link.announced || is_hello;
-        told = tell([id, from = link.from, event = std::move(*event)](ControlHandler& handler) {
-            if (const auto* hello = std::get_if<control::HelloReceived>(&event)) {
-                handler.on_hello(id, from, *hello);
-            } else if (const auto* asked = std::get_if<control::RekeyAsked>(&event)) {
-                handler.on_keys(id, asked->keys);
-            } else if (const auto* apps = std::get_if<control::Apps>(&event)) {
-                handler.on_apps(id, *apps);
-            } else if (const auto* query = std::get_if<control::UsageQuery>(&event)) {
-                handler.on_usage_query(id, *query);
-            } else if (std::holds_alternative<control::SessionQuery>(event)) {
-                handler.on_session_query(id);
-            } else if (const auto* gone = std::get_if<control::LinkClosed>(&event)) {
-                handler.on_closed(id, *gone);
-            }
-        });
+        told =
+            gate_.tell([id, from = link.from, event = std::move(*event)](ControlHandler& handler) {
+                if (const auto* hello = std::get_if<control::HelloReceived>(&event)) {
+                    handler.on_hello(id, from, *hello);
+                } else if (const auto* asked = std::get_if<control::RekeyAsked>(&event)) {
+                    handler.on_keys(id, asked->keys);
+                } else if (const auto* apps = std::get_if<control::Apps>(&event)) {
+                    handler.on_apps(id, *apps);
+                } else if (const auto* query = std::get_if<control::UsageQuery>(&event)) {
+                    handler.on_usage_query(id, *query);
+                } else if (std::holds_alternative<control::SessionQuery>(event)) {
+                    handler.on_session_query(id);
+                } else if (const auto* gone = std::get_if<control::LinkClosed>(&event)) {
+                    handler.on_closed(id, *gone);
+                }
+            });
     }
     if (!told) {
         base::log(base::LogLevel::Warning, "control: the data loop does not take events");
@@ -433,7 +329,7 @@ void ControlServer::Inner::accept_link(LinkId id, control::Accept accept) {
             return;
         }
         static_cast<void>(
-            tell([id, keys = *keys](ControlHandler& handler) { handler.on_keys(id, keys); }));
+            gate_.tell([id, keys = *keys](ControlHandler& handler) { handler.on_keys(id, keys); }));
     });
 }
 
@@ -444,7 +340,7 @@ ControlServerCounters ControlServer::Inner::counters() const {
 ControlServer::ControlServer(io::EventLoop& data_loop,
                              ControlHandler& handler,
                              control::CredentialSource& credentials)
-    : inner_(std::make_shared<Inner>(data_loop, handler, credentials)) {}
+    : inner_(std::make_unique<Inner>(data_loop, handler, credentials)) {}
 
 ControlServer::~ControlServer() {
     stop();

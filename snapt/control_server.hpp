@@ -92,7 +92,7 @@ class ControlServer {
 
   private:
     class Inner;
-    std::shared_ptr<Inner> inner_;
+    std::unique_ptr<Inner> inner_;
 };
 
 }  // namespace continuo::snapt

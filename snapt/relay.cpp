@@ -1,6 +1,7 @@
 #include "snapt/relay.hpp"
 
 #include "common/base/log.hpp"
+#include "common/dataplane/flow_tracking.hpp"
 #include "common/packet/rewrite.hpp"
 #include "common/wire/unsealed.hpp"
 
@@ -20,7 +21,6 @@ namespace {
 constexpr base::Duration kHousekeepingInterval = base::milliseconds(500);
 // Answers to datagrams of unknown sessions in a second, all sources together.
 constexpr uint32_t kUnknownAnswersPerSecond = 64;
-constexpr size_t kReceiveRounds = 8;
 
 }  // namespace
 
@@ -35,6 +35,7 @@ Relay::Relay(io::EventLoop& loop,
     , events_(events)
     , pool_(kSmallPackets, kLargePackets)
     , flows_(settings.max_flows, slots, {.hash_seed = random.u64(), .drops = &drops_})
+    , receiver_(drops_)
     , driver_(loop, *this, drops_)
     , housekeeping_(loop, [this] { on_housekeeping(); })
     , by_wire_id_(size_t{UINT16_MAX} + 1) {}
@@ -88,18 +89,12 @@ void Relay::on_tun_readable() {
 }
 
 void Relay::on_tun_packet(packet::PacketPtr packet, TimePoint now) {
-    const auto result = packet::summarize(packet->bytes(), NodeSide::Destination);
-    if (!result.summary) {
-        drops_.add(result.error == packet::SummaryError::Malformed
-                       ? DropReason::MalformedPacket
-                       : DropReason::UnsupportedProtocol);
+    const auto identified =
+        dataplane::identify(packet->bytes(), NodeSide::Destination, fragments_down_, drops_, now);
+    if (!identified) {
         return;
     }
-    packet::PacketSummary summary = *result.summary;
-    if (!fragments_down_.resolve(summary, now)) {
-        drops_.add(DropReason::NoBinding);
-        return;
-    }
+    const packet::PacketSummary& summary = *identified;
     const auto node = by_lease_.find(summary.tuple.local);
     if (node == by_lease_.end()) {
         drops_.add(DropReason::NoSession);
@@ -129,57 +124,29 @@ void Relay::on_tun_packet(packet::PacketPtr packet, TimePoint now) {
 
 void Relay::on_socket_readable(Listener& listener) {
     const TimePoint now = loop_.now();
-    for (size_t round = 0; round < kReceiveRounds; ++round) {
-        const auto batches = listener.socket.receive(arena_);
-        if (!batches) {
-            break;
-        }
-        for (const io::ReceivedBatch& batch : *batches) {
-            on_datagrams(listener, batch, now);
-        }
-    }
+    receiver_.receive(listener.socket,
+                      [&](const io::ReceivedBatch& batch) { on_datagrams(listener, batch, now); });
     tun_port_->coalescer().flush();
     driver_.pump(now);
 }
 
-void Relay::on_datagrams(const Listener& listener, const io::ReceivedBatch& batch, TimePoint now) {
-    received_.clear();
-    const size_t step = batch.segment_bytes == 0 ? batch.bytes.size() : batch.segment_bytes;
-    NodeSession* current = nullptr;
-    const auto hand_over = [&] {
-        if (current != nullptr && !received_.empty()) {
-            current->session.on_datagrams(received_, now);
-            driver_.touch(current->session);
-        }
-        received_.clear();
+void Relay::on_datagrams(Listener& listener, const io::ReceivedBatch& batch, TimePoint now) {
+    const auto find = [this](uint16_t id) { return by_wire_id_[id]; };
+    const auto hand_over = [&](NodeSession& node, std::span<session::ReceivedDatagram> datagrams) {
+        node.session.on_datagrams(datagrams, now);
+        driver_.touch(node.session);
     };
-    for (size_t offset = 0; offset < batch.bytes.size(); offset += step) {
-        const base::MutableByteView bytes =
-            batch.bytes.subspan(offset, std::min(step, batch.bytes.size() - offset));
-        const session::ReceivedDatagram datagram{bytes, batch.from, batch.to};
-        if (wire::kind_of(bytes) != wire::DatagramKind::Sealed ||
-            bytes.size() < wire::kShortHeaderBytes) {
-            drops_.add(bytes.size() < wire::kShortHeaderBytes ? DropReason::TooShort
-                                                              : DropReason::BadVersion);
-            continue;
-        }
-        NodeSession* node = by_wire_id_[base::load_big_endian<uint16_t>(&bytes[2])];
-        if (node == nullptr) {
-            drops_.add(DropReason::UnknownSession);
+    const auto stray = [&](wire::DatagramKind kind, const session::ReceivedDatagram& datagram) {
+        if (kind == wire::DatagramKind::Sealed) {
             answer_unknown(listener, datagram, now);
-            continue;
         }
-        if (node != current) {
-            hand_over();
-            current = node;
-        }
-        received_.push_back(datagram);
-    }
-    hand_over();
+        return false;
+    };
+    receiver_.split(batch, find, hand_over, stray);
 }
 
 // Rate-limited, never longer than the cause, and the node only asks over control because of it.
-void Relay::answer_unknown(const Listener& listener,
+void Relay::answer_unknown(Listener& listener,
                            const session::ReceivedDatagram& datagram,
                            TimePoint now) {
     if (now - unknown_window_at_ >= base::seconds(1)) {
@@ -196,7 +163,7 @@ void Relay::answer_unknown(const Listener& listener,
     base::ByteWriter writer(bytes);
     wire::Unknown{wire::UnknownReason::Session, *quote}.serialize(writer);
     io::SendItem item{datagram.from, datagram.to, bytes, 0};
-    const_cast<Listener&>(listener).socket.send(std::span(&item, 1));
+    listener.socket.send(std::span(&item, 1));
 }
 
 Flow* Relay::on_flow_opened(session::Session& session,
@@ -271,29 +238,12 @@ void Relay::end_flow(Flow& flow, TimePoint now) {
     --node->flows;
 }
 
-void Relay::track(Flow& flow,
-                  Direction direction,
-                  const packet::HeaderFields& fields,
-                  TimePoint now) {
-    constexpr uint8_t kEndings =
-        packet::tcp_flag::kFin | packet::tcp_flag::kSyn | packet::tcp_flag::kRst;
-    if (flow.last_packet_at == now && (fields.flags & kEndings) == 0 &&
-        flow.state == flow::FlowState::Open) {
-        return;
-    }
-    packet::PacketSummary summary;
-    summary.tuple = flow.tuple;
-    summary.tcp_flags = fields.flags;
-    summary.is_first_fragment = true;
-    flows_.on_packet(flow, direction, summary, now);
-}
-
 void Relay::deliver(session::Session& /*session*/,
                     Flow& flow,
                     const packet::HeaderFields& fields,
                     base::ByteView payload,
                     TimePoint now) {
-    track(flow, Direction::Up, fields, now);
+    dataplane::track(flows_, flow, Direction::Up, fields, now);
     tun_port_->coalescer().add(fields, payload, &flow);
 }
 
@@ -358,15 +308,9 @@ void Relay::on_peer_closed(session::Session& session, TimePoint /*now*/) {
 }
 
 void Relay::on_written(const packet::FrameInfo& info, bool written) {
-    auto* flow = static_cast<Flow*>(info.owner);
-    if (!written || flow == nullptr || flow->counters == nullptr) {
-        return;
+    if (const Flow* flow = dataplane::count_written(info, written, Direction::Up)) {
+        static_cast<NodeSession*>(flow->details)->up_bytes += info.inner_bytes;
     }
-    flow::LiveCounters& counters = flow->counters->counters;
-    flow::add(counters.packets_up, info.packets);
-    flow::add(counters.inner_up, info.inner_bytes);
-    flow::add(counters.payload_up, info.payload_bytes);
-    static_cast<NodeSession*>(flow->details)->up_bytes += info.inner_bytes;
 }
 
 io::UdpSocket* Relay::socket_for(const session::TransmitItem& item) {

@@ -6,6 +6,7 @@
 
 #include "common/control/epoch_keys.hpp"
 #include "common/control/message.hpp"
+#include "common/dataplane/datagram_receiver.hpp"
 #include "common/dataplane/session_driver.hpp"
 #include "common/dataplane/tun_port.hpp"
 #include "common/flow/flow_table.hpp"
@@ -98,12 +99,12 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     base::Result<void> start(std::string& failure);
 
     // --- Control, on the data loop
-    // Errors: LimitReached, InvalidState (lease in use by another node).
     // Whether the association that the node names is its own and goes on.
     bool may_continue(const SessionGrant& grant) const;
     size_t sessions_of(std::string_view user) const;
+    // Errors: LimitReached.
     base::Result<Reservation> reserve(const SessionGrant& grant);
-    base::Result<void> install(uint16_t wire_id, uint32_t epoch, const control::EpochKeys& keys);
+    base::Result<void> install(uint16_t wire_id, const control::EpochKeys& keys);
     void close(uint16_t wire_id);
     void close_user(std::string_view user);
     void name_app(uint16_t wire_id, uint32_t tag, std::string name);
@@ -163,17 +164,12 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     void on_tun_readable();
     void on_tun_packet(packet::PacketPtr packet, base::TimePoint now);
     void on_socket_readable(Listener& listener);
-    void
-    on_datagrams(const Listener& listener, const io::ReceivedBatch& batch, base::TimePoint now);
-    void answer_unknown(const Listener& listener,
+    void on_datagrams(Listener& listener, const io::ReceivedBatch& batch, base::TimePoint now);
+    void answer_unknown(Listener& listener,
                         const session::ReceivedDatagram& datagram,
                         base::TimePoint now);
     void on_written(const packet::FrameInfo& info, bool written);
     void on_housekeeping();
-    void track(flow::Flow& flow,
-               flow::Direction direction,
-               const packet::HeaderFields& fields,
-               base::TimePoint now);
 
     io::EventLoop& loop_;
     RelaySettings settings_;
@@ -189,8 +185,7 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     std::unique_ptr<dataplane::TunPort> tun_port_;
     std::unique_ptr<io::Poller> tun_poller_;
     std::vector<std::unique_ptr<Listener>> listeners_;
-    io::UdpReceiveArena arena_;
-    std::vector<session::ReceivedDatagram> received_;
+    dataplane::DatagramReceiver receiver_;
     dataplane::SessionDriver driver_;
     io::DeadlineTimer housekeeping_;
     std::vector<std::unique_ptr<NodeSession>> sessions_;

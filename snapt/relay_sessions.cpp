@@ -1,5 +1,5 @@
 // Sessions of the relay: how they begin, take new keys and end.
-#include "common/base/log.hpp"
+#include "common/dataplane/epoch_install.hpp"
 #include "snapt/relay.hpp"
 
 #include <algorithm>
@@ -11,29 +11,6 @@ using base::Errc;
 using base::Error;
 using base::TimePoint;
 using flow::Flow;
-
-namespace {
-
-crypto::KeyMaterial material(const control::DirectionKeys& keys) {
-    crypto::KeyMaterial result;
-    result.key = keys.key;
-    result.iv = keys.iv;
-    return result;
-}
-
-crypto::Protection protection_of(control::ProtectionKind kind) {
-    switch (kind) {
-    case control::ProtectionKind::Aes256Gcm:
-        return crypto::Protection::Aes256Gcm;
-    case control::ProtectionKind::ChaCha20Poly1305:
-        return crypto::Protection::ChaCha20Poly1305;
-    case control::ProtectionKind::HmacSha256:
-        return crypto::Protection::HmacSha256;
-    }
-    return crypto::Protection::ChaCha20Poly1305;
-}
-
-}  // namespace
 
 NodeSession& Relay::owner_of(session::Session& session) const {
     NodeSession* node = by_wire_id_[session.settings().local_id];
@@ -102,18 +79,13 @@ base::Result<Reservation> Relay::reserve(const SessionGrant& grant) {
     return Reservation{wire_id, 1, false};
 }
 
-base::Result<void>
-Relay::install(uint16_t wire_id, uint32_t epoch, const control::EpochKeys& keys) {
+base::Result<void> Relay::install(uint16_t wire_id, const control::EpochKeys& keys) {
     NodeSession* node = by_wire_id_[wire_id];
     if (node == nullptr) {
         return Error{Errc::NotFound, "session"};
     }
-    const auto protection = protection_of(node->grant.protection.kind);
-    const size_t tag_bytes = node->grant.protection.tag_bytes;
-    session::EpochInstall install;
-    install.epoch = epoch;
-    install.sealer = CTN_TRY(crypto::make_cipher(protection, material(keys.down), tag_bytes));
-    install.opener = CTN_TRY(crypto::make_cipher(protection, material(keys.up), tag_bytes));
+    auto install =
+        CTN_TRY(dataplane::make_install(session::Role::Snapt, node->grant.protection, keys));
     node->session.install_epoch(std::move(install), loop_.now());
     driver_.touch(node->session);
     driver_.pump(loop_.now());

@@ -8,7 +8,7 @@ import sys
 BASE = {"common/base"}
 PURE = BASE | {"common/packet", "common/wire", "common/crypto", "common/compress", "common/flow", "common/elision"}
 SHARED = PURE | {"common/control", "common/session", "common/config", "common/report", "common/io",
-                 "common/dataplane", "classifier", "policy"}
+                 "common/dataplane", "common/daemon", "classifier", "policy"}
 
 MAY_INCLUDE = {
     "common/base": set(),
@@ -23,7 +23,9 @@ MAY_INCLUDE = {
     "common/config": BASE,
     "common/report": BASE | {"common/config"},
     "common/io": BASE | {"common/packet"},
-    "common/dataplane": BASE | {"common/packet", "common/flow", "common/session", "common/config", "common/io"},
+    "common/dataplane": BASE | {"common/packet", "common/wire", "common/crypto", "common/flow", "common/control",
+                                "common/session", "common/config", "common/report", "common/io"},
+    "common/daemon": BASE | {"common/config", "common/report", "common/io"},
     "classifier": BASE | {"common/packet", "common/flow", "common/config"},
     "policy": BASE | {"common/packet", "common/config", "classifier"},
     "cnapt": SHARED,
@@ -39,7 +41,7 @@ RESERVED = {
     r"nlohmann/.*": {"common/report", "tests"},
     r"openssl/.*": {"common/crypto", "common/control", "tests", "snapt"},
     r"zstd.*\.h": {"common/compress", "tests"},
-    r"sys/socket\.h|netinet/.*|linux/.*|sys/epoll\.h|unistd\.h": {"common/io", "cnapt", "snapt", "tests"},
+    r"sys/socket\.h|netinet/.*|linux/.*|sys/epoll\.h|unistd\.h": {"common/io", "common/daemon", "cnapt", "snapt", "tests"},
 }
 
 

@@ -51,9 +51,10 @@ class TunPort final : public packet::FrameSink {
     }
 
     packet::Coalescer& coalescer() { return coalescer_; }
+    const packet::Coalescer& coalescer() const { return coalescer_; }
     // One packet to the kernel as it is, with complete checksums; the pending runs go first.
     void write_packet(base::ByteView packet, void* owner, uint64_t payload_bytes);
-    io::TunDevice& device() { return device_; }
+    const io::TunDevice& device() const { return device_; }
     uint64_t segments_read() const { return segments_read_; }
 
     void write_frame(base::ByteView frame, const packet::FrameInfo& info) override;

@@ -1,7 +1,6 @@
 #include "common/io/socket_recorder.hpp"
 
 #include <gtest/gtest.h>
-
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>

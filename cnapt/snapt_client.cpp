@@ -1,0 +1,160 @@
+#include "cnapt/snapt_client.hpp"
+
+#include "common/base/log.hpp"
+#include "common/crypto/datagram_cipher.hpp"
+#include "common/daemon/startup.hpp"
+
+#include <array>
+
+#include <netdb.h>
+#include <sys/socket.h>
+
+namespace continuo::cnapt {
+
+using base::log;
+using base::LogLevel;
+using daemon::describe;
+
+namespace {
+
+std::vector<control::ProtectionOffer> offers_of(const NodeConfig& config) {
+    using control::ProtectionKind;
+    if (config.protection == Protection::Authenticate) {
+        return {{ProtectionKind::HmacSha256, config.tag_bytes}};
+    }
+    if (crypto::has_fast_aes()) {
+        return {{ProtectionKind::Aes256Gcm, 16}, {ProtectionKind::ChaCha20Poly1305, 16}};
+    }
+    return {{ProtectionKind::ChaCha20Poly1305, 16}, {ProtectionKind::Aes256Gcm, 16}};
+}
+
+}  // namespace
+
+std::vector<base::Endpoint> resolve(const SnaptEntry& entry) {
+    std::vector<base::Endpoint> endpoints;
+    for (const config::HostPort& address : entry.addresses) {
+        if (const auto endpoint = address.endpoint()) {
+            endpoints.push_back(*endpoint);
+            continue;
+        }
+        addrinfo hints{};
+        hints.ai_socktype = SOCK_DGRAM;
+        addrinfo* found = nullptr;
+        if (::getaddrinfo(address.host.c_str(), nullptr, &hints, &found) != 0) {
+            log(LogLevel::Warning, "cannot resolve %s", address.host.c_str());
+            continue;
+        }
+        for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
+            std::array<char, NI_MAXHOST> text{};
+            if (::getnameinfo(at->ai_addr, at->ai_addrlen, text.data(), text.size(), nullptr, 0,
+                              NI_NUMERICHOST) == 0) {
+                if (const auto parsed = base::IpAddress::parse(text.data())) {
+                    endpoints.push_back({*parsed, address.port});
+                }
+            }
+        }
+        ::freeaddrinfo(found);
+    }
+    return endpoints;
+}
+
+SnaptClient::SnaptClient(
+    Node& node, SnaptLink& link, ControlThread& thread, io::EventLoop& loop, OnUsage on_usage)
+    : node_(node)
+    , link_(link)
+    , loop_(loop)
+    , on_usage_(std::move(on_usage))
+    , client_(thread, loop, *this) {}
+
+base::Result<void> SnaptClient::start(const NodeConfig& config,
+                                      const std::string& node_name,
+                                      const control::SessionId& session_id,
+                                      std::vector<base::Endpoint> addresses) {
+    ControlClientOptions options;
+    options.parameters.identity = {config.identity.user, config.identity.key_id};
+    options.parameters.key = *config.identity.key;
+    options.parameters.realm = config.realm;
+    options.parameters.expected_snapt = link_.name;
+    options.parameters.hello.versions = {control::kProtocolVersion};
+    options.parameters.hello.node = node_name;
+    options.parameters.hello.software = "cnapt";
+    options.parameters.hello.session_id = session_id;
+    options.parameters.hello.wire_session_down = link_.local_id;
+    options.parameters.hello.offers = offers_of(config);
+    options.parameters.hello.want_ipv4 = config.capture.ipv4;
+    options.parameters.hello.want_ipv6 = config.capture.ipv6;
+    options.addresses = std::move(addresses);
+    options.uplink = uplink();
+    options.fwmark = config.capture.fwmark;
+    return client_.start(std::move(options));
+}
+
+ControlUplink SnaptClient::uplink() const {
+    const Uplink* best = node_.uplinks().best_for(link_.address.address, node_.network());
+    ControlUplink uplink;
+    if (best != nullptr) {
+        uplink.device = best->interface;
+        uplink.source = best->address;
+    }
+    return uplink;
+}
+
+void SnaptClient::rekey_if_due(base::TimePoint now) {
+    if (!link_.session || !link_.is_control_open || is_rekeying_) {
+        return;
+    }
+    if (link_.session->wants_rekey() || now - keyed_at_ >= base::seconds(link_.accept.rekey_s)) {
+        is_rekeying_ = true;
+        client_.request_rekey();
+    }
+}
+
+void SnaptClient::on_established(const base::Endpoint& remote,
+                                 const control::Established& established) {
+    keyed_at_ = loop_.now();
+    is_rekeying_ = false;
+    base::Endpoint data = remote;
+    if (!established.accept.udp_ports.empty()) {
+        data.port = established.accept.udp_ports.front();
+    }
+    node_.set_address(link_, data);
+    if (const auto done = node_.establish(link_, established.accept, established.keys); !done) {
+        log(LogLevel::Error, "%s: keys refused: %s", link_.name.c_str(),
+            describe(done.error()).c_str());
+        return;
+    }
+    log(LogLevel::Info, "%s: session %s, epoch %u", link_.name.c_str(),
+        established.accept.continued ? "continued" : "established", established.keys.epoch);
+}
+
+void SnaptClient::on_rejected(const control::Reject& reject) {
+    link_.is_control_open = false;
+    log(LogLevel::Warning, "%s refused: %s", link_.name.c_str(), reject.text.c_str());
+}
+
+void SnaptClient::on_rekeyed(const control::EpochKeys& keys) {
+    keyed_at_ = loop_.now();
+    is_rekeying_ = false;
+    if (const auto done = node_.rekey(link_, keys); !done) {
+        log(LogLevel::Error, "%s: re-key failed: %s", link_.name.c_str(),
+            describe(done.error()).c_str());
+    }
+}
+
+void SnaptClient::on_session_state(bool known) {
+    if (!known) {
+        client_.restart();
+    }
+}
+
+void SnaptClient::on_closed(const control::LinkClosed& closed) {
+    if (link_.is_control_open) {
+        log(LogLevel::Info, "%s: control link lost (%.*s); data goes on", link_.name.c_str(),
+            static_cast<int>(control::to_string(closed.cause).size()),
+            control::to_string(closed.cause).data());
+    }
+    link_.is_control_open = false;
+    is_rekeying_ = false;
+}
+
+}  // namespace continuo::cnapt

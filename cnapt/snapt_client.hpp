@@ -1,0 +1,69 @@
+// SnaptClient: one SNAPT at a node: its control link, and what that does to its place in the data
+// path. Belongs to the data loop.
+#pragma once
+
+#include "cnapt/control_client.hpp"
+#include "cnapt/node.hpp"
+#include "cnapt/node_config.hpp"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace continuo::cnapt {
+
+// Addresses of a SNAPT; names are looked up (blocking, at start).
+std::vector<base::Endpoint> resolve(const SnaptEntry& entry);
+
+class SnaptClient final : public ControlClientHandler {
+  public:
+    using OnUsage = std::function<void(const control::UsageReply& reply)>;
+
+    // All must outlive this.
+    SnaptClient(
+        Node& node, SnaptLink& link, ControlThread& thread, io::EventLoop& loop, OnUsage on_usage);
+
+    // Errors: as ControlClient::start.
+    base::Result<void> start(const NodeConfig& config,
+                             const std::string& node_name,
+                             const control::SessionId& session_id,
+                             std::vector<base::Endpoint> addresses);
+    void stop() { client_.stop(); }
+
+    const SnaptLink& link() const { return link_; }
+    SnaptLink& link() { return link_; }
+    void path_moved() { client_.network_changed(uplink()); }
+    void name_app(uint16_t tag, const std::string& name) { client_.send_apps({{tag, name}}); }
+    void query_session() { client_.query_session(); }
+    void query_usage(uint32_t number, std::string json) {
+        client_.query_usage(number, std::move(json));
+    }
+    // Asks for new keys when the old ones have sealed much or are old.
+    void rekey_if_due(base::TimePoint now);
+
+    // --- ControlClientHandler
+    void on_established(const base::Endpoint& remote,
+                        const control::Established& established) override;
+    void on_rejected(const control::Reject& reject) override;
+    void on_rekeyed(const control::EpochKeys& keys) override;
+    void on_rekey_wanted() override { client_.request_rekey(); }
+    void on_directory(const control::Directory& /*directory*/) override {}
+    void on_keepalive_request() override { node_.request_keepalive(link_); }
+    void on_usage(const control::UsageReply& reply) override { on_usage_(reply); }
+    void on_session_state(bool known) override;
+    void on_datagram(base::ByteView /*datagram*/) override {}
+    void on_closed(const control::LinkClosed& closed) override;
+
+  private:
+    ControlUplink uplink() const;
+
+    Node& node_;
+    SnaptLink& link_;
+    io::EventLoop& loop_;
+    OnUsage on_usage_;
+    ControlClient client_;
+    base::TimePoint keyed_at_{};
+    bool is_rekeying_ = false;
+};
+
+}  // namespace continuo::cnapt

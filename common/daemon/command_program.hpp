@@ -1,0 +1,63 @@
+// What the programs of both daemons have in common: the frame around their commands, the options of
+// the commands that both know, and how the commands reach a running daemon.
+#pragma once
+
+#include "common/daemon/startup.hpp"
+#include "common/report/check_report.hpp"
+#include "common/report/daemon_client.hpp"
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace continuo::daemon {
+
+// --- Parts of a report::ProgramSpec
+report::CommandSpec status_spec();
+report::CommandSpec usage_spec();
+// `options` say where the files are when there is no argument.
+report::CommandSpec check_spec(std::vector<report::OptionSpec> options);
+// --socket and --json
+std::vector<report::OptionSpec> common_options();
+
+struct DefaultPaths {
+    std::string_view config;
+    std::string_view socket;
+    std::string_view state;
+};
+RunOptions run_options(const report::ParsedCommand& command, const DefaultPaths& defaults);
+
+// Parses `arguments` (without the program's name), has `run` do the command and prints what it
+// gives. --version is answered here. Gives the exit code.
+using RunCommand = std::function<report::CommandOutput(const report::ParsedCommand& command)>;
+int run_program(const report::ProgramSpec& program,
+                std::span<const char* const> arguments,
+                const RunCommand& run);
+
+// `run`: `run_daemon` gives the exit code. Not called where the host lacks what a daemon needs.
+report::CommandOutput run_command(std::string_view program, const std::function<int()>& run_daemon);
+
+// `check`: reads the files and has each checked.
+report::CommandOutput check_command(std::span<const std::string> files,
+                                    const report::ParsedCommand& command,
+                                    const report::CheckText& check);
+
+// The daemon behind `socket`, for commands of `program`.
+report::DaemonAccess access_to(std::string_view program, const std::string& socket);
+// Whether stdout is one: tables then have colours.
+bool is_stdout_terminal();
+
+struct AskTexts {
+    report::RenderAnswer status;
+    // Of a command that both programs do not have; gets the command's name.
+    std::function<std::string(const std::string& name, const report::JsonValue& answer)> other;
+    report::ParseTime parse_time_us;
+};
+// `status`, `usage`, `reload`, and plain requests of other names.
+report::CommandOutput ask_command(const report::DaemonAccess& access,
+                                  const report::ParsedCommand& command,
+                                  bool is_terminal,
+                                  const AskTexts& texts);
+
+}  // namespace continuo::daemon

@@ -1,0 +1,56 @@
+// Controls: what a running daemon is driven by from outside its data path: the command socket,
+// SIGHUP (reload), SIGTERM and SIGINT (stop), and a tick, once a second. Belongs to the data loop.
+#pragma once
+
+#include "common/io/event_loop.hpp"
+#include "common/io/unix_server.hpp"
+#include "common/report/json_value.hpp"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace continuo::daemon {
+
+inline constexpr base::Duration kTick = base::seconds(1);
+// Requests are short: one JSON object in a line.
+inline constexpr report::JsonLimits kRequestLimits = {size_t{64} * 1024, 4096, 16};
+
+struct ControlHandlers {
+    // A request of the socket but `reload`. `line` is the object as it came. The answer may come
+    // later; finish() wants its line feed.
+    std::function<void(
+        const report::JsonValue& request, const std::string& line, const io::UnixReply& reply)>
+        on_request;
+    // The answer to the command, without line feed.
+    std::function<std::string()> on_reload;
+    std::function<void()> on_tick;
+};
+
+class Controls {
+  public:
+    // `loop` must outlive this.
+    Controls(io::EventLoop& loop, ControlHandlers handlers, base::Duration tick = kTick);
+    Controls(const Controls&) = delete;
+    Controls& operator=(const Controls&) = delete;
+    ~Controls();
+
+    // Listens, watches signals and ticks from now on. Errors: as io::UnixServer::listen.
+    base::Result<void> open(const std::string& socket);
+    // No more requests; open connections end.
+    void close();
+
+  private:
+    void on_request(const io::UnixRequest& request, const io::UnixReply& reply) const;
+    void on_signal(int signal) const;
+
+    io::EventLoop& loop_;
+    ControlHandlers handlers_;
+    base::Duration interval_;
+    std::unique_ptr<io::UnixServer> server_;
+    std::unique_ptr<io::SignalWatcher> signals_;
+    io::DeadlineTimer tick_;
+};
+
+}  // namespace continuo::daemon

@@ -1,0 +1,73 @@
+#include "common/daemon/startup.hpp"
+
+#include "common/io/file.hpp"
+#include "common/report/status_report.hpp"
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+
+#include <unistd.h>
+
+namespace continuo::daemon {
+
+using base::log;
+using base::LogLevel;
+
+std::string describe(const base::Error& error) {
+    std::string text(error.where.empty() ? base::to_string(error.code) : error.where);
+    if (error.sys_errno != 0) {
+        text += std::string(": ") + std::strerror(error.sys_errno);
+    }
+    return text;
+}
+
+int64_t utc_us() {
+    return std::chrono::duration_cast<std::chrono::microseconds>(
+               std::chrono::system_clock::now().time_since_epoch())
+        .count();
+}
+
+std::string host_name(std::string_view fallback) {
+    std::array<char, 256> name{};
+    return std::string(::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : fallback);
+}
+
+void begin_process(bool verbose) {
+    base::set_log_level(verbose ? LogLevel::Debug : LogLevel::Info);
+    std::signal(SIGPIPE, SIG_IGN);
+}
+
+std::optional<std::string> read_text_file(const std::string& path) {
+    auto text = io::read_file(path, kMaxFileBytes);
+    if (!text) {
+        log(LogLevel::Error, "cannot read %s: %s", path.c_str(), describe(text.error()).c_str());
+        return std::nullopt;
+    }
+    return std::move(*text);
+}
+
+void say(std::span<const config::Diagnostic> diagnostics, DiagnosticsTo where) {
+    for (const config::Diagnostic& diagnostic : diagnostics) {
+        const std::string text = config::to_text(diagnostic);
+        if (where == DiagnosticsTo::Stderr) {
+            std::fprintf(stderr, "%s\n", text.c_str());
+        } else {
+            log(LogLevel::Error, "%s", text.c_str());
+        }
+    }
+}
+
+std::string reloaded(const std::string& path,
+                     std::span<const std::string> applied,
+                     std::span<const std::string> needs_restart) {
+    for (const std::string& key : needs_restart) {
+        log(LogLevel::Warning, "%s: needs restart", key.c_str());
+    }
+    log(LogLevel::Info, "reloaded %s", path.c_str());
+    return report::reload_json(applied, needs_restart);
+}
+
+}  // namespace continuo::daemon

@@ -1,0 +1,84 @@
+// How a daemon begins and ends: its process, its configuration file, its run, and the sentences
+// that say what is wrong.
+#pragma once
+
+#include "common/base/log.hpp"
+#include "common/base/result.hpp"
+#include "common/config/diagnostic.hpp"
+#include "common/report/command_line.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace continuo::daemon {
+
+// Of configuration, policy and key files.
+inline constexpr size_t kMaxFileBytes = size_t{1} << 20;
+
+// What `run` of both programs is given.
+struct RunOptions {
+    std::string config;
+    std::string socket;
+    std::string state;
+    bool verbose = false;
+};
+
+// "cannot bind: Address already in use"
+std::string describe(const base::Error& error);
+// Wall clock.
+int64_t utc_us();
+std::string host_name(std::string_view fallback);
+
+// Log level, and no SIGPIPE.
+void begin_process(bool verbose);
+
+// The whole file; nothing, and a log line, when it cannot be read.
+std::optional<std::string> read_text_file(const std::string& path);
+
+enum class DiagnosticsTo : uint8_t { Stderr, Log };
+void say(std::span<const config::Diagnostic> diagnostics, DiagnosticsTo where);
+
+template <typename Config>
+struct LoadedConfig {
+    std::optional<Config> config;  // none when something is wrong with the file
+    std::string complaint;         // the first thing, a warning too; empty: nothing
+};
+
+// `parse(text, path)` gives an optional `config` and `diagnostics`, which are said.
+template <typename Config, typename Parse>
+LoadedConfig<Config> load_config(const std::string& path, const Parse& parse, DiagnosticsTo where) {
+    const auto text = read_text_file(path);
+    if (!text) {
+        return {std::nullopt, "cannot read " + path};
+    }
+    auto parsed = parse(*text, path);
+    say(parsed.diagnostics, where);
+    return {std::move(parsed.config),
+            parsed.diagnostics.empty() ? "" : config::to_text(parsed.diagnostics.front())};
+}
+
+// After a reload: says what needs a restart; the answer to the command.
+std::string reloaded(const std::string& path,
+                     std::span<const std::string> applied,
+                     std::span<const std::string> needs_restart);
+
+// `app` has start(std::string& failure), run() and stop(). Runs until it is stopped; gives the exit
+// code: 0, or 1 when it cannot start, which is said in one sentence.
+template <typename App>
+int run_app(App& app) {
+    std::string failure;
+    const base::Result<void> started = app.start(failure);
+    if (started) {
+        app.run();
+    } else {
+        base::log(base::LogLevel::Error, "%s: %s", failure.c_str(),
+                  describe(started.error()).c_str());
+    }
+    app.stop();
+    return started ? report::kExitGood : report::kExitError;
+}
+
+}  // namespace continuo::daemon

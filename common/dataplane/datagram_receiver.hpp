@@ -1,0 +1,90 @@
+// DatagramReceiver: takes datagrams from the sockets of one loop, cuts received runs into single
+// datagrams and hands those that follow each other for one session over together. Nothing is
+// allocated for a datagram. One thread.
+#pragma once
+
+#include "common/base/drop_reason.hpp"
+#include "common/io/udp_socket.hpp"
+#include "common/session/session_types.hpp"
+#include "common/wire/tunnel_header.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace continuo::dataplane {
+
+// Reads that a wake-up makes at most from a socket before others get their turn.
+inline constexpr size_t kReceiveRounds = 8;
+
+class DatagramReceiver {
+  public:
+    // `drops` must outlive this.
+    explicit DatagramReceiver(base::DropCounters& drops) : drops_(drops) {}
+
+    // Calls `each(const io::ReceivedBatch&)` for what the socket has, up to kReceiveRounds reads.
+    template <typename Each>
+    void receive(io::UdpSocket& socket, const Each& each) {
+        for (size_t round = 0; round < kReceiveRounds; ++round) {
+            const auto batches = socket.receive(arena_);
+            if (!batches) {
+                break;
+            }
+            for (const io::ReceivedBatch& batch : *batches) {
+                each(batch);
+            }
+        }
+    }
+
+    // `find(uint16_t id)` gives a pointer to whom that session id belongs, or null;
+    // `hand_over(owner, std::span<session::ReceivedDatagram>)` takes a run. Others go to
+    // `stray(wire::DatagramKind, datagram)`: a Sealed one has a whole header and belongs to nobody.
+    // It says whether the datagram was of use; else it is counted as a drop.
+    template <typename Find, typename HandOver, typename Stray>
+    void split(const io::ReceivedBatch& batch,
+               const Find& find,
+               const HandOver& hand_over,
+               const Stray& stray) {
+        const size_t step = batch.segment_bytes == 0 ? batch.bytes.size() : batch.segment_bytes;
+        decltype(find(uint16_t{})) current = nullptr;
+        const auto hand_over_run = [&] {
+            if (!run_.empty()) {
+                hand_over(*current, std::span(run_));
+                run_.clear();
+            }
+        };
+        for (size_t offset = 0; offset < batch.bytes.size(); offset += step) {
+            const base::MutableByteView bytes =
+                batch.bytes.subspan(offset, std::min(step, batch.bytes.size() - offset));
+            const session::ReceivedDatagram datagram{bytes, batch.from, batch.to};
+            const wire::DatagramKind kind = wire::kind_of(bytes);
+            const bool is_whole = bytes.size() >= wire::kShortHeaderBytes;
+            if (kind != wire::DatagramKind::Sealed || !is_whole) {
+                if (kind == wire::DatagramKind::Sealed || !stray(kind, datagram)) {
+                    drops_.add(is_whole ? base::DropReason::BadVersion
+                                        : base::DropReason::TooShort);
+                }
+                continue;
+            }
+            const auto owner = find(base::load_big_endian<uint16_t>(&bytes[2]));
+            if (owner == nullptr) {
+                if (!stray(kind, datagram)) {
+                    drops_.add(base::DropReason::UnknownSession);
+                }
+                continue;
+            }
+            if (owner != current) {
+                hand_over_run();
+                current = owner;
+            }
+            run_.push_back(datagram);
+        }
+        hand_over_run();
+    }
+
+  private:
+    base::DropCounters& drops_;
+    io::UdpReceiveArena arena_;
+    std::vector<session::ReceivedDatagram> run_;
+};
+
+}  // namespace continuo::dataplane

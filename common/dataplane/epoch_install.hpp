@@ -1,0 +1,15 @@
+// From what control agreed upon to the ciphers of a session's epoch.
+#pragma once
+
+#include "common/control/epoch_keys.hpp"
+#include "common/session/session.hpp"
+
+namespace continuo::dataplane {
+
+// The ciphers of one end: a node seals what goes up, a SNAPT what goes down. Errors: as
+// crypto::make_cipher.
+base::Result<session::EpochInstall> make_install(session::Role role,
+                                                 const control::ProtectionOffer& protection,
+                                                 const control::EpochKeys& keys);
+
+}  // namespace continuo::dataplane

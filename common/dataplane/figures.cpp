@@ -1,0 +1,95 @@
+#include "common/dataplane/figures.hpp"
+
+#include "common/flow/counter_values.hpp"
+
+#include <cmath>
+
+namespace continuo::dataplane {
+
+namespace {
+
+std::string_view name_of(packet::Protocol protocol) {
+    switch (protocol) {
+    case packet::Protocol::Icmp:
+        return "icmp";
+    case packet::Protocol::Tcp:
+        return "tcp";
+    case packet::Protocol::Udp:
+        return "udp";
+    case packet::Protocol::IcmpV6:
+        return "icmpv6";
+    }
+    return "other";
+}
+
+std::string_view name_of(flow::FlowState state) {
+    switch (state) {
+    case flow::FlowState::Opening:
+        return "opening";
+    case flow::FlowState::Open:
+        return "open";
+    case flow::FlowState::Closing:
+        return "closing";
+    case flow::FlowState::Closed:
+        return "closed";
+    case flow::FlowState::Refused:
+        return "refused";
+    }
+    return "closed";
+}
+
+}  // namespace
+
+double milliseconds_or_nan(base::Duration span) {
+    return span == base::Duration{} ? NAN : static_cast<double>(base::to_us(span)) / 1000.0;
+}
+
+std::optional<std::string> text_of(const std::optional<base::IpAddress>& address) {
+    return address ? std::optional(address->to_string()) : std::nullopt;
+}
+
+std::optional<std::string> if_any(std::string_view text) {
+    return text.empty() ? std::nullopt : std::optional(std::string(text));
+}
+
+void add_figures(report::ClassFigureTable& table, const session::Session& session) {
+    for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
+        table[base::index_of(traffic_class)].add(session.class_counters(traffic_class));
+    }
+}
+
+report::IoFigures io_figures(const TunPort& port, uint64_t slow_iterations) {
+    const io::TunCounters& counters = port.device().counters();
+    report::IoFigures figures;
+    figures.tun_reads = counters.reads;
+    figures.tun_read_bytes = counters.read_bytes;
+    figures.tun_writes = counters.writes;
+    figures.segments_written = port.coalescer().segments();
+    figures.frames_written = port.coalescer().frames();
+    figures.uso = port.device().supports_uso();
+    figures.slow_iterations = slow_iterations;
+    return figures;
+}
+
+report::FlowFigures flow_figures(const flow::Flow& flow, base::TimePoint now) {
+    const flow::CounterValues counters = flow::read_counters(flow.counters->counters);
+    report::FlowFigures figures;
+    figures.flow_id = flow.id.value();
+    figures.proto = name_of(flow.tuple.protocol);
+    figures.src = flow.tuple.local.to_string();
+    figures.sport = flow.tuple.local_port;
+    figures.dst = flow.tuple.remote.to_string();
+    figures.dport = flow.tuple.remote_port;
+    figures.traffic_class = flow.traffic_class;
+    figures.state = name_of(flow.state);
+    figures.packets_up = counters.packets_up;
+    figures.packets_down = counters.packets_down;
+    figures.inner_bytes_up = counters.inner_up;
+    figures.inner_bytes_down = counters.inner_down;
+    figures.wire_bytes_up = counters.post_up;
+    figures.wire_bytes_down = counters.post_down;
+    figures.age_s = static_cast<double>(base::to_us(now - flow.created_at)) / 1e6;
+    return figures;
+}
+
+}  // namespace continuo::dataplane

@@ -1,0 +1,43 @@
+// From the counters of the data path to the figures that both daemons report.
+#pragma once
+
+#include "common/dataplane/tun_port.hpp"
+#include "common/flow/flow_table.hpp"
+#include "common/report/status_report.hpp"
+#include "common/session/session.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace continuo::dataplane {
+
+inline constexpr int kMillisecondDigits = 3;
+
+// NaN, which JSON writes as null, for a span that is not known.
+double milliseconds_or_nan(base::Duration span);
+std::optional<std::string> text_of(const std::optional<base::IpAddress>& address);
+// Nothing for an empty text.
+std::optional<std::string> if_any(std::string_view text);
+
+void add_figures(report::ClassFigureTable& table, const session::Session& session);
+report::IoFigures io_figures(const TunPort& port, uint64_t slow_iterations);
+// All but what only the daemon knows: process, app, path, names.
+report::FlowFigures flow_figures(const flow::Flow& flow, base::TimePoint now);
+
+// A JSON array of the flows; `complete(report::FlowFigures&, const flow::Flow&)` adds what the
+// daemon knows.
+template <typename Complete>
+std::string flows_json(flow::FlowTable& flows, base::TimePoint now, const Complete& complete) {
+    report::JsonWriter json;
+    json.begin_array();
+    flows.for_each([&](const flow::Flow& flow) {
+        report::FlowFigures figures = flow_figures(flow, now);
+        complete(figures, flow);
+        report::write_flow(json, figures);
+    });
+    json.end_array();
+    return json.take();
+}
+
+}  // namespace continuo::dataplane

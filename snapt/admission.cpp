@@ -1,0 +1,290 @@
+#include "snapt/admission.hpp"
+
+#include "common/base/log.hpp"
+#include "common/daemon/startup.hpp"
+#include "common/report/json_value.hpp"
+#include "common/report/status_report.hpp"
+#include "snapt/accounting/user_store.hpp"
+#include "snapt/usage_json.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+namespace continuo::snapt {
+
+using base::log;
+using base::LogLevel;
+using control::RejectReason;
+using daemon::describe;
+using daemon::utc_us;
+
+namespace {
+
+uint32_t whole_seconds(base::Duration span) {
+    return static_cast<uint32_t>(std::chrono::duration_cast<base::seconds>(span).count());
+}
+
+}  // namespace
+
+void Admission::connect(Relay& relay, ControlServer& server) {
+    relay_ = &relay;
+    server_ = &server;
+}
+
+std::optional<control::ProtectionOffer>
+Admission::choose_protection(const control::Hello& hello) const {
+    const auto& protection = parts_.config.protection;
+    for (const control::ProtectionOffer& offer : hello.offers) {
+        const bool is_readable = offer.kind == control::ProtectionKind::HmacSha256;
+        if (is_readable ? protection.authenticate : protection.encrypt) {
+            return offer;
+        }
+    }
+    return std::nullopt;
+}
+
+void Admission::on_hello(LinkId id,
+                         const base::Endpoint& /*from*/,
+                         const control::HelloReceived& received) {
+    const control::Hello& hello = received.hello;
+    const auto protection = choose_protection(hello);
+    if (std::find(hello.versions.begin(), hello.versions.end(), control::kProtocolVersion) ==
+        hello.versions.end()) {
+        server_->reject(id, RejectReason::NoCommonVersion, "this SNAPT speaks version 1");
+        return;
+    }
+    if (!protection) {
+        server_->reject(id, RejectReason::NoCommonProtection, "no protection that both accept");
+        return;
+    }
+    if (!is_valid_name(hello.node)) {
+        server_->reject(id, RejectReason::BadHello, "bad node name");
+        return;
+    }
+    SessionGrant& grant = links_[id].grant;
+    grant.user = received.identity.user;
+    grant.node = hello.node;
+    grant.session_id = hello.session_id;
+    grant.peer_id = hello.wire_session_down;
+    grant.protection = *protection;
+    grant.continuation = hello.continuation;
+    if (relay_->may_continue(grant)) {
+        const NodeSession* node = relay_->find(hello.continuation->wire_session_up);
+        grant.lease_ipv4 = node->grant.lease_ipv4;
+        grant.lease_ipv6 = node->grant.lease_ipv6;
+        grant.accounting_number = node->grant.accounting_number;
+        let_in(id);
+        return;
+    }
+    grant.continuation.reset();
+    // Before a lease is taken and the ledger written: one of these sessions may be this node's own.
+    const size_t limit = parts_.config.limits.user_sessions;
+    if (limit != 0 && relay_->sessions_of(grant.user) > limit) {
+        server_->reject(id, RejectReason::SessionLimit, "too many sessions");
+        return;
+    }
+    assign_lease(id);
+}
+
+// The lease comes from the database: on the helper thread.
+void Admission::assign_lease(LinkId id) {
+    struct Answer {
+        base::Result<Lease> lease = base::Error{base::Errc::InvalidState, "lease"};
+    };
+    auto answer = std::make_shared<Answer>();
+    const SessionGrant& grant = links_[id].grant;
+    const bool queued = parts_.worker.submit(
+        [&leases = parts_.leases, answer, user = grant.user, node = grant.node] {
+            answer->lease = leases.assign(user, node, utc_us());
+        },
+        [this, answer, id] { on_lease(id, answer->lease); });
+    if (!queued) {
+        server_->reject(id, RejectReason::Internal, "busy");
+    }
+}
+
+void Admission::on_lease(LinkId id, const base::Result<Lease>& lease) {
+    const auto at = links_.find(id);
+    if (at == links_.end()) {
+        return;
+    }
+    SessionGrant& grant = at->second.grant;
+    if (!lease) {
+        log(LogLevel::Warning, "no lease for %s/%s: %s", grant.user.c_str(), grant.node.c_str(),
+            describe(lease.error()).c_str());
+        server_->reject(id, RejectReason::NoLease, "no address is free");
+        return;
+    }
+    grant.lease_ipv4 = lease->ipv4;
+    grant.lease_ipv6 = lease->ipv6;
+    open_accounting(id);
+}
+
+// Traffic may flow once the session is committed.
+void Admission::open_accounting(LinkId id) {
+    SessionGrant& grant = links_[id].grant;
+    SessionIdentity identity;
+    identity.session_id = grant.session_id;
+    identity.user_id = grant.user;
+    identity.cnapt_id = grant.node;
+    identity.opened_at_us = utc_us();
+    const auto number = parts_.accountant.open_session(
+        identity, [this, id, &loop = parts_.loop](base::Result<uint32_t> committed) {
+            loop.post([this, id, committed] { on_accounting_open(id, committed); });
+        });
+    if (!number) {
+        server_->reject(id, RejectReason::Internal, "the ledger is busy");
+        return;
+    }
+    grant.accounting_number = *number;
+}
+
+void Admission::on_accounting_open(LinkId id, const base::Result<uint32_t>& committed) {
+    if (!links_.contains(id)) {
+        return;
+    }
+    if (!committed) {
+        log(LogLevel::Error, "ledger: %s", describe(committed.error()).c_str());
+        server_->reject(id, RejectReason::Internal, "the ledger cannot be written");
+        return;
+    }
+    let_in(id);
+}
+
+void Admission::let_in(LinkId id) {
+    Link& link = links_[id];
+    const auto reserved = relay_->reserve(link.grant);
+    if (!reserved) {
+        parts_.accountant.close_session(link.grant.accounting_number, {}, utc_us());
+        server_->reject(id, RejectReason::SessionLimit, "too many sessions");
+        return;
+    }
+    if (const auto former = link_of(reserved->wire_id); former && *former != id) {
+        links_[*former].wire_id = 0;
+        server_->close(*former, control::CloseReason::Replaced, "a newer connection took over");
+    }
+    link.wire_id = reserved->wire_id;
+    const SnaptConfig& config = parts_.config;
+    control::Accept accept;
+    accept.wire_session_up = reserved->wire_id;
+    accept.snapt = config.name;
+    accept.realm = config.realm;
+    accept.epoch = reserved->epoch;
+    accept.continued = reserved->is_continued;
+    accept.protection = link.grant.protection;
+    accept.lease_ipv4 = link.grant.lease_ipv4;
+    accept.lease_ipv6 = link.grant.lease_ipv6;
+    accept.inner_mtu = config.inner.mtu;
+    accept.keepalive_s = whole_seconds(config.session.keepalive);
+    accept.rekey_s = whole_seconds(config.session.rekey);
+    accept.rekey_datagrams = config.session.rekey_datagrams;
+    accept.idle_timeout_s = whole_seconds(config.session.idle_timeout);
+    server_->accept(id, std::move(accept));
+}
+
+Admission::Link* Admission::link_let_in(LinkId id) {
+    const auto at = links_.find(id);
+    return at == links_.end() || at->second.wire_id == 0 ? nullptr : &at->second;
+}
+
+void Admission::on_keys(LinkId id, const control::EpochKeys& keys) {
+    const Link* link = link_let_in(id);
+    if (link == nullptr) {
+        return;
+    }
+    if (const auto installed = relay_->install(link->wire_id, keys); !installed) {
+        server_->close(id, control::CloseReason::Unspecified, "keys refused");
+        return;
+    }
+    server_->confirm(id, keys.epoch);
+}
+
+void Admission::on_apps(LinkId id, const control::Apps& apps) {
+    const Link* link = link_let_in(id);
+    if (link == nullptr) {
+        return;
+    }
+    for (const control::App& app : apps.apps) {
+        relay_->name_app(link->wire_id, app.tag, app.name);
+        parts_.accountant.name_app(link->grant.accounting_number, static_cast<uint16_t>(app.tag),
+                                   app.name);
+    }
+}
+
+void Admission::on_usage_query(LinkId id, const control::UsageQuery& query) {
+    const auto at = links_.find(id);
+    const auto request = report::JsonValue::parse(query.json);
+    std::string failure;
+    auto wanted = request ? usage_query_from(*request, failure) : std::nullopt;
+    if (at == links_.end() || !wanted) {
+        server_->reply_usage(id, {query.request, report::error_json("bad query")});
+        return;
+    }
+    wanted->user = at->second.grant.user;  // whatever was asked: a user sees its own usage only
+    parts_.accountant.usage(
+        *wanted, utc_us(),
+        [this, id, number = query.request, &loop = parts_.loop](base::Result<UsageReport> usage) {
+            std::string json =
+                usage ? usage_json(*usage) : report::error_json("the ledger cannot be read");
+            loop.post([this, id, number, json = std::move(json)] {
+                server_->reply_usage(id, {number, json});
+            });
+        });
+}
+
+void Admission::on_session_query(LinkId id) {
+    const Link* link = link_let_in(id);
+    server_->tell_session_state(id, link != nullptr && relay_->find(link->wire_id) != nullptr);
+}
+
+void Admission::on_closed(LinkId id, const control::LinkClosed& closed) {
+    const auto at = links_.find(id);
+    if (at == links_.end()) {
+        return;
+    }
+    const uint16_t wire_id = at->second.wire_id;
+    links_.erase(at);
+    const bool is_over = closed.cause == control::CloseCause::Peer &&
+                         (closed.peer.reason == control::CloseReason::Shutdown ||
+                          closed.peer.reason == control::CloseReason::Disconnected);
+    if (is_over && wire_id != 0) {
+        relay_->close(wire_id);
+    }
+}
+
+void Admission::on_session_closed(const NodeSession& session) {
+    SessionOverhead overhead;
+    overhead.tun_up = session.session.counters().overhead_received;
+    overhead.tun_down = session.session.counters().overhead_sent;
+    parts_.accountant.close_session(session.grant.accounting_number, overhead, utc_us());
+    if (const auto id = link_of(session.wire_id)) {
+        links_[*id].wire_id = 0;
+        server_->tell_session_state(*id, false);
+    }
+}
+
+void Admission::on_session_moved(const NodeSession& session) {
+    if (const auto id = link_of(session.wire_id)) {
+        server_->ask_for_keepalive(*id);
+    }
+}
+
+std::optional<LinkId> Admission::link_of(uint16_t wire_id) const {
+    for (const auto& [id, link] : links_) {
+        if (link.wire_id == wire_id) {
+            return id;
+        }
+    }
+    return std::nullopt;
+}
+
+void Admission::ask_for_rekeys() {
+    for (const auto& [id, link] : links_) {
+        const NodeSession* node = link.wire_id != 0 ? relay_->find(link.wire_id) : nullptr;
+        if (node != nullptr && node->session.wants_rekey()) {
+            server_->ask_for_rekey(id);
+        }
+    }
+}
+
+}  // namespace continuo::snapt

@@ -1,0 +1,72 @@
+// Admission: how a node's control link becomes a session of the relay: hello, lease, accounting,
+// let in. And what both tell each other afterwards: keys, names of apps, usage, the end. Belongs to
+// the data loop; leases come from the helper thread, the ledger answers from its own.
+#pragma once
+
+#include "common/io/worker_thread.hpp"
+#include "snapt/accounting/accountant.hpp"
+#include "snapt/accounting/lease_store.hpp"
+#include "snapt/control_server.hpp"
+#include "snapt/relay.hpp"
+#include "snapt/snapt_config.hpp"
+
+#include <map>
+#include <optional>
+
+namespace continuo::snapt {
+
+// All must outlive the admission.
+struct AdmissionParts {
+    io::EventLoop& loop;
+    io::WorkerThread& worker;
+    const SnaptConfig& config;  // its limits may change
+    Accountant& accountant;
+    LeaseStore& leases;
+};
+
+class Admission final : public ControlHandler, public RelayEvents {
+  public:
+    explicit Admission(const AdmissionParts& parts) : parts_(parts) {}
+
+    // Before the loop runs. Both must outlive the last call to this as their handler.
+    void connect(Relay& relay, ControlServer& server);
+    // Asks the nodes whose keys have sealed much for new ones.
+    void ask_for_rekeys();
+
+    // --- ControlHandler
+    void
+    on_hello(LinkId link, const base::Endpoint& from, const control::HelloReceived& hello) override;
+    void on_keys(LinkId link, const control::EpochKeys& keys) override;
+    void on_apps(LinkId link, const control::Apps& apps) override;
+    void on_usage_query(LinkId link, const control::UsageQuery& query) override;
+    void on_session_query(LinkId link) override;
+    void on_datagram(LinkId /*link*/, base::ByteView /*datagram*/) override {}
+    void on_closed(LinkId link, const control::LinkClosed& closed) override;
+
+    // --- RelayEvents
+    void on_session_closed(const NodeSession& session) override;
+    void on_session_moved(const NodeSession& session) override;
+
+  private:
+    struct Link {
+        SessionGrant grant;
+        uint16_t wire_id = 0;  // 0: not let in, or its session is over
+    };
+
+    std::optional<control::ProtectionOffer> choose_protection(const control::Hello& hello) const;
+    // Null when it has nothing in the relay.
+    Link* link_let_in(LinkId id);
+    void assign_lease(LinkId id);
+    void on_lease(LinkId id, const base::Result<Lease>& lease);
+    void open_accounting(LinkId id);
+    void on_accounting_open(LinkId id, const base::Result<uint32_t>& committed);
+    void let_in(LinkId id);
+    std::optional<LinkId> link_of(uint16_t wire_id) const;
+
+    AdmissionParts parts_;
+    Relay* relay_ = nullptr;
+    ControlServer* server_ = nullptr;
+    std::map<LinkId, Link> links_;
+};
+
+}  // namespace continuo::snapt

@@ -1,0 +1,116 @@
+#include "common/daemon/startup.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <fstream>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+namespace continuo::daemon {
+namespace {
+
+struct ParsedNumber {
+    std::optional<int> config;
+    std::vector<config::Diagnostic> diagnostics;
+};
+
+// "7" is good, "odd" is taken with a warning, whatever else is wrong in two places.
+ParsedNumber parse_number(std::string_view text, const std::string& file) {
+    if (text == "7") {
+        return {7, {}};
+    }
+    if (text == "odd") {
+        return {1, {{file, 1, 1, "odd", "even", config::Severity::Warning}}};
+    }
+    return {std::nullopt, {{file, 1, 2, "first", "a 7"}, {file, 3, 4, "second", "a 7"}}};
+}
+
+class ConfigFile : public testing::Test {
+  protected:
+    void SetUp() override {
+        path_ = testing::TempDir() + "continuo-startup-" + std::to_string(::getpid()) + ".toml";
+    }
+    void TearDown() override { ::unlink(path_.c_str()); }
+
+    LoadedConfig<int> load(std::string_view text, DiagnosticsTo where = DiagnosticsTo::Log) {
+        std::ofstream(path_) << text;
+        return load_config<int>(path_, parse_number, where);
+    }
+    std::string path_;
+};
+
+TEST(Describe, NamesThePlaceOrElseTheCodeAndTheSystemsReason) {
+    EXPECT_EQ(describe({base::Errc::System, "TCP bind", EADDRINUSE}),
+              "TCP bind: Address already in use");
+    EXPECT_EQ(describe({base::Errc::LimitReached, "sessions"}), "sessions");
+    EXPECT_EQ(describe({base::Errc::NotFound, ""}), base::to_string(base::Errc::NotFound));
+}
+
+TEST_F(ConfigFile, GivesAGoodOneWithoutComplaint) {
+    const auto loaded = load("7");
+    EXPECT_EQ(loaded.config, 7);
+    EXPECT_EQ(loaded.complaint, "");
+}
+
+TEST_F(ConfigFile, WarningsAreNoReasonToRefuseIt) {
+    const auto loaded = load("odd");
+    EXPECT_EQ(loaded.config, 1);
+    EXPECT_EQ(loaded.complaint, path_ + ":1:1: warning: odd; expected even");
+}
+
+TEST_F(ConfigFile, SaysAllThatIsWrongAndComplainsOfTheFirst) {
+    testing::internal::CaptureStderr();
+    const auto loaded = load("8", DiagnosticsTo::Stderr);
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), path_ + ":1:2: error: first; expected a 7\n" +
+                                                          path_ +
+                                                          ":3:4: error: second; expected a 7\n");
+    EXPECT_FALSE(loaded.config);
+    EXPECT_EQ(loaded.complaint, path_ + ":1:2: error: first; expected a 7");
+}
+
+TEST_F(ConfigFile, AFileThatCannotBeReadIsNotParsed) {
+    const auto loaded =
+        load_config<int>("/nonexistent/continuo.toml", parse_number, DiagnosticsTo::Log);
+    EXPECT_FALSE(loaded.config);
+    EXPECT_EQ(loaded.complaint, "cannot read /nonexistent/continuo.toml");
+}
+
+TEST(Reload, AnswersWithWhatWasAppliedAndWhatWasNot) {
+    const std::vector<std::string> applied = {"class.lt-ld.hold"};
+    const std::vector<std::string> restart = {"listen"};
+    EXPECT_EQ(reloaded("f.toml", applied, restart),
+              R"({"applied":["class.lt-ld.hold"],"needs_restart":["listen"]})");
+}
+
+struct RecordedApp {
+    base::Result<void> start(std::string& failure) {
+        failure = "cannot listen";
+        calls += "start ";
+        return result;
+    }
+    void run() { calls += "run "; }
+    void stop() { calls += "stop"; }
+
+    base::Result<void> result;
+    std::string calls;
+};
+
+TEST(RunApp, RunsWhatStartedAndStopsIt) {
+    RecordedApp app;
+    EXPECT_EQ(run_app(app), 0);
+    EXPECT_EQ(app.calls, "start run stop");
+}
+
+TEST(RunApp, SaysWhyItCannotStartAndTakesBackWhatWasDone) {
+    RecordedApp app;
+    app.result = base::Error{base::Errc::System, "bind", EACCES};
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(run_app(app), 1);
+    EXPECT_NE(testing::internal::GetCapturedStderr().find("cannot listen: bind: Permission denied"),
+              std::string::npos);
+    EXPECT_EQ(app.calls, "start stop");
+}
+
+}  // namespace
+}  // namespace continuo::daemon
