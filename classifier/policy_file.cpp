@@ -1,9 +1,12 @@
 #include "classifier/ruleset.hpp"
+#include "classifier/unreachable.hpp"
+#include "common/config/prefixes.hpp"
 #include "common/config/section.hpp"
 #include "common/config/units.hpp"
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 namespace continuo::classifier {
 namespace {
@@ -43,7 +46,7 @@ std::optional<config::PortRange> port_of(const Node& node) {
     if (node.kind == NodeKind::Text) {
         return config::PortRange::parse(node.text);
     }
-    if (node.kind == NodeKind::Integer && node.integer >= 0 && node.integer <= UINT16_MAX) {
+    if (node.kind == NodeKind::Integer && node.integer >= 1 && node.integer <= UINT16_MAX) {
         const auto port = static_cast<uint16_t>(node.integer);
         return config::PortRange{port, port};
     }
@@ -87,11 +90,10 @@ void read_ports(Section& section, RuleMatch& match) {
         if (const auto range = port_of(*item)) {
             match.ports.push_back(*range);
         } else {
-            section.reject_item("dport", *item, "a port from 0 to 65535 or a range \"A-B\"");
+            section.reject_item("dport", *item, "a port from 1 to 65535 or a range \"A-B\"");
         }
     }
-    const bool is_icmp_only = match.protocols.icmp && !match.protocols.tcp && !match.protocols.udp;
-    if (is_icmp_only && !match.ports.empty()) {
+    if (match.protocols.icmp && !match.ports.empty()) {
         section.error("dport", R"("dport" with "icmp", which has no ports)",
                       R"(proto = "tcp" or "udp" with "dport")");
     }
@@ -136,8 +138,7 @@ RuleMatch read_match(Section& rule) {
     read_users(section, match);
     read_protocols(section, match);
     read_ports(section, match);
-    match.destinations =
-        section.list<base::IpPrefix>("dst", base::IpPrefix::parse, config::kPrefixForm);
+    match.destinations = config::read_prefixes(section, "dst");
     read_dscp(section, match);
     refuse_empty_lists(section);
     section.finish();
@@ -232,6 +233,19 @@ PolicyFile read_policy(Section& root) {
     return file;
 }
 
+void warn_of_unreachable(Section& root, std::span<const Rule> file_rules) {
+    std::vector<Section> rules = root.tables("rule");
+    for (const Unreachable& found : unreachable_rules(file_rules)) {
+        const Rule& earlier = file_rules[found.because_of];
+        rules[found.rule].warning(
+            "app",
+            "rule " + config::quote(file_rules[found.rule].app) + " never matches: rule " +
+                config::quote(earlier.app) + " of line " +
+                std::to_string(rules[found.because_of].place().line) + " takes all that it would",
+            "the narrower rule first");
+    }
+}
+
 }  // namespace
 
 std::string_view to_string(Action action) {
@@ -249,6 +263,7 @@ ParsedPolicy parse_policy(std::string_view text, const std::string& filename) {
         Section root(*tree, "", sink);
         PolicyFile file = read_policy(root);
         if (!sink.has_errors()) {
+            warn_of_unreachable(root, file.rules);
             parsed.ruleset = std::make_shared<const Ruleset>(std::move(file));
         }
     }

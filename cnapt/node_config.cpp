@@ -2,6 +2,7 @@
 
 #include "classifier/ruleset.hpp"
 #include "common/config/base64.hpp"
+#include "common/config/prefixes.hpp"
 #include "common/config/section.hpp"
 
 #include <algorithm>
@@ -23,9 +24,35 @@ constexpr uint8_t kFullTagBytes = 16;
 constexpr uint8_t kShortTagBytes = 10;
 // Tables of the kernel: unspec, default, main, local.
 constexpr std::array<uint32_t, 4> kReservedTables = {0, 253, 254, 255};
-constexpr std::string_view kKeyForm = "base 64 of 32 bytes";
+constexpr std::string_view kKeyForm = "base 64 of 32 bytes, which is 44 characters";
+constexpr std::array<std::string_view, 5> kPolicyKeys = {"rule", "default", "promotion",
+                                                         "admission", "version"};
+constexpr std::array<std::string_view, 11> kNodeKeys = {
+    "node",  "realm",   "protection", "tag_bytes", "policy", "identity",
+    "snapt", "capture", "uplinks",    "class",     "limits"};
 constexpr std::array<Choice<Protection>, 2> kProtections = {
     {{"encrypt", Protection::Encrypt}, {"authenticate", Protection::Authenticate}}};
+
+// Does not print what it found: it may be most of a secret.
+void read_key(Section& section, Identity& identity) {
+    const config::Node* node = section.find("key");
+    if (node == nullptr) {
+        return;
+    }
+    if (node->kind != config::NodeKind::Text) {
+        section.error("key", "\"key\" is no string", std::string(kKeyForm));
+        return;
+    }
+    identity.key = parse_user_key(node->text);
+    if (identity.key) {
+        return;
+    }
+    const auto bytes = config::from_base64(node->text);
+    section.error("key",
+                  bytes ? "\"key\" has " + std::to_string(bytes->size()) + " bytes"
+                        : "\"key\" is no base 64",
+                  std::string(kKeyForm));
+}
 
 void read_identity(Section& root, Identity& identity) {
     if (!root.has("identity")) {
@@ -40,7 +67,7 @@ void read_identity(Section& root, Identity& identity) {
     identity.user = section.required_text("user", "a user name", config::check_name);
     identity.key_id =
         section.required_text("key_id", "a key name such as \"k1\"", config::check_name);
-    identity.key = section.value<UserKey>("key", parse_user_key, kKeyForm);
+    read_key(section, identity);
     identity.key_file = section.text("key_file", "", config::check_not_empty);
     if (section.has("key") && section.has("key_file")) {
         section.error("key_file", R"("key" and "key_file" together)", "one of them");
@@ -57,12 +84,9 @@ void read_snapts(Section& root, std::vector<SnaptEntry>& snapts) {
     for (Section& section : root.tables("snapt")) {
         SnaptEntry entry;
         entry.name = section.required_text("name", "a SNAPT's name", config::check_name);
-        entry.addresses = section.list<config::HostPort>("addresses", config::HostPort::parse,
-                                                         config::kHostPortForm);
+        entry.addresses = config::read_hosts(section, "addresses");
         if (!section.has("addresses")) {
             section.missing("addresses", "at least one address");
-        } else if (section.items("addresses").empty()) {
-            section.error("addresses", "\"addresses\" is an empty list", "at least one address");
         }
         const bool is_repeated =
             !entry.name.empty() &&
@@ -73,6 +97,25 @@ void read_snapts(Section& root, std::vector<SnaptEntry>& snapts) {
         }
         section.finish();
         snapts.push_back(std::move(entry));
+    }
+}
+
+void check_capture(Section& section, const CaptureConfig& capture) {
+    for (const config::Node* item : section.items("exclude")) {
+        const auto prefix = base::IpPrefix::parse(item->text);
+        if (prefix && prefix->length == 0) {
+            const std::string family = prefix->address.is_v4() ? "ipv4" : "ipv6";
+            section.error_at(*item, "\"exclude\" holds " + item->describe() + ", all there is",
+                             family + " = false, or a longer prefix");
+        }
+    }
+    for (const config::Node* item : section.items("gateway_interfaces")) {
+        if (item->text == capture.device) {
+            section.error_at(*item,
+                             "\"gateway_interfaces\" holds " + quote(capture.device) +
+                                 ", the device of the tunnel",
+                             "interfaces of the LAN");
+        }
     }
 }
 
@@ -94,9 +137,9 @@ void read_capture(Section& root, CaptureConfig& capture) {
                       "a number other than 253, 254 and 255");
     }
     capture.fwmark = section.integer<uint32_t>("fwmark", capture.fwmark, 1, UINT32_MAX);
-    capture.exclude =
-        section.list<base::IpPrefix>("exclude", base::IpPrefix::parse, config::kPrefixForm);
+    capture.exclude = config::read_prefixes(section, "exclude");
     capture.gateway_interfaces = section.texts("gateway_interfaces", config::check_interface);
+    check_capture(section, capture);
     capture.kill_switch = section.boolean("kill_switch", capture.kill_switch);
     section.finish();
 }
@@ -110,7 +153,15 @@ void read_uplinks(Section& root, UplinkConfig& uplinks) {
         uplinks.deny = section.texts("deny", config::check_interface_glob);
     }
     (void)section.find("allow");
-    (void)section.find("deny");
+    if (section.has("allow") && section.items("allow").empty()) {
+        section.error("allow", "\"allow\" is an empty list", R"(at least one glob, or "*")");
+    }
+    for (const config::Node* item : section.items("deny")) {
+        if (item->text == "*") {
+            section.error_at(*item, R"("deny" holds "*", which leaves no uplink)",
+                             "globs of some interfaces");
+        }
+    }
     section.finish();
 }
 
@@ -194,6 +245,25 @@ std::string render_capture(const NodeConfig& config) {
     return text;
 }
 
+// By its tables; those of a file with neither program's may be misspelt.
+bool is_policy(const config::Node& tree) {
+    const auto has_any = [&tree](std::span<const std::string_view> keys) {
+        return std::any_of(keys.begin(), keys.end(),
+                           [&tree](std::string_view key) { return tree.find(key) != nullptr; });
+    };
+    if (has_any(kPolicyKeys)) {
+        return true;
+    }
+    if (has_any(kNodeKeys)) {
+        return false;
+    }
+    const std::vector<std::string> keys(kPolicyKeys.begin(), kPolicyKeys.end());
+    return std::any_of(tree.members.begin(), tree.members.end(),
+                       [&keys](const config::Member& member) {
+                           return !config::nearest(member.key, keys).empty();
+                       });
+}
+
 }  // namespace
 
 std::optional<UserKey> parse_user_key(std::string_view text) {
@@ -253,12 +323,8 @@ std::vector<config::Diagnostic> check_node_text(std::string_view text,
     if (!tree) {
         return sink.take();
     }
-    for (const std::string_view key : {"rule", "default", "promotion", "admission", "version"}) {
-        if (tree->find(key) != nullptr) {
-            return classifier::parse_policy(text, filename).diagnostics;
-        }
-    }
-    return parse_node_config(text, filename).diagnostics;
+    return is_policy(*tree) ? classifier::parse_policy(text, filename).diagnostics
+                            : parse_node_config(text, filename).diagnostics;
 }
 
 std::string render_node_config(const NodeConfig& config) {

@@ -1,5 +1,6 @@
 #include "snapt/snapt_config.hpp"
 
+#include "common/config/prefixes.hpp"
 #include "common/config/section.hpp"
 
 #include <algorithm>
@@ -32,23 +33,29 @@ constexpr std::array<Choice<Destinations>, 3> kDestinations = {
 constexpr std::array<Choice<OnLedgerFailure>, 2> kOnLedgerFailure = {
     {{"refuse", OnLedgerFailure::Refuse}, {"forward", OnLedgerFailure::Forward}}};
 
+std::optional<base::Endpoint> parse_listen(std::string_view text) {
+    const auto endpoint = base::Endpoint::parse(text);
+    return endpoint && endpoint->port != 0 ? endpoint : std::nullopt;
+}
+
+std::optional<base::IpAddress> parse_source(std::string_view text) {
+    const auto address = base::IpAddress::parse(text);
+    return address && config::is_unicast(*address) ? address : std::nullopt;
+}
+
 void read_top(Section& root, SnaptConfig& config) {
     config.name = root.required_text("name", "the SNAPT's name", config::check_name);
     config.realm = root.text("realm", config.realm, config::check_name);
     if (root.has("listen")) {
-        config.listen =
-            root.list<base::Endpoint>("listen", base::Endpoint::parse, config::kEndpointForm);
+        config.listen = root.list<base::Endpoint>("listen", parse_listen, config::kEndpointForm);
         if (root.items("listen").empty()) {
             root.error("listen", "\"listen\" is an empty list", "at least one address and port");
         }
     }
     (void)root.find("listen");
-    config.public_addresses =
-        root.list<config::HostPort>("public", config::HostPort::parse, config::kHostPortForm);
+    config.public_addresses = config::read_hosts(root, "public");
     if (!root.has("public")) {
         root.missing("public", "the addresses that nodes reach, such as \"203.0.113.9:9347\"");
-    } else if (root.items("public").empty()) {
-        root.error("public", "\"public\" is an empty list", "at least one address");
     }
     if (root.has("protection")) {
         config.protection = {false, false};
@@ -75,18 +82,28 @@ std::optional<base::IpPrefix> read_lease_prefix(Section& section,
                                                 std::string_view key,
                                                 bool is_v4,
                                                 std::optional<base::IpPrefix> fallback) {
-    const std::string text = section.text(key, fallback ? fallback->to_string() : "");
-    if (text.empty()) {
+    const config::Node* node = section.find(key);
+    if (node == nullptr) {
+        return fallback;
+    }
+    const std::string& text = node->text;
+    if (node->kind == config::NodeKind::Text && text.empty()) {
         return std::nullopt;
     }
     const auto prefix = base::IpPrefix::parse(text);
     const unsigned bits = is_v4 ? 32 : 128;
     if (!prefix || prefix->address.is_v4() != is_v4 || bits - prefix->length < kMinLeaseBits ||
         bits - prefix->length > kMaxLeaseBits || prefix->length == 0) {
-        section.error(key, quote(key) + " is " + quote(config::printable(text)),
-                      is_v4 ? "an IPv4 prefix of length 1 to 30, or an empty string"
-                            : "an IPv6 prefix of length 64 to 126, or an empty string");
+        section.reject(key, *node,
+                       is_v4 ? "an IPv4 prefix of length 1 to 30, or an empty string"
+                             : "an IPv6 prefix of length 64 to 126, or an empty string");
         return std::nullopt;
+    }
+    const base::IpAddress& address = prefix->address;
+    if (!config::is_unicast(address) || address.is_loopback() || address.is_link_local()) {
+        section.error(key, quote(key) + " is " + quote(text) + ", which nodes cannot have",
+                      "a prefix of unicast addresses, such as " +
+                          quote(is_v4 ? kDefaultInnerIpv4 : kDefaultInnerIpv6));
     }
     return prefix;
 }
@@ -109,17 +126,36 @@ void read_inner(Section& root, InnerConfig& inner) {
     section.finish();
 }
 
-void read_relay(Section& root, RelayConfig& relay) {
+void check_relay(Section& section, const RelayConfig& relay, const std::string& inner_device) {
+    for (const config::Node* item : section.items("egress")) {
+        if (item->text == inner_device) {
+            section.error_at(*item,
+                             "\"egress\" holds " + quote(inner_device) + ", the inner device",
+                             "interfaces towards the Internet");
+        }
+    }
+    for (const config::Node* item : section.items("deny")) {
+        const auto prefix = base::IpPrefix::parse(item->text);
+        if (prefix &&
+            std::find(relay.allow.begin(), relay.allow.end(), *prefix) != relay.allow.end()) {
+            section.error_at(*item, "\"deny\" holds " + item->describe() + " and \"allow\" too",
+                             "it in one of them");
+        }
+    }
+}
+
+void read_relay(Section& root, RelayConfig& relay, const std::string& inner_device) {
     Section section = root.child("relay");
     relay.egress = section.texts("egress", config::check_interface);
     relay.source_pool =
-        section.list<base::IpAddress>("source_pool", base::IpAddress::parse, "an IP address");
+        section.list<base::IpAddress>("source_pool", parse_source, "a unicast IP address");
     relay.source_ports = section
                              .value<config::PortRange>("source_ports", config::PortRange::parse,
                                                        "a range of ports such as \"1024-65535\"")
                              .value_or(relay.source_ports);
-    relay.allow = section.list<base::IpPrefix>("allow", base::IpPrefix::parse, config::kPrefixForm);
-    relay.deny = section.list<base::IpPrefix>("deny", base::IpPrefix::parse, config::kPrefixForm);
+    relay.allow = config::read_prefixes(section, "allow");
+    relay.deny = config::read_prefixes(section, "deny");
+    check_relay(section, relay, inner_device);
     relay.set_forwarding = section.boolean("set_forwarding", relay.set_forwarding);
     section.finish();
 }
@@ -149,7 +185,8 @@ void read_session(Section& root, SessionConfig& session) {
     session.idle_timeout = section.duration("idle_timeout_s", session.idle_timeout, seconds(1),
                                             seconds(10), seconds(31'536'000));
     if (session.idle_timeout <= session.keepalive) {
-        section.error("idle_timeout_s", R"("idle_timeout_s" is not above "keepalive_s")",
+        section.error(section.has("idle_timeout_s") ? "idle_timeout_s" : "keepalive_s",
+                      R"("idle_timeout_s" is not above "keepalive_s")",
                       "a longer time than between keepalives");
     }
     section.finish();
@@ -345,7 +382,7 @@ ParsedSnaptConfig parse_snapt_config(std::string_view text, const std::string& f
         Section root(*tree, "", sink);
         read_top(root, config);
         read_inner(root, config.inner);
-        read_relay(root, config.relay);
+        read_relay(root, config.relay, config.inner.device);
         read_limits(root, config.limits);
         read_session(root, config.session);
         config.classes = config::read_class_knobs(root);

@@ -35,6 +35,8 @@ bool has_errors(std::span<const Diagnostic> diagnostics);
 
 // Printable form of foreign text: control characters as \xNN, long texts cut.
 std::string printable(std::string_view text);
+// Foreign text as quote() writes it, cut like printable().
+std::string quoted_value(std::string_view text);
 // A TOML basic string, with quotes and escapes.
 std::string quote(std::string_view text);
 // "a", "b" or "c", each quoted.

@@ -13,7 +13,7 @@ const Member* Node::find(std::string_view key) const {
 std::string Node::describe() const {
     switch (kind) {
     case NodeKind::Text:
-        return quote(printable(text));
+        return quoted_value(text);
     case NodeKind::List:
         return "a list";
     case NodeKind::Table:

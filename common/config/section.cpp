@@ -7,20 +7,28 @@
 #include <charconv>
 #include <cmath>
 #include <numeric>
+#include <set>
 
 namespace continuo::config {
 namespace {
 
 constexpr size_t kMaxSuggestedBytes = 64;  // longer words get no suggestion
 
+char lower(char character) {
+    return character >= 'A' && character <= 'Z' ? static_cast<char>(character + ('a' - 'A'))
+                                                : character;
+}
+
+// Levenshtein's, upper and lower case alike, "-" and "_" too.
 size_t edit_distance(std::string_view left, std::string_view right) {
+    const auto folded = [](char character) { return character == '-' ? '_' : lower(character); };
     std::vector<size_t> row(right.size() + 1);
     std::iota(row.begin(), row.end(), size_t{0});
     for (size_t i = 1; i <= left.size(); ++i) {
         size_t diagonal = row[0];
         row[0] = i;
         for (size_t j = 1; j <= right.size(); ++j) {
-            const size_t changed = diagonal + (left[i - 1] == right[j - 1] ? 0 : 1);
+            const size_t changed = diagonal + (folded(left[i - 1]) == folded(right[j - 1]) ? 0 : 1);
             diagonal = row[j];
             row[j] = std::min({row[j] + 1, row[j - 1] + 1, changed});
         }
@@ -33,6 +41,12 @@ std::string short_number(double value) {
     const auto result = std::to_chars(text.data(), text.data() + text.size(), value,
                                       std::chars_format::general, 10);
     return {text.data(), result.ptr};
+}
+
+// For a text that was meant to have a unit and is not understood.
+std::string example(const Node& node, bool is_understood, std::string_view text) {
+    return node.kind == NodeKind::Text && !is_understood ? ", or a text such as " + quote(text)
+                                                         : "";
 }
 
 std::string range_text(int64_t minimum, int64_t maximum) {
@@ -85,8 +99,7 @@ const Node* Section::find(std::string_view key) {
 }
 
 void Section::reject(std::string_view key, const Node& node, std::string_view expected) {
-    sink_->error(node.place, quote(printable(key)) + " is " + node.describe(),
-                 std::string(expected));
+    sink_->error(node.place, quoted_value(key) + " is " + node.describe(), std::string(expected));
 }
 
 void Section::reject_item(std::string_view key, const Node& item, std::string_view expected) {
@@ -95,8 +108,13 @@ void Section::reject_item(std::string_view key, const Node& item, std::string_vi
         reject(key, item, expected);
         return;
     }
-    sink_->error(item.place, quote(printable(key)) + " holds " + item.describe(),
+    sink_->error(item.place, quoted_value(key) + " holds " + item.describe(),
                  std::string(expected));
+}
+
+void Section::reject_repeated(std::string_view key, const Node& item) {
+    sink_->error(item.place, quoted_value(key) + " holds " + item.describe() + " twice",
+                 "each value once");
 }
 
 void Section::error(std::string_view key, std::string message, std::string expected) {
@@ -105,6 +123,14 @@ void Section::error(std::string_view key, std::string message, std::string expec
 
 void Section::warning(std::string_view key, std::string message, std::string expected) {
     sink_->warning(place_of(key), std::move(message), std::move(expected));
+}
+
+void Section::error_at(const Node& item, std::string message, std::string expected) {
+    sink_->error(item.place, std::move(message), std::move(expected));
+}
+
+void Section::warning_at(const Node& item, std::string message, std::string expected) {
+    sink_->warning(item.place, std::move(message), std::move(expected));
 }
 
 void Section::missing(std::string_view key, std::string_view expected) {
@@ -183,7 +209,8 @@ base::Duration Section::duration(std::string_view key,
         reject(key, *node,
                "a number of " + name + " from " +
                    short_number(static_cast<double>(minimum.count()) / unit_ns) + " to " +
-                   short_number(static_cast<double>(maximum.count()) / unit_ns));
+                   short_number(static_cast<double>(maximum.count()) / unit_ns) +
+                   example(*node, value.has_value(), "50ms"));
         return fallback;
     }
     return *value;
@@ -204,7 +231,7 @@ Section::size_bytes(std::string_view key, uint64_t fallback, uint64_t minimum, u
     if (!value || *value < minimum || *value > maximum) {
         reject(key, *node,
                "a number of bytes from " + std::to_string(minimum) + " to " +
-                   std::to_string(maximum));
+                   std::to_string(maximum) + example(*node, value.has_value(), "1MiB"));
         return fallback;
     }
     return *value;
@@ -222,7 +249,9 @@ uint64_t Section::rate_bits_per_s(std::string_view key, uint64_t fallback, uint6
         value = static_cast<uint64_t>(node->integer);
     }
     if (!value || *value > maximum) {
-        reject(key, *node, "a number of bit/s up to " + std::to_string(maximum));
+        reject(key, *node,
+               "a number of bit/s up to " + std::to_string(maximum) +
+                   example(*node, value.has_value(), "2mbit"));
         return fallback;
     }
     return *value;
@@ -273,11 +302,14 @@ std::optional<size_t> Section::choice_index(std::string_view key,
 
 std::vector<std::string> Section::texts(std::string_view key, TextCheck check) {
     std::vector<std::string> values;
+    std::set<std::string> seen;
     for (const Node* item : items(key)) {
         if (item->kind != NodeKind::Text) {
             reject_item(key, *item, "a string or a list of strings");
         } else if (const auto wanted = check == nullptr ? std::nullopt : check(item->text)) {
             reject_item(key, *item, *wanted);
+        } else if (!seen.insert(item->text).second) {
+            reject_repeated(key, *item);
         } else {
             values.push_back(item->text);
         }
@@ -341,7 +373,7 @@ void Section::finish() {
         for (size_t i = 0; near.empty() && i < known_.size(); ++i) {
             expected += (i == 0 ? " " : ", ") + known_[i];
         }
-        sink_->error(member.key_place, "unknown key " + quote(printable(member.key)) + in_path(),
+        sink_->error(member.key_place, "unknown key " + quoted_value(member.key) + in_path(),
                      expected);
     }
 }

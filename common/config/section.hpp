@@ -10,6 +10,7 @@
 #include <concepts>
 #include <limits>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -73,21 +74,25 @@ class Section {
         const auto index = choice_index(key, names);
         return index ? choices[*index].value : fallback;
     }
-    // Texts that `parse` understands: one, or a list of them. A missing key is an empty list.
+    // Texts that `parse` understands: one, or a list of them, none twice. A missing key is an empty
+    // list.
     template <typename T>
     std::vector<T> list(std::string_view key,
                         std::optional<T> (*parse)(std::string_view),
                         std::string_view expected) {
         std::vector<T> values;
+        std::set<std::string> seen;
         for (const Node* item : items(key)) {
             std::optional<T> value;
             if (item->kind == NodeKind::Text) {
                 value = parse(item->text);
             }
-            if (value) {
-                values.push_back(std::move(*value));
-            } else {
+            if (!value) {
                 reject_item(key, *item, expected);
+            } else if (!seen.insert(value->to_string()).second) {
+                reject_repeated(key, *item);
+            } else {
+                values.push_back(std::move(*value));
             }
         }
         return values;
@@ -109,6 +114,7 @@ class Section {
         }
         return parsed;
     }
+    // One text, or a list of them, none twice.
     std::vector<std::string> texts(std::string_view key, TextCheck check = nullptr);
 
     // The value of `key`, which is known from now on; null when there is none.
@@ -124,6 +130,11 @@ class Section {
     void reject(std::string_view key, const Node& node, std::string_view expected);
     // "KEY" holds VALUE; expected EXPECTED
     void reject_item(std::string_view key, const Node& item, std::string_view expected);
+    // "KEY" holds VALUE twice; expected each value once
+    void reject_repeated(std::string_view key, const Node& item);
+    // Free text at the place of `item`.
+    void error_at(const Node& item, std::string message, std::string expected);
+    void warning_at(const Node& item, std::string message, std::string expected);
     // Free text at the place of `key`'s value.
     void error(std::string_view key, std::string message, std::string expected);
     void warning(std::string_view key, std::string message, std::string expected);

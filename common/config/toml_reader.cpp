@@ -5,6 +5,7 @@
 #include <array>
 #include <charconv>
 #include <exception>
+#include <limits>
 #include <sstream>
 
 #include <toml.hpp>
@@ -15,7 +16,7 @@ namespace {
 // Places of byte offsets; made once a document.
 class LineIndex {
   public:
-    explicit LineIndex(std::string_view text) {
+    explicit LineIndex(std::string_view text) : end_(text.size()) {
         for (size_t i = 0; i < text.size(); ++i) {
             if (text[i] == '\n') {
                 starts_.push_back(i + 1);
@@ -27,8 +28,14 @@ class LineIndex {
         return {static_cast<uint32_t>(next - starts_.begin()),
                 static_cast<uint32_t>(offset - *std::prev(next) + 1)};
     }
+    // At most the end of the text.
+    size_t offset(Place place) const {
+        const size_t line = std::min<size_t>(place.line, starts_.size());
+        return std::min(starts_[line - 1] + place.column - 1, end_);
+    }
 
   private:
+    size_t end_;
     std::vector<size_t> starts_{0};
 };
 
@@ -58,11 +65,11 @@ class LimitCheck {
         if (const auto offset = invalid_utf8()) {
             return Violation{"invalid UTF-8", "UTF-8 text", *offset};
         }
+        if (const size_t offset = text_.find('\0'); offset != std::string_view::npos) {
+            return Violation{"a zero byte", "UTF-8 text", offset};
+        }
         for (at_ = 0; at_ < text_.size(); ++at_) {
             const char character = text_[at_];
-            if (character == '\0') {
-                return Violation{"a zero byte", "UTF-8 text", at_};
-            }
             if (character == '#') {
                 skip_comment();
             } else if (character == '"' || character == '\'') {
@@ -195,6 +202,10 @@ class TreeBuilder {
             node.integer = value.as_integer(std::nothrow);
             node.source = text_.substr(first, last - first);
             node.overflow = overflows(node.source);
+            if (node.overflow) {
+                node.integer = node.source.starts_with('-') ? std::numeric_limits<int64_t>::min()
+                                                            : std::numeric_limits<int64_t>::max();
+            }
             break;
         case toml::value_t::floating:
             node.kind = NodeKind::Real;
@@ -297,7 +308,7 @@ constexpr std::array<SyntaxMessage, 17> kSyntaxMessages = {{
     {"parse_array", "list is not closed or lacks a comma", R"("," or "]")"},
     {"inline_table", "inline table is not closed or lacks a comma",
      R"("," or "}" on the same line)"},
-    {"newline", "text after the end of the value", "the end of the line"},
+    {"newline", "text after the end of the value", "the end of the line, or quotes around a text"},
     {"invalid line format", "text after the end of the value", "the end of the line"},
     {"bad integer", "invalid number", "an integer without leading zeros"},
     {"invalid date", "invalid date", "a date as in RFC 3339"},
@@ -339,25 +350,99 @@ std::optional<Place> place_in(std::string_view text) {
     return found;
 }
 
-void report_syntax(std::string_view what, DiagnosticSink& sink) {
-    const Place place = place_in(what).value_or(Place{});
-    const std::string_view head = what.substr(0, what.find('\n'));
-    const size_t quoted = head.find("(\"");
-    if (quoted != std::string_view::npos && head.find("insert_value") != std::string_view::npos) {
-        const size_t end = head.rfind("\")");
-        const std::string_view name = head.substr(
-            quoted + 2, end == std::string_view::npos || end < quoted + 2 ? 0 : end - quoted - 2);
-        sink.error(place, "\"" + printable(name) + "\" is defined twice", "each key once");
-        return;
-    }
-    for (const SyntaxMessage& entry : kSyntaxMessages) {
-        if (head.find(entry.fragment) != std::string_view::npos) {
-            sink.error(place, std::string(entry.message), std::string(entry.expected));
-            return;
+// Where `what` of toml11 is better told than by its own words and place.
+class SyntaxReport {
+  public:
+    SyntaxReport(std::string_view what, std::string_view text)
+        : head_(what.substr(0, what.find('\n')))
+        , text_(text)
+        , lines_(text)
+        , at_(lines_.offset(place_in(what).value_or(Place{}))) {}
+
+    void send(DiagnosticSink& sink) const {
+        const size_t quoted = head_.find("(\"");
+        if (quoted != std::string_view::npos && says("insert_value")) {
+            const size_t end = std::max(head_.rfind("\")"), quoted + 2);
+            const std::string_view name = head_.substr(quoted + 2, end - quoted - 2);
+            sink.error(lines_.place(key_offset(text_, at_)),
+                       "\"" + printable(name) + "\" is defined twice", "each key once");
+        } else if (is_open_header()) {
+            sink.error(lines_.place(at_), "header is not closed",
+                       R"("]" after the name of a table, "]]" after that of a list of tables)");
+        } else if (says("an invalid key appeared") && is_in_inline_table()) {
+            sink.error(lines_.place(at_), "inline table goes over the end of the line",
+                       R"("}" on the same line, or a [table] with its own lines)");
+        } else if (says("inline_table") && text_.substr(at_, 1) == "}") {
+            sink.error(lines_.place(at_), "comma behind the last key of an inline table",
+                       R"("}" without a comma)");
+        } else if (says("newline") && is_header()) {
+            sink.error(lines_.place(at_), "text after the end of the header",
+                       "the end of the line");
+        } else {
+            send_translated(sink);
         }
     }
-    sink.error(place, "invalid value", std::string(kValueForms));
-}
+
+  private:
+    bool says(std::string_view fragment) const {
+        return head_.find(fragment) != std::string_view::npos;
+    }
+    std::string_view line() const {
+        const size_t begin = at_ == 0 ? 0 : text_.rfind('\n', at_ - 1) + 1;
+        return text_.substr(begin, text_.find('\n', begin) - begin);
+    }
+    bool is_header() const {
+        const size_t first = line().find_first_not_of(" \t");
+        return first != std::string_view::npos && line()[first] == '[';
+    }
+    // The line is "[name" or "[[name]", with blanks and a comment at most behind it.
+    bool is_open_header() const {
+        const std::string_view header = line().substr(0, line().find('#'));
+        const bool is_list = header.find("[[") != std::string_view::npos;
+        return says("an invalid key appeared") && is_header() &&
+               header.find('=') == std::string_view::npos &&
+               header.find(is_list ? "]]" : "]") == std::string_view::npos;
+    }
+    // Nothing but a comment follows, and a brace of this line is open.
+    bool is_in_inline_table() const {
+        const size_t next = text_.find_first_not_of(" \t\r", at_);
+        const bool is_last =
+            next == std::string_view::npos || text_[next] == '\n' || text_[next] == '#';
+        const std::string_view before = line();
+        return is_last && std::count(before.begin(), before.end(), '{') >
+                              std::count(before.begin(), before.end(), '}');
+    }
+    void send_translated(DiagnosticSink& sink) const {
+        for (const SyntaxMessage& entry : kSyntaxMessages) {
+            if (says(entry.fragment)) {
+                sink.error(lines_.place(start_of(entry)), std::string(entry.message),
+                           std::string(entry.expected));
+                return;
+            }
+        }
+        sink.error(lines_.place(at_), "invalid value", std::string(kValueForms));
+    }
+    // toml11 marks the end of dates, times and Unicode escapes.
+    size_t start_of(const SyntaxMessage& entry) const {
+        size_t at = at_;
+        if (entry.message == "invalid date" || entry.message == "invalid time") {
+            while (at > 0 &&
+                   (std::string_view("-:.+TZtz").find(text_[at - 1]) != std::string::npos ||
+                    (text_[at - 1] >= '0' && text_[at - 1] <= '9'))) {
+                --at;
+            }
+        } else if (entry.message == "invalid Unicode escape") {
+            const size_t escape = text_.substr(0, at_).rfind('\\');
+            at = escape == std::string_view::npos ? at_ : escape;
+        }
+        return at;
+    }
+
+    std::string_view head_;
+    std::string_view text_;
+    LineIndex lines_;
+    size_t at_;
+};
 
 }  // namespace
 
@@ -372,9 +457,9 @@ std::optional<Node> parse_toml(std::string_view text, DiagnosticSink& sink) {
         const toml::value root = toml::parse(stream, std::string("-"));
         return TreeBuilder(text).build(root);
     } catch (const toml::exception& exception) {
-        report_syntax(exception.what(), sink);
+        SyntaxReport(exception.what(), text).send(sink);
     } catch (const std::exception& exception) {
-        report_syntax(exception.what(), sink);
+        SyntaxReport(exception.what(), text).send(sink);
     }
     return std::nullopt;
 }

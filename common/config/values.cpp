@@ -106,13 +106,12 @@ std::string HostPort::to_string() const {
 
 std::optional<PortRange> PortRange::parse(std::string_view text) {
     const size_t dash = text.find('-');
-    const auto first = parse_unsigned(text.substr(0, dash), UINT16_MAX);
-    const auto last =
-        dash == std::string_view::npos ? first : parse_unsigned(text.substr(dash + 1), UINT16_MAX);
+    const auto first = parse_port(text.substr(0, dash));
+    const auto last = dash == std::string_view::npos ? first : parse_port(text.substr(dash + 1));
     if (!first || !last || *first > *last) {
         return std::nullopt;
     }
-    return PortRange{static_cast<uint16_t>(*first), static_cast<uint16_t>(*last)};
+    return PortRange{*first, *last};
 }
 
 std::string PortRange::to_string() const {
@@ -149,10 +148,23 @@ std::optional<std::string_view> check_interface_glob(std::string_view text) {
 }
 
 std::optional<std::string_view> check_not_empty(std::string_view text) {
-    if (text.empty()) {
-        return "a string that is not empty";
+    const bool is_plain = std::none_of(text.begin(), text.end(), [](char character) {
+        return static_cast<uint8_t>(character) < ' ' || character == 0x7F;
+    });
+    if (text.empty() || !is_plain) {
+        return "a string that is not empty, without control characters";
     }
     return std::nullopt;
+}
+
+bool is_unicast(const base::IpAddress& address) {
+    if (address.is_unspecified()) {
+        return false;
+    }
+    if (address.is_v4()) {
+        return (address.octets[0] & 0xF0U) != 0xE0U && address.to_v4() != UINT32_MAX;
+    }
+    return address.octets[0] != 0xFF;
 }
 
 std::string commented_line(std::string text, std::string_view comment, size_t column) {

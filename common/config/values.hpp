@@ -28,7 +28,7 @@ struct HostPort {
     bool operator==(const HostPort&) const = default;
 };
 
-// "1024-65535", or one port.
+// "1024-65535", or one port; never port 0, which no service has.
 struct PortRange {
     uint16_t first = 0;
     uint16_t last = 0;
@@ -44,11 +44,15 @@ std::optional<std::string_view> check_interface(std::string_view text);
 std::optional<std::string_view> check_interface_glob(std::string_view text);
 std::optional<std::string_view> check_not_empty(std::string_view text);
 
+// An address that one host may have: neither unspecified, multicast nor broadcast.
+bool is_unicast(const base::IpAddress& address);
+
 // A line of a rendered file: `text`, and `comment`, if any, from `column` on.
 std::string commented_line(std::string text, std::string_view comment, size_t column);
 
-inline constexpr std::string_view kHostPortForm = "ADDRESS:PORT, [ADDRESS]:PORT or NAME:PORT";
-inline constexpr std::string_view kEndpointForm = "ADDRESS:PORT or [ADDRESS]:PORT";
+inline constexpr std::string_view kHostPortForm =
+    "ADDRESS:PORT, [ADDRESS]:PORT or NAME:PORT, port 1 to 65535";
+inline constexpr std::string_view kEndpointForm = "ADDRESS:PORT or [ADDRESS]:PORT, port 1 to 65535";
 inline constexpr std::string_view kPrefixForm =
     "an IP prefix such as \"192.0.2.0/24\", host bits zero";
 

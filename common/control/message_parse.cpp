@@ -274,6 +274,10 @@ base::Result<Message> parse_accept(ByteView body) {
         }
     }));
     CTN_TRY(require(seen, {1, 2, 3, 4, 5, 7}));
+    if (accept.keepalive_s == 0 || accept.rekey_s == 0 || accept.rekey_datagrams == 0 ||
+        accept.idle_timeout_s == 0) {
+        return malformed("control times");
+    }
     if (!is_known(accept.protection)) {
         return malformed("control protection");
     }

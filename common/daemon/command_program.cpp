@@ -32,7 +32,7 @@ report::FileText read_text(const std::string& path) {
     } else if (text.error().sys_errno != 0) {
         result.failure = std::generic_category().message(text.error().sys_errno);
     } else {
-        result.failure = base::to_string(text.error().code);
+        result.failure = text.error().where;
     }
     return result;
 }

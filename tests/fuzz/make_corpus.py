@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the seeds of the wire targets from tests/vectors. Run it after a vector was added; the result is committed."""
+"""Writes the seeds that come from tests/vectors. Run it after a vector was added; the result is committed."""
 import hashlib
 import pathlib
 
@@ -10,6 +10,8 @@ SOURCES = {
     "body_fuzz": ["frames.hex", "bodies.hex", "bodies_invalid.hex"],
     "unsealed_fuzz": ["unsealed.hex", "tcp_record.hex"],
 }
+MANIFESTS = ["cnapt", "policy", "snapt", "syntax"]
+FRAMES_OF_A_SEED = 6
 
 
 def read_records(path):
@@ -28,10 +30,40 @@ def read_records(path):
         yield record
 
 
-for target, files in SOURCES.items():
+def write_seed(target, content):
     folder = HERE / "corpus" / target
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / hashlib.sha256(content).hexdigest()[:16]).write_bytes(content)
+
+
+def session_seeds():
+    """Every frame and body, a few in a row, to either role: the form is told in session_fuzz.cpp."""
+    records = [r for name in ("frames.hex", "bodies.hex") for r in read_records(VECTORS / name) if r]
+    for first in range(0, len(records), FRAMES_OF_A_SEED):
+        part = records[first:first + FRAMES_OF_A_SEED]
+        bodies = b"".join(b"\xc0" + len(r).to_bytes(2, "big") + r for r in part)
+        yield b"\x00" + bodies
+        yield b"\x01" + bodies
+
+
+def config_seeds(path):
+    """The files of a manifest."""
+    for case in path.read_text().split("\n=== ")[1:]:
+        claim, _, body = case.partition("\n")
+        text = body.partition("---\n")[0].replace("+rest\n", "")
+        if claim.startswith("bytes: "):
+            yield text.encode().decode("unicode_escape").encode("latin-1")
+        elif text:
+            yield text.encode()
+
+
+for target, files in SOURCES.items():
     for name in files:
         for record in read_records(VECTORS / name):
             if record:
-                (folder / hashlib.sha256(record).hexdigest()[:16]).write_bytes(record)
+                write_seed(target, record)
+for seed in session_seeds():
+    write_seed("session_fuzz", seed)
+for name in MANIFESTS:
+    for seed in config_seeds(VECTORS / "bad_config" / f"{name}.txt"):
+        write_seed("config_fuzz", seed)

@@ -8,29 +8,12 @@
 namespace continuo::classifier {
 namespace {
 
-struct BadPolicy {
-    std::string_view text;
-    std::string_view expected;  // a line a diagnostic
-};
-
-const BadPolicy kBadPolicies[] = {
-#include "bad_policies.inc"
-};
-
 std::string joined(const std::vector<config::Diagnostic>& diagnostics) {
     std::string text;
     for (const config::Diagnostic& diagnostic : diagnostics) {
         text += (text.empty() ? "" : "\n") + to_text(diagnostic);
     }
     return text;
-}
-
-TEST(PolicyFile, SaysExactlyWhatIsWrong) {
-    for (const BadPolicy& entry : kBadPolicies) {
-        const ParsedPolicy parsed = parse_policy(entry.text, "policy.toml");
-        EXPECT_FALSE(parsed.ruleset) << entry.text;
-        EXPECT_EQ(joined(parsed.diagnostics), entry.expected) << entry.text;
-    }
 }
 
 TEST(PolicyFile, ReadsTheSample) {

@@ -79,11 +79,11 @@ TEST(Ruleset, AndsKeysAndOrsValues) {
 }
 
 TEST(Ruleset, GivesPortsToTcpAndUdpOnly) {
-    const auto rules = make("[[rule]]\napp = \"x\"\nmatch = { dport = \"0-65535\" }\n"
+    const auto rules = make("[[rule]]\napp = \"x\"\nmatch = { dport = \"1-65535\" }\n"
                             "[[rule]]\napp = \"ping\"\nmatch = { proto = \"icmp\" }\n");
-    EXPECT_EQ(rules->classify(flow(Protocol::Tcp, 0)).app, "x");
-    EXPECT_EQ(rules->classify(flow(Protocol::Icmp, 0)).app, "ping");
-    EXPECT_EQ(rules->classify(flow(Protocol::IcmpV6, 0, "2001:db8::1")).app, "ping");
+    EXPECT_EQ(rules->classify(flow(Protocol::Tcp, 1)).app, "x");
+    EXPECT_EQ(rules->classify(flow(Protocol::Icmp, 7)).app, "ping");
+    EXPECT_EQ(rules->classify(flow(Protocol::IcmpV6, 7, "2001:db8::1")).app, "ping");
 }
 
 TEST(Ruleset, MatchesProcessesByNameAndGlob) {

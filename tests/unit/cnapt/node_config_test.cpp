@@ -8,18 +8,6 @@
 namespace continuo::cnapt {
 namespace {
 
-struct BadConfig {
-    std::string_view text;
-    std::string_view expected;  // a line a diagnostic
-};
-
-const BadConfig kBadConfigs[] = {
-#include "bad_node_configs.inc"
-};
-// Good but for what is put before kRest.
-const BadConfig kBadParts[] = {
-#include "bad_node_parts.inc"
-};
 constexpr std::string_view kRest = "[identity]\nuser = \"u\"\nkey_id = \"k1\"\nkey_file = \"/k\"\n"
                                    "[[snapt]]\nname = \"s\"\naddresses = [\"192.0.2.1\"]\n";
 
@@ -43,20 +31,6 @@ NodeConfig good(const std::string& text) {
     EXPECT_TRUE(parsed.config) << joined(parsed.diagnostics);
     EXPECT_TRUE(parsed.diagnostics.empty());
     return parsed.config.value_or(NodeConfig{});
-}
-
-TEST(NodeConfig, SaysExactlyWhatIsWrong) {
-    for (const BadConfig& entry : kBadConfigs) {
-        const ParsedNodeConfig parsed = parse_node_config(entry.text, "cnapt.toml");
-        EXPECT_FALSE(parsed.config) << entry.text;
-        EXPECT_EQ(joined(parsed.diagnostics), entry.expected) << entry.text;
-    }
-    for (const BadConfig& entry : kBadParts) {
-        const ParsedNodeConfig parsed =
-            parse_node_config(std::string(entry.text) + std::string(kRest), "cnapt.toml");
-        EXPECT_FALSE(parsed.config) << entry.text;
-        EXPECT_EQ(joined(parsed.diagnostics), entry.expected) << entry.text;
-    }
 }
 
 TEST(NodeConfig, ReadsTheSample) {

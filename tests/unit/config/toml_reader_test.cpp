@@ -80,24 +80,6 @@ TEST(TomlReader, TakesEmptyTextBomAndMissingLastLineFeed) {
     EXPECT_EQ(at(*parsed.tree, "a").integer, 1);
 }
 
-struct SyntaxCase {
-    std::string_view text;
-    std::string_view expected;
-};
-
-const SyntaxCase kSyntaxCases[] = {
-#include "syntax_cases.inc"
-};
-
-TEST(TomlReader, SaysWhereAndWhatIsWrong) {
-    for (const SyntaxCase& entry : kSyntaxCases) {
-        const Parsed parsed = parse(entry.text);
-        EXPECT_FALSE(parsed.tree) << entry.text;
-        ASSERT_EQ(parsed.diagnostics.size(), 1U) << entry.text;
-        EXPECT_EQ(to_text(parsed.diagnostics[0]), entry.expected) << entry.text;
-    }
-}
-
 TEST(TomlReader, RefusesWhatWouldTakeTooLong) {
     const std::string deep(100, '[');
     EXPECT_FALSE(parse("a = " + deep).tree);

@@ -37,7 +37,8 @@ TEST(PortRange, TakesOnePortOrTwo) {
     EXPECT_EQ(PortRange::parse("1024-65535"), (PortRange{1024, 65535}));
     EXPECT_EQ(PortRange::parse("53"), (PortRange{53, 53}));
     EXPECT_EQ(PortRange::parse("53")->to_string(), "53");
-    for (const std::string_view wrong : {"", "-", "5-", "-5", "6-5", "1-65536", "1-2-3", "a"}) {
+    for (const std::string_view wrong :
+         {"", "-", "5-", "-5", "6-5", "1-65536", "1-2-3", "a", "0", "0-5"}) {
         EXPECT_FALSE(PortRange::parse(wrong)) << wrong;
     }
 }
@@ -58,6 +59,11 @@ TEST(Names, AreWhatReportsAndIdentitiesCanCarry) {
 TEST(Printable, ShowsForeignTextSafely) {
     EXPECT_EQ(printable("a\x1b[31m"), "a\\x1b[31m");
     EXPECT_EQ(printable(std::string(200, 'a')).size(), 83U);
+    EXPECT_EQ(printable("a\xC2\x9B"), "a\\xc2\\x9b");
+    EXPECT_EQ(quote("a\xC2\x9B"), "\"a\\u009b\"");
+    // No character is cut in two.
+    EXPECT_EQ(printable(std::string(79, 'a') + "\xC3\xA4"), std::string(79, 'a') + "...");
+    EXPECT_EQ(quoted_value("\x07"), "\"\\u0007\"");
     EXPECT_EQ(quote("a\"\\\n"), "\"a\\\"\\\\\\u000a\"");
 }
 

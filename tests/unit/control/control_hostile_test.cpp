@@ -1,4 +1,5 @@
 #include "tests/unit/control/control_pair.hpp"
+#include "tests/unit/control/sample_messages.hpp"
 
 #include <gtest/gtest.h>
 
@@ -277,6 +278,104 @@ TEST(HostileControl, ASecondRekeyBeforeTheFirstIsConfirmedClosesTheLink) {
     EXPECT_EQ(pair.server->state(), ServerState::Open);
     rogue.send(Rekey{2});
     EXPECT_EQ(pair.server->state(), ServerState::Closed);
+}
+
+// A SNAPT that has the key and breaks the protocol.
+struct RogueSnapt final : PskSource {
+    explicit RogueSnapt(ControlPair& pair) : pair_(pair) {
+        channel = std::move(TlsChannel::accept(pair.server_context, *this)).value();
+        EXPECT_TRUE(pair.client->start(default_client(), pair.now));
+        run();
+        EXPECT_TRUE(channel->is_established());
+    }
+    void run() {
+        std::array<uint8_t, 4096> buffer{};
+        while (channel->has_bytes() || pair_.client->has_bytes()) {
+            while (const size_t taken = pair_.client->poll_bytes(buffer)) {
+                static_cast<void>(
+                    channel->on_bytes(base::ByteView(buffer).first(taken)).has_value());
+            }
+            while (const size_t taken = channel->poll_bytes(buffer)) {
+                pair_.client->on_bytes(base::ByteView(buffer).first(taken), pair_.now);
+            }
+        }
+    }
+    std::optional<Psk> find_psk(base::ByteView /*wire_identity*/) override {
+        return derive_psk(default_client().key, default_client().realm);
+    }
+    // Nothing goes out any more once the client has closed.
+    void send_raw(const std::vector<uint8_t>& bytes) {
+        static_cast<void>(channel->send(bytes).has_value());
+        run();
+    }
+    ControlPair& pair_;
+    std::unique_ptr<TlsChannel> channel;
+};
+
+std::vector<uint8_t> random_message(const std::vector<Message>& samples, base::Random& random) {
+    std::vector<uint8_t> bytes;
+    EXPECT_TRUE(append_message(bytes, samples[random.below(samples.size())]));
+    if (bytes.size() > kMessageHeaderBytes && random.below(3) == 0) {
+        const size_t at = kMessageHeaderBytes + random.below(bytes.size() - kMessageHeaderBytes);
+        bytes[at] = static_cast<uint8_t>(random.below(256));
+    }
+    return bytes;
+}
+
+TEST(HostileControl, AnySequenceOfMessagesFromANodeIsSurvivedAndBounded) {
+    const auto samples = all_messages();
+    for (uint64_t seed = 1; seed <= 200; ++seed) {
+        base::SeededRandom random(seed);
+        ControlPair pair;
+        pair.confirm_rekeys = seed % 2 == 0;
+        pair.accept_with(default_accept());
+        RogueClient rogue(pair);
+        if (seed % 4 != 0) {
+            rogue.send(default_client().hello);
+        }
+        for (int i = 0; i < 50 && pair.server->state() != ServerState::Closed; ++i) {
+            rogue.send_raw(random_message(samples, random));
+        }
+        EXPECT_LE(pair.server_events.size(), 52U);
+        EXPECT_EQ(pair.has_server_event<LinkClosed>(), pair.server->state() == ServerState::Closed);
+    }
+}
+
+TEST(HostileControl, AnySequenceOfMessagesFromASnaptIsSurvivedAndBounded) {
+    const auto samples = all_messages();
+    std::vector<uint8_t> accept;
+    ASSERT_TRUE(append_message(accept, default_accept()));
+    for (uint64_t seed = 1; seed <= 200; ++seed) {
+        base::SeededRandom random(seed);
+        ControlPair pair;
+        RogueSnapt rogue(pair);
+        if (seed % 4 != 0) {
+            rogue.send_raw(accept);
+            EXPECT_EQ(pair.client->state(), ClientState::Open);
+        }
+        for (int i = 0; i < 50 && pair.client->state() != ClientState::Closed; ++i) {
+            rogue.send_raw(random_message(samples, random));
+        }
+        pair.collect();
+        EXPECT_LE(pair.client_events.size(), 52U);
+    }
+}
+
+TEST(HostileControl, AFloodOfEventsThatNobodyTakesClosesTheLink) {
+    std::vector<uint8_t> accept;
+    ASSERT_TRUE(append_message(accept, default_accept()));
+    std::vector<uint8_t> request;
+    ASSERT_TRUE(append_message(request, KeepaliveRequest{}));
+    ControlPair pair;
+    RogueSnapt rogue(pair);
+    rogue.send_raw(accept);
+    for (size_t i = 0; i < 2 * kMaxPendingEvents; ++i) {
+        rogue.send_raw(request);
+    }
+    EXPECT_EQ(pair.client->state(), ClientState::Closed);
+    pair.collect();
+    EXPECT_LE(pair.client_events.size(), kMaxPendingEvents + 1);
+    EXPECT_EQ(pair.client_event<LinkClosed>().cause, CloseCause::Overflow);
 }
 
 }  // namespace

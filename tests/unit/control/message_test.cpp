@@ -1,75 +1,11 @@
 #include "common/control/message.hpp"
 #include "common/control/message_reader.hpp"
+#include "tests/unit/control/sample_messages.hpp"
 
 #include <gtest/gtest.h>
 
 namespace continuo::control {
 namespace {
-
-const std::array<uint8_t, 3> kDatagram = {0x15, 0x00, 0x4A};
-
-Hello full_hello() {
-    Hello hello;
-    hello.versions = {1, 2};
-    hello.node = "laptop";
-    hello.software = "cnapt 0.1";
-    hello.session_id = {1, 2, 3};
-    hello.wire_session_down = 0xFFFE;
-    hello.offers = {{ProtectionKind::Aes256Gcm, 16}, {ProtectionKind::HmacSha256, 10}};
-    hello.limits = {1000, 2000, 3, 4000};
-    hello.want_ipv6 = false;
-    hello.continuation = Continuation{7, 0xFFFFFFFF};
-    return hello;
-}
-
-Accept full_accept() {
-    Accept accept;
-    accept.wire_session_up = 9;
-    accept.snapt = "zrh-1";
-    accept.realm = "mesh.example";
-    accept.epoch = 0x01020304;
-    accept.continued = true;
-    accept.protection = {ProtectionKind::HmacSha256, 10};
-    accept.lease_ipv4 = base::IpAddress::parse("100.64.0.2");
-    accept.lease_ipv6 = base::IpAddress::parse("fd93:47::2");
-    accept.inner_mtu = 1400;
-    accept.udp_ports = {9347, 9348};
-    accept.keepalive_s = 20;
-    accept.rekey_s = 60;
-    accept.rekey_datagrams = uint64_t{1} << 40;
-    accept.idle_timeout_s = 5;
-    accept.limits = {9, 8, 7, 6};
-    return accept;
-}
-
-std::vector<Message> all_messages() {
-    Directory directory;
-    directory.entries.push_back(
-        {"zrh-1", "mesh.example", {*base::Endpoint::parse("203.0.113.9:9347")}, 500, 1200});
-    directory.entries.push_back(
-        {"bsl-1",
-         "mesh.example",
-         {*base::Endpoint::parse("[2001:db8::9]:1"), *base::Endpoint::parse("192.0.2.1:2")},
-         0,
-         1000});
-    return {full_hello(),
-            full_accept(),
-            Reject{RejectReason::QuotaExhausted, "no quota left"},
-            Rekey{5},
-            RekeyOk{0xFFFFFFFF},
-            RekeyWanted{},
-            Apps{{{1, "firefox"}, {2, "ssh"}}},
-            directory,
-            KeepaliveRequest{},
-            UsageQuery{1, "{\"by\":\"class\"}"},
-            UsageReply{0xFFFFFFFF, std::string(kMaxUsageBytes, 'x')},
-            SessionQuery{},
-            SessionState{true},
-            Ping{1},
-            Pong{~uint64_t{0}},
-            Close{CloseReason::Draining, "maintenance"},
-            Data{kDatagram}};
-}
 
 std::vector<uint8_t> serialized(const Message& message) {
     std::vector<uint8_t> bytes;
@@ -131,6 +67,38 @@ TEST(Message, EveryTruncationIsRefusedOrLacksOnlyOptionalFields) {
                 EXPECT_NE(serialized(**parsed), bytes) << message.index() << " at " << length;
             }
         }
+    }
+}
+
+// What a flipped bit leaves readable is another message, written again to the same bytes each time.
+TEST(Message, EveryFlippedBitIsRefusedOrReadsAsACanonicalMessage) {
+    for (const Message& message : all_messages()) {
+        std::vector<uint8_t> bytes = serialized(message);
+        const size_t looked_at = std::min<size_t>(bytes.size(), 400);
+        for (size_t bit = 0; bit < looked_at * 8; ++bit) {
+            const auto mask = static_cast<uint8_t>(1U << (bit % 8));
+            bytes[bit / 8] ^= mask;
+            const auto parsed = parse_message(bytes[0], body_of(bytes));
+            std::vector<uint8_t> first;
+            if (parsed && parsed->has_value() && append_message(first, **parsed)) {
+                const auto again = parse_message(first[0], body_of(first));
+                ASSERT_TRUE(again && again->has_value()) << message.index() << " bit " << bit;
+                EXPECT_EQ(serialized(**again), first) << message.index() << " bit " << bit;
+            }
+            bytes[bit / 8] ^= mask;
+        }
+    }
+}
+
+TEST(Message, AcceptWithTimesOfZeroIsRefused) {
+    for (int which = 0; which < 4; ++which) {
+        Accept accept = full_accept();
+        accept.keepalive_s = which == 0 ? 0 : 25;
+        accept.rekey_s = which == 1 ? 0 : 3600;
+        accept.rekey_datagrams = which == 2 ? 0 : 1024;
+        accept.idle_timeout_s = which == 3 ? 0 : 60;
+        const auto bytes = serialized(accept);
+        EXPECT_FALSE(parse_message(bytes[0], body_of(bytes))) << which;
     }
 }
 

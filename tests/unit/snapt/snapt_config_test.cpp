@@ -8,15 +8,6 @@
 namespace continuo::snapt {
 namespace {
 
-struct BadPart {
-    std::string_view text;
-    std::string_view expected;  // a line a diagnostic
-};
-
-// Good but for what is put behind kBeginning.
-const BadPart kBadParts[] = {
-#include "bad_snapt_parts.inc"
-};
 constexpr std::string_view kBeginning = "name = \"s\"\npublic = \"192.0.2.1:9347\"\n";
 
 std::string joined(const std::vector<config::Diagnostic>& diagnostics) {
@@ -32,19 +23,6 @@ SnaptConfig good(const std::string& text) {
     EXPECT_TRUE(parsed.config) << joined(parsed.diagnostics);
     EXPECT_TRUE(parsed.diagnostics.empty());
     return parsed.config.value_or(SnaptConfig{});
-}
-
-TEST(SnaptConfig, SaysExactlyWhatIsWrong) {
-    for (const BadPart& entry : kBadParts) {
-        const ParsedSnaptConfig parsed =
-            parse_snapt_config(std::string(kBeginning) + std::string(entry.text), "snapt.toml");
-        EXPECT_FALSE(parsed.config) << entry.text;
-        EXPECT_EQ(joined(parsed.diagnostics), entry.expected) << entry.text;
-    }
-    EXPECT_EQ(joined(parse_snapt_config("", "snapt.toml").diagnostics),
-              "snapt.toml:1:1: error: missing key \"name\"; expected the SNAPT's name\n"
-              "snapt.toml:1:1: error: missing key \"public\"; expected the addresses that nodes "
-              "reach, such as \"203.0.113.9:9347\"");
 }
 
 TEST(SnaptConfig, ReadsTheSample) {

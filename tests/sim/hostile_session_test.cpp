@@ -1,0 +1,219 @@
+// A peer that has the keys and keeps to nothing: bodies of every kind, flipped, cut, in any order
+// and role, with absurd values. The victim never crashes, never answers without bound, and never
+// lets itself be led to an address that has not proven itself.
+#include "common/wire/body.hpp"
+#include "tests/support/hostile_peer.hpp"
+#include "tests/unit/wire/vector_file.hpp"
+
+#include <gtest/gtest.h>
+
+namespace continuo::tests {
+namespace {
+
+using base::DropReason;
+using base::TrafficClass;
+using session::Role;
+
+constexpr std::array<Role, 2> kRoles = {Role::Node, Role::Snapt};
+const wire::Space kFirst{TrafficClass::LtLd, 0, 0};
+
+template <typename Frame>
+std::vector<uint8_t> body_of(const Frame& frame) {
+    std::vector<uint8_t> body(frame.size());
+    base::ByteWriter writer(body);
+    frame.serialize(writer);
+    EXPECT_TRUE(writer.ok());
+    return body;
+}
+
+// Every frame type, and whole bodies.
+std::vector<std::vector<uint8_t>> sample_bodies() {
+    std::vector<std::vector<uint8_t>> bodies;
+    for (const char* file : {"frames.hex", "bodies.hex", "bodies_invalid.hex"}) {
+        for (const wire::test::VectorRecord& record : wire::test::read_vectors(file)) {
+            bodies.push_back(record.bytes);
+        }
+    }
+    return bodies;
+}
+
+uint64_t count(Victim& victim, DropReason reason) {
+    return victim.session().drops().count(reason);
+}
+
+void expect_bounded(Victim& victim) {
+    EXPECT_LE(victim.session().flows(), Victim::kMaxFlows);
+    EXPECT_LE(victim.known().size(), Victim::kMaxFlows);
+    EXPECT_LE(victim.session().queued_bytes(), 4U << 20U);
+}
+
+// It still works: a good datagram is taken, and own packets go out.
+void expect_alive(Victim& victim) {
+    const uint64_t before = victim.session().counters().datagrams_received;
+    victim.receive_body(kFirst, {});
+    EXPECT_EQ(victim.session().counters().datagrams_received, before + 1);
+    victim.advance(base::seconds(2));
+    victim.drain();
+}
+
+TEST(HostilePeer, EveryFlippedBitAndEveryCutOfABodyIsSurvived) {
+    for (const Role role : kRoles) {
+        Victim victim(role);
+        for (std::vector<uint8_t> body : sample_bodies()) {
+            for (size_t length = 0; length <= body.size(); ++length) {
+                victim.receive_body(kFirst, base::ByteView(body).first(length));
+            }
+            for (size_t bit = 0; bit < body.size() * 8; ++bit) {
+                const auto mask = static_cast<uint8_t>(1U << (bit % 8));
+                body[bit / 8] ^= mask;
+                victim.receive_body(kFirst, body);
+                body[bit / 8] ^= mask;
+            }
+            victim.advance(base::milliseconds(5));
+            victim.drain();
+        }
+        EXPECT_EQ(count(victim, DropReason::Unauthentic), 0U);
+        EXPECT_GT(count(victim, DropReason::BadBody), 100U);
+        expect_bounded(victim);
+        expect_alive(victim);
+    }
+}
+
+TEST(HostilePeer, AVoidBodyIsCountedAsBadAndChangesNoPath) {
+    for (const wire::test::VectorRecord& record : wire::test::read_vectors("bodies_invalid.hex")) {
+        Victim victim(Role::Snapt);
+        victim.receive_body(kFirst, record.bytes);
+        EXPECT_EQ(count(victim, DropReason::BadBody), 1U) << record.name;
+        EXPECT_FALSE(victim.session().paths().active()) << record.name;
+        EXPECT_EQ(victim.session().flows(), 0U) << record.name;
+        EXPECT_TRUE(victim.drain().empty()) << record.name;
+    }
+}
+
+TEST(HostilePeer, AnySequenceOfBodiesInAnySpaceIsSurvived) {
+    const auto samples = sample_bodies();
+    for (uint64_t seed = 1; seed <= 20; ++seed) {
+        base::SeededRandom random(seed);
+        Victim victim(seed % 2 == 0 ? Role::Node : Role::Snapt);
+        for (size_t i = 0; i < 4000; ++i) {
+            std::vector<uint8_t> body;
+            for (size_t parts = random.below(4); parts > 0; --parts) {
+                const auto& sample = samples[random.below(samples.size())];
+                body.insert(body.end(), sample.begin(), sample.end());
+            }
+            for (size_t flips = random.below(3); flips > 0 && !body.empty(); --flips) {
+                body[random.below(body.size())] = static_cast<uint8_t>(random.below(256));
+            }
+            const wire::Space space{base::kAllTrafficClasses[random.below(4)],
+                                    static_cast<uint8_t>(random.below(wire::kMaxPaths)), 0};
+            victim.receive_body(space, body);
+            if (i % 7 == 0) {
+                victim.send_packet(random.below(64), random.below(1400));
+            }
+            if (i % 5 == 0) {
+                victim.advance(base::microseconds(static_cast<int64_t>(random.below(200'000))));
+                victim.drain();
+            }
+        }
+        expect_bounded(victim);
+        expect_alive(victim);
+    }
+}
+
+TEST(HostilePeer, AFloodOfChallengesIsAnsweredWithinBounds) {
+    Victim victim(Role::Snapt);
+    for (uint32_t i = 0; i < 5000; ++i) {
+        wire::Challenge challenge;
+        base::store_big_endian(challenge.token.data(), i);
+        victim.receive_body(kFirst, body_of(challenge));
+    }
+    EXPECT_LE(victim.drain().size(), 32U);
+    EXPECT_LE(victim.sent_bytes, victim.received_bytes * wire::kAmplificationFactor);
+}
+
+TEST(HostilePeer, AnUnprovenAddressGetsAtMostThreeTimesWhatItSent) {
+    base::SeededRandom random(3);
+    Victim victim(Role::Snapt);
+    for (size_t i = 0; i < 500; ++i) {
+        wire::Announce announce;
+        announce.path = static_cast<uint8_t>(random.below(wire::kMaxPaths));
+        announce.mtu = UINT16_MAX;
+        announce.active = true;
+        announce.number = static_cast<uint16_t>(i);
+        const wire::Space space{TrafficClass::LtLd, announce.path, 0};
+        victim.receive_body(space, body_of(announce));
+        wire::Response wrong;
+        random.fill(wrong.token);
+        victim.receive_body(space, body_of(wrong));
+        victim.advance(base::milliseconds(50));
+        victim.drain();
+        ASSERT_LE(victim.sent_bytes, victim.received_bytes * wire::kAmplificationFactor) << i;
+    }
+    for (uint8_t index = 0; index < wire::kMaxPaths; ++index) {
+        EXPECT_NE(victim.session().paths().path(index).state, session::PathState::Usable);
+    }
+}
+
+TEST(HostilePeer, ASnaptCannotMoveANode) {
+    Victim victim(Role::Node);
+    victim.drain();
+    wire::Announce announce;
+    announce.path = 5;
+    announce.active = true;
+    announce.number = 1000;
+    victim.receive_body({TrafficClass::LtLd, 5, 0}, body_of(announce));
+    announce.path = 0;
+    announce.active = false;
+    announce.withdrawn = true;
+    victim.receive_body(kFirst, body_of(announce));
+    EXPECT_EQ(victim.session().paths().active(), 0);
+    EXPECT_EQ(victim.session().counters().handovers, 0U);
+    EXPECT_NE(victim.session().paths().path(0).state, session::PathState::Dead);
+    EXPECT_EQ(victim.session().paths().path(5).state, session::PathState::Unknown);
+}
+
+TEST(HostilePeer, AnAcknowledgementOfWhatWasNeverSentIsABadBody) {
+    for (const Role role : kRoles) {
+        Victim victim(role);
+        wire::Ack ack;
+        ack.space = kFirst;
+        ASSERT_TRUE(ack.add({wire::kMaxSequence - 5, wire::kMaxSequence}));
+        const uint64_t before = count(victim, DropReason::BadBody);
+        victim.receive_body(kFirst, body_of(ack));
+        EXPECT_EQ(count(victim, DropReason::BadBody), before + 1);
+        expect_alive(victim);
+    }
+}
+
+TEST(HostilePeer, PiecesThatNeverCompleteAreCountedAndGiveWay) {
+    Victim victim(Role::Snapt);
+    const std::vector<uint8_t> piece(1200, 0xEE);
+    for (uint32_t i = 0; i < 3000; ++i) {
+        wire::Fragment fragment;
+        fragment.id = static_cast<uint16_t>(i);
+        fragment.index = static_cast<uint8_t>(i % wire::kMaxFragments);
+        fragment.last = i % 3 == 0;
+        fragment.piece = piece;
+        victim.receive_body(kFirst, body_of(fragment));
+    }
+    EXPECT_GT(count(victim, DropReason::ReassemblyLimit), 2000U);
+    EXPECT_EQ(victim.delivered, 0U);
+    expect_alive(victim);
+}
+
+TEST(HostilePeer, ClosedFlowsThatNeverWereAreIgnored) {
+    for (const Role role : kRoles) {
+        Victim victim(role);
+        wire::Closed closed;
+        for (uint32_t i = 0; i < wire::kMaxClosedFlows; ++i) {
+            ASSERT_TRUE(closed.add(wire::kMaxFlowIndexes - 1 - i));
+        }
+        const size_t flows = victim.session().flows();
+        victim.receive_body(kFirst, body_of(closed));
+        EXPECT_EQ(victim.session().flows(), flows);
+        expect_alive(victim);
+    }
+}
+
+}  // namespace
+}  // namespace continuo::tests

@@ -1,0 +1,75 @@
+// Victim: one end of a session, with a peer that has the keys and may say whatever it likes. The
+// host behind it keeps a bounded number of flows, as the daemons do.
+#pragma once
+
+#include "common/session/session.hpp"
+
+#include <array>
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace continuo::tests {
+
+class Victim final : public session::SessionHost {
+  public:
+    static constexpr size_t kMaxFlows = 256;
+    static constexpr size_t kOwnFlows = 4;  // that a node has from the beginning
+    // More than any answer to one body may take.
+    static constexpr size_t kMaxAnswers = 512;
+
+    explicit Victim(session::Role role,
+                    crypto::Protection protection = crypto::Protection::Aes256Gcm);
+    ~Victim() override;
+
+    // Seals `body` as the next datagram of the space, with the right keys, and gives it.
+    void receive_body(const wire::Space& space, base::ByteView body);
+    // Gives a datagram as it is; it is destroyed.
+    void receive(std::vector<uint8_t> datagram, const base::Endpoint& from);
+    // A packet of a flow that the victim knows; nothing when it knows none.
+    void send_packet(size_t which, size_t payload_bytes);
+    // Takes all that is due to be sent, as sealed.
+    std::vector<std::vector<uint8_t>> drain();
+    void advance(base::Duration span);
+
+    session::Session& session() { return *session_; }
+    const std::vector<flow::Flow*>& known() const { return known_; }
+
+    base::TimePoint now{base::seconds(1000)};
+    uint64_t sent_bytes = 0;
+    uint64_t received_bytes = 0;
+    size_t delivered = 0;
+
+    flow::Flow* on_flow_opened(session::Session& session,
+                               const session::FlowOpening& opening,
+                               base::TimePoint now) override;
+    flow::Flow* find_flow(session::Session& session, const packet::FiveTuple& tuple) override;
+    void deliver(session::Session& session,
+                 flow::Flow& flow,
+                 const packet::HeaderFields& fields,
+                 base::ByteView payload,
+                 base::TimePoint now) override;
+    flow::Flow* deliver_whole(session::Session& session,
+                              base::TrafficClass traffic_class,
+                              base::MutableByteView packet,
+                              base::TimePoint now) override;
+    void on_flows_closed(session::Session&, flow::Flow&, base::TimePoint) override {}
+    void on_path_changed(session::Session&, uint8_t, base::TimePoint) override {}
+    void on_path_silent(session::Session&, uint8_t, base::TimePoint) override {}
+    void on_peer_closed(session::Session&, base::TimePoint) override {}
+
+  private:
+    flow::Flow* make_flow(const packet::FiveTuple& tuple, base::TrafficClass traffic_class);
+
+    session::Role role_;
+    base::SeededRandom random_{7};
+    std::map<std::string, std::unique_ptr<flow::Flow>> flows_;
+    std::vector<std::unique_ptr<flow::LiveSlot>> slots_;
+    std::vector<flow::Flow*> known_;
+    std::unique_ptr<session::Session> session_;
+    std::unique_ptr<crypto::DatagramCipher> peer_sealer_;
+    std::array<uint64_t, session::kSpaceSlots> next_{};
+    base::Endpoint peer_;
+};
+
+}  // namespace continuo::tests
