@@ -1,6 +1,6 @@
 #include "cnapt/app.hpp"
 
-#include "cnapt/capture_control.hpp"
+#include "cnapt/capture_switch.hpp"
 #include "cnapt/commands.hpp"
 #include "cnapt/snapt_client.hpp"
 #include "common/base/version.hpp"
@@ -10,6 +10,7 @@
 #include "common/io/system_random.hpp"
 #include "common/report/status_report.hpp"
 
+#include <algorithm>
 #include <map>
 
 namespace continuo::cnapt {
@@ -22,7 +23,7 @@ namespace {
 
 constexpr size_t kMaxUsageQuestions = 64;
 
-NodeSettings node_settings(const NodeConfig& config, const CaptureControl& capture) {
+NodeSettings node_settings(const NodeConfig& config, const CaptureSwitch& capture) {
     const auto table = dataplane::class_table(config.classes, config.limits.queue_bytes);
     NodeSettings settings;
     settings.device = config.capture.device;
@@ -44,7 +45,7 @@ class App final : public NodeEvents {
         : options_(std::move(options))
         , config_(std::move(config))
         , node_name_(config_.node.empty() ? daemon::host_name("node") : config_.node)
-        , capture_(config_.capture)
+        , capture_(loop_, config_.capture, [this] { on_captured(); })
         , controls_(loop_,
                     {[this](const report::JsonValue& request,
                             const std::string& line,
@@ -66,6 +67,7 @@ class App final : public NodeEvents {
   private:
     void add_snapt(const SnaptEntry& entry, const control::SessionId& session_id);
     SnaptClient* client_of(const SnaptLink& link);
+    void on_captured();
     void on_tick();
     std::string reload();
     void on_request(const report::JsonValue& request,
@@ -79,7 +81,7 @@ class App final : public NodeEvents {
     std::string node_name_;
     io::SystemRandom random_;
     io::EventLoop loop_;
-    CaptureControl capture_;
+    CaptureSwitch capture_;
     std::shared_ptr<const classifier::Ruleset> ruleset_;
     std::unique_ptr<Node> node_;
     std::unique_ptr<ControlThread> control_thread_;
@@ -124,6 +126,10 @@ base::Result<void> App::start(std::string& failure) {
     CTN_TRY(node_->start(failure));
     CTN_TRY(capture_.set_up_device(failure));
     node_->set_ruleset(ruleset_);
+    if (config_.capture.kill_switch) {
+        CTN_TRY(capture_.begin_at_once(ruleset_, failure));
+    }
+    capture_.set_ruleset(ruleset_);
     failure = "cannot open command socket " + options_.socket;
     CTN_TRY(controls_.open(options_.socket));
     control_thread_ = std::make_unique<ControlThread>();
@@ -181,22 +187,21 @@ void App::on_path_moved(SnaptLink& link) {
 }
 
 void App::on_link_usable(SnaptLink& link) {
-    if (capture_.is_active()) {
-        return;
-    }
-    std::string failure;
-    if (const auto begun = capture_.begin(*ruleset_, failure); !begun) {
-        log(LogLevel::Error, "%s: %s", failure.c_str(), describe(begun.error()).c_str());
-        capture_.end();
-        return;
-    }
-    io::notify_service_manager("READY=1");
-    log(LogLevel::Info, "%s is up; traffic goes through %s", link.name.c_str(),
-        config_.capture.device.c_str());
+    log(LogLevel::Info, "%s answers", link.name.c_str());
+    capture_.set_open(true);
 }
 
 void App::on_link_lost(SnaptLink& link) {
     log(LogLevel::Warning, "%s does not answer; new flows go elsewhere", link.name.c_str());
+    const auto& links = node_->links();
+    if (std::none_of(links.begin(), links.end(), [](const auto& other) { return other->is_up; })) {
+        capture_.set_open(false);
+    }
+}
+
+void App::on_captured() {
+    io::notify_service_manager("READY=1");
+    log(LogLevel::Info, "traffic goes through %s", config_.capture.device.c_str());
 }
 
 void App::on_new_app(SnaptLink& link, uint16_t tag, const std::string& name) {
@@ -214,10 +219,8 @@ void App::on_session_doubted(SnaptLink& link) {
 void App::on_tick() {
     const base::TimePoint now = loop_.refresh_now();
     node_->flows().set_utc_offset_us(daemon::utc_us() - base::to_us(now.time_since_epoch()));
+    capture_.on_tick();
     for (const auto& client : clients_) {
-        if (client->link().is_up && !capture_.is_active()) {
-            on_link_usable(client->link());  // it failed before
-        }
         client->rekey_if_due(now);
     }
 }
@@ -236,6 +239,7 @@ void App::on_request(const report::JsonValue& request,
     info.now = loop_.now();
     info.state_directory = options_.state;
     info.slow_iterations = loop_.counters().slow_iterations;
+    info.is_capturing = capture_.is_open();
     info.version = std::string(base::kVersion);
     reply.finish(answer(*node_, info, command) + "\n");
 }
@@ -277,12 +281,7 @@ std::string App::reload() {
     node_->set_classes(
         dataplane::class_table(config_.classes, config_.limits.queue_bytes).settings);
     node_->set_ruleset(ruleset_);
-    std::string failure;
-    if (capture_.is_active()) {
-        if (const auto begun = capture_.begin(*ruleset_, failure); !begun) {
-            log(LogLevel::Error, "%s: %s", failure.c_str(), describe(begun.error()).c_str());
-        }
-    }
+    capture_.set_ruleset(ruleset_);
     return daemon::reloaded(options_.config, changes.applied, changes.needs_restart);
 }
 

@@ -56,7 +56,7 @@ void write_session_fields(JsonWriter& json, const SnaptLink& link) {
     json.field("rtt_ms", rtt_ms, kMillisecondDigits);
     json.field("one_way_ms", rtt_ms / 2, kMillisecondDigits);
     json.field("loss", loss_of(session), kLossDigits);
-    json.key("throughput_bits_per_s").null();
+    json.field("throughput_bits_per_s", link.throughput_bits_per_s);
     json.field("mtu", path != nullptr ? std::optional(path->mtu) : std::nullopt);
     json.field("inner_ipv4", text_of(link.accept.lease_ipv4));
     json.field("inner_ipv6", text_of(link.accept.lease_ipv6));
@@ -129,7 +129,7 @@ void write_paths(JsonWriter& json, Node& node, TimePoint now, bool with_details)
 }
 
 report::ClassFigureTable class_figures(const Node& node) {
-    report::ClassFigureTable table;
+    report::ClassFigureTable table = node.ended().classes;
     for (const auto& link : node.links()) {
         if (link->session) {
             dataplane::add_figures(table, *link->session);
@@ -163,7 +163,7 @@ std::string status_json(Node& node, const DaemonInfo& info) {
     json.begin_object();
     json.field("version", info.version);
     json.field("node", info.node);
-    json.field("state", daemon_state(node));
+    json.field("state", daemon_state(node, info.is_capturing));
     json.field("uptime_s", std::chrono::duration_cast<base::seconds>(uptime).count());
     json.key("sessions");
     write_sessions(json, node);
@@ -255,15 +255,16 @@ std::string snapts_json(const Node& node) {
 
 }  // namespace
 
-std::string_view daemon_state(const Node& node) {
+std::string_view daemon_state(const Node& node, bool is_capturing) {
     const auto& links = node.links();
-    if (std::any_of(links.begin(), links.end(),
-                    [](const auto& link) { return is_usable(*link); })) {
+    const auto has = [&](const auto& is_so) {
+        return std::any_of(links.begin(), links.end(),
+                           [&](const auto& link) { return is_so(*link); });
+    };
+    if (is_capturing && has(is_usable)) {
         return "up";
     }
-    const bool has_session = std::any_of(links.begin(), links.end(),
-                                         [](const auto& link) { return link->session != nullptr; });
-    return has_session ? "degraded" : "down";
+    return has([](const SnaptLink& link) { return link.is_up; }) ? "degraded" : "down";
 }
 
 std::string answer(Node& node, const DaemonInfo& info, std::string_view command) {

@@ -17,10 +17,11 @@ struct DaemonInfo {
     base::TimePoint started_at{};
     base::TimePoint now{};
     uint64_t slow_iterations = 0;  // of the data loop
+    bool is_capturing = false;     // new flows are let into the tunnel
 };
 
-// "up": a SNAPT can be used; "degraded": there is a session, but its path does not answer; "down".
-std::string_view daemon_state(const Node& node);
+// "up": a SNAPT can be used and new flows go there; "down": none answers; "degraded": in between.
+std::string_view daemon_state(const Node& node, bool is_capturing);
 
 // `command` is status, flows, paths or snapts. Whatever else gives {"error":"…"}.
 std::string answer(Node& node, const DaemonInfo& info, std::string_view command);

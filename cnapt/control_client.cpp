@@ -99,6 +99,7 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
         options_.addresses = std::move(addresses);
     }
     void restart();
+    void attempt_now();
     base::TimePoint now() { return loop_.now(); }
 
   private:
@@ -113,7 +114,6 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     };
 
     void attempt();
-    void attempt_now();
     std::optional<base::Endpoint> next_address();
     void on_connecting_writable();
     void on_readable();
@@ -418,6 +418,10 @@ void ControlClient::set_addresses(std::vector<base::Endpoint> addresses) {
 
 void ControlClient::restart() {
     inner_->later([](Inner& inner) { inner.restart(); });
+}
+
+void ControlClient::renew() {
+    inner_->later([](Inner& inner) { inner.attempt_now(); });
 }
 
 void ControlClient::request_rekey() {

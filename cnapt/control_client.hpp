@@ -102,6 +102,8 @@ class ControlClient {
     void set_addresses(std::vector<base::Endpoint> addresses);
     // The SNAPT lost the association: connects anew without continuing it.
     void restart();
+    // Connects anew and continues the association.
+    void renew();
 
     // Without effect while no link is up; on_closed() told so.
     void request_rekey();

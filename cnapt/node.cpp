@@ -20,6 +20,9 @@ namespace {
 
 constexpr base::Duration kHousekeepingInterval = base::milliseconds(500);
 constexpr base::Duration kDoubtInterval = base::seconds(1);
+constexpr base::Duration kThroughputInterval = base::seconds(1);
+// Which port of its own a datagram came to tells a node nothing.
+constexpr uint16_t kNoPort = 0;
 constexpr size_t kWorkerQueue = 1024;
 constexpr size_t kKeptHandovers = 32;
 
@@ -141,6 +144,8 @@ Node::establish(SnaptLink& link, const control::Accept& accept, const control::E
                 }
             });
             driver_.remove(*former);
+            ended_.add(*former);
+            link.measured_bytes = 0;
         }
     }
     link.accept = accept;
@@ -275,7 +280,9 @@ void Node::on_path_changed(Session& session, uint8_t path, TimePoint now) {
     }
     link->moving_since = base::kNever;
     link->moving_from = to;
-    events_.on_link_usable(*link);
+    if (is_first) {
+        events_.on_link_usable(*link);
+    }
     choose_uplink(*link, now);  // one that had died may be the better one
 }
 
@@ -327,7 +334,7 @@ void Node::on_datagrams(const io::ReceivedBatch& batch, TimePoint now) {
         }
         return kind == wire::DatagramKind::Unsealed;
     };
-    receiver_.split(batch, find, hand_over, stray);
+    receiver_.split(batch, kNoPort, find, hand_over, stray);
 }
 
 // Not authenticated: at most a reason to ask over control, and not often.
@@ -356,15 +363,23 @@ SnaptLink* Node::link_of(const Session& session) const {
     return nullptr;
 }
 
-Flow* Node::on_flow_opened(Session& /*session*/,
-                           const session::FlowOpening& opening,
-                           TimePoint /*now*/) {
-    // The node made every flow; an opening for one that is gone has nobody to deliver to.
-    return flows_.find(opening.tuple);
+// Every flow was made here and is bound to one SNAPT: another one's packets are nobody's.
+Flow* Node::flow_of(const Session& session, const packet::FiveTuple& tuple) {
+    Flow* flow = flows_.find(tuple);
+    const auto* node_flow = flow == nullptr ? nullptr : static_cast<const NodeFlow*>(flow->details);
+    const bool is_bound_to_it = node_flow != nullptr && node_flow->link != nullptr &&
+                                node_flow->link->session.get() == &session;
+    return is_bound_to_it ? flow : nullptr;
 }
 
-Flow* Node::find_flow(Session& /*session*/, const packet::FiveTuple& tuple) {
-    return flows_.find(tuple);
+Flow* Node::on_flow_opened(Session& session,
+                           const session::FlowOpening& opening,
+                           TimePoint /*now*/) {
+    return flow_of(session, opening.tuple);
+}
+
+Flow* Node::find_flow(Session& session, const packet::FiveTuple& tuple) {
+    return flow_of(session, tuple);
 }
 
 void Node::deliver(Session& /*session*/,
@@ -376,21 +391,23 @@ void Node::deliver(Session& /*session*/,
     tun_port_->coalescer().add(fields, payload, &flow);
 }
 
-Flow* Node::deliver_whole(Session& /*session*/,
+// Without a flow it is nothing that was asked for: a SNAPT cannot open connections to the node.
+Flow* Node::deliver_whole(Session& session,
                           base::TrafficClass /*traffic_class*/,
                           base::MutableByteView packet,
                           TimePoint now) {
-    const auto result = packet::summarize(packet, packet::NodeSide::Destination);
-    if (!result.summary) {
-        drops_.add(DropReason::MalformedPacket);
+    const auto summary =
+        dataplane::identify(packet, packet::NodeSide::Destination, fragments_down_, drops_, now);
+    if (!summary) {
         return nullptr;
     }
-    packet::PacketSummary summary = *result.summary;
-    Flow* flow = fragments_down_.resolve(summary, now) ? flows_.find(summary.tuple) : nullptr;
-    if (flow != nullptr) {
-        flows_.on_packet(*flow, flow::Direction::Down, summary, now);
+    Flow* flow = flow_of(session, summary->tuple);
+    if (flow == nullptr) {
+        drops_.add(DropReason::NoBinding);
+        return nullptr;
     }
-    const size_t payload = packet.size() - std::min<size_t>(summary.payload_offset, packet.size());
+    flows_.on_packet(*flow, flow::Direction::Down, *summary, now);
+    const size_t payload = packet.size() - std::min<size_t>(summary->payload_offset, packet.size());
     tun_port_->write_packet(packet, flow, payload);
     return flow;
 }
@@ -418,11 +435,33 @@ void Node::on_too_big(const session::TransmitItem& item) {
     }
 }
 
+void Node::measure_throughput(SnaptLink& link, TimePoint now) {
+    const base::Duration span = now - link.measured_at;
+    if (!link.session || span < kThroughputInterval) {
+        return;
+    }
+    const session::SessionCounters& counters = link.session->counters();
+    uint64_t bytes = counters.bytes_received + counters.overhead_sent;
+    for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
+        bytes += link.session->class_counters(traffic_class).wire_bytes;
+    }
+    if (link.measured_at != TimePoint{} && bytes >= link.measured_bytes) {
+        constexpr uint64_t kBitsPerByteAndSecond = 8'000'000;
+        link.throughput_bits_per_s = (bytes - link.measured_bytes) * kBitsPerByteAndSecond /
+                                     static_cast<uint64_t>(base::to_us(span));
+    }
+    link.measured_bytes = bytes;
+    link.measured_at = now;
+}
+
 void Node::on_housekeeping() {
     const TimePoint now = loop_.now();
     housekeeping_.set(now + kHousekeepingInterval);
     tun_port_->coalescer().flush();
     flows_.expire(now, [&](Flow& flow) { end_flow(flow, now); });
+    for (const auto& link : links_) {
+        measure_throughput(*link, now);
+    }
 }
 
 void Node::set_ruleset(std::shared_ptr<const classifier::Ruleset> ruleset) {
@@ -440,6 +479,7 @@ void Node::set_classes(const std::array<session::ClassSettings, base::kTrafficCl
 
 base::DropCounters Node::all_drops() const {
     base::DropCounters sum = drops_;
+    sum.merge(ended_.drops);
     for (const auto& link : links_) {
         if (link->session) {
             sum.merge(link->session->drops());

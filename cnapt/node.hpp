@@ -8,6 +8,7 @@
 #include "common/control/epoch_keys.hpp"
 #include "common/control/message.hpp"
 #include "common/dataplane/datagram_receiver.hpp"
+#include "common/dataplane/figures.hpp"
 #include "common/dataplane/session_driver.hpp"
 #include "common/dataplane/tun_port.hpp"
 #include "common/flow/flow_table.hpp"
@@ -57,6 +58,10 @@ struct SnaptLink {
     std::unordered_map<std::string, uint16_t> app_tags;
     uint64_t committed_bits_per_s = 0;  // needs of the flows bound to it
     uint64_t handovers = 0;
+    // Both ways, outer, over the last second or so; none before the first measurement.
+    std::optional<uint64_t> throughput_bits_per_s;
+    uint64_t measured_bytes = 0;
+    base::TimePoint measured_at{};
     base::TimePoint doubted_at{};  // SNAPT was asked whether it knows the session
     uint64_t unproven_unknowns = 0;
 };
@@ -135,6 +140,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     const std::vector<Handover>& handovers() const { return handovers_; }
     uint64_t handover_count() const { return handover_count_; }
     base::DropCounters all_drops() const;
+    const dataplane::EndedSessions& ended() const { return ended_; }
     dataplane::TunPort& tun() { return *tun_port_; }
     const io::NetSnapshot& network() const { return monitor_->snapshot(); }
 
@@ -170,8 +176,10 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     // node.cpp
     void on_network_changed();
     void update_paths(SnaptLink& link, const Uplinks::Change& change, base::TimePoint now);
+    flow::Flow* flow_of(const session::Session& session, const packet::FiveTuple& tuple);
     // Path indexes of the link to be used only if there is no other.
     Uplinks::SlotSet failing_slots(const SnaptLink& link) const;
+    void measure_throughput(SnaptLink& link, base::TimePoint now);
     void choose_uplink(SnaptLink& link, base::TimePoint now);
     void activate(SnaptLink& link, uint8_t slot, base::TimePoint now);
     void on_socket_readable(io::UdpSocket& socket);
@@ -218,6 +226,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     std::unique_ptr<Uplinks> uplinks_;
     std::unique_ptr<io::NetMonitor> monitor_;
     dataplane::DatagramReceiver receiver_;
+    dataplane::EndedSessions ended_;
     dataplane::SessionDriver driver_;
     io::DeadlineTimer housekeeping_;
     io::DeadlineTimer wait_timer_;

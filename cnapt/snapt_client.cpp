@@ -17,6 +17,9 @@ using daemon::describe;
 
 namespace {
 
+// Well within the day of docs/PROTOCOL.md section 4.5.
+constexpr base::Duration kFreshHandshake = base::seconds(20 * 3600);
+
 std::vector<control::ProtectionOffer> offers_of(const NodeConfig& config) {
     using control::ProtectionKind;
     if (config.protection == Protection::Authenticate) {
@@ -90,7 +93,9 @@ base::Result<void> SnaptClient::start(const NodeConfig& config,
 }
 
 ControlUplink SnaptClient::uplink() const {
-    const Uplink* best = node_.uplinks().best_for(link_.address.address, node_.network());
+    const Uplink* best = link_.active_slot
+                             ? node_.uplinks().at(*link_.active_slot)
+                             : node_.uplinks().best_for(link_.address.address, node_.network());
     ControlUplink uplink;
     if (best != nullptr) {
         uplink.device = best->interface;
@@ -103,6 +108,12 @@ void SnaptClient::rekey_if_due(base::TimePoint now) {
     if (!link_.session || !link_.is_control_open || is_rekeying_) {
         return;
     }
+    // Forward secrecy: an epoch is no newer secret than the connection that granted it.
+    if (now - connected_at_ >= kFreshHandshake) {
+        connected_at_ = now;
+        client_.renew();
+        return;
+    }
     if (link_.session->wants_rekey() || now - keyed_at_ >= base::seconds(link_.accept.rekey_s)) {
         is_rekeying_ = true;
         client_.request_rekey();
@@ -112,6 +123,7 @@ void SnaptClient::rekey_if_due(base::TimePoint now) {
 void SnaptClient::on_established(const base::Endpoint& remote,
                                  const control::Established& established) {
     keyed_at_ = loop_.now();
+    connected_at_ = keyed_at_;
     is_rekeying_ = false;
     base::Endpoint data = remote;
     if (!established.accept.udp_ports.empty()) {

@@ -38,7 +38,8 @@ class SnaptClient final : public ControlClientHandler {
     void query_usage(uint32_t number, std::string json) {
         client_.query_usage(number, std::move(json));
     }
-    // Asks for new keys when the old ones have sealed much or are old.
+    // Asks for new keys when the old ones have sealed much or are old, and daily for a new
+    // handshake.
     void rekey_if_due(base::TimePoint now);
 
     // --- ControlClientHandler
@@ -63,6 +64,7 @@ class SnaptClient final : public ControlClientHandler {
     OnUsage on_usage_;
     ControlClient client_;
     base::TimePoint keyed_at_{};
+    base::TimePoint connected_at_{};
     bool is_rekeying_ = false;
 };
 

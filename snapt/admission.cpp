@@ -205,6 +205,9 @@ void Admission::on_apps(LinkId id, const control::Apps& apps) {
         return;
     }
     for (const control::App& app : apps.apps) {
+        if (app.tag > UINT16_MAX) {
+            continue;  // flows carry 16 bits of it
+        }
         relay_->name_app(link->wire_id, app.tag, app.name);
         parts_.accountant.name_app(link->grant.accounting_number, static_cast<uint16_t>(app.tag),
                                    app.name);
@@ -220,6 +223,11 @@ void Admission::on_usage_query(LinkId id, const control::UsageQuery& query) {
         server_->reply_usage(id, {query.request, report::error_json("bad query")});
         return;
     }
+    if (at->second.is_asking) {
+        server_->reply_usage(id, {query.request, report::error_json("one question at a time")});
+        return;
+    }
+    at->second.is_asking = true;
     wanted->user = at->second.grant.user;  // whatever was asked: a user sees its own usage only
     parts_.accountant.usage(
         *wanted, utc_us(),
@@ -227,6 +235,9 @@ void Admission::on_usage_query(LinkId id, const control::UsageQuery& query) {
             std::string json =
                 usage ? usage_json(*usage) : report::error_json("the ledger cannot be read");
             loop.post([this, id, number, json = std::move(json)] {
+                if (const auto asker = links_.find(id); asker != links_.end()) {
+                    asker->second.is_asking = false;
+                }
                 server_->reply_usage(id, {number, json});
             });
         });

@@ -50,7 +50,8 @@ class Admission final : public ControlHandler, public RelayEvents {
   private:
     struct Link {
         SessionGrant grant;
-        uint16_t wire_id = 0;  // 0: not let in, or its session is over
+        uint16_t wire_id = 0;    // 0: not let in, or its session is over
+        bool is_asking = false;  // one look-up of usage at a time
     };
 
     std::optional<control::ProtectionOffer> choose_protection(const control::Hello& hello) const;

@@ -15,7 +15,7 @@ namespace {
 constexpr int kPercentDigits = 2;
 
 report::ClassFigureTable class_figures(const Relay& relay) {
-    report::ClassFigureTable table;
+    report::ClassFigureTable table = relay.ended().classes;
     for (const auto& node : relay.sessions()) {
         dataplane::add_figures(table, node->session);
     }

@@ -142,7 +142,7 @@ void Relay::on_datagrams(Listener& listener, const io::ReceivedBatch& batch, Tim
         }
         return false;
     };
-    receiver_.split(batch, find, hand_over, stray);
+    receiver_.split(batch, listener.socket.local().port, find, hand_over, stray);
 }
 
 // Rate-limited, never longer than the cause, and the node only asks over control because of it.
@@ -162,7 +162,7 @@ void Relay::answer_unknown(Listener& listener,
     std::array<uint8_t, wire::Unknown::kBytes> bytes{};
     base::ByteWriter writer(bytes);
     wire::Unknown{wire::UnknownReason::Session, *quote}.serialize(writer);
-    io::SendItem item{datagram.from, datagram.to, bytes, 0};
+    io::SendItem item{datagram.from, datagram.to.address, bytes, 0};
     listener.socket.send(std::span(&item, 1));
 }
 
@@ -209,7 +209,7 @@ Flow* Relay::make_flow(NodeSession& node,
                        const elision::OpenInfo& open,
                        uint32_t index,
                        TimePoint now) {
-    if (settings_.max_user_flows != 0 && node.flows >= settings_.max_user_flows) {
+    if (settings_.max_user_flows != 0 && *node.user_flows >= settings_.max_user_flows) {
         drops_.add(DropReason::FlowLimit);
         return nullptr;
     }
@@ -223,6 +223,7 @@ Flow* Relay::make_flow(NodeSession& node,
     }
     flow->details = &node;
     ++node.flows;
+    ++*node.user_flows;
     if (index <= elision::kMaxFlowIndex) {
         node.session.attach(*flow);
     }
@@ -236,6 +237,7 @@ void Relay::end_flow(Flow& flow, TimePoint now) {
     node->session.detach(flow, now);
     driver_.forget(flow);
     --node->flows;
+    --*node->user_flows;
 }
 
 void Relay::deliver(session::Session& /*session*/,
@@ -313,13 +315,21 @@ void Relay::on_written(const packet::FrameInfo& info, bool written) {
     }
 }
 
+// Answers leave from the address and port that the node knows.
 io::UdpSocket* Relay::socket_for(const session::TransmitItem& item) {
+    io::UdpSocket* other = nullptr;
     for (const auto& listener : listeners_) {
-        if (listener->socket.local().address.version == item.to.address.version) {
+        const base::Endpoint& local = listener->socket.local();
+        if (local.address.version != item.to.address.version) {
+            continue;
+        }
+        if (local.port == item.from.port &&
+            (local.address.is_unspecified() || local.address == item.from.address)) {
             return &listener->socket;
         }
+        other = other == nullptr ? &listener->socket : other;
     }
-    return nullptr;
+    return other;
 }
 
 void Relay::wait_writable(io::UdpSocket& socket) {

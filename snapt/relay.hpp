@@ -7,6 +7,7 @@
 #include "common/control/epoch_keys.hpp"
 #include "common/control/message.hpp"
 #include "common/dataplane/datagram_receiver.hpp"
+#include "common/dataplane/figures.hpp"
 #include "common/dataplane/session_driver.hpp"
 #include "common/dataplane/tun_port.hpp"
 #include "common/flow/flow_table.hpp"
@@ -70,9 +71,9 @@ struct NodeSession {
     std::unordered_map<uint32_t, std::string> apps;  // names by tag
     base::TimePoint since{};
     int64_t since_utc_s = 0;
-    uint64_t up_bytes = 0;    // inner, delivered to the kernel
-    uint64_t down_bytes = 0;  // inner, sent
+    uint64_t up_bytes = 0;  // inner, delivered to the kernel
     size_t flows = 0;
+    size_t* user_flows = nullptr;  // of all sessions of the user
 };
 
 // Told on the data loop.
@@ -116,6 +117,7 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     flow::FlowTable& flows() { return flows_; }
     const base::DropCounters& drops() const { return drops_; }
     base::DropCounters all_drops() const;
+    const dataplane::EndedSessions& ended() const { return ended_; }
     const dataplane::TunPort& tun() const { return *tun_port_; }
     dataplane::TunPort& tun() { return *tun_port_; }
 
@@ -191,6 +193,8 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     std::vector<std::unique_ptr<NodeSession>> sessions_;
     std::vector<NodeSession*> by_wire_id_;
     std::unordered_map<base::IpAddress, NodeSession*> by_lease_;
+    std::unordered_map<std::string, size_t> user_flows_;  // by user
+    dataplane::EndedSessions ended_;
     base::TimePoint unknown_window_at_{};
     uint32_t unknown_answers_ = 0;
 };

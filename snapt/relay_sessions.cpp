@@ -68,6 +68,7 @@ base::Result<Reservation> Relay::reserve(const SessionGrant& grant) {
     node->wire_id = wire_id;
     node->since = loop_.now();
     node->since_utc_s = std::time(nullptr);
+    node->user_flows = &user_flows_.try_emplace(grant.user, 0).first->second;
     by_wire_id_[wire_id] = node.get();
     for (const auto& lease : {grant.lease_ipv4, grant.lease_ipv6}) {
         if (lease) {
@@ -114,6 +115,10 @@ void Relay::close(uint16_t wire_id) {
                                     [&](const auto& s) { return s.get() == node; });
     const std::unique_ptr<NodeSession> ended = std::move(*place);
     sessions_.erase(place);
+    ended_.add(ended->session);
+    if (sessions_of(ended->grant.user) == 0) {
+        user_flows_.erase(ended->grant.user);
+    }
     events_.on_session_closed(*ended);
 }
 
@@ -142,6 +147,7 @@ void Relay::set_classes(const std::array<session::ClassSettings, base::kTrafficC
 
 base::DropCounters Relay::all_drops() const {
     base::DropCounters sum = drops_;
+    sum.merge(ended_.drops);
     for (const auto& node : sessions_) {
         sum.merge(node->session.drops());
     }

@@ -38,7 +38,8 @@ size_t BatchSender::send_run(size_t first, size_t end, io::UdpSocket& socket) {
     for (size_t i = first; i < end; ++i) {
         const TransmitItem& item = items[i];
         io::SendItem& out = items_[i - first];
-        out = {item.to, item.from, batch_.bytes(item), item.segment_bytes, sockets_.tos_of(item)};
+        out = {item.to, item.from.address, batch_.bytes(item), item.segment_bytes,
+               sockets_.tos_of(item)};
     }
     items_[0].bytes = items_[0].bytes.subspan(done_of_next_);
     const auto result = socket.send(std::span<const io::SendItem>(items_).first(end - first));

@@ -35,12 +35,13 @@ class DatagramReceiver {
         }
     }
 
-    // `find(uint16_t id)` gives a pointer to whom that session id belongs, or null;
-    // `hand_over(owner, std::span<session::ReceivedDatagram>)` takes a run. Others go to
-    // `stray(wire::DatagramKind, datagram)`: a Sealed one has a whole header and belongs to nobody.
-    // It says whether the datagram was of use; else it is counted as a drop.
+    // `batch` came to `local_port`. `find(uint16_t id)` gives a pointer to whom that session id
+    // belongs, or null; `hand_over(owner, std::span<session::ReceivedDatagram>)` takes a run.
+    // Others go to `stray(wire::DatagramKind, datagram)`: a Sealed one has a whole header and
+    // belongs to nobody. It says whether the datagram was of use; else it is counted as a drop.
     template <typename Find, typename HandOver, typename Stray>
     void split(const io::ReceivedBatch& batch,
+               uint16_t local_port,
                const Find& find,
                const HandOver& hand_over,
                const Stray& stray) {
@@ -55,7 +56,7 @@ class DatagramReceiver {
         for (size_t offset = 0; offset < batch.bytes.size(); offset += step) {
             const base::MutableByteView bytes =
                 batch.bytes.subspan(offset, std::min(step, batch.bytes.size() - offset));
-            const session::ReceivedDatagram datagram{bytes, batch.from, batch.to};
+            const session::ReceivedDatagram datagram{bytes, batch.from, {batch.to, local_port}};
             const wire::DatagramKind kind = wire::kind_of(bytes);
             const bool is_whole = bytes.size() >= wire::kShortHeaderBytes;
             if (kind != wire::DatagramKind::Sealed || !is_whole) {

@@ -58,6 +58,11 @@ void add_figures(report::ClassFigureTable& table, const session::Session& sessio
     }
 }
 
+void EndedSessions::add(const session::Session& session) {
+    add_figures(classes, session);
+    drops.merge(session.drops());
+}
+
 report::IoFigures io_figures(const TunPort& port, uint64_t slow_iterations) {
     const io::TunCounters& counters = port.device().counters();
     report::IoFigures figures;

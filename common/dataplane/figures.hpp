@@ -20,6 +20,13 @@ std::optional<std::string> text_of(const std::optional<base::IpAddress>& address
 // Nothing for an empty text.
 std::optional<std::string> if_any(std::string_view text);
 
+// What sessions that are over had counted, so that sums never fall.
+struct EndedSessions {
+    report::ClassFigureTable classes;
+    base::DropCounters drops;
+    void add(const session::Session& session);
+};
+
 void add_figures(report::ClassFigureTable& table, const session::Session& session);
 report::IoFigures io_figures(const TunPort& port, uint64_t slow_iterations);
 // All but what only the daemon knows: process, app, path, names.

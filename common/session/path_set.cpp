@@ -127,7 +127,7 @@ void PathSet::on_too_big(uint8_t index, uint32_t outer_bytes, TimePoint now) {
 
 bool PathSet::on_authenticated(const wire::Space& space,
                                const base::Endpoint& from,
-                               const base::IpAddress& local,
+                               const base::Endpoint& local,
                                uint64_t bytes,
                                bool is_highest,
                                TimePoint now) {
@@ -179,6 +179,7 @@ bool PathSet::on_announce(uint8_t path, const wire::Announce& announce, TimePoin
     if (is_old || announce.path >= paths_.size()) {
         return false;
     }
+    const bool is_new = !has_announcement_ || announcement_number_ != announce.number;
     announcement_number_ = announce.number;
     has_announcement_ = true;
     if (announce.withdrawn) {
@@ -191,6 +192,9 @@ bool PathSet::on_announce(uint8_t path, const wire::Announce& announce, TimePoin
     if (announce.path != path) {
         return false;
     }
+    if (is_new && announce.active) {
+        forget_other_tuples(paths_[path]);
+    }
     constexpr uint16_t kSmallestMtu = 576;
     paths_[path].mtu = announce.mtu >= kSmallestMtu ? announce.mtu : paths_[path].mtu;
     if (!announce.active || active_ == path) {
@@ -199,6 +203,15 @@ bool PathSet::on_announce(uint8_t path, const wire::Announce& announce, TimePoin
     active_ = path;
     paths_[path].heard_at = now;
     return true;
+}
+
+// An index is used again with other sockets behind it, and so may be their mappings at a NAT.
+void PathSet::forget_other_tuples(Path& path) {
+    for (size_t i = 0; i < path.tuples.size(); ++i) {
+        if (i != kLtLd) {
+            path.tuples[i] = Tuple{};
+        }
+    }
 }
 
 void PathSet::on_challenge(const wire::Space& space,

@@ -33,7 +33,7 @@ std::string_view to_string(PathState state);
 // Address and port of the other end as one class of a path sees it: NAT may map each socket apart.
 struct Tuple {
     base::Endpoint remote;
-    base::IpAddress local;  // own address that the peer uses; unspecified on the node
+    base::Endpoint local;  // own address and port that the peer uses; unspecified on the node
     bool is_known = false;
     bool is_proven = false;  // answered a challenge, or configured
     base::TimePoint heard_at{};
@@ -68,7 +68,7 @@ struct Probe {
     uint8_t path = 0;
     base::TrafficClass traffic_class = base::TrafficClass::LtLd;
     base::Endpoint to;
-    base::IpAddress from;
+    base::Endpoint from;
     std::optional<wire::Announce> announce;
     std::optional<wire::Challenge> challenge;
     std::optional<wire::Response> response;
@@ -79,7 +79,7 @@ struct Destination {
     uint8_t path = 0;
     base::TrafficClass tuple_class = base::TrafficClass::LtLd;
     base::Endpoint to;
-    base::IpAddress from;
+    base::Endpoint from;
     uint16_t mtu = 1500;
     uint64_t budget_bytes = UINT64_MAX;  // what an unproven tuple may still be sent
 };
@@ -106,7 +106,7 @@ class PathSet {
     // True when it ends a doubt.
     bool on_authenticated(const wire::Space& space,
                           const base::Endpoint& from,
-                          const base::IpAddress& local,
+                          const base::Endpoint& local,
                           uint64_t bytes,
                           bool is_highest,
                           base::TimePoint now);
@@ -142,6 +142,7 @@ class PathSet {
 
   private:
     void start_challenge(Path& path, Tuple& tuple, base::TimePoint now);
+    static void forget_other_tuples(Path& path);
     base::TimePoint silence_deadline(const Path& path) const;
     void take_rtt_sample(Path& path, base::Duration sample);
     std::optional<Probe> announce_probe(uint8_t index, base::TimePoint now);

@@ -100,7 +100,7 @@ void Reassembly::reset(Partial& partial) {
     partial.outer_bytes = 0;
     partial.last_index.reset();
     for (auto& piece : partial.pieces) {
-        piece.clear();
+        piece = {};  // and its memory: it counts against the limit only while it is in use
     }
 }
 

@@ -413,6 +413,7 @@ void Session::apply_frames(const Opened& opened, TimePoint now) {
             }
         } else if (std::holds_alternative<wire::Close>(item)) {
             host_.on_peer_closed(*this, now);
+            return;  // nothing that follows is of a session that goes on
         }
     }
 }

@@ -177,7 +177,7 @@ class SessionHost {
 struct ReceivedDatagram {
     base::MutableByteView bytes;
     base::Endpoint from;
-    base::IpAddress to;
+    base::Endpoint to;
 };
 
 // Bytes of IP and UDP header in front of every datagram.

@@ -39,7 +39,7 @@ struct TransmitItem {
         base::TrafficClass::LtLd;  // of the tuple: which socket, which address
     base::TrafficClass marked_class = base::TrafficClass::LtLd;  // of the content: outer DSCP
     base::Endpoint to;
-    base::IpAddress from;  // the address the peer knows; unspecified: the socket's own
+    base::Endpoint from;  // what the peer knows; unspecified: the socket's own
     uint32_t offset = 0;
     uint32_t length = 0;
     uint16_t segment_bytes = 0;  // 0: one datagram

@@ -149,7 +149,11 @@ void Ledger::name_app(uint32_t session_number, uint16_t tag, std::string_view na
          !session->second.apps.contains(tag))) {
         return;
     }
-    session->second.apps[tag] = name;
+    std::string& known = session->second.apps[tag];
+    if (known == name || pending_apps_.size() >= kMaxPendingApps) {
+        return;
+    }
+    known = name;
     pending_apps_.push_back({session_number, tag, std::string(name)});
 }
 

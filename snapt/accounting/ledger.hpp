@@ -27,6 +27,8 @@ inline constexpr const char* kLedgerFileName = "ledger.db";
 inline constexpr const char* kLiveFileName = "live";
 // A node may name so many applications in a session; further names are not kept.
 inline constexpr size_t kMaxAppsPerSession = 256;
+// Names that wait for the next pass; beyond that a name has to be told again.
+inline constexpr size_t kMaxPendingApps = 16384;
 inline constexpr size_t kMaxAppNameBytes = 64;
 
 struct LedgerOptions {

@@ -130,7 +130,7 @@ class Conversation {
             session::ReceivedDatagram received;
             received.bytes = datagram;
             received.from = &from == &pair_.node ? pair_.node_address : pair_.snapt_address;
-            received.to = base::IpAddress::any(base::IpVersion::V4);
+            received.to = {base::IpAddress::any(base::IpVersion::V4), 0};
             to.session->on_datagrams(std::span(&received, 1), pair_.now);
         }
     }

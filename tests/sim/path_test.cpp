@@ -200,7 +200,7 @@ class CopySim : public testing::Test {
         session::ReceivedDatagram received;
         received.bytes = datagram;
         received.from = pair_.node_address;
-        received.to = base::IpAddress::any(base::IpVersion::V4);
+        received.to = {base::IpAddress::any(base::IpVersion::V4), 0};
         pair_.snapt.session->on_datagrams(std::span(&received, 1), pair_.now);
     }
     size_t delivered_since() const { return pair_.snapt.delivered.size() - delivered_; }

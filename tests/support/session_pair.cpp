@@ -182,7 +182,7 @@ void SessionPair::arrive(SessionEnd& end, std::vector<uint8_t> datagram) {
     session::ReceivedDatagram received;
     received.bytes = base::MutableByteView(datagram);
     received.from = end.role == session::Role::Snapt ? node_address : snapt_address;
-    received.to = base::IpAddress::any(base::IpVersion::V4);
+    received.to = {base::IpAddress::any(base::IpVersion::V4), 0};
     end.session->on_datagrams(std::span(&received, 1), now);
 }
 

@@ -8,6 +8,8 @@
 namespace continuo::dataplane {
 namespace {
 
+constexpr uint16_t kPort = 9347;
+
 using base::DropReason;
 
 constexpr size_t kDatagramBytes = 8;
@@ -39,7 +41,7 @@ class Receiver : public testing::Test {
         batch.bytes = bytes_;
         batch.segment_bytes = segment_bytes;
         receiver_.split(
-            batch,
+            batch, kPort,
             [this](uint16_t id) {
                 const auto at = owners_.find(id);
                 return at == owners_.end() ? nullptr : &at->second;
@@ -49,7 +51,7 @@ class Receiver : public testing::Test {
                 for (const session::ReceivedDatagram& one : run) {
                     text += static_cast<char>(one.bytes.back());
                     EXPECT_EQ(one.from, batch.from);
-                    EXPECT_EQ(one.to, batch.to);
+                    EXPECT_EQ(one.to, (base::Endpoint{batch.to, kPort}));
                 }
                 runs_.push_back(text);
             },

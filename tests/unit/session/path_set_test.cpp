@@ -13,7 +13,7 @@ using base::TrafficClass;
 const Endpoint kSnapt = *Endpoint::parse("203.0.113.9:9347");
 const Endpoint kHome = *Endpoint::parse("192.0.2.2:40000");
 const Endpoint kAway = *Endpoint::parse("198.51.100.7:41000");
-const base::IpAddress kLocal = *base::IpAddress::parse("203.0.113.9");
+const Endpoint kLocal = kSnapt;
 
 wire::Space space(uint8_t path, TrafficClass traffic_class = TrafficClass::LtLd) {
     return {traffic_class, path, 0};
@@ -68,6 +68,22 @@ TEST(PathSet, TheReturnPathFollowsTheNewestAnnouncementOnly) {
     EXPECT_FALSE(snapt.paths.on_announce(0, announce(0, 1), snapt.now))
         << "a late one of the old path";
     EXPECT_EQ(snapt.paths.active(), 1);
+}
+
+TEST(PathSet, APathIndexThatIsUsedAgainKeepsNoTupleOfItsFormerSockets) {
+    Snapt snapt;
+    snapt.prove(0, kHome);
+    snapt.paths.on_announce(0, announce(0, 1), snapt.now);
+    snapt.paths.on_authenticated(space(0, TrafficClass::HtLd), kHome, kLocal, 200, true, snapt.now);
+    const auto probe = snapt.paths.next_probe(snapt.now);
+    ASSERT_TRUE(probe && probe->challenge);
+    snapt.paths.on_response(space(0, TrafficClass::HtLd), {probe->challenge->token}, snapt.now);
+    ASSERT_EQ(snapt.paths.destination(TrafficClass::HtLd, snapt.now)->tuple_class,
+              TrafficClass::HtLd);
+
+    snapt.paths.on_authenticated(space(0), kAway, kLocal, 1200, true, snapt.now);
+    snapt.paths.on_announce(0, announce(0, 2), snapt.now);
+    EXPECT_EQ(snapt.paths.destination(TrafficClass::HtLd, snapt.now)->to, kAway);
 }
 
 TEST(PathSet, AnUnprovenAddressGetsThreeTimesWhatItSent) {

@@ -1,0 +1,89 @@
+#include "cnapt/capture_switch.hpp"
+
+#include "common/base/log.hpp"
+#include "common/daemon/startup.hpp"
+
+namespace continuo::cnapt {
+
+namespace {
+
+constexpr size_t kMaxSteps = 4;  // one is under way at most
+
+}  // namespace
+
+CaptureSwitch::CaptureSwitch(io::EventLoop& loop,
+                             CaptureConfig config,
+                             std::function<void()> on_active)
+    : control_(std::move(config))
+    , on_active_(std::move(on_active))
+    , worker_(std::make_unique<io::WorkerThread>(loop, "cnapt-capture", kMaxSteps)) {}
+
+base::Result<void> CaptureSwitch::set_up_device(std::string& failure) {
+    return control_.set_up_device(failure);
+}
+
+base::Result<void> CaptureSwitch::begin_at_once(std::shared_ptr<const classifier::Ruleset> ruleset,
+                                                std::string& failure) {
+    wish_ = {std::move(ruleset), false};
+    CTN_TRY(apply(wish_, failure));
+    done_ = wish_;
+    return {};
+}
+
+void CaptureSwitch::set_ruleset(std::shared_ptr<const classifier::Ruleset> ruleset) {
+    wish_.ruleset = std::move(ruleset);
+    follow();
+}
+
+void CaptureSwitch::set_open(bool is_open) {
+    wish_.is_open = is_open;
+    follow();
+}
+
+void CaptureSwitch::on_tick() {
+    follow();
+}
+
+base::Result<void> CaptureSwitch::apply(const Wish& wish, std::string& failure) {
+    CTN_TRY(control_.let_in(wish.is_open, failure));
+    const bool has_new_rules = !done_ || done_->ruleset != wish.ruleset;
+    return has_new_rules ? control_.begin(*wish.ruleset, failure) : base::Result<void>{};
+}
+
+// One step at a time, towards what is wished for when it begins. Nothing is done before the first
+// time that flows are let in.
+void CaptureSwitch::follow() {
+    const bool is_due = done_ ? *done_ != wish_ : wish_.is_open;
+    if (!is_due || is_busy_ || worker_ == nullptr || wish_.ruleset == nullptr) {
+        return;
+    }
+    struct Step {
+        Wish wish;
+        std::string failure;
+        base::Result<void> result;
+    };
+    auto step = std::make_shared<Step>(Step{wish_, {}, {}});
+    is_busy_ =
+        worker_->submit([this, step] { step->result = apply(step->wish, step->failure); },
+                        [this, step] {
+                            is_busy_ = false;
+                            if (!step->result) {
+                                base::log(base::LogLevel::Error, "%s: %s", step->failure.c_str(),
+                                          daemon::describe(step->result.error()).c_str());
+                                return;  // the next tick tries again
+                            }
+                            done_ = step->wish;
+                            if (done_->is_open && !was_active_) {
+                                was_active_ = true;
+                                on_active_();
+                            }
+                            follow();
+                        });
+}
+
+void CaptureSwitch::end() {
+    worker_.reset();
+    control_.end();
+}
+
+}  // namespace continuo::cnapt

@@ -1,0 +1,59 @@
+// CaptureSwitch: CaptureControl for a running daemon: what touches netlink and nftables runs on a
+// helper thread, in order, and a step that fails is tried again. Belongs to the data loop.
+#pragma once
+
+#include "cnapt/capture_control.hpp"
+#include "common/io/worker_thread.hpp"
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+namespace continuo::cnapt {
+
+class CaptureSwitch {
+  public:
+    // `on_active` is called once traffic is captured for the first time. `loop` must outlive this.
+    CaptureSwitch(io::EventLoop& loop, CaptureConfig config, std::function<void()> on_active);
+    CaptureSwitch(const CaptureSwitch&) = delete;
+    CaptureSwitch& operator=(const CaptureSwitch&) = delete;
+    ~CaptureSwitch() = default;
+
+    // At start, before anything else: these block.
+    base::Result<void> clean_up() { return control_.clean_up(); }
+    base::Result<void> set_up_device(std::string& failure);
+    base::Result<void> begin_at_once(std::shared_ptr<const classifier::Ruleset> ruleset,
+                                     std::string& failure);
+
+    // What shall be: which rules decide, and whether new flows are captured. Takes effect soon.
+    void set_ruleset(std::shared_ptr<const classifier::Ruleset> ruleset);
+    void set_open(bool is_open);
+    // New flows are captured now.
+    bool is_open() const { return done_ && done_->is_open; }
+    // Tries again what failed.
+    void on_tick();
+    // Waits for the step in progress; then back to plain routing.
+    void end();
+
+    base::IpAddress ipv4() const { return control_.ipv4(); }
+    base::IpAddress ipv6() const { return control_.ipv6(); }
+
+  private:
+    struct Wish {
+        std::shared_ptr<const classifier::Ruleset> ruleset;
+        bool is_open = false;
+        bool operator==(const Wish&) const = default;
+    };
+    void follow();
+    base::Result<void> apply(const Wish& wish, std::string& failure);
+
+    CaptureControl control_;  // the helper thread's while is_busy_
+    std::function<void()> on_active_;
+    std::unique_ptr<io::WorkerThread> worker_;
+    Wish wish_;
+    std::optional<Wish> done_;  // what is in force
+    bool is_busy_ = false;
+    bool was_active_ = false;
+};
+
+}  // namespace continuo::cnapt
