@@ -1,0 +1,97 @@
+# Completion of cnapt for bash: /usr/share/bash-completion/completions/cnapt, or source it.
+# In zsh: autoload -U +X bashcompinit && bashcompinit, then source it.
+
+_cnapt()
+{
+    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command='' options at
+    # Bash cuts words at "=": an option and its value are three words then.
+    if [[ $current == '=' ]]; then
+        current=''
+    elif [[ $previous == '=' && $COMP_CWORD -gt 1 ]]; then
+        previous=${COMP_WORDS[COMP_CWORD - 2]}
+    fi
+    COMPREPLY=()
+    for ((at = 1; at < COMP_CWORD; at++)); do
+        case ${COMP_WORDS[at]} in
+            run | status | flows | paths | snapts | usage | reload | check)
+                command=${COMP_WORDS[at]}
+                break
+                ;;
+            --socket) ((at++)) ;;
+        esac
+    done
+
+    case $previous in
+        --config | --policy | --socket)
+            _cnapt_files -f "$current"
+            return
+            ;;
+        --state)
+            _cnapt_files -d "$current"
+            return
+            ;;
+        --wait)
+            if [[ $current != -* ]]; then
+                COMPREPLY=($(compgen -W 'up degraded down' -- "$current"))
+                return
+            fi
+            ;;
+        --by)
+            _cnapt_keys "$current"
+            return
+            ;;
+        --zone)
+            _cnapt_zones "$current"
+            return
+            ;;
+        --timeout | --from | --to | --user) return ;;
+    esac
+
+    case $command in
+        '') options='run status flows paths snapts usage reload check --help --version' ;;
+        run) options='--config --policy --state --verbose' ;;
+        status) options='--wait --timeout' ;;
+        flows | paths | snapts | reload) options='' ;;
+        usage) options='--by --from --to --zone --user' ;;
+        check)
+            options='--config --policy'
+            if [[ $current != -* ]]; then
+                _cnapt_files -f "$current"
+                return
+            fi
+            ;;
+    esac
+    COMPREPLY=($(compgen -W "$options --socket --json --help" -- "$current"))
+}
+
+# -f: files, -d: folders. A line is a name.
+_cnapt_files()
+{
+    local IFS=$'\n'
+    COMPREPLY=($(compgen "$1" -- "$2"))
+}
+
+# The last key of a list with commas.
+_cnapt_keys()
+{
+    local before=''
+    if [[ $1 == *,* ]]; then
+        before=${1%,*},
+    fi
+    COMPREPLY=($(compgen -P "$before" -W 'user class snapt day month app' -- "${1##*,}"))
+}
+
+_cnapt_zones()
+{
+    local folder=/usr/share/zoneinfo name
+    COMPREPLY=()
+    for name in "$folder/$1"*; do
+        if [[ -d $name ]]; then
+            COMPREPLY+=("${name#"$folder/"}/")
+        elif [[ -f $name ]]; then
+            COMPREPLY+=("${name#"$folder/"}")
+        fi
+    done
+}
+
+complete -o filenames -F _cnapt cnapt

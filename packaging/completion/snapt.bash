@@ -1,0 +1,131 @@
+# Completion of snapt for bash: /usr/share/bash-completion/completions/snapt, or source it.
+# In zsh: autoload -U +X bashcompinit && bashcompinit, then source it.
+
+_snapt()
+{
+    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command='' options at
+    # Bash cuts words at "=": an option and its value are three words then.
+    if [[ $current == '=' ]]; then
+        current=''
+    elif [[ $previous == '=' && $COMP_CWORD -gt 1 ]]; then
+        previous=${COMP_WORDS[COMP_CWORD - 2]}
+    fi
+    COMPREPLY=()
+    for ((at = 1; at < COMP_CWORD; at++)); do
+        case ${COMP_WORDS[at]} in
+            init | run | status | sessions | flows | usage | check | reload)
+                command=${COMP_WORDS[at]}
+                break
+                ;;
+            user)
+                command=user
+                case ${COMP_WORDS[at + 1]-} in
+                    add | list | disable | enable | rotate | remove)
+                        if ((at + 1 < COMP_CWORD)); then
+                            command="user ${COMP_WORDS[at + 1]}"
+                        fi
+                        ;;
+                esac
+                break
+                ;;
+            --socket) ((at++)) ;;
+        esac
+    done
+
+    case $previous in
+        --config | --socket)
+            _snapt_files -f "$current"
+            return
+            ;;
+        --state)
+            _snapt_files -d "$current"
+            return
+            ;;
+        --wait)
+            if [[ $current != -* ]]; then
+                COMPREPLY=($(compgen -W 'up degraded down' -- "$current"))
+                return
+            fi
+            ;;
+        --by)
+            _snapt_keys "$current"
+            return
+            ;;
+        --zone)
+            _snapt_zones "$current"
+            return
+            ;;
+        --user)
+            _snapt_users "$current"
+            return
+            ;;
+        --timeout | --from | --to | --name | --public | --quota | --key) return ;;
+    esac
+
+    case $command in
+        '') options='init run user status sessions flows usage check reload --help --version' ;;
+        init) options='--name --public --config --state' ;;
+        run) options='--verbose --config --state' ;;
+        user) options='add list disable enable rotate remove' ;;
+        'user add') options='--quota --key --config --state' ;;
+        'user list') options='--config --state' ;;
+        'user disable' | 'user enable' | 'user rotate' | 'user remove')
+            options='--config --state'
+            if [[ $current != -* ]]; then
+                _snapt_users "$current"
+                return
+            fi
+            ;;
+        status) options='--wait --timeout' ;;
+        sessions | flows | reload) options='' ;;
+        usage) options='--by --from --to --zone --user' ;;
+        check)
+            options='--config'
+            if [[ $current != -* ]]; then
+                _snapt_files -f "$current"
+                return
+            fi
+            ;;
+    esac
+    COMPREPLY=($(compgen -W "$options --socket --json --help" -- "$current"))
+}
+
+# -f: files, -d: folders. A line is a name.
+_snapt_files()
+{
+    local IFS=$'\n'
+    COMPREPLY=($(compgen "$1" -- "$2"))
+}
+
+# The last key of a list with commas.
+_snapt_keys()
+{
+    local before=''
+    if [[ $1 == *,* ]]; then
+        before=${1%,*},
+    fi
+    COMPREPLY=($(compgen -P "$before" -W 'user class snapt day month app' -- "${1##*,}"))
+}
+
+_snapt_zones()
+{
+    local folder=/usr/share/zoneinfo name
+    COMPREPLY=()
+    for name in "$folder/$1"*; do
+        if [[ -d $name ]]; then
+            COMPREPLY+=("${name#"$folder/"}/")
+        elif [[ -f $name ]]; then
+            COMPREPLY+=("${name#"$folder/"}")
+        fi
+    done
+}
+
+# Names from the running daemon, where this user may ask it.
+_snapt_users()
+{
+    local names
+    names=$(snapt user list 2>/dev/null | awk 'NR > 1 { print $1 }')
+    COMPREPLY=($(compgen -W "$names" -- "$1"))
+}
+
+complete -o filenames -F _snapt snapt
