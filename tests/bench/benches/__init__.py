@@ -1,0 +1,1 @@
+"""One module a bench: run(context, result) measures and adds rows and plots."""

@@ -1,0 +1,1 @@
+"""What the benches share: processes, namespaces, tunnels and their peers, measuring, results."""

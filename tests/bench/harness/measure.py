@@ -1,0 +1,158 @@
+"""What is measured, and how: processor time, transfers, round trips, packet rates."""
+import json
+import os
+import statistics
+import time
+
+from .process import BenchError, Process, read
+from .topology import INET
+
+TICKS = os.sysconf("SC_CLK_TCK")
+TCP_PORT, UDP_PORT = 5201, 5202
+QUIET_SHARE, QUIET_S = 0.06, 0.5
+GIVE_UP_QUIET = 3  # blocks begun busy
+
+
+def _machine_ticks():
+    with open("/proc/stat") as file:
+        fields = [int(word) for word in file.readline().split()[1:]]
+    return sum(fields[:8]), sum(fields[:8]) - fields[3] - fields[4]
+
+
+def wait_quiet(context):
+    """Until the machine was idle for half a second, at most 20 s; counts where it was not. A quick run, and one on a machine
+    that is never idle, looks once."""
+    end = time.monotonic() + (0 if context.quick or context.disturbed >= GIVE_UP_QUIET else 20)
+    while True:
+        all_before, busy_before = _machine_ticks()
+        time.sleep(QUIET_S / 2 if context.quick else QUIET_S)
+        all_after, busy_after = _machine_ticks()
+        if (busy_after - busy_before) < QUIET_SHARE * max(1, all_after - all_before):
+            return
+        if time.monotonic() > end:
+            context.disturbed += 1
+            return
+
+
+def cpu_seconds(pids):
+    """User and system time of the processes, all threads."""
+    total = 0
+    for pid in pids:
+        try:
+            fields = read(f"/proc/{pid}/stat").rsplit(")", 1)[1].split()
+        except OSError as error:
+            raise BenchError(f"process {pid} of the tunnel has gone: {error}") from None
+        total += int(fields[11]) + int(fields[12])
+    return total / TICKS
+
+
+def serve(topology):
+    """The TCP correspondent."""
+    return topology.start("inet", [topology.load, "serve", TCP_PORT]).wait_ready()
+
+
+def transfer(topology, direction, streams, seconds):
+    """{bytes, seconds, bits_per_s} of TCP streams with random data, `up` or `down`."""
+    process = Process([topology.load, "tcp", INET, TCP_PORT, direction, streams, seconds], namespace=topology.ns("node"),
+                      name=f"transfer {direction}, {streams} streams")
+    return json.loads(process.output(seconds + 25))
+
+
+def transfer_with_cpu(topology, tunnel, direction, streams, seconds):
+    """(bit/s, tunnel CPU seconds per GB)"""
+    before = cpu_seconds(tunnel.pids())
+    result = transfer(topology, direction, streams, seconds)
+    cpu = cpu_seconds(tunnel.pids()) - before
+    if not result["bytes"]:
+        raise BenchError(f"nothing went {direction} through {tunnel.name}")
+    return result["bits_per_s"], cpu / (result["bytes"] / 1e9)
+
+
+def round_trips(topology, size, seconds):
+    """{count, p50_us, p99_us} of exchanges of `size` bytes each way."""
+    process = Process([topology.load, "ask", INET, TCP_PORT, size, seconds], namespace=topology.ns("node"),
+                      name=f"round trips of {size} bytes")
+    return json.loads(process.output(seconds + 25))
+
+
+class Blast:
+    """The outcome of one burst of UDP packets from node to inet."""
+
+    def __init__(self, sent, received, seconds, cpu):
+        self.sent, self.received, self.seconds, self.cpu = sent, received, seconds, cpu
+
+    @property
+    def rate(self):
+        return self.received / max(1e-9, self.seconds)
+
+    @property
+    def loss(self):
+        return 1 - self.received / max(1, self.sent)
+
+    @property
+    def cpu_us(self):
+        return self.cpu * 1e6 / max(1, self.received)
+
+
+def blast(topology, tunnel, size, rate, seconds, port=UDP_PORT, flows=1, files=(), idle_ms=400):
+    """Sends `size`-byte packets at `rate` a second and flow, for so long or until the files (one a flow) end."""
+    counter = Process([topology.load, "count", port, "--idle-ms", idle_ms], namespace=topology.ns("inet"),
+                      name="packet counter").wait_ready()
+    before = cpu_seconds(tunnel.pids())
+    words = [word for file in files for word in ("--file", file)]
+    sender = Process([topology.load, "blast", INET, port, size, rate, seconds, "--flows", flows, *words],
+                     namespace=topology.ns("node"), name=f"{rate:g} packets/s")
+    sent = json.loads(sender.output(seconds + 15))
+    counted = json.loads(counter.output(seconds + 15))
+    return Blast(sent["sent"] * flows if not files else None, counted["received"], sent["seconds"],
+                 cpu_seconds(tunnel.pids()) - before)
+
+
+def highest_rate(topology, tunnel, size, seconds, start, limit=2_000_000, loss=0.01, steps=4, tries=2):
+    """The best Blast with less than `loss`: growing rates, then bisection. A step may be tried again: a single disturbance
+    ends it otherwise. None when nothing passed."""
+    best = None
+
+    def passes(rate):
+        nonlocal best
+        for _ in range(tries):
+            result = blast(topology, tunnel, size, rate, seconds)
+            if result.loss < loss:
+                best = result if best is None or result.rate > best.rate else best
+                return result
+        return None
+
+    low, high, rate = 0, None, start
+    while rate <= limit:
+        result = passes(rate)
+        if result is None:
+            high = rate
+            break
+        low = rate
+        if result.rate < 0.9 * rate:  # the sender is the limit
+            return best
+        rate *= 1.6
+    for _ in range(steps if high else 0):
+        middle = (low + high) / 2
+        result = passes(middle)
+        if result is None:
+            high = middle
+        else:
+            low = middle
+            if result.rate < 0.9 * middle:
+                break
+    return best
+
+
+def ratio(over, under):
+    return over / under if over is not None and under else None
+
+
+def median(values):
+    values = [value for value in values if value is not None]
+    return statistics.median(values) if values else None
+
+
+def quantile(values, share):
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else None

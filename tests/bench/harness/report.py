@@ -1,0 +1,152 @@
+"""Results: rows and their verdicts, JSON, aligned lines, and the generated part of docs/BENCHMARKS.md."""
+import json
+import os
+import pathlib
+import platform
+import re
+import shutil
+import time
+
+from . import plot
+from .process import run
+
+BEGIN, END = "<!-- tests/bench/run --report: begin -->", "<!-- tests/bench/run --report: end -->"
+
+
+def verdict_of(value, must, goal, lower):
+    """None for a row that only informs."""
+    if value is None:
+        return "skipped"
+    meets = (lambda bound: value <= bound) if lower else (lambda bound: value >= bound)
+    if must is not None and not meets(must):
+        return "short"
+    if goal is not None and meets(goal):
+        return "goal"
+    return "must" if must is not None else None
+
+
+def number(value):
+    if value is None:
+        return "–"
+    if isinstance(value, int) or abs(value) >= 1000:
+        return f"{value:,.0f}".replace(",", " ")
+    return f"{value:.3g}" if abs(value) < 1 else f"{value:.4g}"
+
+
+class Result:
+    """The rows and plots of one bench."""
+
+    def __init__(self, context, bench):
+        self.context, self.bench = context, bench
+        self.rows, self.plots = [], []
+        self.began = time.time()
+
+    def row(self, name, value, unit, must=None, goal=None, lower=False, reason=None, **more):
+        """`lower`: less is better, so `must` and `goal` are upper bounds. Further keys go into the JSON as they are."""
+        value = round(value, 6) if isinstance(value, float) else value
+        row = {"name": name, "value": value, "unit": unit, "must": must, "goal": goal,
+               "verdict": verdict_of(value, must, goal, lower)}
+        if must is not None or goal is not None:
+            row["better"] = "lower" if lower else "higher"
+        if value is None:
+            row["reason"] = reason or "not measured"
+        row.update(more)
+        self.rows.append(row)
+        print(self.line(row), flush=True)
+        return row
+
+    def skip(self, name, reason, unit="", **bounds):
+        return self.row(name, None, unit, reason=reason, **bounds)
+
+    def line(self, row):
+        sign = "≤" if row.get("better") == "lower" else "≥"
+        bounds = "  ".join(f"{key} {sign} {number(row[key])}" for key in ("must", "goal") if row[key] is not None)
+        if row["verdict"] == "skipped":
+            bounds = row["reason"]
+        return f"{self.bench:<11}{row['name']:<64}{number(row['value']):>10} {row['unit']:<12}{row['verdict'] or '':<8}{bounds}"
+
+    def plot(self, title, x_label, y_label, series, kind="line", **options):
+        """`series` is {name: [[x, y], …]}, or {name: {category: y}} for kind "bar"."""
+        self.plots.append({"title": title, "x_label": x_label, "y_label": y_label, "kind": kind, "series": series, **options})
+
+    def missed(self):
+        return [row for row in self.rows if row["verdict"] == "short"]
+
+    def write(self, folder):
+        os.makedirs(folder, exist_ok=True)
+        document = {"bench": self.bench, "commit": commit(), "host": host(), "began": int(self.began),
+                    "took_s": round(time.time() - self.began, 1), "quick": self.context.quick,
+                    "blocks_begun_busy": self.context.disturbed, "notes": self.context.notes, "rows": self.rows,
+                    "plots": self.plots}
+        path = pathlib.Path(folder)
+        (path / f"{self.bench}.json").write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+        if self.plots:
+            (path / f"{self.bench}.svg").write_text(plot.draw(self.plots))
+
+
+def commit():
+    root = pathlib.Path(__file__).resolve().parents[3]
+    git = ["git", "-c", f"safe.directory={root}", "-C", str(root)]
+    name = run([*git, "rev-parse", "--short=12", "HEAD"], check=False).strip() or "unknown"
+    changed = run([*git, "status", "--porcelain", "--untracked-files=no"], check=False).strip()
+    return name + ("+changes" if changed else "")
+
+
+def host():
+    model = ""
+    with open("/proc/cpuinfo") as file:
+        for line in file:
+            if line.startswith("model name"):
+                model = line.split(":", 1)[1].strip()
+                break
+    return {"kernel": platform.release(), "machine": platform.machine(), "processors": os.cpu_count(), "model": model}
+
+
+def _markdown_of(document, plots_from):
+    host_ = document["host"]
+    lines = [f"### {document['bench']}", "",
+             f"Commit `{document['commit']}`, {host_['processors']} × {host_['model'] or host_['machine']}, Linux "
+             f"{host_['kernel']}, {document['took_s']:g} s"
+             + (", quick run" if document["quick"] else "")
+             + (f"; {document['blocks_begun_busy']} blocks began on a busy machine" if document["blocks_begun_busy"] else "")
+             + ".", "", "| what | value | must | goal | verdict |", "|---|---|---|---|---|"]
+    for row in document["rows"]:
+        sign = "≤ " if row.get("better") == "lower" else "≥ "
+        bound = {key: sign + number(row[key]) if row[key] is not None else "" for key in ("must", "goal")}
+        said = row["verdict"] or ""
+        if said == "skipped":
+            said = f"skipped: {row['reason']}"
+        elif said == "short":
+            said = "**short**"
+        value = f"{number(row['value'])} {row['unit']}".strip()
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in (row["name"], value, bound["must"], bound["goal"],
+                                                                          said)) + " |")
+    if document["plots"]:
+        lines += ["", f"![{document['bench']}]({plots_from}/{document['bench']}.svg)"]
+    lines += [f"\nNote: {note}" for note in document["notes"]]
+    return "\n".join(lines)
+
+
+def write_report(folder, order, target):
+    """Replaces what is between the markers of `target` by the results in `folder`; copies the plots beside it."""
+    target = pathlib.Path(target)
+    plots = target.parent / "benchmarks"
+    documents = {path.stem: json.loads(path.read_text()) for path in sorted(pathlib.Path(folder).glob("*.json"))}
+    documents = {name: document for name, document in documents.items() if "rows" in document}
+    names = [name for name in order if name in documents] + [name for name in documents if name not in order]
+    parts = [BEGIN, "", "## Results", "", "Generated from the JSON of `tests/bench/run`. A verdict is `goal`, `must`, `short` "
+             "(the must was missed) or empty for rows that only inform.", ""]
+    for name in names:
+        parts += [_markdown_of(documents[name], plots.name), ""]
+        if documents[name]["plots"]:
+            plots.mkdir(exist_ok=True)
+            shutil.copyfile(pathlib.Path(folder) / f"{name}.svg", plots / f"{name}.svg")
+    parts.append(END)
+    text = target.read_text() if target.exists() else "# Benchmarks\n"
+    made = "\n".join(parts)
+    if BEGIN in text and END in text:
+        text = re.sub(re.escape(BEGIN) + ".*?" + re.escape(END), lambda _: made, text, flags=re.S)
+    else:
+        text = text.rstrip() + "\n\n" + made + "\n"
+    target.write_text(text)
+    return names
