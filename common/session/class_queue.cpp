@@ -8,6 +8,17 @@ using flow::Flow;
 using packet::Packet;
 using packet::PacketPtr;
 
+namespace {
+
+// TCP, and what most likely is QUIC (RFC 9000).
+bool is_clocked(const packet::FiveTuple& tuple) {
+    constexpr uint16_t kHttps = 443;
+    return tuple.protocol == packet::Protocol::Tcp ||
+           (tuple.protocol == packet::Protocol::Udp && tuple.remote_port == kHttps);
+}
+
+}  // namespace
+
 ClassQueue::~ClassQueue() {
     while (round_head_ != nullptr) {
         drop_flow(*round_head_);
@@ -17,7 +28,9 @@ ClassQueue::~ClassQueue() {
 size_t ClassQueue::push(Flow& flow, PacketPtr packet, base::TimePoint now) {
     if (packets_ == 0) {
         waiting_since_ = now;
+        has_clocked_ = false;
     }
+    has_clocked_ = has_clocked_ || is_clocked(flow.tuple);
     packet->queued_at = now;
     packet->next = nullptr;
     const uint32_t length = packet->length;

@@ -41,6 +41,8 @@ class ClassQueue {
     size_t drop_flow(flow::Flow& flow);
 
     bool empty() const { return packets_ == 0; }
+    // Since it was last empty, a packet came of a flow that its own acknowledgements pace.
+    bool has_clocked() const { return has_clocked_; }
     uint64_t bytes() const { return bytes_; }
     uint32_t packets() const { return packets_; }
     uint32_t flows() const { return flows_; }
@@ -63,6 +65,7 @@ class ClassQueue {
     flow::Flow* round_head_ = nullptr;
     flow::Flow* round_tail_ = nullptr;
     base::TimePoint waiting_since_ = base::kNever;
+    bool has_clocked_ = false;
 };
 
 }  // namespace continuo::session

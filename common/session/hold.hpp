@@ -23,6 +23,9 @@ struct HoldKnobs {
     uint32_t min_bytes =
         0;  // hold until so much, whatever the estimate says; 0: the estimate decides
     uint32_t target_bytes = 0;  // predicted datagram payload that makes an aggregate full
+    // Bound of the hold when what waits is paced by its own acknowledgements (TCP, QUIC): it comes
+    // on top of each round trip of such a flow, which then has so much less throughput.
+    base::Duration clocked_hold = base::Duration::max();
 };
 
 struct Release {
@@ -61,11 +64,16 @@ class HoldEstimator {
         if (predicted_bytes >= knobs.target_bytes) {
             return {waiting_since, ReleaseReason::Size};
         }
+        // A thin flow of that kind waits for its class's sake; one of which many are expected does
+        // not.
+        const bool is_stream = has_mean_ && mean_gap_ * kStreamPackets < knobs.hold;
+        const base::Duration hold =
+            is_stream ? std::min(knobs.hold, knobs.clocked_hold) : knobs.hold;
         // With so many in it an aggregate costs hardly less for each further packet: on a fast
         // stream the wait ends there, long before the hold time, and a TCP acknowledgement clock
         // does not slow down.
         const base::Duration worthwhile =
-            has_mean_ ? std::min(knobs.hold, mean_gap_ * kWorthwhilePackets) : knobs.hold;
+            has_mean_ ? std::min(hold, mean_gap_ * kWorthwhilePackets) : hold;
         const base::TimePoint latest = waiting_since + worthwhile;
         if (knobs.min_bytes > 0) {
             return predicted_bytes >= knobs.min_bytes
@@ -80,6 +88,7 @@ class HoldEstimator {
 
   private:
     static constexpr int64_t kWorthwhilePackets = 8;
+    static constexpr int64_t kStreamPackets = 2;  // expected within the hold
     static constexpr uint32_t kFirstUnheld = 16;
     static constexpr uint32_t kMostUnheld = 1024;
     static constexpr int64_t kGain = 4;  // weight of a new gap: 1/4

@@ -19,6 +19,8 @@ namespace {
 // What an unproven tuple must still be worth for acknowledgements to be sent there.
 constexpr uint64_t kUpkeepBytes = 1300;
 constexpr Duration kHousekeepingInterval = base::seconds(1);
+// A flow that its acknowledgements pace may lose so much of a round trip to the hold.
+constexpr int64_t kClockedShare = 4;
 // Half of what a key may seal: the new epoch is there in time.
 constexpr uint64_t kWantRekeyDatagrams = wire::kRekeyDatagrams / 2;
 
@@ -235,6 +237,10 @@ HoldKnobs Session::knobs(const ClassState& state, const Destination& destination
     knobs.hold = state.settings.hold;
     const auto full = static_cast<uint32_t>(static_cast<double>(outer) * state.settings.fill);
     knobs.target_bytes = full > overhead ? full - overhead : 1;
+    if (const Duration rtt = paths_.path(destination.path).smoothed_rtt;
+        state.queue.has_clocked() && rtt != Duration{}) {
+        knobs.clocked_hold = rtt / kClockedShare;
+    }
     knobs.min_bytes = state.settings.min_bytes > overhead ? state.settings.min_bytes - overhead : 0;
     return knobs;
 }

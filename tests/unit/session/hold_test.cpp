@@ -54,6 +54,33 @@ TEST(Hold, AFastStreamIsHeldForAFewPacketsOnly) {
     EXPECT_LE(estimator.release(now, 100, knobs()).at - now, milliseconds(1));
 }
 
+TEST(Hold, AStreamThatItsAcknowledgementsPaceIsHeldForAShareOfItsRoundTripOnly) {
+    HoldEstimator estimator;
+    TimePoint now{base::seconds(5)};
+    for (int i = 0; i < 100; ++i) {
+        now += milliseconds(3);
+        estimator.on_arrival(now, knobs());
+    }
+    HoldKnobs clocked = knobs();
+    clocked.clocked_hold = milliseconds(5);
+    EXPECT_EQ(estimator.release(now, 100, clocked).at, now + milliseconds(5));
+    clocked.clocked_hold = base::microseconds(50);
+    EXPECT_EQ(estimator.release(now, 100, clocked).at, now) << "no other comes in that time";
+    EXPECT_EQ(estimator.release(now, 100, knobs()).at, now + milliseconds(20));
+}
+
+TEST(Hold, AThinFlowWaitsForItsClass) {
+    HoldEstimator estimator;
+    TimePoint now{base::seconds(5)};
+    for (int i = 0; i < 100; ++i) {
+        now += milliseconds(15);
+        estimator.on_arrival(now, knobs());
+    }
+    HoldKnobs clocked = knobs();
+    clocked.clocked_hold = base::microseconds(50);
+    EXPECT_EQ(estimator.release(now, 100, clocked).at, now + milliseconds(20));
+}
+
 // Request and response: each packet is caused by the answer to the one before.
 TEST(Hold, LearnsThatWaitingIsInVain) {
     HoldEstimator estimator;
