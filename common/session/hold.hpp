@@ -58,6 +58,9 @@ class HoldEstimator {
         }
     }
 
+    // After a move everybody has waited long enough: the next packets are not held.
+    void on_path_changed() { unheld_left_ = std::max(unheld_left_, kFirstUnheld); }
+
     // When what waits since `waiting_since` and is predicted to fill `predicted_bytes` shall go.
     Release
     release(base::TimePoint waiting_since, uint64_t predicted_bytes, const HoldKnobs& knobs) const {

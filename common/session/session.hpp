@@ -239,7 +239,8 @@ class Session {
     base::TimePoint heard_at_{};
     base::TimePoint kept_alive_at_{};  // last datagram of lt-ld on the active path
     bool keepalive_due_ = false;
-    uint32_t split_outer_bytes_ = 0;  // earlier pieces of packets that this datagram completed
+    std::optional<uint8_t> sends_on_;  // the path of the last poll_transmit
+    uint32_t split_outer_bytes_ = 0;   // earlier pieces of packets that this datagram completed
     CompressionBudget compression_budget_;
 };
 

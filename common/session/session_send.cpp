@@ -39,6 +39,12 @@ bool Session::poll_transmit(TransmitBatch& batch, TimePoint now) {
     if (current_ == nullptr) {
         return false;
     }
+    if (const auto active = paths_.active(); active != sends_on_) {
+        sends_on_ = active;
+        for (ClassState& state : classes_) {
+            state.estimator.on_path_changed();
+        }
+    }
     while (batch.has_room()) {
         if (send_probe(batch, now)) {
             continue;

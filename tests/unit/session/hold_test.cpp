@@ -69,6 +69,21 @@ TEST(Hold, AStreamThatItsAcknowledgementsPaceIsHeldForAShareOfItsRoundTripOnly) 
     EXPECT_EQ(estimator.release(now, 100, knobs()).at, now + milliseconds(20));
 }
 
+TEST(Hold, AfterAMoveNothingIsHeldForAWhile) {
+    HoldEstimator estimator;
+    TimePoint now{base::seconds(5)};
+    for (int i = 0; i < 20; ++i) {
+        now += milliseconds(4);
+        estimator.on_arrival(now, knobs());
+    }
+    estimator.on_path_changed();
+    EXPECT_EQ(estimator.release(now, 100, knobs()).at, now);
+    for (int i = 0; i < 16; ++i) {
+        estimator.on_released(ReleaseReason::Alone, 1);
+    }
+    EXPECT_EQ(estimator.release(now, 100, knobs()).at, now + milliseconds(20));
+}
+
 TEST(Hold, AThinFlowWaitsForItsClass) {
     HoldEstimator estimator;
     TimePoint now{base::seconds(5)};
