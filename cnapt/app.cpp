@@ -11,6 +11,7 @@
 #include "common/report/status_report.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 
 namespace continuo::cnapt {
@@ -309,6 +310,12 @@ int run_daemon(const RunOptions& options) {
                                                   daemon::DiagnosticsTo::Stderr);
     if (!loaded.config || !load_key(*loaded.config)) {
         return report::kExitConfig;
+    }
+    constexpr std::array kForStart = {io::Capability::NetAdmin, io::Capability::Bpf,
+                                      io::Capability::SysAdmin};
+    if (!daemon::reduce_rights(
+            options, options.policy.empty() ? loaded.config->policy : options.policy, kForStart)) {
+        return report::kExitError;
     }
     App app(options, std::move(*loaded.config));
     if (!app.load_policy()) {

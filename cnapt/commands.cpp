@@ -1,5 +1,6 @@
 #include "cnapt/commands.hpp"
 
+#include "common/daemon/startup.hpp"
 #include "common/dataplane/figures.hpp"
 
 #include <algorithm>
@@ -179,6 +180,8 @@ std::string status_json(Node& node, const DaemonInfo& info) {
     report::write_io(json, dataplane::io_figures(node.tun(), info.slow_iterations), classes);
     json.field("flows", node.flows().size());
     json.field("state_directory", info.state_directory);
+    json.key("process");
+    daemon::write_process(json);
     json.end_object();
     return json.take();
 }

@@ -3,6 +3,7 @@
 #include "common/base/log.hpp"
 #include "common/daemon/handler_gate.hpp"
 #include "common/daemon/link_pump.hpp"
+#include "common/io/privileges.hpp"
 #include "common/io/socket_address.hpp"
 #include "common/io/system_random.hpp"
 #include "common/io/tcp_stream.hpp"
@@ -54,7 +55,11 @@ begin_connect(const base::Endpoint& to, const ControlUplink& uplink, uint32_t fw
 
 }  // namespace
 
-ControlThread::ControlThread() : thread_([this] { loop_.run(); }) {}
+ControlThread::ControlThread()
+    : thread_([this] {
+        static_cast<void>(io::keep_capabilities(io::kNetworkRights));
+        loop_.run();
+    }) {}
 
 ControlThread::~ControlThread() {
     loop_.stop();

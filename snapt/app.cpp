@@ -14,6 +14,7 @@
 #include "snapt/usage_json.hpp"
 #include "snapt/user_commands.hpp"
 
+#include <array>
 #include <chrono>
 
 namespace continuo::snapt {
@@ -256,6 +257,10 @@ int run_daemon(const daemon::RunOptions& options) {
                                                    daemon::DiagnosticsTo::Stderr);
     if (!loaded.config) {
         return report::kExitConfig;
+    }
+    constexpr std::array kForStart = {io::Capability::NetAdmin, io::Capability::NetBindService};
+    if (!daemon::reduce_rights(options, {}, kForStart)) {
+        return report::kExitError;
     }
     App app(options, std::move(*loaded.config));
     return daemon::run_app(app);

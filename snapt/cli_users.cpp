@@ -1,6 +1,7 @@
 // The commands of snapt that work without a daemon: init and user.
 #include "common/daemon/startup.hpp"
 #include "common/io/file.hpp"
+#include "common/io/privileges.hpp"
 #include "common/io/system_random.hpp"
 #include "common/io/unique_fd.hpp"
 #include "common/report/check_report.hpp"
@@ -105,6 +106,7 @@ user_command_offline(const ParsedCommand& command, const UserRequest& request, b
     }
     io::SystemRandom random;
     const UserResult result = run_user_request(**users, config, request, daemon::utc_us(), random);
+    io::match_owner(state);
     if (!result.error.empty()) {
         return failure(result.error);
     }
@@ -152,10 +154,12 @@ CommandOutput init_command(const ParsedCommand& command) {
     if (const auto users = UserStore::open(state); !users) {
         return failure("cannot make the database in " + state + ": " + describe(users.error()));
     }
+    io::match_owner(state);
     if (const int reason = write_new_file(path, render_snapt_config(name, addresses));
         reason != 0) {
         return failure("cannot write " + path + ": " + std::generic_category().message(reason));
     }
+    io::share_with_service(path);
     const std::string config_option = path == kDefaultConfig ? "" : " --config " + path;
     const std::string state_option = state == kDefaultState ? "" : " --state " + state;
     CommandOutput output;

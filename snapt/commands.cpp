@@ -1,5 +1,6 @@
 #include "snapt/commands.hpp"
 
+#include "common/daemon/startup.hpp"
 #include "common/dataplane/figures.hpp"
 
 #include <algorithm>
@@ -73,6 +74,8 @@ std::string status_json(Relay& relay, const SnaptInfo& info) {
     json.key("io");
     report::write_io(json, dataplane::io_figures(relay.tun(), info.slow_iterations), classes);
     json.field("state_directory", info.state_directory);
+    json.key("process");
+    daemon::write_process(json);
     json.end_object();
     return json.take();
 }

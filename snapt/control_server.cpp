@@ -4,6 +4,7 @@
 #include "common/control/handshake_limiter.hpp"
 #include "common/daemon/handler_gate.hpp"
 #include "common/daemon/link_pump.hpp"
+#include "common/io/privileges.hpp"
 #include "common/io/tcp_stream.hpp"
 #include "snapt/control_listener.hpp"
 
@@ -130,7 +131,10 @@ base::Result<void> ControlServer::Inner::start(ControlServerOptions options) {
     parameters_ = std::move(options.parameters);
     max_links_ = options.max_links;
     endpoints_ = CTN_TRY(listener_.open(options.listen));
-    thread_ = std::thread([this] { loop_.run(); });
+    thread_ = std::thread([this] {
+        static_cast<void>(io::keep_capabilities({}));
+        loop_.run();
+    });
     return {};
 }
 

@@ -1,5 +1,6 @@
 #include "snapt/host_network.hpp"
 
+#include "common/base/log.hpp"
 #include "common/io/netlink_route.hpp"
 #include "common/io/tun_device.hpp"
 #include "snapt/nat.hpp"
@@ -63,10 +64,19 @@ base::Result<void> HostNetwork::set_up(const LeaseStore& leases, std::string& fa
         failure += " (" + nft_.error_text() + ")";
         return applied.error();
     }
-    failure = "cannot set kernel parameters";
     for (const io::SysctlSetting& setting : relay_sysctls(
              nat, config_.relay.set_forwarding, io::interfaces_with_router_advertisements())) {
-        CTN_TRY(sysctls_->set(setting));
+        failure = "cannot set kernel parameter " + setting.key + " to " + setting.value;
+        const auto set = sysctls_->set(setting);
+        // Nothing works without forwarding; the rest may be read-only, as in most containers.
+        const bool is_needed =
+            setting.key.ends_with("forward") || setting.key.ends_with("forwarding");
+        if (!set && is_needed) {
+            return set.error();
+        }
+        if (!set) {
+            base::log(base::LogLevel::Warning, "%s", failure.c_str());
+        }
     }
     is_up_ = true;
     return {};

@@ -40,6 +40,46 @@ void begin_process(bool verbose) {
     std::signal(SIGPIPE, SIG_IGN);
 }
 
+bool reduce_rights(const RunOptions& options,
+                   const std::string& policy,
+                   std::span<const io::Capability> for_start) {
+    const auto change =
+        io::reduce_rights({{options.config, policy}, options.state, options.socket}, for_start);
+    if (!change) {
+        log(LogLevel::Error, "cannot give up rights: %s", describe(change.error()).c_str());
+        return false;
+    }
+    if (!change->obstacle.empty()) {
+        log(LogLevel::Warning, "stays user root, without root's capabilities: %s",
+            change->obstacle.c_str());
+    }
+    return true;
+}
+
+void confine() {
+    if (const auto kept = io::keep_capabilities(io::kNetworkRights); !kept) {
+        log(LogLevel::Warning, "keeps its capabilities: %s", describe(kept.error()).c_str());
+    }
+    if (const auto filtered = io::filter_system_calls(); !filtered) {
+        log(LogLevel::Warning, "runs without a filter of system calls: %s",
+            describe(filtered.error()).c_str());
+    }
+}
+
+void write_process(report::JsonWriter& json) {
+    const io::ProcessRights rights = io::process_rights();
+    json.begin_object();
+    json.field("user", rights.user);
+    json.key("capabilities").begin_array();
+    for (const std::string& capability : rights.capabilities) {
+        json.string(capability);
+    }
+    json.end_array();
+    json.field("seccomp", rights.seccomp);
+    json.field("no_new_privs", rights.no_new_privs);
+    json.end_object();
+}
+
 std::optional<std::string> read_text_file(const std::string& path) {
     auto text = io::read_file(path, kMaxFileBytes);
     if (!text) {

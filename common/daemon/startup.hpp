@@ -5,7 +5,9 @@
 #include "common/base/log.hpp"
 #include "common/base/result.hpp"
 #include "common/config/diagnostic.hpp"
+#include "common/io/privileges.hpp"
 #include "common/report/command_line.hpp"
+#include "common/report/json.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -37,6 +39,17 @@ void begin_process(bool verbose);
 
 // The whole file; nothing, and a log line, when it cannot be read.
 std::optional<std::string> read_text_file(const std::string& path);
+
+// Before the first thread: the service user in root's place, and no more rights than starting needs
+// (io/privileges.hpp). `policy`: a file that reload reads too. False, and a log line, when it
+// cannot be done.
+bool reduce_rights(const RunOptions& options,
+                   const std::string& policy,
+                   std::span<const io::Capability> for_start);
+// After start: only what running needs, for good.
+void confine();
+// The value of "process" in `status`.
+void write_process(report::JsonWriter& json);
 
 enum class DiagnosticsTo : uint8_t { Stderr, Log };
 void say(std::span<const config::Diagnostic> diagnostics, DiagnosticsTo where);
@@ -72,6 +85,7 @@ int run_app(App& app) {
     std::string failure;
     const base::Result<void> started = app.start(failure);
     if (started) {
+        confine();
         app.run();
     } else {
         base::log(base::LogLevel::Error, "%s: %s", failure.c_str(),

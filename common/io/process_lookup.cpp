@@ -1,5 +1,7 @@
 #include "common/io/process_lookup.hpp"
 
+#include "common/base/log.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -203,6 +205,13 @@ Result<ProcessLookup> ProcessLookup::open() {
     ProcessLookup lookup(CTN_TRY(NetlinkSocket::open(NETLINK_SOCK_DIAG)));
     if (auto recorder = SocketRecorder::attach()) {
         lookup.recorder_ = std::move(*recorder);
+    } else {
+        const std::string_view why = recorder.error().where;
+        base::log(
+            base::LogLevel::Warning,
+            "rules by process see only processes of this user: %.*s (it takes CAP_BPF, a kernel "
+            "from 6.0 on and the host's process numbers)",
+            static_cast<int>(why.size()), why.data());
     }
     return lookup;
 }

@@ -9,6 +9,7 @@
 
 #include <fcntl.h>
 #include <linux/bpf.h>
+#include <linux/mount.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -119,6 +120,26 @@ std::string cgroup_root() {
     return {};
 }
 
+// The root of the tree: where it is mounted, or a mount of our own that nobody else sees (with
+// CAP_SYS_ADMIN: `ip netns exec` hides the host's).
+Result<UniqueFd> open_cgroup_root() {
+    constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+    if (const std::string root = cgroup_root(); !root.empty()) {
+        UniqueFd mounted(::open(root.c_str(), kFlags));
+        return mounted.is_open() ? Result<UniqueFd>(std::move(mounted)) : failed("cgroup v2 tree");
+    }
+    const UniqueFd context(
+        static_cast<int>(::syscall(SYS_fsopen, "cgroup2", unsigned{FSOPEN_CLOEXEC})));
+    if (!context.is_open() || ::syscall(SYS_fsconfig, context.value(),
+                                        unsigned{FSCONFIG_CMD_CREATE}, nullptr, nullptr, 0) != 0) {
+        return Error{Errc::Unsupported, "no cgroup v2 tree"};
+    }
+    const UniqueFd mount(static_cast<int>(::syscall(
+        SYS_fsmount, context.value(), unsigned{FSMOUNT_CLOEXEC}, unsigned{MOUNT_ATTR_RDONLY})));
+    UniqueFd root(mount.is_open() ? ::openat(mount.value(), ".", kFlags) : -1);
+    return root.is_open() ? Result<UniqueFd>(std::move(root)) : failed("cgroup v2 tree");
+}
+
 std::optional<uint64_t> cookie_of(int socket) {
     uint64_t cookie = 0;
     socklen_t length = sizeof cookie;
@@ -130,16 +151,9 @@ std::optional<uint64_t> cookie_of(int socket) {
 }  // namespace
 
 Result<SocketRecorder> SocketRecorder::attach() {
-    const std::string root = cgroup_root();
-    if (root.empty()) {
-        return Error{Errc::Unsupported, "no cgroup v2 tree"};
-    }
+    const UniqueFd cgroup = CTN_TRY(open_cgroup_root());
     UniqueFd map = CTN_TRY(make_map());
     const UniqueFd program = CTN_TRY(load(map.value()));
-    const UniqueFd cgroup(::open(root.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!cgroup.is_open()) {
-        return failed("cgroup v2 tree");
-    }
     bpf_attr attributes{};
     attributes.link_create.prog_fd = static_cast<uint32_t>(program.value());
     attributes.link_create.target_fd = static_cast<uint32_t>(cgroup.value());

@@ -1,7 +1,8 @@
 // SocketRecorder: an eBPF program at the root of the cgroup tree notes which process makes each
 // socket, so that its owner is known without reading other users' /proc/PID/fd (which takes
-// CAP_SYS_PTRACE and milliseconds). Needs CAP_BPF and CAP_NET_ADMIN to attach, nothing to look up.
-// The program goes when this object goes, or its process. Thread-safe after attach().
+// CAP_SYS_PTRACE and milliseconds). Needs CAP_BPF and CAP_NET_ADMIN to attach (and CAP_SYS_ADMIN
+// where no cgroup v2 tree is in sight), nothing to look up. The program goes when this object goes,
+// or its process. Thread-safe after attach().
 #pragma once
 
 #include "common/base/result.hpp"

@@ -1,5 +1,7 @@
 #include "common/io/worker_thread.hpp"
 
+#include "common/io/privileges.hpp"
+
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -29,6 +31,7 @@ struct WorkerThread::Inner {
     Inner(EventLoop& on, size_t most) : loop(on), capacity(most) {}
 
     static void run(const std::shared_ptr<Inner>& self) {
+        static_cast<void>(keep_capabilities(kNetworkRights));
         for (;;) {
             Task task;
             {

@@ -1,6 +1,7 @@
 #include "snapt/accounting/accountant.hpp"
 
 #include "common/base/log.hpp"
+#include "common/io/privileges.hpp"
 
 #include <utility>
 
@@ -15,7 +16,10 @@ Result<std::unique_ptr<Accountant>> Accountant::start(const LedgerOptions& optio
 
 Accountant::Accountant(std::unique_ptr<Ledger> ledger)
     : ledger_(std::move(ledger)), epoch_(ledger_->status().epoch), status_(ledger_->status()) {
-    thread_ = std::thread([this] { run(); });
+    thread_ = std::thread([this] {
+        static_cast<void>(io::keep_capabilities({}));
+        run();
+    });
 }
 
 Accountant::~Accountant() {

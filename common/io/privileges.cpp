@@ -1,0 +1,308 @@
+#include "common/io/privileges.hpp"
+
+#include "common/io/file.hpp"
+#include "common/io/process_lookup.hpp"
+#include "common/io/unique_fd.hpp"
+
+#include <array>
+#include <cerrno>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <pwd.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace continuo::io {
+
+namespace {
+
+using base::Errc;
+using base::Error;
+using base::Result;
+
+constexpr std::array<const char*, 41> kCapabilityNames = {"CAP_CHOWN",
+                                                          "CAP_DAC_OVERRIDE",
+                                                          "CAP_DAC_READ_SEARCH",
+                                                          "CAP_FOWNER",
+                                                          "CAP_FSETID",
+                                                          "CAP_KILL",
+                                                          "CAP_SETGID",
+                                                          "CAP_SETUID",
+                                                          "CAP_SETPCAP",
+                                                          "CAP_LINUX_IMMUTABLE",
+                                                          "CAP_NET_BIND_SERVICE",
+                                                          "CAP_NET_BROADCAST",
+                                                          "CAP_NET_ADMIN",
+                                                          "CAP_NET_RAW",
+                                                          "CAP_IPC_LOCK",
+                                                          "CAP_IPC_OWNER",
+                                                          "CAP_SYS_MODULE",
+                                                          "CAP_SYS_RAWIO",
+                                                          "CAP_SYS_CHROOT",
+                                                          "CAP_SYS_PTRACE",
+                                                          "CAP_SYS_PACCT",
+                                                          "CAP_SYS_ADMIN",
+                                                          "CAP_SYS_BOOT",
+                                                          "CAP_SYS_NICE",
+                                                          "CAP_SYS_RESOURCE",
+                                                          "CAP_SYS_TIME",
+                                                          "CAP_SYS_TTY_CONFIG",
+                                                          "CAP_MKNOD",
+                                                          "CAP_LEASE",
+                                                          "CAP_AUDIT_WRITE",
+                                                          "CAP_AUDIT_CONTROL",
+                                                          "CAP_SETFCAP",
+                                                          "CAP_MAC_OVERRIDE",
+                                                          "CAP_MAC_ADMIN",
+                                                          "CAP_SYSLOG",
+                                                          "CAP_WAKE_ALARM",
+                                                          "CAP_BLOCK_SUSPEND",
+                                                          "CAP_AUDIT_READ",
+                                                          "CAP_PERFMON",
+                                                          "CAP_BPF",
+                                                          "CAP_CHECKPOINT_RESTORE"};
+constexpr unsigned kCapabilityBits = 64;
+constexpr unsigned kWordBits = 32;
+constexpr unsigned kDirectoryMode = 0755;
+constexpr unsigned kStateMode = 0700;
+
+struct User {
+    uid_t user = 0;
+    gid_t group = 0;
+};
+
+Error failed(std::string_view what) {
+    return Error{Errc::System, what, errno};
+}
+
+std::optional<User> service_user() {
+    std::array<char, 4096> buffer{};
+    passwd entry{};
+    passwd* found = nullptr;
+    const int error = ::getpwnam_r(kServiceUser, &entry, buffer.data(), buffer.size(), &found);
+    return error == 0 && found != nullptr && entry.pw_uid != 0
+               ? std::optional(User{entry.pw_uid, entry.pw_gid})
+               : std::nullopt;
+}
+
+std::string directory_of(const std::string& path) {
+    const size_t slash = path.rfind('/');
+    return slash == std::string::npos ? "." : path.substr(0, slash == 0 ? 1 : slash);
+}
+
+bool is_there(const std::string& path) {
+    return ::access(path.c_str(), F_OK) == 0;
+}
+
+// By the effective user.
+bool may(int mode, const std::string& path) {
+    return ::faccessat(AT_FDCWD, path.c_str(), mode, AT_EACCESS) == 0;
+}
+
+std::string obstacle_for(const ServiceFiles& files, const std::vector<std::string>& readable) {
+    std::string obstacle = kServiceUser;
+    for (const std::string& path : readable) {
+        if (!may(R_OK, path)) {
+            return obstacle.append(" may not read ").append(path);
+        }
+    }
+    if (!may(F_OK, files.state)) {
+        return obstacle.append(" may not reach ").append(files.state);
+    }
+    const std::string directory = directory_of(files.socket);
+    return may(W_OK | X_OK, directory) ? ""
+                                       : obstacle.append(" may not write to ").append(directory);
+}
+
+// Why the service user could not work with `files`. Effective ids change meanwhile.
+Result<std::string> try_as(const User& user, const ServiceFiles& files) {
+    std::vector<std::string> readable;
+    for (const std::string& path : files.read_again) {
+        if (!path.empty() && is_there(path)) {
+            readable.push_back(path);
+        }
+    }
+    const gid_t former = ::getegid();
+    std::array<gid_t, NGROUPS_MAX> groups{};
+    const int count = ::getgroups(static_cast<int>(groups.size()), groups.data());
+    if (count < 0 || ::setgroups(1, &user.group) != 0 || ::setegid(user.group) != 0 ||
+        ::seteuid(user.user) != 0) {
+        return failed("try the service user");
+    }
+    std::string obstacle = obstacle_for(files, readable);
+    if (::seteuid(0) != 0 || ::setegid(former) != 0 ||
+        ::setgroups(static_cast<size_t>(count), groups.data()) != 0) {
+        return failed("become root again");
+    }
+    return obstacle;
+}
+
+// The directory and what root owns in it.
+void hand_over(const std::string& path, const User& to) {
+    const UniqueFd directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+    struct stat status {};
+    // One that is everybody's (such as /tmp) is not ours to give.
+    if (!directory.is_open() || ::fstat(directory.value(), &status) != 0 ||
+        (status.st_mode & S_ISVTX) != 0) {
+        return;
+    }
+    if (status.st_uid == 0 && ::fchown(directory.value(), to.user, to.group) != 0) {
+        return;
+    }
+    struct Close {
+        void operator()(DIR* open) const { ::closedir(open); }
+    };
+    const std::unique_ptr<DIR, Close> list(::opendir(path.c_str()));
+    while (const dirent* entry = list ? ::readdir(list.get()) : nullptr) {
+        const char* name = static_cast<const char*>(entry->d_name);
+        if (::fstatat(directory.value(), name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISREG(status.st_mode) && status.st_uid == 0 && status.st_nlink == 1) {
+            // One that cannot be given away is found when it is opened.
+            [[maybe_unused]] const int given =
+                ::fchownat(directory.value(), name, to.user, to.group, AT_SYMLINK_NOFOLLOW);
+        }
+    }
+}
+
+// Makes both directories and tells why root must stay; nothing when it need not.
+Result<std::string> prepare(const ServiceFiles& files, const User& user) {
+    const std::string directory = directory_of(files.socket);
+    const bool is_new = !is_there(directory);
+    CTN_TRY(make_directories(files.state, kStateMode));
+    CTN_TRY(make_directories(directory, kDirectoryMode));
+    if (is_new) {
+        hand_over(directory, user);
+    }
+    std::string obstacle = CTN_TRY(try_as(user, files));
+    if (obstacle.empty()) {
+        hand_over(files.state, user);
+    } else if (is_new) {
+        [[maybe_unused]] const int back = ::chown(directory.c_str(), 0, 0);
+    }
+    return obstacle;
+}
+
+// Capabilities stay permitted (but not effective) until keep_capabilities.
+Result<void> become(const User& user) {
+    if (::prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) != 0 || ::setgroups(1, &user.group) != 0 ||
+        ::setresgid(user.group, user.group, user.group) != 0 ||
+        ::setresuid(user.user, user.user, user.user) != 0 ||
+        ::prctl(PR_SET_KEEPCAPS, 0, 0, 0, 0) != 0) {
+        return failed("become the service user");
+    }
+    return {};
+}
+
+uint64_t mask_of(std::span<const Capability> list) {
+    uint64_t mask = 0;
+    for (const Capability capability : list) {
+        mask |= uint64_t{1} << static_cast<unsigned>(capability);
+    }
+    return mask;
+}
+
+// What an executed program could get; needs CAP_SETPCAP, without which no_new_privs must do.
+void empty_bounding_set() {
+    for (unsigned number = 0; number < kCapabilityBits; ++number) {
+        if (::prctl(PR_CAPBSET_DROP, static_cast<unsigned long>(number), 0, 0, 0) != 0) {
+            return;
+        }
+    }
+}
+
+}  // namespace
+
+Result<IdentityChange> reduce_rights(const ServiceFiles& files,
+                                     std::span<const Capability> for_start) {
+    IdentityChange change;
+    const auto user = ::geteuid() == 0 ? service_user() : std::nullopt;
+    if (user) {
+        change.obstacle = CTN_TRY(prepare(files, *user));
+        change.is_service_user = change.obstacle.empty();
+    }
+    empty_bounding_set();
+    if (change.is_service_user) {
+        CTN_TRY(become(*user));
+    }
+    CTN_TRY(keep_capabilities(for_start));
+    if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
+        return failed("no_new_privs");
+    }
+    return change;
+}
+
+Result<void> keep_capabilities(std::span<const Capability> kept) {
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> data{};
+    if (::syscall(SYS_capget, &header, data.data()) != 0) {
+        return failed("capget");
+    }
+    const uint64_t mask = mask_of(kept);
+    for (size_t word = 0; word < data.size(); ++word) {
+        data[word].permitted &= static_cast<uint32_t>(mask >> (word * kWordBits));
+        data[word].effective = data[word].permitted;
+        data[word].inheritable = 0;
+    }
+    if (::syscall(SYS_capset, &header, data.data()) != 0) {
+        return failed("capset");
+    }
+    return {};
+}
+
+void match_owner(const std::string& directory) {
+    struct stat status {};
+    if (::geteuid() == 0 && ::stat(directory.c_str(), &status) == 0 && status.st_uid != 0) {
+        hand_over(directory, User{status.st_uid, status.st_gid});
+    }
+}
+
+void share_with_service(const std::string& path) {
+    const auto user = ::geteuid() == 0 ? service_user() : std::nullopt;
+    if (user && ::chown(path.c_str(), 0, user->group) == 0) {
+        [[maybe_unused]] const int readable = ::chmod(path.c_str(), S_IRUSR | S_IWUSR | S_IRGRP);
+    }
+}
+
+ProcessRights process_rights() {
+    constexpr int kHex = 16;
+    ProcessRights rights;
+    std::ifstream status("/proc/self/status");
+    for (std::string line; std::getline(status, line);) {
+        const size_t colon = line.find(':');
+        const std::string name = line.substr(0, colon);
+        const char* value = colon == std::string::npos ? "" : line.c_str() + colon + 1;
+        if (name == "Uid") {
+            // real, effective, saved, file system
+            char* end = nullptr;
+            std::strtoul(value, &end, 10);
+            const auto user = static_cast<uint32_t>(std::strtoul(end, nullptr, 10));
+            rights.user = user_name(user);
+            rights.user = rights.user.empty() ? std::to_string(user) : rights.user;
+        } else if (name == "CapEff") {
+            const uint64_t mask = std::strtoull(value, nullptr, kHex);
+            for (unsigned bit = 0; bit < kCapabilityBits; ++bit) {
+                if ((mask >> bit & 1U) != 0) {
+                    rights.capabilities.push_back(bit < kCapabilityNames.size()
+                                                      ? kCapabilityNames[bit]
+                                                      : std::to_string(bit));
+                }
+            }
+        } else if (name == "NoNewPrivs") {
+            rights.no_new_privs = std::strtoul(value, nullptr, 10) == 1;
+        } else if (name == "Seccomp") {
+            rights.seccomp = std::strtoul(value, nullptr, 10) == 2;  // SECCOMP_MODE_FILTER
+        }
+    }
+    return rights;
+}
+
+}  // namespace continuo::io

@@ -1,0 +1,72 @@
+// What a daemon may do, reduced in two steps. Before its first thread it becomes the user
+// `continuo` where that user exists, and keeps the capabilities that its start needs; each helper
+// thread keeps less; once all is set up only CAP_NET_ADMIN stays, and a seccomp filter refuses the
+// system calls that no later work needs. docs/DECISIONS.md says what was measured.
+#pragma once
+
+#include "common/base/result.hpp"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace continuo::io {
+
+// User and group.
+inline constexpr const char* kServiceUser = "continuo";
+
+// capabilities(7), with the kernel's numbers.
+enum class Capability : uint8_t {
+    NetBindService = 10,  // ports below 1024, at start
+    NetAdmin = 12,        // TUN, routes, rules, nftables, net.* sysctls, SO_MARK: for life
+    SysAdmin = 21,        // SocketRecorder, at start, where no cgroup tree is in sight
+    Bpf = 39,             // SocketRecorder, at start
+};
+inline constexpr Capability kNetworkRights[] = {Capability::NetAdmin};
+
+struct ServiceFiles {
+    std::vector<std::string>
+        read_again;      // by reload; empty names and missing files are passed over
+    std::string state;   // directory
+    std::string socket;  // of the commands
+};
+
+struct IdentityChange {
+    bool is_service_user = false;
+    // When not: why root stays, as "continuo may not read FILE"; empty when there is no such user
+    // or this is not root.
+    std::string obstacle;
+};
+
+// Before the first thread. As root: makes the state directory and that of the socket, gives what is
+// root's in the former (and the latter, if it was not there) to the service user and becomes it, if
+// it can reach all of `files`; else stays root. In any case only `for_start` is left of the
+// capabilities, and no program that is started gets more (no_new_privs).
+base::Result<IdentityChange> reduce_rights(const ServiceFiles& files,
+                                           std::span<const Capability> for_start);
+
+// Of this thread only; what it does not have it does not get. Threads made later inherit.
+base::Result<void> keep_capabilities(std::span<const Capability> kept);
+
+// Gives the files that root made in `directory` to the directory's owner (also to its group), so
+// that a command run by root leaves nothing that the daemon cannot open. Not below it.
+void match_owner(const std::string& directory);
+
+// Lets the service group, where there is one, read a file that root made.
+void share_with_service(const std::string& path);
+
+// The seccomp filter, on all threads; for good. What it does not allow fails with EPERM and is in
+// the kernel's log where that has auditing. Error: System (kernel without seccomp).
+base::Result<void> filter_system_calls();
+
+// As the kernel tells it now (/proc/self/status): of the thread that began the process.
+struct ProcessRights {
+    std::string user;                       // name, or number
+    std::vector<std::string> capabilities;  // effective: "CAP_NET_ADMIN"
+    bool seccomp = false;
+    bool no_new_privs = false;
+};
+ProcessRights process_rights();
+
+}  // namespace continuo::io

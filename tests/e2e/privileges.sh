@@ -1,0 +1,168 @@
+#!/usr/bin/env bash
+# Both daemons give up root's rights once they run, and everything goes on with what is left. Twice: as the machine is
+# (without a user continuo root stays, without its capabilities), and with such a user, whom the daemons see by another
+# /etc/passwd and /etc/group in a mount namespace.
+. "$(dirname "$0")/lib.sh"
+require curl ping unshare
+build_topology
+snapshot node >"$work/node.before"
+snapshot snapt1 >"$work/snapt.before"
+mkdir "$work/www"
+echo small >"$work/www/small"
+chmod 755 "$work" "$work/www"
+http_server "$work/www"
+
+# --- What the kernel says of the process
+
+field() { sed -n "s/^$2:[[:space:]]*//p" "/proc/${pid_of[$1]}/status"; }
+thread_fields() { cat "/proc/${pid_of[$1]}"/task/*/status | sed -n "s/^$2:[[:space:]]*//p" | sort -u; }
+report() { if [ "$1" = cnapt ]; then cnapt_json status; else snapt_json 1 status; fi; }
+
+# Every capability set of every thread within CAP_NET_ADMIN (bit 12), whatever the others keep.
+net_admin_only() {
+    local set value
+    for set in CapInh CapPrm CapEff CapBnd CapAmb; do
+        while read -r value; do
+            [ $((0x$value & ~0x1000)) -eq 0 ] || { echo "$1 $set $value"; return 1; }
+        done < <(thread_fields "$1" $set)
+    done
+    equal "$(field "$1" CapEff)" 0000000000001000
+}
+runs_as() { equal "$(thread_fields "$1" Uid)" "$(printf '%s\t%s\t%s\t%s' "$2" "$2" "$2" "$2")"; }
+is_confined() { # is_confined DAEMON USER NUMBER
+    local daemon=$1 user=$2 number=$3
+    claim "$daemon runs as $user, every thread" runs_as "$daemon" "$number"
+    claim "$daemon has CAP_NET_ADMIN and nothing else, every thread" net_admin_only "$daemon"
+    claim "$daemon has a filter of system calls, every thread" equal "$(thread_fields "$daemon" Seccomp)" 2
+    claim "$daemon gets no new rights" equal "$(thread_fields "$daemon" NoNewPrivs)" 1
+    claim "$daemon status says so" equal "$(report "$daemon" | json '[d["process"][k] for k in ("user", "capabilities", "seccomp", "no_new_privs")]')" \
+        "['$user', ['CAP_NET_ADMIN'], True, True]"
+}
+# Nothing was tried that the filter refuses: the kernel's log has it where there is auditing.
+refused_calls() { dmesg 2>/dev/null | grep -c 'type=1326.*comm="\(cnapt\|snapt\)"'; }
+refused_before=$(refused_calls)
+
+# --- What must go on
+
+write_policy() {
+    printf 'version = 1\n\n[[rule]]\napp = "alternative"\nmatch = { proto = "tcp", dport = %s }\naction = "bypass"\n' "$1" >"$work/policy.toml"
+    [ -z "$owner" ] || chown "$owner" "$work/policy.toml"
+    chmod 640 "$work/policy.toml"
+}
+from() { # from EXPECTED : the server sees the request come from there
+    equal "$(in_ns node curl -sS -m 5 "http://$inet4/small")" small &&
+        equal "$(tail -n 1 "$work/http.log" | cut -d' ' -f1)" "::ffff:$1"
+}
+reload_says() { cnapt reload --socket "$work/cnapt.sock"; }
+same() { diff "$work/$1.before" <(snapshot "$2"); }
+policy_file=$work/policy.toml
+
+everything_works() {
+    local after=$1
+    claim "$after: new traffic uses the tunnel" from 198.51.100.2
+    claim "$after: the process of a flow is known" wait_for 5 knows_process
+    in_ns node ping -n -i 0.05 -w 4 -q $inet6 >"$work/ping.out" 2>&1 &
+    local ping=$!
+    sleep_until_pinged
+    move 2 7
+    wait $ping
+    claim "$after: the node moves" on_second_uplink
+    claim "$after: and a ping goes on meanwhile" at_most "$(lost)" 20
+    write_policy 80
+    claim "$after: reload succeeds" reload_says
+    claim "$after: the new bypass rule holds" wait_for 5 from 192.0.2.6
+    write_policy 81
+    claim "$after: reload succeeds again" reload_says
+    claim "$after: and it goes again" wait_for 5 from 198.51.100.2
+    move 1 2
+    wait_for 10 from 198.51.100.2
+}
+knows_process() {
+    in_ns node curl -sS -m 5 "http://$inet4/small" &&
+        cnapt_json flows | json_true 'any(f["process"] == "curl" for f in d)'
+}
+sleep_until_pinged() { wait_for 5 in_ns node ping -n -c 1 -W 1 $inet6; }
+on_second_uplink() { wait_for 10 eval 'cnapt_json paths | json_true "any(p[\"active\"] and p[\"interface\"] == \"up2\" for p in d)"'; }
+lost() { sed -n 's/.* \([0-9.]*\)% packet loss.*/\1/p' "$work/ping.out"; }
+
+life() { # life USER NUMBER : start, work, stop, kill -9, start, stop
+    start_snapt 1
+    [ -e "$work/cnapt.toml" ] || add_user alice
+    [ -z "$owner" ] || { chown "$owner" "$work/cnapt.toml"; chmod 640 "$work/cnapt.toml"; }
+    write_policy 81
+    start_cnapt
+    is_confined cnapt "$1" "$2"
+    is_confined snapt1 "$1" "$2"
+    everything_works "as $1"
+    check_leaks
+    stop cnapt
+    claim "as $1: stop leaves the node as it was" same node node
+    start_cnapt
+    stop cnapt KILL
+    start_cnapt
+    claim "as $1: after kill -9 the tunnel works again" from 198.51.100.2
+    is_confined cnapt "$1" "$2"
+    stop cnapt
+    claim "as $1: and stop leaves the node as it was" same node node
+    stop snapt1 KILL
+    start_snapt 1
+    stop snapt1
+    claim "as $1: kill -9, start and stop leave the SNAPT's host as it was" same snapt snapt1
+    claim "as $1: no socket is left behind" eval '! ls "$work"/run/*.sock "$work"/*.sock'
+}
+
+owner=
+if ! getent passwd continuo >/dev/null; then
+    life root 0
+    rm -rf "$work"/s1 "$work"/c "$work"/snapt1.toml "$work"/cnapt.toml
+fi
+
+# --- With a user continuo: in a mount namespace whose /etc/passwd and /etc/group know one
+
+number=64789
+{ cat /etc/passwd; echo "continuo:x:$number:$number::/nonexistent:/usr/sbin/nologin"; } | awk -F: '!seen[$1]++' >"$work/passwd"
+{ cat /etc/group; echo "continuo:x:$number:"; } | awk -F: '!seen[$1]++' >"$work/group"
+number=$(awk -F: '$1 == "continuo" { print $3 }' "$work/passwd")
+chmod 644 "$work/passwd" "$work/group"
+with_user='mount --bind "$0/passwd" /etc/passwd && mount --bind "$0/group" /etc/group && exec "$@"'
+exec_in_ns() {
+    local name
+    name=$(ns "$1")
+    shift
+    case $1 in
+        cnapt | snapt) exec unshare -m ip netns exec "$name" sh -c "$with_user" "$work" "$@" ;;
+        *) exec ip netns exec "$name" "$@" ;;
+    esac
+}
+owner=root:$number
+mkdir "$work/run"
+chown "$number" "$work/run"
+snapt_socket() { echo "$work/run/snapt$1.sock"; }
+cnapt_json() { cnapt "$@" --json --socket "$work/run/cnapt.sock"; }
+reload_says() { cnapt reload --socket "$work/run/cnapt.sock"; }
+run_cnapt() {
+    mkdir -p "$work/c"
+    spawn node cnapt cnapt run --config "$work/cnapt.toml" --policy "$policy_file" --state "$work/c" --socket "$work/run/cnapt.sock"
+}
+wait_cnapt() { cnapt status --wait up --timeout "${1:-20}" --socket "$work/run/cnapt.sock" >>"$work/cnapt.log" 2>&1; }
+in_ns snapt1 snapt init --config "$work/snapt1.toml" --state "$work/s1" --name zrh-1 --public "$(snapt_address 1):9347" >>"$work/snapt1.log" 2>&1
+chown "$owner" "$work/snapt1.toml"
+chmod 640 "$work/snapt1.toml"
+life continuo "$number"
+owned() { equal "$(find "$work/s1" "$work/c" ! -uid "$number")" ""; }
+claim "what root had in the state directories is the user's" owned
+
+# A directory that the user cannot reach: root stays, and says so.
+mkdir -m 700 "$work/closed"
+cp "$work/cnapt.toml" "$work/closed/"
+chmod 600 "$work/closed/cnapt.toml"
+spawn node closed cnapt run --config "$work/closed/cnapt.toml" --state "$work/c2" --socket "$work/closed/cnapt.sock"
+stays() { grep -q "stays user root, without root's capabilities: continuo may not read $work/closed/cnapt.toml" "$work/closed.log"; }
+claim "with a file that continuo may not read, root stays and says why" wait_for 5 stays
+pid_of[cnapt]=${pid_of[closed]}
+wait_for 5 net_admin_only cnapt
+claim "and has no capability but CAP_NET_ADMIN" net_admin_only cnapt
+unset 'pid_of[cnapt]'
+stop closed
+claim "no refused system call is in the kernel's log" equal "$(refused_calls)" "$refused_before"
+finish

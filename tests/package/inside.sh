@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# Runs as root of a minimal Debian, in namespaces of its own; /first.deb, /second.deb, /third.deb are the package.
+set -uo pipefail
+export LC_ALL=C DEBIAN_FRONTEND=noninteractive PATH=/usr/sbin:/usr/bin:/sbin:/bin
+held=0
+failed=0
+claim() {
+    local text=$1
+    shift
+    if "$@" >/tmp/claim.out 2>&1; then
+        held=$((held + 1))
+        echo "ok    $text"
+    else
+        failed=$((failed + 1))
+        echo "FAIL  $text"
+        head -n 8 /tmp/claim.out | sed 's/^/      /'
+    fi
+}
+equal() { [ "$1" = "$2" ] || { echo "have: $1"; echo "want: $2"; return 1; }; }
+wait_for() {
+    local end=$((SECONDS + $1 + 1))
+    shift
+    until "$@" >/dev/null 2>&1; do
+        [ "$SECONDS" -lt "$end" ] || return 1
+        sleep 0.05
+    done
+}
+files() { find / -xdev \( -path /proc -o -path /sys -o -path /tmp -o -path /var/lib/dpkg -o -path /var/log -o -path /var/cache \) -prune -o -print | grep -v '^/etc/\(passwd\|group\|shadow\|gshadow\)-$' | sort; }
+network() {
+    ip -4 rule; ip -6 rule
+    ip -4 route show table all; ip -6 route show table all
+    ip -br link | awk '{print $1}'
+    nft -s list ruleset
+    sysctl -a -r '^net\.' 2>/dev/null | grep -Ev 'nf_conntrack_count|fastopen_key|tcp_mem|udp_mem|stable_secret|\.(cnapt0|snapt0)\.'
+}
+accounts() { cat /etc/passwd /etc/group /etc/shadow /etc/gshadow; }
+ip link set lo up
+nft list ruleset >/dev/null && nft 'add table ip warm; add chain ip warm c { type nat hook postrouting priority 0; }; delete table ip warm'
+files >/tmp/files.before
+accounts >/tmp/accounts.before
+network >/tmp/network.before
+
+claim "the package can be installed" dpkg -i /first.deb
+version=$(dpkg-query -W -f '${Version}' continuo)
+claim "cnapt runs" equal "$(cnapt --version)" "cnapt $version"
+claim "snapt runs" equal "$(snapt --version)" "snapt $version"
+claim "there is a user and a group continuo" equal "$(id -un continuo):$(id -gn continuo)" continuo:continuo
+claim "only root writes to /etc/continuo, and the group reads it" equal "$(stat -c %a:%U:%G /etc/continuo)" 2750:root:continuo
+claim "the state is the user's alone" equal "$(stat -c %a:%U:%G /var/lib/snapt /var/lib/cnapt | sort -u)" 750:continuo:continuo
+claim "the policy as shipped is good" cnapt check /etc/continuo/policy.toml
+for example in cnapt snapt; do
+    check_example() { cp /etc/continuo/$example.toml.example /tmp/example.toml && $example check /tmp/example.toml; }
+    claim "so is the example of $example.toml" check_example
+done
+claim "nothing runs yet" equal "$(pgrep -x 'cnapt|snapt')" ""
+
+# run_daemon NAME COMMAND... : with the files of the package; then it says who it is and ends.
+process() { "$1" status --json | sed -n 's/.*"process":{\([^}]*\)}.*/\1/p'; }
+run_daemon() {
+    local name=$1 daemon
+    shift
+    "$@" "$name" run >>"/tmp/$name.log" 2>&1 &
+    daemon=$!
+    wait_for 10 answers "$name"
+    process "$name"
+    kill $daemon
+    wait $daemon || { tail -n 3 "/tmp/$name.log"; return 1; }
+}
+answers() { [ -n "$(process "$1")" ]; }
+rights='"user":"continuo","capabilities":["CAP_NET_ADMIN"],"seccomp":true,"no_new_privs":true'
+as_unit() { # as_unit CAPABILITIES COMMAND... : in place of the subshell
+    local capabilities=-all,$1
+    shift
+    exec setpriv --reuid continuo --regid continuo --init-groups --bounding-set "$capabilities" --inh-caps "$capabilities" \
+        --ambient-caps "$capabilities" --no-new-privs "$@"
+}
+unchanged() { diff /tmp/network.before <(network); }
+claim "snapt init writes a configuration" snapt init --name zrh-1 --public 192.0.2.1:9347
+claim "which the group can read" equal "$(stat -c %a:%U:%G /etc/continuo/snapt.toml)" 640:root:continuo
+add_user() { snapt user add alice >/etc/continuo/cnapt.toml; }
+claim "and a user can be added while no daemon runs" add_user
+for daemon in snapt cnapt; do
+    claim "$daemon, started by root, runs as continuo" equal "$(run_daemon $daemon env)" "$rights"
+    claim "and leaves the network as it was" unchanged
+done
+# As the units do: no root at all.
+claim "snapt runs with no more than its unit gives" equal "$(run_daemon snapt as_unit +net_admin)" "$rights"
+claim "and leaves the network as it was, forwarding included" unchanged
+claim "so does cnapt" equal "$(run_daemon cnapt as_unit +net_admin,+bpf)" "$rights"
+claim "and leaves the network as it was" unchanged
+
+echo '# changed here' >>/etc/continuo/policy.toml
+is_kept() { tail -n 1 /etc/continuo/policy.toml | grep -qx '# changed here'; }
+claim "a newer version can be installed over it" dpkg -i /second.deb
+claim "which keeps a changed configuration file" is_kept
+claim "also one that ships another" dpkg --force-confdef -i /third.deb
+claim "keeps it" is_kept
+claim "and puts its own beside it" grep -qx '# A newer policy.' /etc/continuo/policy.toml.dpkg-dist
+claim "users and state stay" snapt user list
+claim "the same as before" grep -q alice <(snapt user list)
+
+claim "the package can be removed" dpkg -r continuo
+claim "its configuration and state stay" test -e /etc/continuo/policy.toml -a -e /etc/continuo/snapt.toml -a -e /var/lib/snapt/ledger.db
+claim "the package can be purged" dpkg -P continuo
+files >/tmp/files.after
+accounts >/tmp/accounts.after
+claim "no file is left" diff /tmp/files.before /tmp/files.after
+claim "no user and no group" diff /tmp/accounts.before /tmp/accounts.after
+claim "rules, routes, nftables and sysctls are as before" unchanged
+echo "$held held, $failed failed"
+[ "$failed" -eq 0 ]
