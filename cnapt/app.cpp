@@ -23,6 +23,8 @@ using daemon::describe;
 namespace {
 
 constexpr size_t kMaxUsageQuestions = 64;
+constexpr size_t kMaxLookups = 4;  // one is under way at most
+constexpr base::Duration kLookupInterval = base::seconds(5);
 
 NodeSettings node_settings(const NodeConfig& config, const CaptureSwitch& capture) {
     const auto table = dataplane::class_table(config.classes, config.limits.queue_bytes);
@@ -53,9 +55,14 @@ class App final : public NodeEvents {
                             const io::UnixReply& reply) { on_request(request, line, reply); },
                      [this] { return reload(); }, [this] { on_tick(); }}) {}
 
-    bool load_policy();
+    // `configured`: what the configuration says; an option of the command line wins.
+    bool load_policy(const std::string& configured);
+    bool load_policy() { return load_policy(config_.policy); }
     base::Result<void> start(std::string& failure);
-    void run() { loop_.run(); }
+    void run() {
+        daemon::confine();
+        loop_.run();
+    }
     void stop();
 
     // --- NodeEvents
@@ -66,7 +73,9 @@ class App final : public NodeEvents {
     void on_session_doubted(SnaptLink& link) override;
 
   private:
-    void add_snapt(const SnaptEntry& entry, const control::SessionId& session_id);
+    void add_snapt(const SnaptEntry& entry);
+    void look_up_names();
+    void on_addresses(size_t number, std::vector<base::Endpoint> addresses);
     SnaptClient* client_of(const SnaptLink& link);
     void on_captured();
     void on_tick();
@@ -89,13 +98,17 @@ class App final : public NodeEvents {
     std::vector<std::unique_ptr<SnaptClient>> clients_;
     daemon::Controls controls_;
     std::optional<io::LockFile> lock_;
+    std::unique_ptr<io::WorkerThread> resolver_;
+    bool is_resolving_ = false;
+    base::TimePoint resolve_again_at_{};
+    control::SessionId session_id_{};
     std::map<uint32_t, io::UnixReply> usage_questions_;
     uint32_t next_question_ = 1;
     base::TimePoint started_at_{};
 };
 
-bool App::load_policy() {
-    const std::string path = options_.policy.empty() ? config_.policy : options_.policy;
+bool App::load_policy(const std::string& configured) {
+    const std::string path = options_.policy.empty() ? configured : options_.policy;
     const auto text = io::read_file(path, daemon::kMaxFileBytes);
     if (!text) {
         if (!options_.policy.empty()) {
@@ -134,30 +147,73 @@ base::Result<void> App::start(std::string& failure) {
     failure = "cannot open command socket " + options_.socket;
     CTN_TRY(controls_.open(options_.socket));
     control_thread_ = std::make_unique<ControlThread>();
-    control::SessionId session_id{};
-    random_.fill(session_id);
+    resolver_ = std::make_unique<io::WorkerThread>(loop_, "cnapt-resolve", kMaxLookups);
+    random_.fill(session_id_);
     for (const SnaptEntry& entry : config_.snapts) {
-        add_snapt(entry, session_id);
+        add_snapt(entry);
     }
+    look_up_names();
     failure.clear();
     return {};
 }
 
-void App::add_snapt(const SnaptEntry& entry, const control::SessionId& session_id) {
-    std::vector<base::Endpoint> addresses = resolve(entry);
-    if (addresses.empty()) {
-        log(LogLevel::Error, "%s has no address", entry.name.c_str());
+// What is given by addresses is tried at once, names when they are looked up.
+void App::add_snapt(const SnaptEntry& entry) {
+    std::vector<base::Endpoint> addresses;
+    for (const config::HostPort& address : entry.addresses) {
+        if (const auto endpoint = address.endpoint()) {
+            addresses.push_back(*endpoint);
+        }
+    }
+    SnaptLink& link =
+        node_->add_link(entry.name, addresses.empty() ? base::Endpoint{} : addresses.front());
+    clients_.push_back(std::make_unique<SnaptClient>(
+        *node_, link, *control_thread_, loop_,
+        [this](const control::UsageReply& reply) { on_usage(reply); }));
+    if (!addresses.empty()) {
+        on_addresses(clients_.size() - 1, std::move(addresses));
+    }
+}
+
+// Names of SNAPTs that cannot be reached, one after the other, on the helper thread.
+void App::look_up_names() {
+    if (is_resolving_ || loop_.now() < resolve_again_at_) {
         return;
     }
-    SnaptLink& link = node_->add_link(entry.name, addresses.front());
-    auto client = std::make_unique<SnaptClient>(
-        *node_, link, *control_thread_, loop_,
-        [this](const control::UsageReply& reply) { on_usage(reply); });
-    if (const auto started = client->start(config_, node_name_, session_id, std::move(addresses));
-        !started) {
-        log(LogLevel::Error, "%s: %s", entry.name.c_str(), describe(started.error()).c_str());
+    for (size_t number = 0; number < clients_.size(); ++number) {
+        const SnaptEntry& entry = config_.snapts[number];
+        const bool has_names =
+            std::any_of(entry.addresses.begin(), entry.addresses.end(),
+                        [](const config::HostPort& address) { return !address.endpoint(); });
+        if (!has_names || (clients_[number]->is_started() && !clients_[number]->take_failure())) {
+            continue;
+        }
+        auto found = std::make_shared<std::vector<base::Endpoint>>();
+        is_resolving_ = resolver_->submit([found, entry] { *found = resolve(entry); },
+                                          [this, found, number] {
+                                              is_resolving_ = false;
+                                              on_addresses(number, std::move(*found));
+                                          });
+        resolve_again_at_ = loop_.now() + kLookupInterval;
+        return;
     }
-    clients_.push_back(std::move(client));
+}
+
+void App::on_addresses(size_t number, std::vector<base::Endpoint> addresses) {
+    SnaptClient& client = *clients_[number];
+    if (addresses.empty()) {
+        return;
+    }
+    if (client.is_started()) {
+        client.set_addresses(std::move(addresses));
+        return;
+    }
+    node_->set_address(client.link(), addresses.front());
+    if (const auto started = client.start(config_, node_name_, session_id_, std::move(addresses));
+        !started) {
+        log(LogLevel::Error, "%s: %s", client.link().name.c_str(),
+            describe(started.error()).c_str());
+    }
 }
 
 void App::stop() {
@@ -168,6 +224,7 @@ void App::stop() {
         client->stop();
     }
     clients_.clear();
+    resolver_.reset();
     control_thread_.reset();
     node_.reset();
 }
@@ -221,6 +278,7 @@ void App::on_tick() {
     const base::TimePoint now = loop_.refresh_now();
     node_->flows().set_utc_offset_us(daemon::utc_us() - base::to_us(now.time_since_epoch()));
     capture_.on_tick();
+    look_up_names();
     for (const auto& client : clients_) {
         client->rekey_if_due(now);
     }
@@ -273,14 +331,17 @@ std::string App::reload() {
     auto loaded = daemon::load_config<NodeConfig>(options_.config, parse_node_config,
                                                   daemon::DiagnosticsTo::Log);
     // A bad file changes nothing.
-    if (!loaded.config || !load_policy()) {
-        return report::error_json(loaded.complaint.empty() ? "bad policy file" : loaded.complaint);
+    if (!loaded.config) {
+        return report::error_json(loaded.complaint);
+    }
+    if (!load_policy(loaded.config->policy)) {
+        return report::error_json("bad policy file");
     }
     const ConfigChanges changes = changes_between(config_, *loaded.config);
+    config_.policy = loaded.config->policy;
     config_.classes = loaded.config->classes;
     config_.limits.queue_bytes = loaded.config->limits.queue_bytes;
-    node_->set_classes(
-        dataplane::class_table(config_.classes, config_.limits.queue_bytes).settings);
+    node_->set_classes(dataplane::class_table(config_.classes, config_.limits.queue_bytes));
     node_->set_ruleset(ruleset_);
     capture_.set_ruleset(ruleset_);
     return daemon::reloaded(options_.config, changes.applied, changes.needs_restart);

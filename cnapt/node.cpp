@@ -11,7 +11,6 @@
 namespace continuo::cnapt {
 
 using base::DropReason;
-using base::LogLevel;
 using base::TimePoint;
 using flow::Flow;
 using session::Session;
@@ -226,8 +225,8 @@ void Node::update_paths(SnaptLink& link, const Uplinks::Change& change, TimePoin
 
 Uplinks::SlotSet Node::failing_slots(const SnaptLink& link) const {
     Uplinks::SlotSet failing;
-    for (uint8_t slot = 0; slot < failing.size(); ++slot) {
-        failing.set(slot, link.session->paths().path(slot).is_failing());
+    for (size_t slot = 0; slot < failing.size(); ++slot) {
+        failing.set(slot, link.session->paths().path(static_cast<uint8_t>(slot)).is_failing());
     }
     return failing;
 }
@@ -468,11 +467,13 @@ void Node::set_ruleset(std::shared_ptr<const classifier::Ruleset> ruleset) {
     ruleset_ = std::move(ruleset);
 }
 
-void Node::set_classes(const std::array<session::ClassSettings, base::kTrafficClasses>& classes) {
-    settings_.classes = classes;
+void Node::set_classes(const dataplane::ClassTable& table) {
+    settings_.classes = table.settings;
+    has_new_marks_ = has_new_marks_ || settings_.uplinks.tos != table.tos;
+    settings_.uplinks.tos = table.tos;
     for (const auto& link : links_) {
         if (link->session) {
-            link->session->set_class_settings(classes);
+            link->session->set_class_settings(table.settings);
         }
     }
 }

@@ -7,6 +7,7 @@
 #include "cnapt/uplinks.hpp"
 #include "common/control/epoch_keys.hpp"
 #include "common/control/message.hpp"
+#include "common/dataplane/class_settings.hpp"
 #include "common/dataplane/datagram_receiver.hpp"
 #include "common/dataplane/figures.hpp"
 #include "common/dataplane/session_driver.hpp"
@@ -131,7 +132,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
 
     // --- Policy
     void set_ruleset(std::shared_ptr<const classifier::Ruleset> ruleset);
-    void set_classes(const std::array<session::ClassSettings, base::kTrafficClasses>& classes);
+    void set_classes(const dataplane::ClassTable& table);
 
     // --- Observers
     const std::vector<std::unique_ptr<SnaptLink>>& links() const { return links_; }
@@ -165,9 +166,10 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
 
     // --- dataplane::SocketDirectory
     io::UdpSocket* socket_for(const session::TransmitItem& item) override;
-    uint8_t tos_of(const session::TransmitItem& /*item*/) override {
-        return 0;
-    }  // one socket a class
+    // Each class has a socket of its own, made with the marks of the start.
+    uint8_t tos_of(const session::TransmitItem& item) override {
+        return has_new_marks_ ? settings_.uplinks.tos[base::index_of(item.marked_class)] : 0;
+    }
     void wait_writable(io::UdpSocket& socket) override;
     void on_too_big(const session::TransmitItem& item) override;
 
@@ -227,6 +229,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     std::unique_ptr<io::NetMonitor> monitor_;
     dataplane::DatagramReceiver receiver_;
     dataplane::EndedSessions ended_;
+    bool has_new_marks_ = false;  // outer DSCP was changed by a reload
     dataplane::SessionDriver driver_;
     io::DeadlineTimer housekeeping_;
     io::DeadlineTimer wait_timer_;

@@ -216,7 +216,7 @@ std::string render_identity(const NodeConfig& config) {
         text += line("key_file = " + quote(identity.key_file), "base64, 32 bytes; or key");
     }
     for (const SnaptEntry& entry : config.snapts) {
-        text += "\n" + line("[[snapt]]", "one or more; the directory adds others");
+        text += "\n" + line("[[snapt]]", "one or more");
         text += line("name = " + quote(entry.name));
         text += line("addresses = " + list_text(entry.addresses),
                      "UDP and TCP; names are resolved anew");
@@ -227,7 +227,7 @@ std::string render_identity(const NodeConfig& config) {
 std::string render_capture(const NodeConfig& config) {
     const CaptureConfig& capture = config.capture;
     std::array<char, 16> mark{};
-    const auto end = std::to_chars(mark.data(), mark.data() + mark.size(), capture.fwmark, 16).ptr;
+    char* const end = std::to_chars(mark.data(), mark.data() + mark.size(), capture.fwmark, 16).ptr;
     std::string text = "\n" + line("[capture]");
     text += line("device = " + quote(capture.device));
     text += line("ipv4 = " + boolean_text(capture.ipv4));
@@ -376,12 +376,12 @@ ConfigChanges changes_between(const NodeConfig& running, const NodeConfig& fresh
     compare(restart, "capture.gateway_interfaces",
             from.gateway_interfaces == to.gateway_interfaces);
     compare(restart, "capture.kill_switch", from.kill_switch == to.kill_switch);
+    compare(restart, "limits.flows", running.limits.flows == fresh.limits.flows);
     compare(restart, "uplinks.allow", running.uplinks.allow == fresh.uplinks.allow);
     compare(restart, "uplinks.deny", running.uplinks.deny == fresh.uplinks.deny);
 
     changes.applied = config::changed_class_knobs(running.classes, fresh.classes);
     compare(changes.applied, "policy", running.policy == fresh.policy);
-    compare(changes.applied, "limits.flows", running.limits.flows == fresh.limits.flows);
     compare(changes.applied, "limits.queue_bytes",
             running.limits.queue_bytes == fresh.limits.queue_bytes);
     return changes;

@@ -209,8 +209,10 @@ std::string gateway_chains(const CaptureOptions& options,
                        "    type nat hook postrouting priority srcnat; policy accept;\n";
     for (const IpAddress& address : own) {
         const std::string family = family_word(address);
-        text += "    oifname " + device + " " + family + " saddr != " + address.to_string() +
-                " snat " + family + " to " + address.to_string() + "\n";
+        const std::string own_text = address.to_string();
+        text.append("    oifname ").append(device).append(" ").append(family);
+        text.append(" saddr != ").append(own_text);
+        text.append(" snat ").append(family).append(" to ").append(own_text).append("\n");
     }
     return text + "  }\n";
 }

@@ -89,7 +89,9 @@ base::Result<void> SnaptClient::start(const NodeConfig& config,
     options.addresses = std::move(addresses);
     options.uplink = uplink();
     options.fwmark = config.capture.fwmark;
-    return client_.start(std::move(options));
+    CTN_TRY(client_.start(std::move(options)));
+    is_started_ = true;
+    return {};
 }
 
 ControlUplink SnaptClient::uplink() const {
@@ -124,6 +126,7 @@ void SnaptClient::on_established(const base::Endpoint& remote,
                                  const control::Established& established) {
     keyed_at_ = loop_.now();
     connected_at_ = keyed_at_;
+    told_cause_.reset();
     is_rekeying_ = false;
     base::Endpoint data = remote;
     if (!established.accept.udp_ports.empty()) {
@@ -164,6 +167,15 @@ void SnaptClient::on_closed(const control::LinkClosed& closed) {
         log(LogLevel::Info, "%s: control link lost (%.*s); data goes on", link_.name.c_str(),
             static_cast<int>(control::to_string(closed.cause).size()),
             control::to_string(closed.cause).data());
+    } else {
+        has_failed_ = true;
+        if (told_cause_ != closed.cause) {
+            told_cause_ = closed.cause;
+            log(LogLevel::Warning, "%s: no control link to %s (%.*s); trying again",
+                link_.name.c_str(), link_.address.to_string().c_str(),
+                static_cast<int>(control::to_string(closed.cause).size()),
+                control::to_string(closed.cause).data());
+        }
     }
     link_.is_control_open = false;
     is_rekeying_ = false;

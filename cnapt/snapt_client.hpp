@@ -7,12 +7,14 @@
 #include "cnapt/node_config.hpp"
 
 #include <functional>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace continuo::cnapt {
 
-// Addresses of a SNAPT; names are looked up (blocking, at start).
+// Addresses of a SNAPT; names are looked up, which may block for seconds.
 std::vector<base::Endpoint> resolve(const SnaptEntry& entry);
 
 class SnaptClient final : public ControlClientHandler {
@@ -33,6 +35,12 @@ class SnaptClient final : public ControlClientHandler {
     const SnaptLink& link() const { return link_; }
     SnaptLink& link() { return link_; }
     void path_moved() { client_.network_changed(uplink()); }
+    void set_addresses(std::vector<base::Endpoint> addresses) {
+        client_.set_addresses(std::move(addresses));
+    }
+    bool is_started() const { return is_started_; }
+    // Attempts to connect have failed since this was asked last.
+    bool take_failure() { return std::exchange(has_failed_, false); }
     void name_app(uint16_t tag, const std::string& name) { client_.send_apps({{tag, name}}); }
     void query_session() { client_.query_session(); }
     void query_usage(uint32_t number, std::string json) {
@@ -66,6 +74,9 @@ class SnaptClient final : public ControlClientHandler {
     base::TimePoint keyed_at_{};
     base::TimePoint connected_at_{};
     bool is_rekeying_ = false;
+    bool is_started_ = false;
+    bool has_failed_ = false;
+    std::optional<control::CloseCause> told_cause_;  // of failed attempts; said once each
 };
 
 }  // namespace continuo::cnapt

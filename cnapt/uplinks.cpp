@@ -67,15 +67,11 @@ Uplinks::Change Uplinks::update(const io::NetSnapshot& snapshot) {
             continue;
         }
         const auto mtu = static_cast<uint16_t>(std::min<uint32_t>(link->mtu, kLargestMtu));
-        const auto known = std::find_if(slots_.begin(), slots_.end(), [&](const auto& slot) {
-            return slot != nullptr && slot->interface_index == address.interface_index &&
-                   slot->address == address.address;
-        });
-        if (known != slots_.end()) {
-            (*known)->is_deprecated = address.deprecated;
-            if ((*known)->mtu != mtu) {
-                (*known)->mtu = mtu;
-                change.resized.push_back((*known)->slot);
+        if (Uplink* known = find(address)) {
+            known->is_deprecated = address.deprecated;
+            if (known->mtu != mtu) {
+                known->mtu = mtu;
+                change.resized.push_back(known->slot);
             }
             continue;
         }
@@ -99,6 +95,16 @@ Uplinks::Change Uplinks::update(const io::NetSnapshot& snapshot) {
         }
     }
     return change;
+}
+
+Uplink* Uplinks::find(const io::UsableAddress& address) {
+    for (const auto& slot : slots_) {
+        if (slot != nullptr && slot->interface_index == address.interface_index &&
+            slot->address == address.address) {
+            return slot.get();
+        }
+    }
+    return nullptr;
 }
 
 bool Uplinks::open_ports(Uplink& uplink) {

@@ -70,6 +70,7 @@ class Uplinks {
     uint64_t failed() const { return failed_; }
 
   private:
+    Uplink* find(const io::UsableAddress& address);
     bool open_ports(Uplink& uplink);
     std::optional<uint8_t> free_slot();
 

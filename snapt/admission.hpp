@@ -35,13 +35,13 @@ class Admission final : public ControlHandler, public RelayEvents {
 
     // --- ControlHandler
     void
-    on_hello(LinkId link, const base::Endpoint& from, const control::HelloReceived& hello) override;
-    void on_keys(LinkId link, const control::EpochKeys& keys) override;
-    void on_apps(LinkId link, const control::Apps& apps) override;
-    void on_usage_query(LinkId link, const control::UsageQuery& query) override;
-    void on_session_query(LinkId link) override;
+    on_hello(LinkId id, const base::Endpoint& from, const control::HelloReceived& hello) override;
+    void on_keys(LinkId id, const control::EpochKeys& keys) override;
+    void on_apps(LinkId id, const control::Apps& apps) override;
+    void on_usage_query(LinkId id, const control::UsageQuery& query) override;
+    void on_session_query(LinkId id) override;
     void on_datagram(LinkId /*link*/, base::ByteView /*datagram*/) override {}
-    void on_closed(LinkId link, const control::LinkClosed& closed) override;
+    void on_closed(LinkId id, const control::LinkClosed& closed) override;
 
     // --- RelayEvents
     void on_session_closed(const NodeSession& session) override;

@@ -65,7 +65,10 @@ class App final : public control::CredentialSource {
                      [this] { return reload(); }, [this] { on_tick(); }}) {}
 
     base::Result<void> start(std::string& failure);
-    void run() { loop_.run(); }
+    void run() {
+        daemon::confine();
+        loop_.run();
+    }
     void stop();
 
     // --- control::CredentialSource, on the control thread
@@ -243,8 +246,9 @@ std::string App::reload() {
     const ConfigChanges changes = changes_between(config_, *loaded.config);
     config_.classes = loaded.config->classes;
     config_.limits = loaded.config->limits;
-    relay_->set_classes(
-        dataplane::class_table(config_.classes, config_.limits.queue_bytes).settings);
+    relay_->set_classes(dataplane::class_table(config_.classes, config_.limits.queue_bytes));
+    relay_->set_limits(max_sessions(config_), config_.limits.user_sessions,
+                       config_.limits.user_flows);
     (void)users_->refresh();
     return daemon::reloaded(options_.config, changes.applied, changes.needs_restart);
 }

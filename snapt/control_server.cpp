@@ -75,7 +75,7 @@ class ControlServer::Inner {
     void accept_link(LinkId id, control::Accept accept);
     ControlServerCounters counters() const;
 
-    std::vector<base::Endpoint> endpoints_;
+    std::vector<base::Endpoint> endpoints;
 
   private:
     struct Link {
@@ -130,7 +130,7 @@ base::Result<void> ControlServer::Inner::start(ControlServerOptions options) {
     context_.emplace(CTN_TRY(control::TlsContext::server()));
     parameters_ = std::move(options.parameters);
     max_links_ = options.max_links;
-    endpoints_ = CTN_TRY(listener_.open(options.listen));
+    endpoints = CTN_TRY(listener_.open(options.listen));
     thread_ = std::thread([this] {
         static_cast<void>(io::keep_capabilities({}));
         loop_.run();
@@ -359,7 +359,7 @@ void ControlServer::stop() {
 }
 
 const std::vector<base::Endpoint>& ControlServer::endpoints() const {
-    return inner_->endpoints_;
+    return inner_->endpoints;
 }
 
 void ControlServer::accept(LinkId link, control::Accept accept) {

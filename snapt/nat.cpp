@@ -237,8 +237,8 @@ std::string nat_chains(const RelayOptions& options) {
 }  // namespace
 
 std::span<const IpPrefix> built_in_deny_list() {
-    static const std::vector<IpPrefix> kList = parse_built_in();
-    return kList;
+    static const std::vector<IpPrefix> list = parse_built_in();
+    return list;
 }
 
 std::vector<IpPrefix> effective_deny_list(std::span<const IpPrefix> allow,

@@ -10,7 +10,6 @@
 namespace continuo::snapt {
 
 using base::DropReason;
-using base::LogLevel;
 using base::TimePoint;
 using flow::Direction;
 using flow::Flow;

@@ -6,6 +6,7 @@
 
 #include "common/control/epoch_keys.hpp"
 #include "common/control/message.hpp"
+#include "common/dataplane/class_settings.hpp"
 #include "common/dataplane/datagram_receiver.hpp"
 #include "common/dataplane/figures.hpp"
 #include "common/dataplane/session_driver.hpp"
@@ -109,7 +110,9 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     void close(uint16_t wire_id);
     void close_user(std::string_view user);
     void name_app(uint16_t wire_id, uint32_t tag, std::string name);
-    void set_classes(const std::array<session::ClassSettings, base::kTrafficClasses>& classes);
+    void set_classes(const dataplane::ClassTable& table);
+    // 0: none, but for `sessions`. Holds for what begins from now on.
+    void set_limits(size_t sessions, size_t user_sessions, size_t user_flows);
 
     // --- Observers
     const std::vector<std::unique_ptr<NodeSession>>& sessions() const { return sessions_; }

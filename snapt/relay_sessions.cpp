@@ -138,11 +138,18 @@ void Relay::name_app(uint16_t wire_id, uint32_t tag, std::string name) {
     }
 }
 
-void Relay::set_classes(const std::array<session::ClassSettings, base::kTrafficClasses>& classes) {
-    settings_.classes = classes;
+void Relay::set_classes(const dataplane::ClassTable& table) {
+    settings_.classes = table.settings;
+    settings_.tos = table.tos;
     for (const auto& node : sessions_) {
-        node->session.set_class_settings(classes);
+        node->session.set_class_settings(table.settings);
     }
+}
+
+void Relay::set_limits(size_t sessions, size_t user_sessions, size_t user_flows) {
+    settings_.max_sessions = sessions;
+    settings_.max_user_sessions = user_sessions;
+    settings_.max_user_flows = user_flows;
 }
 
 base::DropCounters Relay::all_drops() const {

@@ -359,7 +359,6 @@ void compare_limits(const SnaptLimits& from,
     note(keys, "limits.user_flows", from.user_flows == to.user_flows);
     note(keys, "limits.user_rate_bits_per_s", from.user_rate_bits_per_s == to.user_rate_bits_per_s);
     note(keys, "limits.sessions", from.sessions == to.sessions);
-    note(keys, "limits.flows", from.flows == to.flows);
     note(keys, "limits.queue_bytes", from.queue_bytes == to.queue_bytes);
 }
 
@@ -428,6 +427,7 @@ ConfigChanges changes_between(const SnaptConfig& running, const SnaptConfig& fre
     compare_accounting(running.accounting, fresh.accounting, changes.needs_restart);
     changes.applied = config::changed_class_knobs(running.classes, fresh.classes);
     compare_limits(running.limits, fresh.limits, changes.applied);
+    note(changes.needs_restart, "limits.flows", running.limits.flows == fresh.limits.flows);
     return changes;
 }
 

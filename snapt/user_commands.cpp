@@ -224,7 +224,7 @@ std::string render_enrolment(const SnaptConfig& config, const Credential& creden
     text += line("key_id = " + quote(credential.key_id));
     text +=
         line("key = " + quote(config::to_base64(credential.key)), "base64, 32 bytes; or key_file");
-    text += "\n" + line("[[snapt]]", "one or more; the directory adds others");
+    text += "\n" + line("[[snapt]]", "one or more");
     text += line("name = " + quote(config.name));
     std::string addresses;
     for (const config::HostPort& address : config.public_addresses) {

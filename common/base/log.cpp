@@ -24,6 +24,7 @@ bool is_logged(LogLevel level) {
     return level <= g_level.load(std::memory_order_relaxed);
 }
 
+// NOLINTNEXTLINE(cert-dcl50-cpp): printf's form, checked by the compiler
 void log(LogLevel level, const char* format, ...) {
     if (!is_logged(level)) {
         return;

@@ -75,8 +75,8 @@ std::string_view nearest(std::string_view word, std::span<const std::string> can
 }
 
 const Node& Section::absent() {
-    static const Node kNone;
-    return kNone;
+    static const Node none;
+    return none;
 }
 
 std::string Section::in_path() const {

@@ -285,7 +285,7 @@ void ClientControl::finish(CloseCause cause, Close peer) {
     state_ = ClientState::Closed;
     timers_ = {};
     link_.finish(cause);
-    events_.push_back(LinkClosed{cause, std::move(peer)});
+    events_.emplace_back(LinkClosed{cause, std::move(peer)});
 }
 
 }  // namespace continuo::control

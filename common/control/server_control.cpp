@@ -265,7 +265,7 @@ void ServerControl::finish(CloseCause cause, Close peer) {
     state_ = ServerState::Closed;
     timers_ = {};
     link_.finish(cause);
-    events_.push_back(LinkClosed{cause, std::move(peer)});
+    events_.emplace_back(LinkClosed{cause, std::move(peer)});
 }
 
 }  // namespace continuo::control

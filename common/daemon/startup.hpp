@@ -85,7 +85,6 @@ int run_app(App& app) {
     std::string failure;
     const base::Result<void> started = app.start(failure);
     if (started) {
-        confine();
         app.run();
     } else {
         base::log(base::LogLevel::Error, "%s: %s", failure.c_str(),

@@ -13,9 +13,10 @@ enum class LengthCode : uint8_t { Implied, Counted, ToEnd };
 // What an OPEN is: with a packet, or only a flow's context.
 enum class OpenForm : uint8_t { Packet, Context };
 
+// NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): of `bytes`
 struct EntryBytes {
     // The first `size` are written; clearing them all would cost on every packet.
-    std::array<uint8_t, kMaxOpenBytes> bytes;  // NOLINT(cppcoreguidelines-pro-type-member-init)
+    std::array<uint8_t, kMaxOpenBytes> bytes;
     uint8_t size = 0;
     // Positions; 0: not there.
     uint8_t bits_at = 0;  // mask, or the subtype of an OPEN

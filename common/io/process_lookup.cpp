@@ -177,11 +177,12 @@ int32_t read_parent(int32_t pid) {
     std::array<char, 256> text{};
     const ssize_t length = file.is_open() ? ::read(file.value(), text.data(), text.size() - 1) : 0;
     const std::string_view stat(text.data(), length > 0 ? static_cast<size_t>(length) : 0);
+    constexpr size_t kStateAndBlanks = 3;
     const size_t bracket = stat.rfind(')');
     int32_t parent = 0;
-    if (bracket == std::string_view::npos ||
-        std::sscanf(stat.data() + bracket + 1, " %*c %d", &parent) != 1) {
-        return 0;
+    if (bracket != std::string_view::npos && bracket + 1 + kStateAndBlanks < stat.size()) {
+        const std::string_view rest = stat.substr(bracket + 1 + kStateAndBlanks);
+        std::from_chars(rest.data(), rest.data() + rest.size(), parent);
     }
     return parent;
 }
@@ -315,9 +316,10 @@ int32_t ProcessLookup::search_processes(const Socket& socket) {
 
 void ProcessLookup::remember(int32_t process_id) {
     // The place it had, or the last, which is given up.
-    const auto place = std::find(recent_.begin(), recent_.end() - 1, process_id);
+    int32_t* const first = recent_.data();
+    int32_t* const place = std::find(first, first + recent_.size() - 1, process_id);
     *place = process_id;
-    std::rotate(recent_.begin(), place, place + 1);
+    std::rotate(first, place, place + 1);
 }
 
 std::string user_name(uint32_t user_id) {

@@ -50,6 +50,7 @@ bpf_insn set(uint8_t to, int32_t value) {
     return instruction(BPF_ALU64 | BPF_MOV | BPF_K, to, 0, 0, value);
 }
 bpf_insn add(uint8_t to, int32_t value) {
+    // NOLINTNEXTLINE(misc-redundant-expression): two of them are zero
     return instruction(BPF_ALU64 | BPF_ADD | BPF_K, to, 0, 0, value);
 }
 bpf_insn store(int16_t offset, uint8_t from) {
@@ -68,6 +69,7 @@ auto program_for(int map) {
         store(kCookie, BPF_REG_0),
         call(BPF_FUNC_get_current_pid_tgid),
         store(kProcess, BPF_REG_0),
+        // NOLINTNEXTLINE(misc-redundant-expression): two of them are zero
         instruction(BPF_LD | BPF_DW | BPF_IMM, BPF_REG_1, BPF_PSEUDO_MAP_FD, 0, map),
         instruction(0, 0, 0, 0, 0),
         move(BPF_REG_2, BPF_REG_10),

@@ -164,6 +164,7 @@ Result<void> SysctlGuard::set(const SysctlSetting& setting) {
 
 Result<void> SysctlGuard::restore() {
     Result<void> outcome;
+    // NOLINTNEXTLINE(modernize-loop-convert): std::views of libstdc++ 12 and clang 14 do not agree
     for (auto change = changes_.rbegin(); change != changes_.rend(); ++change) {
         const auto current = read_sysctl(change->key);
         // Gone with its interface, or changed by somebody else meanwhile.

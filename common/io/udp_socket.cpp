@@ -21,7 +21,6 @@ using base::Endpoint;
 using base::Errc;
 using base::Error;
 using base::IpAddress;
-using base::IpVersion;
 using base::MutableByteView;
 using base::Result;
 
@@ -85,8 +84,9 @@ Result<void> set_options(int fd, const UdpSocketOptions& options, UdpOffloadSupp
     const int level = is_v4 ? IPPROTO_IP : IPPROTO_IPV6;
     bool ok = is_v4 || set_option(fd, level, IPV6_V6ONLY, 1);
     // Never fragment, and do not let the kernel's idea of the path MTU stop probes.
-    ok = ok && set_option(fd, level, is_v4 ? IP_MTU_DISCOVER : IPV6_MTU_DISCOVER,
-                          is_v4 ? IP_PMTUDISC_PROBE : IPV6_PMTUDISC_PROBE);
+    static_assert(IP_PMTUDISC_PROBE == IPV6_PMTUDISC_PROBE);
+    ok =
+        ok && set_option(fd, level, is_v4 ? IP_MTU_DISCOVER : IPV6_MTU_DISCOVER, IP_PMTUDISC_PROBE);
     ok = ok && (!options.reuse_port || set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1));
     ok = ok &&
          (options.mark == 0 || set_option(fd, SOL_SOCKET, SO_MARK, static_cast<int>(options.mark)));

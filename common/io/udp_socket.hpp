@@ -116,8 +116,8 @@ class UdpSocket {
   public:
     // Errors: System.
     static base::Result<UdpSocket> open(const UdpSocketOptions& options);
-    UdpSocket(UdpSocket&&) noexcept;
-    UdpSocket& operator=(UdpSocket&&) noexcept;
+    UdpSocket(UdpSocket&& other) noexcept;
+    UdpSocket& operator=(UdpSocket&& other) noexcept;
     ~UdpSocket();
 
     int fd() const { return fd_.value(); }

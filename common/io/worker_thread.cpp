@@ -3,12 +3,12 @@
 #include "common/io/privileges.hpp"
 
 #include <condition_variable>
+#include <csignal>
 #include <deque>
 #include <mutex>
 #include <thread>
 
 #include <pthread.h>
-#include <signal.h>
 
 namespace continuo::io {
 

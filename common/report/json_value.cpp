@@ -158,10 +158,10 @@ std::optional<std::string_view> JsonValue::string() const {
 }
 
 const JsonValue& JsonValue::operator[](std::string_view key) const {
-    static const JsonValue kNothing;
+    static const JsonValue nothing;
     const auto found = std::find_if(members_.rbegin(), members_.rend(),
                                     [key](const auto& member) { return member.first == key; });
-    return found == members_.rend() ? kNothing : found->second;
+    return found == members_.rend() ? nothing : found->second;
 }
 
 bool JsonValue::has(std::string_view key) const {

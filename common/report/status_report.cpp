@@ -30,7 +30,7 @@ bool any_has(const JsonValue& rows, std::string_view key) {
 
 // "198.51.100.2:443", "[2001:db8::1]:443"
 std::string endpoint_cell(const JsonValue& address, const JsonValue& port) {
-    const std::string text = cell(address);
+    std::string text = cell(address);
     const uint64_t number = port.unsigned_integer().value_or(0);
     if (number == 0) {
         return text;

@@ -282,7 +282,7 @@ TimePoint PathSet::silence_deadline(const Path& path) const {
 }
 
 std::optional<uint8_t> PathSet::on_time(TimePoint now) {
-    for (uint8_t index = 0; index < paths_.size(); ++index) {
+    for (uint8_t index = 0; index < wire::kMaxPaths; ++index) {
         Path& path = paths_[index];
         if (silence_deadline(path) > now) {
             continue;
@@ -355,7 +355,7 @@ std::optional<Probe> PathSet::next_probe(TimePoint now) {
                     due.is_padded};
         return probe;
     }
-    for (uint8_t index = 0; index < paths_.size(); ++index) {
+    for (uint8_t index = 0; index < wire::kMaxPaths; ++index) {
         if (auto probe = announce_probe(index, now)) {
             return probe;
         }

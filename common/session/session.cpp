@@ -209,21 +209,18 @@ bool Session::may_have_sent(const wire::Quote& quote) const {
     if (!header || header->session_id != settings_.peer_id || header->lane != 0) {
         return false;
     }
-    for (const EpochState* epoch : {current_.get(), previous_.get()}) {
+    const auto is_lately = [&](const EpochState* epoch) {
         if (epoch == nullptr || epoch->number % wire::kEpochModulus != header->epoch) {
-            continue;
+            return false;
         }
         const uint64_t next = epoch->send_spaces[space_slot(header->space_number())].next;
         const uint64_t oldest = next > kReach ? next - kReach : 0;
         const uint64_t quoted = header->whole_sequence(next);
-        if (header->long_sequence
-                ? next > 0 && quoted >> kUnquotedBits >= oldest >> kUnquotedBits &&
-                      quoted >> kUnquotedBits <= (next - 1) >> kUnquotedBits
-                : quoted >= oldest && quoted < next) {
-            return true;
-        }
-    }
-    return false;
+        const unsigned unquoted = header->long_sequence ? kUnquotedBits : 0;
+        return next > 0 && quoted >> unquoted >= oldest >> unquoted &&
+               quoted >> unquoted <= (next - 1) >> unquoted;
+    };
+    return is_lately(current_.get()) || is_lately(previous_.get());
 }
 
 HoldKnobs Session::knobs(const ClassState& state, const Destination& destination) const {

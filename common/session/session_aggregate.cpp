@@ -110,7 +110,7 @@ bool Session::send_aggregate(TrafficClass traffic_class,
 size_t Session::gather(ClassState& state, const Draft& draft, size_t used, TimePoint /*now*/) {
     size_t count = 0;
     size_t groups = 0;
-    double predicted = static_cast<double>(used + kMaxSectionHeadBytes);
+    auto predicted = static_cast<double>(used + kMaxSectionHeadBytes);
     while (count < kMaxPacketsPerDatagram) {
         const packet::Packet* next = state.queue.peek();
         if (next == nullptr || (count > 0 && next->offload.gso != packet::GsoType::None)) {
@@ -138,7 +138,7 @@ size_t Session::gather(ClassState& state, const Draft& draft, size_t used, TimeP
                             : pending.item.packet->length + kWholeHeadBytes;
         const double ratio = pending.group == 0 ? 1.0 : state.compressed_ratio;
         predicted += static_cast<double>(entry) * ratio +
-                     (groups > groups_before ? kMaxSectionHeadBytes : 0);
+                     (groups > groups_before ? static_cast<double>(kMaxSectionHeadBytes) : 0);
         ++count;
         if (count > 1 && predicted > static_cast<double>(draft.body_limit) * 1.1) {
             state.queue.put_back(std::move(scratch_.packets[--count].item));

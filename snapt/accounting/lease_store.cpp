@@ -62,7 +62,7 @@ Result<std::unique_ptr<LeaseStore>> LeaseStore::open(const std::string& state_di
 
 LeaseStore::LeaseStore(Database database, LeasePool pool)
     : database_(std::move(database))
-    , pool_(std::move(pool))
+    , pool_(pool)
     , last_index_(std::min(pool_.ipv4 ? last_index(*pool_.ipv4) : kMaxIndex,
                            pool_.ipv6 ? last_index(*pool_.ipv6) : kMaxIndex)) {}
 

@@ -101,8 +101,9 @@ SlotImage image_of(const LiveSlot& slot) {
 bool is_ours(const LiveFileHeader& header) {
     return header.magic == kLiveFileMagic && header.version == kLiveFileVersion &&
            header.slot_bytes == sizeof(LiveSlot) && header.slots > 0 &&
-           header.slots <= kMaxLiveSlots && std::memchr(header.boot_id, 0, sizeof header.boot_id) &&
-           std::memchr(header.snapt_id, 0, sizeof header.snapt_id);
+           header.slots <= kMaxLiveSlots &&
+           std::memchr(header.boot_id, 0, sizeof header.boot_id) != nullptr &&
+           std::memchr(header.snapt_id, 0, sizeof header.snapt_id) != nullptr;
 }
 
 }  // namespace

@@ -358,9 +358,9 @@ std::optional<int64_t> TimeZone::parse_time_us(std::string_view text) const {
     if (reader.take('-')) {
         day = std::chrono::day(static_cast<unsigned>(reader.number(1, 31)));
         if (reader.take('T') || reader.take(' ')) {
-            of_day_s = reader.number(0, 23) * 3600;
+            of_day_s = int64_t{reader.number(0, 23)} * 3600;
             reader.need(':');
-            of_day_s += reader.number(0, 59) * 60;
+            of_day_s += int64_t{reader.number(0, 59)} * 60;
             of_day_s += reader.take(':') ? reader.number(0, 59) : 0;
         }
         is_utc = reader.take('Z');
