@@ -99,7 +99,7 @@ def host():
             if line.startswith("model name"):
                 model = line.split(":", 1)[1].strip()
                 break
-    return {"kernel": platform.release(), "machine": platform.machine(), "processors": os.cpu_count(), "model": model}
+    return {"kernel": platform.release().split("-")[0], "machine": platform.machine(), "processors": os.cpu_count(), "model": model}
 
 
 def _markdown_of(document, plots_from):
