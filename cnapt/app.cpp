@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <map>
 
 namespace continuo::cnapt {
@@ -111,7 +112,8 @@ bool App::load_policy(const std::string& configured) {
     const std::string path = options_.policy.empty() ? configured : options_.policy;
     const auto text = io::read_file(path, daemon::kMaxFileBytes);
     if (!text) {
-        if (!options_.policy.empty()) {
+        // Only a file that is not there means the built-in policy.
+        if (!options_.policy.empty() || text.error().sys_errno != ENOENT) {
             log(LogLevel::Error, "cannot read %s: %s", path.c_str(),
                 describe(text.error()).c_str());
             return false;
@@ -218,7 +220,9 @@ void App::on_addresses(size_t number, std::vector<base::Endpoint> addresses) {
 
 void App::stop() {
     io::notify_service_manager("STOPPING=1");
-    capture_.end();
+    if (lock_) {
+        capture_.end();  // without the lock, what is there is another daemon's
+    }
     controls_.close();
     for (const auto& client : clients_) {
         client->stop();

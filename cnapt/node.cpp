@@ -204,9 +204,9 @@ void Node::update_paths(SnaptLink& link, const Uplinks::Change& change, TimePoin
         }
     }
     for (const Uplink* uplink : uplinks_->list()) {
-        const session::PathState state = paths.path(uplink->slot).state;
-        const bool is_new =
-            state == session::PathState::Unknown || state == session::PathState::Dead;
+        // One that died of silence is not new: its own announcements bring it back.
+        const session::Path& path = paths.path(uplink->slot);
+        const bool is_new = !path.tuples[base::index_of(base::TrafficClass::LtLd)].is_known;
         if (is_new && uplink->address.version == link.address.address.version) {
             paths.add(uplink->slot, link.address, uplink->mtu, now);
         }

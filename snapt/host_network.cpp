@@ -83,12 +83,13 @@ base::Result<void> HostNetwork::set_up(const LeaseStore& leases, std::string& fa
 }
 
 void HostNetwork::tear_down() {
+    if (!sysctls_) {
+        return;  // not opened: what is there is another daemon's
+    }
     if (is_up_) {
         (void)nft_.remove_table(relay_table(config_.inner.device));
     }
-    if (sysctls_) {
-        (void)sysctls_->restore();
-    }
+    (void)sysctls_->restore();
     (void)io::TunDevice::remove(config_.inner.device);
 }
 

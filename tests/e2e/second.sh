@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# A second daemon on the state of a running one is refused and takes nothing away from it.
+. "$(dirname "$0")/lib.sh"
+require ping
+one_tunnel
+works() { in_ns node ping -n -c 2 -i 0.1 -W 5 $inet4; }
+claim "traffic passes" works
+snapshot node >"$work/node.before"
+refused() { ! in_ns "$@"; }
+claim "a second cnapt is refused" refused node timeout 20 cnapt run --config "$work/cnapt.toml" --state "$work/c" --socket "$work/second.sock"
+same() { diff "$work/node.before" <(snapshot node); }
+claim "and leaves rules, routes and nftables of the first alone" same
+device() { ip -n "$(ns snapt1)" -o link show snapt0 | cut -d: -f1; }
+before=$(device)
+claim "a second snapt is refused" refused snapt1 timeout 20 snapt run --config "$work/snapt1.toml" --state "$work/s1" --socket "$work/second.sock"
+claim "and leaves the device of the first alone" equal "$(device)" "$before"
+claim "traffic still passes" works
+finish
