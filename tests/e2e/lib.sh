@@ -48,7 +48,7 @@ require() {
 
 clean_up() {
     local status=$? name
-    trap '' INT TERM HUP
+    trap '' INT TERM HUP PIPE  # a reader that has gone, as in `| head`, must not end the clearing up
     if [ "$status" -ne 0 ] && [ "$status" -ne 77 ] && [ "$status" -lt 128 ] && [ -z "${quiet_logs-}" ]; then show_logs; fi
     exec 2>/dev/null  # the shell's own words on what it ends
     for name in "${!pid_of[@]}"; do kill "${pid_of[$name]}" 2>/dev/null; done
