@@ -6,14 +6,12 @@ using base::DropReason;
 using session::Session;
 using session::TransmitItem;
 
-bool BatchSender::flush() {
+bool BatchSender::flush(base::TimePoint now) {
     const auto items = batch_.items();
     while (next_ < items.size()) {
         io::UdpSocket* socket = sockets_.socket_for(items[next_]);
         if (socket == nullptr) {
-            drops_.add(DropReason::SendFailed, items[next_].datagrams);
-            ++next_;
-            done_of_next_ = 0;
+            drop_until(next_ + 1);
             continue;
         }
         size_t end = next_ + 1;
@@ -21,15 +19,44 @@ bool BatchSender::flush() {
                sockets_.socket_for(items[end]) == socket) {
             ++end;
         }
-        if (send_run(next_, end, *socket) < end) {
+        const size_t first = next_;
+        const size_t done_of_first = done_of_next_;
+        if (send_run(first, end, *socket) == end) {
+            blocked_since_ = base::kNever;
+            continue;
+        }
+        if (next_ != first || done_of_next_ != done_of_first || blocked_since_ == base::kNever) {
+            blocked_since_ = now;
+        }
+        if (is_worth_waiting(items[next_], now)) {
             sockets_.wait_writable(*socket);
             return false;
         }
+        drop_until(end);
     }
     batch_.clear();
     next_ = 0;
     done_of_next_ = 0;
     return true;
+}
+
+bool BatchSender::is_worth_waiting(const TransmitItem& item, base::TimePoint now) const {
+    if (now - blocked_since_ >= kMaxBlocked) {
+        return false;
+    }
+    if (item.session == nullptr) {
+        return true;
+    }
+    const session::PathSet& paths = item.session->paths();
+    return paths.active() == item.path && !paths.path(item.path).is_failing();
+}
+
+void BatchSender::drop_until(size_t end) {
+    for (; next_ < end; ++next_) {
+        drops_.add(DropReason::SendFailed, batch_.items()[next_].datagrams);
+    }
+    done_of_next_ = 0;
+    blocked_since_ = base::kNever;
 }
 
 // Sends items [first, end); gives the first that is not done with.

@@ -1,6 +1,8 @@
 // BatchSender: carries a TransmitBatch to the sockets. What a full socket does not take stays and
 // goes first when it is writable again; meanwhile nothing new is sealed, so that inner packets wait
-// in their class queues. Each item is counted when the kernel has taken it. One thread.
+// in their class queues. An uplink that takes nothing for kMaxBlocked, or that its session has
+// given up, loses what waits for it (SendFailed), so that it holds up nobody else. Each item is
+// counted when the kernel has taken it. One thread.
 #pragma once
 
 #include "common/base/drop_reason.hpp"
@@ -24,6 +26,10 @@ class SocketDirectory {
     virtual void on_too_big(const session::TransmitItem& item) = 0;
 };
 
+inline constexpr base::Duration kMaxBlocked = base::seconds(1);
+// A blocked sender is tried again so often, besides when the socket says that it is writable.
+inline constexpr base::Duration kRetryWhileBlocked = base::milliseconds(20);
+
 class BatchSender {
   public:
     BatchSender(SocketDirectory& sockets, base::DropCounters& drops)
@@ -34,18 +40,21 @@ class BatchSender {
     // For sessions to add to; only while not blocked.
     session::TransmitBatch& batch() { return batch_; }
     // Sends what the batch holds; false when a socket is full.
-    bool flush();
+    bool flush(base::TimePoint now);
     // A session ends: its items are not to be counted for it.
     void forget(const session::Session& session);
 
   private:
     size_t send_run(size_t first, size_t end, io::UdpSocket& socket);
+    bool is_worth_waiting(const session::TransmitItem& item, base::TimePoint now) const;
+    void drop_until(size_t end);
 
     SocketDirectory& sockets_;
     base::DropCounters& drops_;
     session::TransmitBatch batch_;
-    size_t next_ = 0;          // first item not done with
-    size_t done_of_next_ = 0;  // bytes of it already sent
+    size_t next_ = 0;                               // first item not done with
+    size_t done_of_next_ = 0;                       // bytes of it already sent
+    base::TimePoint blocked_since_ = base::kNever;  // nothing of the item at next_ has left since
     std::array<io::SendItem, session::kBatchItems> items_;
 };
 

@@ -52,35 +52,44 @@ void SessionDriver::touch(Session& session) {
 }
 
 void SessionDriver::pump(TimePoint now) {
+    run_due(now);
+    const bool is_free =
+        (!sender_.is_blocked() || sender_.flush(now)) && poll_touched(now) && sender_.flush(now);
+    const TimePoint earliest = heap_.empty() ? base::kNever : heap_.front()->hook.deadline;
+    timer_.set(is_free ? earliest : std::min(earliest, now + kRetryWhileBlocked));
+}
+
+void SessionDriver::run_due(TimePoint now) {
     while (!heap_.empty() && heap_.front()->hook.deadline <= now) {
         Session& due = *heap_.front();
         due.on_timeout(now);
         touch(due);
-        set_deadline(due, base::kNever);
+        // Polling sets it anew, but only when no socket is full.
+        set_deadline(due, std::max(due.next_deadline(now), now + kRetryWhileBlocked));
     }
-    if (sender_.is_blocked() && !sender_.flush()) {
-        return;
-    }
+}
+
+// False when a socket is full: wait_writable or the timer brings us back.
+bool SessionDriver::poll_touched(TimePoint now) {
     polling_.swap(touched_);
     while (!polling_.empty()) {
         Session& session = *polling_.back();
         if (!poll(session, now)) {
             touched_.insert(touched_.end(), polling_.begin(), polling_.end());
             polling_.clear();
-            return;  // socket full: wait_writable brings us back
+            return false;
         }
         polling_.pop_back();
         session.hook.is_touched = false;
         set_deadline(session, std::max(session.next_deadline(now), now + kShortestSleep));
     }
-    sender_.flush();
-    timer_.set(heap_.empty() ? base::kNever : heap_.front()->hook.deadline);
+    return true;
 }
 
 // False when a socket is full and the session has more.
 bool SessionDriver::poll(Session& session, TimePoint now) {
     while (session.poll_transmit(sender_.batch(), now)) {
-        if (!sender_.flush()) {
+        if (!sender_.flush(now)) {
             return false;
         }
     }

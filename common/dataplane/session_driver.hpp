@@ -20,7 +20,8 @@ class SessionDriver {
     void add(session::Session& session);
     void remove(session::Session& session);
     void touch(session::Session& session);
-    // Polls touched and due sessions and sends. While a socket is full nothing is sealed.
+    // Polls touched and due sessions and sends. While a socket is full nothing is sealed, but time
+    // goes on for the sessions: silence of a jammed uplink is noticed.
     void pump(base::TimePoint now);
     // A flow ends: nothing more is counted for it.
     void forget(const flow::Flow& flow) { sender_.batch().forget(flow); }
@@ -33,6 +34,8 @@ class SessionDriver {
     void sift_up(size_t at);
     void sift_down(size_t at);
     void place(size_t at, session::Session* session);
+    void run_due(base::TimePoint now);
+    bool poll_touched(base::TimePoint now);
     bool poll(session::Session& session, base::TimePoint now);
 
     io::EventLoop& loop_;
