@@ -6,7 +6,6 @@
 #include "common/wire/unsealed.hpp"
 
 #include <algorithm>
-#include <ctime>
 
 namespace continuo::cnapt {
 
@@ -22,8 +21,9 @@ constexpr base::Duration kDoubtInterval = base::seconds(1);
 constexpr base::Duration kThroughputInterval = base::seconds(1);
 // Which port of its own a datagram came to tells a node nothing.
 constexpr uint16_t kNoPort = 0;
+// A link without any uplink for so long is lost; before that, an address may be on its way.
+constexpr base::Duration kMaxWithoutUplink = base::seconds(10);
 constexpr size_t kWorkerQueue = 1024;
-constexpr size_t kKeptHandovers = 32;
 
 }  // namespace
 
@@ -103,6 +103,7 @@ void Node::set_address(SnaptLink& link, const base::Endpoint& address) {
     }
     link.address = address;
     link.active_slot.reset();
+    link.moving_since = loop_.now();
     if (link.session) {
         for (const Uplink* uplink : uplinks_->list()) {
             link.session->paths().remove(uplink->slot);
@@ -176,137 +177,6 @@ void Node::request_keepalive(SnaptLink& link) {
         link.session->request_keepalive();
         driver_.touch(*link.session);
         driver_.pump(loop_.now());
-    }
-}
-
-void Node::on_network_changed() {
-    const Uplinks::Change change = uplinks_->update(monitor_->snapshot());
-    const TimePoint now = loop_.refresh_now();
-    for (const auto& link : links_) {
-        update_paths(*link, change, now);
-    }
-    driver_.pump(now);
-}
-
-void Node::update_paths(SnaptLink& link, const Uplinks::Change& change, TimePoint now) {
-    if (!link.session) {
-        if (!change.added.empty()) {
-            events_.on_path_moved(link);
-        }
-        return;
-    }
-    session::PathSet& paths = link.session->paths();
-    for (const uint8_t slot : change.removed) {
-        paths.remove(slot);
-        if (link.active_slot == slot) {
-            link.active_slot.reset();
-            link.moving_since = now;
-        }
-    }
-    for (const Uplink* uplink : uplinks_->list()) {
-        // One that died of silence is not new: its own announcements bring it back.
-        const session::Path& path = paths.path(uplink->slot);
-        const bool is_new = !path.tuples[base::index_of(base::TrafficClass::LtLd)].is_known;
-        if (is_new && uplink->address.version == link.address.address.version) {
-            paths.add(uplink->slot, link.address, uplink->mtu, now);
-        }
-    }
-    for (const uint8_t slot : change.resized) {
-        paths.set_mtu(slot, uplinks_->at(slot)->mtu, now);
-    }
-    choose_uplink(link, now);
-    const session::PathState state =
-        link.active_slot ? paths.path(*link.active_slot).state : session::PathState::Unknown;
-    if (state == session::PathState::Challenged) {
-        paths.announce_again(now);  // a route may have come
-    }
-    driver_.touch(*link.session);
-}
-
-Uplinks::SlotSet Node::failing_slots(const SnaptLink& link) const {
-    Uplinks::SlotSet failing;
-    for (size_t slot = 0; slot < failing.size(); ++slot) {
-        failing.set(slot, link.session->paths().path(static_cast<uint8_t>(slot)).is_failing());
-    }
-    return failing;
-}
-
-void Node::choose_uplink(SnaptLink& link, TimePoint now) {
-    const io::NetSnapshot& network = monitor_->snapshot();
-    const base::IpAddress& to = link.address.address;
-    const Uplink* best = uplinks_->best_for(to, network, failing_slots(link));
-    if (best == nullptr && !link.active_slot) {
-        best = uplinks_->best_for(to, network);
-    }
-    if (best != nullptr && link.active_slot != best->slot) {
-        activate(link, best->slot, now);
-        events_.on_path_moved(link);
-    }
-}
-
-void Node::activate(SnaptLink& link, uint8_t slot, TimePoint now) {
-    if (link.moving_since == base::kNever && link.active_slot) {
-        link.moving_since = now;
-    }
-    if (link.active_slot) {
-        if (const Uplink* former = uplinks_->at(*link.active_slot)) {
-            link.moving_from = former->interface + " " + former->address.to_string();
-        }
-    }
-    link.active_slot = slot;
-    link.session->paths().activate(slot, now);
-}
-
-void Node::on_path_changed(Session& session, uint8_t path, TimePoint now) {
-    SnaptLink* link = link_of(session);
-    const bool is_first = !link->is_up;
-    link->is_up = true;
-    const Uplink* uplink = uplinks_->at(path);
-    const std::string to =
-        uplink == nullptr ? "" : uplink->interface + " " + uplink->address.to_string();
-    if (link->moving_since != base::kNever && link->active_slot == path && !is_first) {
-        Handover handover;
-        handover.at_utc_s = std::time(nullptr);
-        handover.from = link->moving_from;
-        handover.to = to;
-        handover.gap_ms = static_cast<double>(base::to_us(now - link->moving_since)) / 1000.0;
-        if (handovers_.size() >= kKeptHandovers) {
-            handovers_.erase(handovers_.begin());
-        }
-        handovers_.push_back(handover);
-        ++handover_count_;
-        ++link->handovers;
-    }
-    link->moving_since = base::kNever;
-    link->moving_from = to;
-    if (is_first) {
-        events_.on_link_usable(*link);
-    }
-    choose_uplink(*link, now);  // one that had died may be the better one
-}
-
-void Node::on_path_silent(Session& session, uint8_t path, TimePoint now) {
-    SnaptLink* link = link_of(session);
-    if (link->active_slot != path) {
-        return;
-    }
-    if (session.paths().path(path).state == session::PathState::Doubtful) {
-        // Another one takes its place when it answers.
-        for (const Uplink* uplink : uplinks_->list()) {
-            if (uplink->slot != path) {
-                session.paths().probe(uplink->slot, now);
-            }
-        }
-        return;
-    }
-    link->moving_since = now;
-    choose_uplink(*link, now);
-    if (link->active_slot == path) {
-        link->moving_since = base::kNever;
-        if (link->is_up) {
-            link->is_up = false;
-            events_.on_link_lost(*link);
-        }
     }
 }
 
@@ -460,6 +330,10 @@ void Node::on_housekeeping() {
     flows_.expire(now, [&](Flow& flow) { end_flow(flow, now); });
     for (const auto& link : links_) {
         measure_throughput(*link, now);
+        const bool is_without_way = link->session && !link->active_slot;
+        if (is_without_way && now - link->moving_since >= kMaxWithoutUplink) {
+            lose_link(*link);
+        }
     }
 }
 

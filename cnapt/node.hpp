@@ -176,18 +176,22 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
   private:
     SnaptLink* link_of(const session::Session& session) const;
     // node.cpp
-    void on_network_changed();
-    void update_paths(SnaptLink& link, const Uplinks::Change& change, base::TimePoint now);
     flow::Flow* flow_of(const session::Session& session, const packet::FiveTuple& tuple);
-    // Path indexes of the link to be used only if there is no other.
-    Uplinks::SlotSet failing_slots(const SnaptLink& link) const;
     void measure_throughput(SnaptLink& link, base::TimePoint now);
-    void choose_uplink(SnaptLink& link, base::TimePoint now);
-    void activate(SnaptLink& link, uint8_t slot, base::TimePoint now);
     void on_socket_readable(io::UdpSocket& socket);
     void on_datagrams(const io::ReceivedBatch& batch, base::TimePoint now);
     void on_unsealed(base::ByteView datagram, base::TimePoint now);
     void on_housekeeping();
+
+    // node_paths.cpp
+    void on_network_changed();
+    void update_paths(SnaptLink& link, const Uplinks::Change& change, base::TimePoint now);
+    // Path indexes of the link whose path is such a one.
+    template <typename Predicate>
+    static Uplinks::SlotSet slots_where(const SnaptLink& link, Predicate predicate);
+    void choose_uplink(SnaptLink& link, base::TimePoint now);
+    void activate(SnaptLink& link, uint8_t slot, base::TimePoint now);
+    void lose_link(SnaptLink& link);
 
     // capture.cpp
     void on_tun_readable();

@@ -148,7 +148,9 @@ void ClassQueue::move_flow(Flow& flow, ClassQueue& to) {
     remove_from_round(flow);
     if (to.packets_ == 0) {
         to.waiting_since_ = queue.head->queued_at;
+        to.has_clocked_ = false;
     }
+    to.has_clocked_ = to.has_clocked_ || is_clocked(flow.tuple);
     to.bytes_ += queue.bytes;
     to.packets_ += queue.packets;
     to.append_to_round(flow);

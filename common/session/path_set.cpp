@@ -83,15 +83,19 @@ void PathSet::remove(uint8_t index) {
 void PathSet::activate(uint8_t index, TimePoint now) {
     CTN_ASSERT(role_ == Role::Node && paths_[index].tuples[kLtLd].is_known);
     active_ = index;
-    paths_[index].unanswered_since = base::kNever;
+    if (paths_[index].state == PathState::Dead) {
+        paths_[index].unanswered_since = base::kNever;  // asked anew
+    }
     ++announcement_number_;
     announce_again(now);
 }
 
 void PathSet::probe(uint8_t index, TimePoint now) {
     Path& path = paths_[index];
-    if (path.state == PathState::Challenged || path.state == PathState::Usable) {
-        start_challenge(path, path.tuples[kLtLd], now);
+    Tuple& tuple = path.tuples[kLtLd];
+    const bool is_asked = tuple.challenged_at != base::kNever;
+    if (!is_asked && (path.state == PathState::Challenged || path.state == PathState::Usable)) {
+        start_challenge(path, tuple, now);
     }
 }
 
@@ -254,12 +258,18 @@ void PathSet::on_sent(const Destination& destination,
                       bool wants_answer,
                       TimePoint now) {
     Path& path = paths_[destination.path];
-    if (wants_answer && role_ == Role::Node && path.unanswered_since == base::kNever) {
-        path.unanswered_since = now;
+    if (wants_answer) {
+        expect_answer(path, now);
     }
     Tuple& tuple = path.tuples[index_of(destination.tuple_class)];
     if (!tuple.is_proven) {
         tuple.unproven_sent_bytes += bytes;
+    }
+}
+
+void PathSet::expect_answer(Path& path, TimePoint now) {
+    if (role_ == Role::Node && path.unanswered_since == base::kNever) {
+        path.unanswered_since = now;
     }
 }
 
@@ -384,9 +394,7 @@ std::optional<Probe> PathSet::announce_probe(uint8_t index, TimePoint now) {
                                      ? kPatientProbeInterval
                                      : longer(path.announce_interval);
     }
-    if (path.unanswered_since == base::kNever) {
-        path.unanswered_since = now;
-    }
+    expect_answer(path, now);
     const Tuple& tuple = announced;
     wire::Announce announce;
     announce.path = index;
@@ -413,6 +421,7 @@ std::optional<Probe> PathSet::challenge_probe(uint8_t index, TimePoint now) {
         tuple.was_sent = true;
         tuple.challenge_again_at = now + tuple.challenge_interval;
         tuple.challenge_interval = longer(tuple.challenge_interval);
+        expect_answer(path, now);
         return Probe{
             index, traffic_class, tuple.remote, tuple.local, {}, wire::Challenge{tuple.token},
             {},    false};

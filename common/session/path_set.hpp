@@ -95,7 +95,7 @@ class PathSet {
     void activate(uint8_t index, base::TimePoint now);
     // Of the uplink; tells SNAPT when it changed.
     void set_mtu(uint8_t index, uint16_t mtu, base::TimePoint now);
-    // Asks a path that is not active whether it works.
+    // Asks a path that is not active whether it works, unless that question is open.
     void probe(uint8_t index, base::TimePoint now);
     // Announces the active path once more, for instance after a route appeared.
     void announce_again(base::TimePoint now);
@@ -143,6 +143,7 @@ class PathSet {
   private:
     void start_challenge(Path& path, Tuple& tuple, base::TimePoint now);
     static void forget_other_tuples(Path& path);
+    void expect_answer(Path& path, base::TimePoint now);
     base::TimePoint silence_deadline(const Path& path) const;
     void take_rtt_sample(Path& path, base::Duration sample);
     std::optional<Probe> announce_probe(uint8_t index, base::TimePoint now);

@@ -127,5 +127,20 @@ TEST(ClassQueue, MovesAFlowToAnotherClassInOrder) {
     }
 }
 
+TEST(ClassQueue, KnowsOfEachMovedFlowWhetherItsSenderWaitsForAnswers) {
+    Fixture f;
+    f.flows[0].tuple.protocol = packet::Protocol::Tcp;
+    f.flows[1].tuple.protocol = packet::Protocol::Udp;
+    ClassQueue from(1 << 20);
+    ClassQueue to(1 << 20);
+    from.push(f.flows[0], f.packet(100, 0), {});
+    from.move_flow(f.flows[0], to);
+    EXPECT_TRUE(to.has_clocked());
+    to.take();
+    from.push(f.flows[1], f.packet(100, 0), {});
+    from.move_flow(f.flows[1], to);
+    EXPECT_FALSE(to.has_clocked()) << "what has left is not remembered";
+}
+
 }  // namespace
 }  // namespace continuo::session

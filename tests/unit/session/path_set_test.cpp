@@ -142,5 +142,52 @@ TEST(PathSet, ARepeatedChallengeGivesNoRoundTrip) {
     EXPECT_EQ(snapt.paths.path(0).smoothed_rtt, base::Duration{});
 }
 
+struct Node {
+    base::SeededRandom random{1};
+    PathSet paths{Role::Node, random};
+    TimePoint now{base::seconds(10)};
+
+    // Lets time go by without an answer on any path.
+    void stay_silent(base::Duration span) {
+        for (const TimePoint end = now + span; now < end; now += milliseconds(10)) {
+            paths.on_time(now);
+            while (paths.next_probe(now)) {
+            }
+        }
+    }
+};
+
+TEST(PathSet, AProbeWithoutAnAnswerKillsThePathAsTrafficDoes) {
+    Node node;
+    node.paths.add(0, kSnapt, 1500, node.now);
+    node.paths.add(1, kSnapt, 1500, node.now);
+    node.paths.activate(0, node.now);
+    node.paths.probe(1, node.now);
+    node.stay_silent(base::seconds(11));
+    EXPECT_EQ(node.paths.path(1).state, PathState::Dead);
+}
+
+TEST(PathSet, APathThatWasAskedInVainIsNotGivenMoreTimeByBeingChosen) {
+    Node node;
+    node.paths.add(1, kSnapt, 1500, node.now);
+    node.paths.probe(1, node.now);
+    node.stay_silent(base::seconds(8));
+    node.paths.activate(1, node.now);
+    node.stay_silent(base::seconds(3));
+    EXPECT_EQ(node.paths.path(1).state, PathState::Dead);
+}
+
+TEST(PathSet, AnOpenQuestionIsNotPutAnew) {
+    Node node;
+    node.paths.add(1, kSnapt, 1500, node.now);
+    node.paths.probe(1, node.now);
+    const auto first = node.paths.next_probe(node.now);
+    node.paths.probe(1, node.now + milliseconds(5));
+    EXPECT_FALSE(node.paths.next_probe(node.now + milliseconds(5)));
+    ASSERT_TRUE(first && first->challenge);
+    EXPECT_TRUE(
+        node.paths.on_response(space(1), {first->challenge->token}, node.now + milliseconds(10)));
+}
+
 }  // namespace
 }  // namespace continuo::session

@@ -1,0 +1,173 @@
+// Node: which uplink each SNAPT is reached by.
+#include "cnapt/node.hpp"
+
+#include <ctime>
+
+namespace continuo::cnapt {
+
+using base::TimePoint;
+using session::Session;
+
+namespace {
+
+constexpr size_t kKeptHandovers = 32;
+
+}  // namespace
+
+void Node::on_network_changed() {
+    const Uplinks::Change change = uplinks_->update(monitor_->snapshot());
+    const TimePoint now = loop_.refresh_now();
+    for (const auto& link : links_) {
+        update_paths(*link, change, now);
+    }
+    driver_.pump(now);
+}
+
+void Node::update_paths(SnaptLink& link, const Uplinks::Change& change, TimePoint now) {
+    if (!link.session) {
+        if (!change.added.empty()) {
+            events_.on_path_moved(link);
+        }
+        return;
+    }
+    session::PathSet& paths = link.session->paths();
+    bool has_lost_way = false;
+    for (const uint8_t slot : change.removed) {
+        paths.remove(slot);
+        if (link.active_slot == slot) {
+            link.active_slot.reset();
+            link.moving_since = now;
+            has_lost_way = true;
+        }
+    }
+    for (const Uplink* uplink : uplinks_->list()) {
+        // One that died of silence is not new: its own announcements bring it back.
+        const session::Path& path = paths.path(uplink->slot);
+        const bool is_new = !path.tuples[base::index_of(base::TrafficClass::LtLd)].is_known;
+        if (is_new && uplink->address.version == link.address.address.version) {
+            paths.add(uplink->slot, link.address, uplink->mtu, now);
+        }
+    }
+    for (const uint8_t slot : change.resized) {
+        paths.set_mtu(slot, uplinks_->at(slot)->mtu, now);
+    }
+    choose_uplink(link, now);
+    if (has_lost_way && !link.active_slot) {
+        events_.on_path_moved(link);  // control may find SNAPT by the other IP version
+    }
+    const session::PathState state =
+        link.active_slot ? paths.path(*link.active_slot).state : session::PathState::Unknown;
+    if (state == session::PathState::Challenged) {
+        paths.announce_again(now);  // a route may have come
+    }
+    driver_.touch(*link.session);
+}
+
+template <typename Predicate>
+Uplinks::SlotSet Node::slots_where(const SnaptLink& link, Predicate predicate) {
+    Uplinks::SlotSet slots;
+    for (size_t slot = 0; slot < slots.size(); ++slot) {
+        slots.set(slot, predicate(link.session->paths().path(static_cast<uint8_t>(slot))));
+    }
+    return slots;
+}
+
+// The best route's uplink. While the active one carries, or may do so again, another one has to
+// answer before it takes its place.
+void Node::choose_uplink(SnaptLink& link, TimePoint now) {
+    using session::PathState;
+    const io::NetSnapshot& network = monitor_->snapshot();
+    const base::IpAddress& to = link.address.address;
+    session::PathSet& paths = link.session->paths();
+    const auto is_failing = [](const session::Path& path) { return path.is_failing(); };
+    const auto is_unproven = [](const session::Path& path) {
+        return path.state != PathState::Usable;
+    };
+    const Uplink* best = uplinks_->best_for(to, network, slots_where(link, is_failing));
+    const bool may_carry =
+        link.active_slot && paths.path(*link.active_slot).state != PathState::Dead;
+    if (may_carry && best != nullptr && link.active_slot != best->slot &&
+        is_unproven(paths.path(best->slot))) {
+        paths.probe(best->slot, now);
+        best = uplinks_->best_for(to, network, slots_where(link, is_unproven));
+    }
+    if (best == nullptr && !link.active_slot) {
+        best = uplinks_->best_for(to, network);
+    }
+    if (best != nullptr && link.active_slot != best->slot) {
+        activate(link, best->slot, now);
+        events_.on_path_moved(link);
+    }
+}
+
+void Node::activate(SnaptLink& link, uint8_t slot, TimePoint now) {
+    if (link.moving_since == base::kNever && link.active_slot) {
+        link.moving_since = now;
+    }
+    if (link.active_slot) {
+        if (const Uplink* former = uplinks_->at(*link.active_slot)) {
+            link.moving_from = former->interface + " " + former->address.to_string();
+        }
+    }
+    link.active_slot = slot;
+    link.session->paths().activate(slot, now);
+}
+
+void Node::on_path_changed(Session& session, uint8_t path, TimePoint now) {
+    SnaptLink* link = link_of(session);
+    const bool is_first = !link->is_up;
+    link->is_up = true;
+    const Uplink* uplink = uplinks_->at(path);
+    const std::string to =
+        uplink == nullptr ? "" : uplink->interface + " " + uplink->address.to_string();
+    if (link->moving_since != base::kNever && link->active_slot == path && !is_first) {
+        Handover handover;
+        handover.at_utc_s = std::time(nullptr);
+        handover.from = link->moving_from;
+        handover.to = to;
+        handover.gap_ms = static_cast<double>(base::to_us(now - link->moving_since)) / 1000.0;
+        if (handovers_.size() >= kKeptHandovers) {
+            handovers_.erase(handovers_.begin());
+        }
+        handovers_.push_back(handover);
+        ++handover_count_;
+        ++link->handovers;
+    }
+    link->moving_since = base::kNever;
+    link->moving_from = to;
+    if (is_first) {
+        events_.on_link_usable(*link);
+    }
+    choose_uplink(*link, now);  // one that had died may be the better one
+}
+
+void Node::on_path_silent(Session& session, uint8_t path, TimePoint now) {
+    SnaptLink* link = link_of(session);
+    if (link->active_slot != path) {
+        return;
+    }
+    if (session.paths().path(path).state == session::PathState::Doubtful) {
+        // Another one takes its place when it answers.
+        for (const Uplink* uplink : uplinks_->list()) {
+            if (uplink->slot != path) {
+                session.paths().probe(uplink->slot, now);
+            }
+        }
+        return;
+    }
+    link->moving_since = now;
+    choose_uplink(*link, now);
+    if (link->active_slot == path) {
+        lose_link(*link);
+    }
+}
+
+void Node::lose_link(SnaptLink& link) {
+    link.moving_since = base::kNever;
+    if (link.is_up) {
+        link.is_up = false;
+        events_.on_link_lost(link);
+    }
+}
+
+}  // namespace continuo::cnapt
