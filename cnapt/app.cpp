@@ -134,8 +134,11 @@ base::Result<void> App::start(std::string& failure) {
     started_at_ = loop_.now();
     failure = "cannot use state folder " + options_.state;
     CTN_TRY(io::make_directories(options_.state, 0700));
-    failure = "another cnapt uses " + options_.state;
-    lock_.emplace(CTN_TRY(io::LockFile::acquire(options_.state + "/lock")));
+    auto lock = io::LockFile::acquire(options_.state + "/lock");
+    if (!lock && lock.error().code == base::Errc::InvalidState) {
+        failure = "another cnapt uses " + options_.state;
+    }
+    lock_.emplace(CTN_TRY(std::move(lock)));
     failure = "cannot remove what an earlier run left (is this root?)";
     CTN_TRY(capture_.clean_up());
     node_ = std::make_unique<Node>(loop_, node_settings(config_, capture_), random_, *this);
@@ -218,19 +221,21 @@ void App::on_addresses(size_t number, std::vector<base::Endpoint> addresses) {
     }
 }
 
+// cnapt0 goes before the rules that keep its address off the uplinks; a name look-up, which may
+// take long, ends after both.
 void App::stop() {
     io::notify_service_manager("STOPPING=1");
-    if (lock_) {
-        capture_.end();  // without the lock, what is there is another daemon's
-    }
     controls_.close();
     for (const auto& client : clients_) {
         client->stop();
     }
     clients_.clear();
-    resolver_.reset();
     control_thread_.reset();
     node_.reset();
+    if (lock_) {
+        capture_.end();  // without the lock, what is there is another daemon's
+    }
+    resolver_.reset();
 }
 
 SnaptClient* App::client_of(const SnaptLink& link) {

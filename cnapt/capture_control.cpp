@@ -5,6 +5,7 @@
 #include "common/io/process_lookup.hpp"
 
 #include <algorithm>
+#include <cerrno>
 
 namespace continuo::cnapt {
 
@@ -79,6 +80,11 @@ void expand(const classifier::BypassStep& step, std::vector<BypassMatch>& to) {
             }
         }
     }
+}
+
+base::Result<void> remove_if_there(io::RouteClient& routes, const io::RuleEntry& rule) {
+    const auto removed = routes.remove_rule(rule);
+    return removed || removed.error().sys_errno == ENOENT ? base::Result<void>{} : removed;
 }
 
 }  // namespace
@@ -160,13 +166,13 @@ base::Result<void> CaptureControl::begin(const classifier::Ruleset& ruleset, std
         const bool is_there =
             std::find(plan.rules.begin(), plan.rules.end(), rule) != plan.rules.end();
         if (!is_there || (rule.priority == plan.bypass_priority && plan.rules != plan_.rules)) {
-            (void)routes.remove_rule(rule);
+            CTN_TRY(remove_if_there(routes, rule));
         }
     }
-    for (const io::RuleEntry& rule : plan.rules) {
+    plan_ = std::move(plan);  // already: a second try finds what the first one added
+    for (const io::RuleEntry& rule : plan_.rules) {
         CTN_TRY(routes.add_rule(rule));
     }
-    plan_ = std::move(plan);
     is_active_ = true;
     return let_in(is_open_, failure);
 }
@@ -182,7 +188,7 @@ base::Result<void> CaptureControl::let_in(bool is_open, std::string& failure) {
         if (is_open_) {
             CTN_TRY(routes.add_rule(rule));
         } else {
-            (void)routes.remove_rule(rule);
+            CTN_TRY(remove_if_there(routes, rule));
         }
     }
     const std::string& text = is_open_ ? plan_.open_gateway : plan_.close_gateway;

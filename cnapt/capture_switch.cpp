@@ -14,7 +14,8 @@ constexpr size_t kMaxSteps = 4;  // one is under way at most
 CaptureSwitch::CaptureSwitch(io::EventLoop& loop,
                              CaptureConfig config,
                              std::function<void()> on_active)
-    : control_(std::move(config))
+    : is_kill_switch_(config.kill_switch)
+    , control_(std::move(config))
     , on_active_(std::move(on_active))
     , worker_(std::make_unique<io::WorkerThread>(loop, "cnapt-capture", kMaxSteps)) {}
 
@@ -45,9 +46,13 @@ void CaptureSwitch::on_tick() {
 }
 
 base::Result<void> CaptureSwitch::apply(const Wish& wish, std::string& failure) {
-    CTN_TRY(control_.let_in(wish.is_open, failure));
+    const bool is_let_in = control_.let_in(wish.is_open, failure).has_value();
     const bool has_new_rules = !done_ || done_->ruleset != wish.ruleset;
-    return has_new_rules ? control_.begin(*wish.ruleset, failure) : base::Result<void>{};
+    if (is_let_in && !has_new_rules) {
+        return {};
+    }
+    // Also puts back what somebody else has flushed.
+    return control_.begin(*wish.ruleset, failure);
 }
 
 // One step at a time, towards what is wished for when it begins. Nothing is done before the first

@@ -28,8 +28,8 @@ class CaptureSwitch {
     // What shall be: which rules decide, and whether new flows are captured. Takes effect soon.
     void set_ruleset(std::shared_ptr<const classifier::Ruleset> ruleset);
     void set_open(bool is_open);
-    // New flows are captured now.
-    bool is_open() const { return done_ && done_->is_open; }
+    // New flows are captured now; with the kill switch always.
+    bool is_open() const { return done_ && (done_->is_open || is_kill_switch_); }
     // Tries again what failed.
     void on_tick();
     // Waits for the step in progress; then back to plain routing.
@@ -47,6 +47,7 @@ class CaptureSwitch {
     void follow();
     base::Result<void> apply(const Wish& wish, std::string& failure);
 
+    const bool is_kill_switch_;
     CaptureControl control_;  // the helper thread's while is_busy_
     std::function<void()> on_active_;
     std::unique_ptr<io::WorkerThread> worker_;

@@ -362,7 +362,9 @@ ConfigChanges changes_between(const NodeConfig& running, const NodeConfig& fresh
     compare(restart, "tag_bytes", running.tag_bytes == fresh.tag_bytes);
     compare(restart, "identity.user", running.identity.user == fresh.identity.user);
     compare(restart, "identity.key_id", running.identity.key_id == fresh.identity.key_id);
-    compare(restart, "identity.key", running.identity.key == fresh.identity.key);
+    // What stands in a key file is read at the start only.
+    compare(restart, "identity.key",
+            running.identity.key == fresh.identity.key || !fresh.identity.key_file.empty());
     compare(restart, "identity.key_file", running.identity.key_file == fresh.identity.key_file);
     compare(restart, "snapt", running.snapts == fresh.snapts);
     const CaptureConfig& from = running.capture;
