@@ -147,7 +147,8 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     size_t next_address_ = 0;
     base::Duration delay_ = kMinReconnectDelay;
     base::TimePoint attempt_at_ = base::kNever;
-    bool started_ = false;  // data loop
+    base::TimePoint established_at_{};  // last
+    bool started_ = false;              // data loop
     bool running_ = false;
 };
 
@@ -190,8 +191,8 @@ void ControlClient::Inner::stop() {
 
 std::optional<base::Endpoint> ControlClient::Inner::next_address() {
     const std::vector<base::Endpoint>& addresses = options_.addresses;
-    for (size_t i = 0; i < addresses.size(); ++i) {
-        const base::Endpoint& candidate = addresses[next_address_++ % addresses.size()];
+    for (size_t i = 0; i < addresses.size(); ++i, ++next_address_) {
+        const base::Endpoint& candidate = addresses[next_address_ % addresses.size()];
         const std::optional<base::IpAddress>& source = options_.uplink.source;
         if (!source || source->version == candidate.address.version) {
             return candidate;
@@ -288,6 +289,7 @@ void ControlClient::Inner::update() {
     while (std::optional<control::ClientEvent> event = control.poll_event()) {
         if (const auto* established = std::get_if<control::Established>(&*event)) {
             connection_->open_since = now();
+            established_at_ = now();
             options_.parameters.hello.continuation =
                 control::Continuation{established->accept.wire_session_up, established->keys.epoch};
         } else if (const auto* rekeyed = std::get_if<control::Rekeyed>(&*event)) {
@@ -353,10 +355,13 @@ void ControlClient::Inner::fail_attempt() {
     lost({});
 }
 
-// Waits, then connects anew; the wait is longer after each loss until a link was stable.
+// Waits, then connects anew; the wait is longer after each loss until a link was stable. An address
+// that did not lead to a link gives way to the next.
 void ControlClient::Inner::lost(base::Duration at_least) {
-    if (connection_ && connection_->open_since != base::kNever &&
-        now() - connection_->open_since >= kStableLink) {
+    const bool was_open = connection_ && connection_->open_since != base::kNever;
+    if (!was_open) {
+        ++next_address_;
+    } else if (now() - connection_->open_since >= kStableLink) {
         delay_ = kMinReconnectDelay;
     }
     connection_.reset();
@@ -387,9 +392,15 @@ void ControlClient::Inner::network_changed(ControlUplink uplink) {
     }
 }
 
+// A session that is lost as soon as it was made has a rival (another node of this name): no hurry.
 void ControlClient::Inner::restart() {
     options_.parameters.hello.continuation.reset();
-    attempt_now();
+    const bool was_short = now() - established_at_ < kStableLink;
+    if (was_short) {
+        lost({});
+    } else {
+        attempt_now();
+    }
 }
 
 ControlClient::ControlClient(ControlThread& thread,

@@ -163,7 +163,11 @@ void SnaptClient::on_session_state(bool known) {
 }
 
 void SnaptClient::on_closed(const control::LinkClosed& closed) {
-    if (link_.is_control_open) {
+    if (closed.cause == control::CloseCause::Peer &&
+        closed.peer.reason == control::CloseReason::Replaced) {
+        log(LogLevel::Warning, "%s: another node of this user and name took the session over",
+            link_.name.c_str());
+    } else if (link_.is_control_open) {
         log(LogLevel::Info, "%s: control link lost (%.*s); data goes on", link_.name.c_str(),
             static_cast<int>(control::to_string(closed.cause).size()),
             control::to_string(closed.cause).data());

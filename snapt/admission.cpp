@@ -141,6 +141,9 @@ void Admission::open_accounting(LinkId id) {
 
 void Admission::on_accounting_open(LinkId id, const base::Result<uint32_t>& committed) {
     if (!links_.contains(id)) {
+        if (committed) {
+            parts_.accountant.close_session(*committed, {}, utc_us());
+        }
         return;
     }
     if (!committed) {

@@ -34,8 +34,9 @@ class Admission final : public ControlHandler, public RelayEvents {
     void ask_for_rekeys();
 
     // --- ControlHandler
-    void
-    on_hello(LinkId id, const base::Endpoint& from, const control::HelloReceived& hello) override;
+    void on_hello(LinkId id,
+                  const base::Endpoint& from,
+                  const control::HelloReceived& received) override;
     void on_keys(LinkId id, const control::EpochKeys& keys) override;
     void on_apps(LinkId id, const control::Apps& apps) override;
     void on_usage_query(LinkId id, const control::UsageQuery& query) override;
