@@ -146,8 +146,10 @@ Result<std::string> try_as(const User& user, const ServiceFiles& files) {
     return obstacle;
 }
 
-// The directory and what root owns in it.
-void hand_over(const std::string& path, const User& to) {
+constexpr User kRoot{};
+
+// The directory and the files in it, as far as they belong to `from`.
+void hand_over(const std::string& path, const User& from, const User& to) {
     const UniqueFd directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
     struct stat status {};
     // One that is everybody's (such as /tmp) is not ours to give.
@@ -155,7 +157,7 @@ void hand_over(const std::string& path, const User& to) {
         (status.st_mode & S_ISVTX) != 0) {
         return;
     }
-    if (status.st_uid == 0 && ::fchown(directory.value(), to.user, to.group) != 0) {
+    if (status.st_uid == from.user && ::fchown(directory.value(), to.user, to.group) != 0) {
         return;
     }
     struct Close {
@@ -165,7 +167,7 @@ void hand_over(const std::string& path, const User& to) {
     while (const dirent* entry = list ? ::readdir(list.get()) : nullptr) {
         const char* name = static_cast<const char*>(entry->d_name);
         if (::fstatat(directory.value(), name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-            S_ISREG(status.st_mode) && status.st_uid == 0 && status.st_nlink == 1) {
+            S_ISREG(status.st_mode) && status.st_uid == from.user && status.st_nlink == 1) {
             // One that cannot be given away is found when it is opened.
             [[maybe_unused]] const int given =
                 ::fchownat(directory.value(), name, to.user, to.group, AT_SYMLINK_NOFOLLOW);
@@ -180,13 +182,16 @@ Result<std::string> prepare(const ServiceFiles& files, const User& user) {
     CTN_TRY(make_directories(files.state, kStateMode));
     CTN_TRY(make_directories(directory, kDirectoryMode));
     if (is_new) {
-        hand_over(directory, user);
+        hand_over(directory, kRoot, user);
     }
     std::string obstacle = CTN_TRY(try_as(user, files));
     if (obstacle.empty()) {
-        hand_over(files.state, user);
-    } else if (is_new) {
-        [[maybe_unused]] const int back = ::chown(directory.c_str(), 0, 0);
+        hand_over(files.state, kRoot, user);
+    } else {
+        // Root without its capabilities needs to own what it uses; an earlier start may have given
+        // it away.
+        hand_over(files.state, user, kRoot);
+        hand_over(directory, user, kRoot);
     }
     return obstacle;
 }
@@ -261,7 +266,7 @@ Result<void> keep_capabilities(std::span<const Capability> kept) {
 void match_owner(const std::string& directory) {
     struct stat status {};
     if (::geteuid() == 0 && ::stat(directory.c_str(), &status) == 0 && status.st_uid != 0) {
-        hand_over(directory, User{status.st_uid, status.st_gid});
+        hand_over(directory, kRoot, User{status.st_uid, status.st_gid});
     }
 }
 

@@ -102,10 +102,6 @@ uint64_t cookie_of(const inet_diag_sockid& id) {
     return uint64_t{id.idiag_cookie[1]} << kLowBits | id.idiag_cookie[0];
 }
 
-bool is_alive(int32_t pid) {
-    return ::access(("/proc/" + std::to_string(pid) + "/comm").c_str(), F_OK) == 0;
-}
-
 bool parse_pid(const char* name, int32_t& pid) {
     const std::string_view text(name);
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), pid);
@@ -170,21 +166,36 @@ std::string read_command(int32_t pid) {
     return command;
 }
 
-// Second field behind the command, which may itself contain spaces and brackets (proc(5)).
-int32_t read_parent(int32_t pid) {
+// A number of /proc/PID/stat by its place in proc(5). Places count behind the command, which may
+// itself contain spaces and brackets.
+constexpr unsigned kParentPlace = 4;
+constexpr unsigned kStartTimePlace = 22;
+uint64_t read_stat(int32_t pid, unsigned place) {
     const UniqueFd file(
         ::open(("/proc/" + std::to_string(pid) + "/stat").c_str(), O_RDONLY | O_CLOEXEC));
-    std::array<char, 256> text{};
-    const ssize_t length = file.is_open() ? ::read(file.value(), text.data(), text.size() - 1) : 0;
-    const std::string_view stat(text.data(), length > 0 ? static_cast<size_t>(length) : 0);
-    constexpr size_t kStateAndBlanks = 3;
-    const size_t bracket = stat.rfind(')');
-    int32_t parent = 0;
-    if (bracket != std::string_view::npos && bracket + 1 + kStateAndBlanks < stat.size()) {
-        const std::string_view rest = stat.substr(bracket + 1 + kStateAndBlanks);
-        std::from_chars(rest.data(), rest.data() + rest.size(), parent);
+    std::array<char, 512> text{};
+    const ssize_t length = file.is_open() ? ::read(file.value(), text.data(), text.size()) : 0;
+    std::string_view rest(text.data(), length > 0 ? static_cast<size_t>(length) : 0);
+    const size_t bracket = rest.rfind(')');
+    rest.remove_prefix(bracket == std::string_view::npos ? rest.size() : bracket);
+    constexpr unsigned kCommandPlace = 2;
+    for (unsigned at = kCommandPlace; at < place; ++at) {
+        const size_t blank = rest.find(' ');
+        rest.remove_prefix(blank == std::string_view::npos ? rest.size() : blank + 1);
     }
-    return parent;
+    uint64_t number = 0;
+    std::from_chars(rest.data(), rest.data() + rest.size(), number);
+    return number;
+}
+
+// Still the process that made the socket, and the one that uses it: that of process 1 is for
+// another one (socket activation).
+bool is_owner(const SocketMaker& maker) {
+    constexpr uint64_t kNsPerS = 1'000'000'000;
+    const auto ticks_per_s = static_cast<uint64_t>(::sysconf(_SC_CLK_TCK));
+    const uint64_t started = read_stat(maker.process_id, kStartTimePlace);
+    return maker.process_id != 1 && started != 0 &&
+           started * (kNsPerS / ticks_per_s) <= maker.at_ns;
 }
 
 std::string read_executable(int32_t pid) {
@@ -279,7 +290,8 @@ Result<SocketOwner> ProcessLookup::find(const FiveTuple& tuple) {
     if (owner.process_id != 0) {
         owner.process = read_command(owner.process_id);
         owner.executable = read_executable(owner.process_id);
-        if (const int32_t parent = read_parent(owner.process_id); parent != 0) {
+        const auto parent = static_cast<int32_t>(read_stat(owner.process_id, kParentPlace));
+        if (parent != 0) {
             owner.parent = read_command(parent);
         }
     }
@@ -289,9 +301,9 @@ Result<SocketOwner> ProcessLookup::find(const FiveTuple& tuple) {
 int32_t ProcessLookup::find_process(const Socket& socket) {
     if (recorder_) {
         // A process that ended may have left its socket to another one.
-        const auto maker = recorder_->process_of(socket.cookie);
-        if (maker && is_alive(*maker)) {
-            return *maker;
+        const auto maker = recorder_->maker_of(socket.cookie);
+        if (maker && is_owner(*maker)) {
+            return maker->process_id;
         }
     }
     return search_processes(socket);

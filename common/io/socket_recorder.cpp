@@ -60,22 +60,31 @@ bpf_insn call(int32_t helper) {
     return instruction(BPF_JMP | BPF_CALL, 0, 0, 0, helper);
 }
 
-// map[cookie of the socket] = process number << 32 | thread number; the socket is allowed.
+// What the program records of a socket.
+struct Record {
+    uint64_t made_at_ns;  // since boot
+    uint64_t process;     // number << 32 | thread number
+};
+
+// map[cookie of the socket] = Record; the socket is allowed.
 auto program_for(int map) {
     constexpr int16_t kCookie = -8;
     constexpr int16_t kProcess = -16;
+    constexpr int16_t kRecord = -24;
     return std::array{
         call(BPF_FUNC_get_socket_cookie),
         store(kCookie, BPF_REG_0),
         call(BPF_FUNC_get_current_pid_tgid),
         store(kProcess, BPF_REG_0),
+        call(BPF_FUNC_ktime_get_boot_ns),
+        store(kRecord, BPF_REG_0),
         // NOLINTNEXTLINE(misc-redundant-expression): two of them are zero
         instruction(BPF_LD | BPF_DW | BPF_IMM, BPF_REG_1, BPF_PSEUDO_MAP_FD, 0, map),
         instruction(0, 0, 0, 0, 0),
         move(BPF_REG_2, BPF_REG_10),
         add(BPF_REG_2, kCookie),
         move(BPF_REG_3, BPF_REG_10),
-        add(BPF_REG_3, kProcess),
+        add(BPF_REG_3, kRecord),
         set(BPF_REG_4, BPF_ANY),
         call(BPF_FUNC_map_update_elem),
         set(BPF_REG_0, 1),
@@ -87,7 +96,7 @@ Result<UniqueFd> make_map() {
     bpf_attr attributes{};
     attributes.map_type = BPF_MAP_TYPE_LRU_HASH;
     attributes.key_size = sizeof(uint64_t);
-    attributes.value_size = sizeof(uint64_t);
+    attributes.value_size = sizeof(Record);
     attributes.max_entries = kMaxRecordedSockets;
     UniqueFd map(bpf(BPF_MAP_CREATE, attributes));
     return map.is_open() ? Result<UniqueFd>(std::move(map)) : failed("eBPF map");
@@ -167,14 +176,15 @@ Result<SocketRecorder> SocketRecorder::attach() {
     SocketRecorder recorder(std::move(map), std::move(link));
     const UniqueFd own(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     const auto cookie = own.is_open() ? cookie_of(own.value()) : std::nullopt;
-    if (!cookie || recorder.process_of(*cookie) != ::getpid()) {
+    const auto maker = cookie ? recorder.maker_of(*cookie) : std::nullopt;
+    if (!maker || maker->process_id != ::getpid()) {
         return Error{Errc::Unsupported, "process numbers are not the kernel's"};
     }
     return recorder;
 }
 
-std::optional<int32_t> SocketRecorder::process_of(uint64_t cookie) const {
-    uint64_t found = 0;
+std::optional<SocketMaker> SocketRecorder::maker_of(uint64_t cookie) const {
+    Record found{};
     bpf_attr attributes{};
     attributes.map_fd = static_cast<uint32_t>(map_.value());
     attributes.key = pointer(&cookie);
@@ -183,7 +193,7 @@ std::optional<int32_t> SocketRecorder::process_of(uint64_t cookie) const {
         return std::nullopt;
     }
     constexpr unsigned kThreadBits = 32;
-    return static_cast<int32_t>(found >> kThreadBits);
+    return SocketMaker{static_cast<int32_t>(found.process >> kThreadBits), found.made_at_ns};
 }
 
 }  // namespace continuo::io

@@ -15,14 +15,20 @@ namespace continuo::io {
 // Sockets that are remembered; beyond that the least recently used is forgotten by the kernel.
 inline constexpr uint32_t kMaxRecordedSockets = 65536;
 
+struct SocketMaker {
+    int32_t process_id = 0;  // thread group
+    uint64_t at_ns = 0;      // when the socket was made, since boot
+};
+
 class SocketRecorder {
   public:
     // Errors: Unsupported (no cgroup v2 tree, or this process sees other process numbers than the
     // kernel, as in a container), System (not allowed; kernel before 6.0).
     static base::Result<SocketRecorder> attach();
 
-    // The process (thread group) that made the socket with this cookie (SO_COOKIE, INET_DIAG).
-    std::optional<int32_t> process_of(uint64_t cookie) const;
+    // Who made the socket with this cookie (SO_COOKIE, INET_DIAG). Its number may be another
+    // process's by now.
+    std::optional<SocketMaker> maker_of(uint64_t cookie) const;
 
   private:
     SocketRecorder(UniqueFd map, UniqueFd link) : map_(std::move(map)), link_(std::move(link)) {}

@@ -36,10 +36,11 @@ TEST_F(SocketRecorderTest, KnowsWhoMadeASocket) {
         for (const int type : {SOCK_STREAM, SOCK_DGRAM}) {
             const UniqueFd own = make_socket(family, type);
             ASSERT_TRUE(own.is_open());
-            EXPECT_EQ(recorder_->process_of(cookie_of(own)), ::getpid());
+            EXPECT_EQ(recorder_->maker_of(cookie_of(own)).value_or(SocketMaker{}).process_id,
+                      ::getpid());
         }
     }
-    EXPECT_FALSE(recorder_->process_of(UINT64_MAX));
+    EXPECT_FALSE(recorder_->maker_of(UINT64_MAX));
 }
 
 TEST_F(SocketRecorderTest, TellsProcessesApart) {
@@ -54,7 +55,7 @@ TEST_F(SocketRecorderTest, TellsProcessesApart) {
     }
     uint64_t cookie = 0;
     EXPECT_EQ(::read(pipe[0], &cookie, sizeof cookie), ssize_t{sizeof cookie});
-    EXPECT_EQ(recorder_->process_of(cookie), child);
+    EXPECT_EQ(recorder_->maker_of(cookie).value_or(SocketMaker{}).process_id, child);
     ::waitpid(child, nullptr, 0);
     ::close(pipe[0]);
     ::close(pipe[1]);
@@ -65,7 +66,8 @@ TEST_F(SocketRecorderTest, RecordsNothingOnceItIsGone) {
     ASSERT_TRUE(second);
     recorder_.reset();
     const UniqueFd made = make_socket(AF_INET, SOCK_DGRAM);
-    EXPECT_EQ(second->process_of(cookie_of(made)), ::getpid()) << "another one goes on";
+    EXPECT_EQ(second->maker_of(cookie_of(made)).value_or(SocketMaker{}).process_id, ::getpid())
+        << "another one goes on";
 }
 
 }  // namespace
