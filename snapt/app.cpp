@@ -186,6 +186,7 @@ SnaptInfo App::info() {
     info.version = std::string(base::kVersion);
     info.slow_iterations = loop_.counters().slow_iterations;
     info.refused_ledger_commands = accountant_->refused_commands();
+    info.control = server_->counters();
     return info;
 }
 

@@ -47,6 +47,16 @@ void write_ledger(JsonWriter& json, const SnaptInfo& info) {
     json.end_object();
 }
 
+void write_control(JsonWriter& json, const ControlServerCounters& control) {
+    json.begin_object();
+    json.field("links", control.links);
+    json.field("accepted", control.accepted);
+    json.field("refused", control.refused);
+    json.field("displaced", control.displaced);
+    json.field("failed_handshakes", control.failed_handshakes);
+    json.end_object();
+}
+
 std::string status_json(Relay& relay, const SnaptInfo& info) {
     const report::ClassFigureTable classes = class_figures(relay);
     const base::Duration uptime = info.now - info.started_at;
@@ -68,6 +78,8 @@ std::string status_json(Relay& relay, const SnaptInfo& info) {
         json.string(prefix.to_string());
     }
     json.end_array();
+    json.key("control");
+    write_control(json, info.control);
     json.key("ledger");
     write_ledger(json, info);
     json.key("sinks").begin_array().end_array();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "snapt/accounting/accountant.hpp"
+#include "snapt/control_server.hpp"
 #include "snapt/relay.hpp"
 
 #include <optional>
@@ -23,6 +24,7 @@ struct SnaptInfo {
     uint64_t slow_iterations = 0;        // of the data loop
     std::optional<LedgerStatus> ledger;  // absent: accounting is off
     uint64_t refused_ledger_commands = 0;
+    ControlServerCounters control;
     std::vector<base::IpPrefix> deny;  // as effective_deny_list()
 };
 

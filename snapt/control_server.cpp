@@ -115,9 +115,9 @@ class ControlServer::Inner {
     std::unordered_map<LinkId, std::unique_ptr<Link>> links_;
     std::set<std::pair<base::TimePoint, LinkId>> deadlines_;
     control::HandshakeLimiter limiter_;
-    LinkId last_id_ = 0;
     std::atomic<uint64_t> accepted_ = 0;
     std::atomic<uint64_t> refused_ = 0;
+    std::atomic<uint64_t> displaced_ = 0;
     std::atomic<uint64_t> failed_handshakes_ = 0;
     std::atomic<uint64_t> link_count_ = 0;
     std::thread thread_;
@@ -168,19 +168,25 @@ void ControlServer::Inner::add_link(io::UniqueFd fd, const base::Endpoint& from)
         ++refused_;
         return;
     }
-    const auto ticket = limiter_.begin(from.address, now);
-    if (!ticket) {
+    const auto admitted = limiter_.begin(from.address, now);
+    if (!admitted) {
         ++refused_;
         return;
+    }
+    if (const auto stalled = links_.find(admitted->displaced); stalled != links_.end()) {
+        ++displaced_;
+        stalled->second->control.on_transport_closed(now);
+        hand_over_events(*stalled->second);
+        remove(*stalled->second);
     }
     io::tune_tcp(fd.value(), kUnacknowledged, kKeepaliveIdle);
     auto owned = std::make_unique<Link>(*this, std::move(fd));
     Link& link = *owned;
-    link.id = ++last_id_;
+    link.id = admitted->ticket;
     link.from = from;
-    link.ticket = ticket;
+    link.ticket = admitted->ticket;
     if (!link.control.start(now)) {
-        limiter_.end(*ticket);
+        limiter_.end(*link.ticket);
         return;
     }
     link.poller = std::make_unique<io::Poller>(
@@ -229,7 +235,7 @@ void ControlServer::Inner::on_timer() {
 void ControlServer::Inner::update(Link& link) {
     hand_over_events(link);
     const bool closed = link.control.state() == control::ServerState::Closed;
-    if (link.ticket && (closed || link.control.state() == control::ServerState::Open)) {
+    if (link.ticket && (closed || link.control.is_authenticated())) {
         limiter_.end(*link.ticket);
         link.ticket.reset();
     }
@@ -338,7 +344,7 @@ void ControlServer::Inner::accept_link(LinkId id, control::Accept accept) {
 }
 
 ControlServerCounters ControlServer::Inner::counters() const {
-    return {accepted_, refused_, failed_handshakes_, link_count_};
+    return {accepted_, refused_, displaced_, failed_handshakes_, link_count_};
 }
 
 ControlServer::ControlServer(io::EventLoop& data_loop,

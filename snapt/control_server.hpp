@@ -50,6 +50,7 @@ struct ControlServerOptions {
 struct ControlServerCounters {
     uint64_t accepted = 0;
     uint64_t refused = 0;            // by HandshakeLimiter or max_links
+    uint64_t displaced = 0;          // unfinished ones that gave way to newer ones
     uint64_t failed_handshakes = 0;  // closed before authentication
     uint64_t links = 0;              // now
 };

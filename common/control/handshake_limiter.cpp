@@ -19,10 +19,11 @@ base::IpAddress prefix_of(base::IpAddress address) {
 
 }  // namespace
 
-std::optional<HandshakeLimiter::Ticket> HandshakeLimiter::begin(const base::IpAddress& from,
-                                                                base::TimePoint now) {
+std::optional<HandshakeLimiter::Admitted> HandshakeLimiter::begin(const base::IpAddress& from,
+                                                                  base::TimePoint now) {
     const base::IpAddress prefix = prefix_of(from);
     Slot* free_slot = nullptr;
+    Slot* oldest = slots_.data();
     size_t of_prefix = 0;
     for (Slot& slot : slots_) {
         if (slot.ticket != 0 && slot.expires_at <= now) {
@@ -31,17 +32,24 @@ std::optional<HandshakeLimiter::Ticket> HandshakeLimiter::begin(const base::IpAd
         }
         if (slot.ticket == 0) {
             free_slot = &slot;
-        } else if (slot.prefix == prefix) {
-            ++of_prefix;
+        } else {
+            of_prefix += slot.prefix == prefix ? 1U : 0U;
+            oldest = slot.ticket < oldest->ticket ? &slot : oldest;
         }
     }
-    if (free_slot == nullptr || of_prefix >= kMaxUnfinishedPerPrefix) {
+    if (of_prefix >= kMaxUnfinishedPerPrefix) {
         ++refused_;
         return std::nullopt;
     }
-    *free_slot = {++last_ticket_, prefix, now + kHandshakeTimeout};
-    ++used_;
-    return last_ticket_;
+    Admitted admitted{++last_ticket_, 0};
+    if (free_slot == nullptr) {
+        admitted.displaced = oldest->ticket;
+        free_slot = oldest;
+    } else {
+        ++used_;
+    }
+    *free_slot = {admitted.ticket, prefix, now + kHandshakeTimeout};
+    return admitted;
 }
 
 void HandshakeLimiter::end(Ticket ticket) {

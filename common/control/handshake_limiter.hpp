@@ -17,9 +17,15 @@ inline constexpr size_t kMaxUnfinishedPerPrefix = 8;  // per IPv4 /32 or IPv6 /6
 class HandshakeLimiter {
   public:
     using Ticket = uint64_t;  // never 0, never given twice
+    struct Admitted {
+        Ticket ticket = 0;
+        Ticket displaced = 0;  // 0: none; else its connection has to be closed
+    };
 
-    // Nothing when a limit is reached. Tickets older than kHandshakeTimeout are taken back first.
-    std::optional<Ticket> begin(const base::IpAddress& from, base::TimePoint now);
+    // Nothing when the prefix has its share. Tickets older than kHandshakeTimeout are taken back
+    // first; with the table full the oldest gives way: whoever answers has finished while others
+    // stall.
+    std::optional<Admitted> begin(const base::IpAddress& from, base::TimePoint now);
     // The handshake ended, well or not. Unknown tickets are ignored.
     void end(Ticket ticket);
 

