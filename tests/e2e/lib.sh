@@ -146,6 +146,29 @@ connect() {
         ip -n "$(ns "$1")" link set "$2" up && ip -n "$(ns "$3")" link set "$4" up
 }
 
+# emulated_cable NS DEV NS DEV [SETTING...] : as connect, with an emulated link between the two. Its name is NS-DEV of the
+# first end, from which a-to-b leads away; `link_relay` without arguments lists the settings. No segmentation offload at
+# either end: each frame is one packet with a fate of its own.
+emulated_cable() {
+    local cable=$1-$2
+    command -v link_relay >/dev/null || { echo "no link_relay in CONTINUO_BIN"; exit 1; }
+    new_namespace "$cable"
+    in_ns "$cable" sysctl -qw net.ipv6.conf.default.disable_ipv6=1
+    connect "$1" "$2" "$cable" end_a && connect "$cable" end_b "$3" "$4" &&
+        offload "$1" "$2" off && offload "$3" "$4" off || { echo "cannot make the cable $cable"; exit 1; }
+    spawn "$cable" "cable-$cable" link_relay end_a end_b --control "$(cable_socket "$cable")" \
+        --seed $((${SEED:-9347} + ${#namespaces[@]})) "${@:5}"
+    wait_for 10 cable_set "$cable" stats || { echo "no emulated link $cable"; show_logs; exit 1; }
+}
+cable_socket() { echo "$work/$1.link"; }
+# cable_set CABLE [a-to-b|b-to-a|both] SETTING... : changes it at once, as in `cable_set gw1-wan both loss 0.1 b-to-a rate 2M`.
+cable_set() { link_relay --tell "$(cable_socket "$1")" "${@:2}"; }
+# cable_stat CABLE EXPRESSION : of its counters, as in `cable_stat gw1-wan 'd["a-to-b"]["dropped_loss"]'`.
+cable_stat() { cable_set "$1" stats | json "$2"; }
+# cable_plug CABLE up|down : the carrier at the first end, which `cable_set CABLE down` leaves on.
+cable_plug() { ip -n "$(ns "$1")" link set end_a "$2"; }
+offload() { in_ns "$1" ethtool -K "$2" tso "$3" gso "$3" gro "$3" tx-udp-segmentation "$3" >/dev/null; }
+
 address() {
     local name dev one
     name=$(ns "$1") dev=$2
@@ -164,12 +187,13 @@ gateway() {
         add rule ip nat post oifname wan masquerade"
 }
 
+# uplink_cable=emulated_cable before it makes the links gw1-wan and gw2-wan to the core emulated ones.
 build_topology() {
     new_namespace node gw1 gw2 core snapt1 snapt2 inet
     local n
     for n in 1 2; do
         connect node "up$n" "gw$n" lan
-        connect "gw$n" wan core "gw$n"
+        "${uplink_cable:-connect}" "gw$n" wan core "gw$n"
         connect "snapt$n" wan core "snapt$n"
         address "gw$n" lan "192.168.$n.1/24"
         gateway "gw$n"

@@ -12,8 +12,6 @@ using base::seconds;
 using base::TrafficClass;
 using session::PathState;
 
-constexpr uint32_t kAll = 1000;  // permille
-
 packet::FiveTuple voice_tuple() {
     packet::FiveTuple tuple;
     tuple.local = *base::IpAddress::parse("192.0.0.5");
@@ -50,9 +48,9 @@ void send_for(SessionPair& pair, base::Duration span) {
     }
 }
 
-void cut(SessionPair& pair, uint32_t permille) {
-    pair.up.settings().loss_permille = permille;
-    pair.down.settings().loss_permille = permille;
+void cut(SessionPair& pair, uint32_t loss_ppm) {
+    pair.lose(pair.up, loss_ppm);
+    pair.lose(pair.down, loss_ppm);
 }
 
 PathState state(const SessionPair& pair) {
@@ -63,7 +61,7 @@ TEST(PathSim, APathThatFallsSilentIsDoubtedThenDiesAndComesBackByItself) {
     SessionPair pair({});
     send_for(pair, seconds(2));
     ASSERT_EQ(state(pair), PathState::Usable);
-    cut(pair, kAll);
+    cut(pair, kCertain);
     send_for(pair, milliseconds(1500));
     EXPECT_EQ(state(pair), PathState::Usable) << "asked, not yet doubted";
     send_for(pair, seconds(1));
@@ -82,7 +80,7 @@ TEST(PathSim, APathThatFallsSilentIsDoubtedThenDiesAndComesBackByItself) {
 TEST(PathSim, ADoubtfulPathIsUsableAgainWithTheFirstDatagram) {
     SessionPair pair({});
     send_for(pair, seconds(2));
-    cut(pair, kAll);
+    cut(pair, kCertain);
     send_for(pair, seconds(4));
     ASSERT_EQ(state(pair), PathState::Doubtful);
     cut(pair, 0);
@@ -92,9 +90,9 @@ TEST(PathSim, ADoubtfulPathIsUsableAgainWithTheFirstDatagram) {
 }
 
 TEST(PathSim, TrafficInOneDirectionOnlyDoesNotMakeAGoodPathDoubtful) {
-    LinkSettings far;
+    SimLink far;
     far.delay = milliseconds(300);
-    far.loss_permille = 50;
+    far.loss_ppm = 50'000;
     SessionPair pair(far);
     send_for(pair, seconds(2));
     for (int second = 0; second < 60; ++second) {
@@ -109,7 +107,7 @@ TEST(PathSim, AnIdleNodeAsksNothing) {
     send_for(pair, seconds(2));
     pair.run_for(seconds(5));
     pair.record = true;
-    cut(pair, kAll);
+    cut(pair, kCertain);
     pair.run_for(seconds(250));
     EXPECT_EQ(pair.recorded_up.size(), 10U) << "keepalives, one in 25 s";
     EXPECT_EQ(state(pair), PathState::Usable);
@@ -136,7 +134,7 @@ class CopySim : public testing::Test {
         send_for(pair_, seconds(1));
         pair_.record = true;
         pair_.recorded_up.clear();
-        cut(pair_, kAll);
+        cut(pair_, kCertain);
         send_up(pair_, number_);
         pair_.run_for(milliseconds(50));
         cut(pair_, 0);

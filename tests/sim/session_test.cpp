@@ -216,10 +216,10 @@ TEST(SessionSim, SplitsAPacketThatIsLongerThanADatagram) {
 }
 
 TEST(SessionSim, DeliversNothingWrongUnderLossReorderingDuplicationAndJitter) {
-    LinkSettings link;
-    link.loss_permille = 100;
-    link.reorder_permille = 200;
-    link.duplicate_permille = 50;
+    SimLink link;
+    link.loss_ppm = 100'000;
+    link.reorder_ppm = 200'000;
+    link.duplicate_ppm = 50'000;
     link.jitter = milliseconds(30);
     for (uint64_t seed = 1; seed <= 10; ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
@@ -240,8 +240,8 @@ TEST(SessionSim, DeliversNothingWrongUnderLossReorderingDuplicationAndJitter) {
 }
 
 TEST(SessionSim, CorruptedDatagramsChangeNothing) {
-    LinkSettings link;
-    link.corrupt_permille = 1000;
+    SimLink link;
+    link.corrupt_ppm = kCertain;
     SessionPair pair(link);
     send_stream(pair, tuple_of(Protocol::Udp, 9000), TrafficClass::HtHd, 100, milliseconds(2),
                 false);
@@ -336,7 +336,7 @@ TEST(SessionSim, SnaptSendsAtMostThreeTimesWhatAnUnprovenAddressSent) {
         ++fields.ip_id;
         pair.snapt.send(*down, make_packet(fields, random_payload(pair.random, 900)), {}, pair.now);
     }
-    pair.up.settings().loss_permille = 1000;
+    pair.lose(pair.up, kCertain);
     pair.run_for(base::seconds(5));
     const auto& tuple_state = pair.snapt.session->paths().path(5).tuples[0];
     EXPECT_FALSE(tuple_state.is_proven);

@@ -110,7 +110,7 @@ flow::Flow* SessionEnd::deliver_whole(session::Session& /*session*/,
     return nullptr;
 }
 
-SessionPair::SessionPair(const LinkSettings& link, uint64_t seed, crypto::Protection protection)
+SessionPair::SessionPair(const SimLink& link, uint64_t seed, crypto::Protection protection)
     : random(seed)
     , up(link, random)
     , down(link, random)
@@ -152,6 +152,12 @@ void SessionPair::move_node(const base::Endpoint& address, uint8_t path) {
     node.session->paths().activate(path, now);
 }
 
+void SessionPair::lose(LinkModel& direction, uint32_t loss_ppm) const {
+    LinkSettings settings = direction.settings();
+    settings.loss_ppm = loss_ppm;
+    direction.change(std::move(settings), now);
+}
+
 void SessionPair::pump(SessionEnd& end) {
     bool more = true;
     while (more) {
@@ -166,9 +172,9 @@ void SessionPair::pump(SessionEnd& end) {
                     if (record) {
                         recorded_up.emplace_back(one.begin(), one.end());
                     }
-                    up.send({one.begin(), one.end()}, now);
+                    up.send(LinkPacket::of_datagram({one.begin(), one.end()}), now);
                 } else if (item.to == node_address) {
-                    down.send({one.begin(), one.end()}, now);
+                    down.send(LinkPacket::of_datagram({one.begin(), one.end()}), now);
                 } else {
                     ++misdirected;
                 }
@@ -198,11 +204,11 @@ void SessionPair::run_for(base::Duration span) {
             return;
         }
         now = std::max(next, now + base::microseconds(10));
-        for (auto datagram = up.receive(now); !datagram.empty(); datagram = up.receive(now)) {
-            arrive(snapt, std::move(datagram));
+        while (auto packet = up.receive(now)) {
+            arrive(snapt, std::move(packet->bytes));
         }
-        for (auto datagram = down.receive(now); !datagram.empty(); datagram = down.receive(now)) {
-            arrive(node, std::move(datagram));
+        while (auto packet = down.receive(now)) {
+            arrive(node, std::move(packet->bytes));
         }
         node.session->on_timeout(now);
         snapt.session->on_timeout(now);

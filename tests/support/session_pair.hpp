@@ -3,7 +3,7 @@
 #pragma once
 
 #include "common/session/session.hpp"
-#include "tests/support/link_model.hpp"
+#include "tests/support/link/link_model.hpp"
 
 #include <map>
 #include <memory>
@@ -12,6 +12,14 @@
 namespace continuo::tests {
 
 class SessionPair;
+
+// What joins the two ends unless a test says otherwise: 10 ms each way; jitter reorders.
+struct SimLink : LinkSettings {
+    SimLink() {
+        delay = base::milliseconds(10);
+        keeps_order = false;
+    }
+};
 
 // One end with its flows.
 class SessionEnd final : public session::SessionHost {
@@ -66,13 +74,15 @@ class SessionEnd final : public session::SessionHost {
 
 class SessionPair {
   public:
-    explicit SessionPair(const LinkSettings& link,
+    explicit SessionPair(const SimLink& link,
                          uint64_t seed = 1,
                          crypto::Protection protection = crypto::Protection::Aes256Gcm);
 
     // Runs until nothing is under way or `limit` of virtual time has passed.
     void run_for(base::Duration span);
     void install_epoch(uint32_t epoch);
+    // `direction` is up or down: it loses so many from now on.
+    void lose(LinkModel& direction, uint32_t loss_ppm) const;
     // The node's datagrams leave from this address from now on.
     void move_node(const base::Endpoint& address, uint8_t path);
 

@@ -126,7 +126,8 @@ class Topology:
             self.run("cable", ["sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1"])
             self._connect("core", "server", "cable", "near")
             self._connect("cable", "far", "server", "wan")
-            self.start("cable", [self.load, "delay", "near", "far", f"{delay_ms * 1000:g}"]).wait_ready()
+            relay = os.path.join(os.path.dirname(self.load), "link_relay")
+            self.start("cable", [relay, "near", "far", "delay", f"{delay_ms * 1000:g}us"]).wait_ready()
         else:
             self._connect("core", "server", "server", "wan")
         self.ip("core", ["addr add 198.51.100.1/30 dev server", f"route add 203.0.113.0/24 via {SERVER}",

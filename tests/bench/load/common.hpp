@@ -56,6 +56,5 @@ int run_ask(const Arguments& arguments);
 int run_blast(const Arguments& arguments);
 int run_count(const Arguments& arguments);
 int run_ping(const Arguments& arguments);
-int run_delay(const Arguments& arguments);
 
 }  // namespace continuo::bench

@@ -6,7 +6,7 @@
 //   ADDRESS PORT BYTES SECONDS                  request and response of BYTES each bench_load blast
 //   ADDRESS PORT BYTES RATE SECONDS [--flows N] [--file TEXT]... [--hello PORT] bench_load count
 //   PORT [--idle-ms N] [--wait-ms N] [--log FILE] [--hello ADDRESS:PORT] bench_load ping ADDRESS
-//   RATE SECONDS LOG bench_load delay DEVICE DEVICE MICROSECONDS
+//   RATE SECONDS LOG
 #include "common.hpp"
 
 #include <csignal>
@@ -25,7 +25,6 @@ constexpr Command kCommands[] = {
     {"serve", 1, continuo::bench::serve_tcp}, {"tcp", 5, continuo::bench::run_tcp},
     {"ask", 4, continuo::bench::run_ask},     {"blast", 5, continuo::bench::run_blast},
     {"count", 1, continuo::bench::run_count}, {"ping", 4, continuo::bench::run_ping},
-    {"delay", 3, continuo::bench::run_delay},
 };
 
 }  // namespace
@@ -37,5 +36,5 @@ int main(int count, char** words) {
             return command.run(Arguments(count - 2, words + 2, command.positional));
         }
     }
-    continuo::bench::fail_usage("usage: bench_load serve|tcp|ask|blast|count|ping|delay ARGUMENTS");
+    continuo::bench::fail_usage("usage: bench_load serve|tcp|ask|blast|count|ping ARGUMENTS");
 }

@@ -1,0 +1,176 @@
+#!/usr/bin/env bash
+# The emulated link that other tests stand on does what it says, on real devices, while it is changed under traffic.
+#
+#   left ──[ left-eth: link_relay ]── inet
+. "$(dirname "$0")/lib.sh"
+require ping curl dig iperf3 ethtool
+new_namespace left inet
+emulated_cable left eth inet eth
+address left eth 203.0.113.1/24 2001:db8:3::1/64
+address inet eth $inet4/24 $inet6/64
+cable=left-eth
+
+# Each part begins with a link that does nothing.
+reset_cable() {
+    cable_set $cable both up rate unlimited delay 0 jitter 0 loss 0 burst none reorder 0 duplicate 0 corrupt 0 mtu none \
+        queue 1000 queue-bytes 0 unblock all impair all "$@"
+}
+pinged() { in_ns left ping -n -q "$@" >"$work/ping.out"; }
+received() { sed -n 's/.* \([0-9]*\) received.*/\1/p' "$work/ping.out"; }
+shortest_ms() { sed -n 's/.*= \([0-9.]*\)\/.*/\1/p' "$work/ping.out"; }
+between() { more_than "$1" "$2" && at_most "$1" "$3"; }
+
+# --- Delay: the shortest of some, so that a busy machine changes nothing
+reset_cable a-to-b delay 30ms b-to-a delay 20ms
+pinged -c 20 -i 0.05 $inet4
+claim "a round trip takes the sum of both delays" between "$(shortest_ms)" 49.99 52
+pinged -c 20 -i 0.05 $inet6
+claim "over IPv6 as well" between "$(shortest_ms)" 49.99 52
+
+# --- Loss, duplicates, corruption
+reset_cable a-to-b loss 20%
+pinged -c 1000 -i 0.002 -W 1 $inet4
+claim "a fifth of 1000 pings is lost, 5 standard deviations at most off" between "$(received)" 737 863
+lost=$(cable_stat $cable 'd["a-to-b"]["dropped_loss"]')
+claim "what is lost is counted" equal "$((lost + $(received)))" 1000
+reset_cable b-to-a duplicate 100%
+pinged -c 20 -i 0.01 $inet4
+duplicates() { sed -n 's/.*+\([0-9]*\) duplicates.*/\1/p' "$work/ping.out"; }
+claim "each answer comes twice" more_than "$(duplicates)" 17  # ping ends at the 20th, its double may be too late
+reset_cable a-to-b corrupt 100%
+udp_errors() { in_ns inet cat /proc/net/snmp | awk '$1 == "Udp:" && $2 ~ /^[0-9]/ { print $4, $3 }'; }
+read -r errors no_ports < <(udp_errors)
+in_ns left bash -c "for i in {1..50}; do echo 0123456789 >/dev/udp/$inet4/9; done"
+saw_errors() { equal "$(udp_errors)" "$((errors + 50)) $no_ports"; }
+claim "the receiver's checksum finds each corrupted datagram" wait_for 5 saw_errors
+
+# --- Down, up, carrier
+reset_cable
+pinged -c 5 -i 0.02 -W 1 $inet4
+claim "nothing is lost without reason" equal "$(received)" 5
+cable_set $cable both down
+pinged -c 5 -i 0.02 -W 1 $inet4
+claim "nothing passes a link that is down" equal "$(received)" 0
+cable_set $cable both up
+pinged -c 5 -i 0.02 -W 1 $inet4
+claim "all passes when it is up again" equal "$(received)" 5
+cable_set $cable a-to-b down
+claim "one direction can be down alone" equal "$(cable_stat $cable 'd["a-to-b"]["dropped_down"] > 0 and d["b-to-a"]["dropped_down"] == 0')" True
+reset_cable
+has_carrier() { in_ns left ip link show eth | grep -q 'state UP'; }
+has_none() { ! has_carrier; }
+cable_plug $cable down
+claim "a pulled cable shows as no carrier" wait_for 5 has_none
+cable_plug $cable up
+claim "and as carrier when it is back" wait_for 5 has_carrier
+claim "over which pings are answered" wait_for 5 pinged -c 1 -W 1 $inet4
+
+# --- MTU, blocked protocols
+reset_cable both mtu 1280
+pinged -c 3 -i 0.02 -W 1 -M do -s 1252 $inet4
+claim "packets of the MTU pass" equal "$(received)" 3
+pinged -c 3 -i 0.02 -W 1 -M do -s 1253 $inet4
+claim "larger ones vanish" equal "$(received)" 0
+silent() { ! grep -qi 'frag needed\|too long' "$work/ping.out"; }
+claim "and nobody says so" silent
+
+reset_cable
+mkdir "$work/www"
+head -c 3000000 /dev/urandom >"$work/www/random"
+http_server "$work/www"
+dns_server
+sum_of() { sha256sum <"$1" | cut -d' ' -f1; }
+download_is_right() { equal "$(in_ns left curl -sS -m 60 "http://$1/random" | sha256sum | cut -d' ' -f1)" "$(sum_of "$work/www/random")"; }
+resolves() { equal "$(in_ns left dig +short +tries=1 +time=1 @$inet4 www.example.org | grep -v '^;')" 203.0.113.80; }
+claim "UDP passes" resolves
+cable_set $cable both block udp
+resolves_not() { ! resolves; }
+claim "UDP is blocked" resolves_not
+claim "TCP passes then" download_is_right $inet4
+cable_set $cable both unblock udp
+claim "UDP is given back" resolves
+
+# --- A bad link is still a right one
+reset_cable both rate 30M delay 2ms loss 1% reorder 2% reorder-by 3ms duplicate 1% corrupt 1%
+claim "a download over a bad link is right" download_is_right $inet4
+claim "over IPv6 as well" download_is_right "[$inet6]"
+reset_cable both rate 200M delay 1ms
+offload left eth on && offload inet eth on
+offered=$(cable_stat $cable 'd["b-to-a"]["offered_packets"]')
+claim "super-packets pass as they are" download_is_right $inet4
+more=$(($(cable_stat $cable 'd["b-to-a"]["offered_packets"]') - offered))
+claim "and count as their segments" between $more $((3000000 / 1460)) $((3000000 / 1460 + 700))
+offload left eth off && offload inet eth off
+
+# --- Rate and traces: bytes of UDP at layer 3, counted by the receiver's kernel
+in_ns inet nft 'add table inet tally; add counter inet tally datagrams; add chain inet tally entry { type filter hook prerouting priority 0; };
+    add rule inet tally entry meta l4proto udp counter name datagrams'
+udp_bytes() { in_ns inet nft list counter inet tally datagrams | sed -n 's/.*bytes \([0-9]*\).*/\1/p'; }
+# flood BITS_PER_S: in the background, until end_flood.
+flood() {
+    spawn inet sink iperf3 -s -1
+    wait_for 10 listens inet 5201
+    spawn left flood iperf3 -u -c $inet4 -b "$1" -l 1172 -t 60
+}
+end_flood() {
+    stop flood
+    stop sink
+}
+bytes_flow() { more_than "$(udp_bytes)" "$((before + 10000))"; }
+# measure SECONDS: sets `began`, `ended` (seconds since the epoch) and `bytes`, under way from the first bytes on.
+measure() {
+    before=$(udp_bytes)
+    wait_for 10 bytes_flow
+    began=$EPOCHREALTIME before=$(udp_bytes)
+    sleep "$1"
+    ended=$EPOCHREALTIME bytes=$(($(udp_bytes) - before))
+}
+evaluate() { "$python" -c "print(float($1))"; }
+
+reset_cable a-to-b rate 4M queue 50
+flood 10M
+measure 3
+end_flood
+claim "twice the rate offered, the rate delivered, 5 % at most off" between "$(evaluate "$bytes * 8 / ($ended - $began)")" 3.8e6 4.2e6
+claim "the rest is dropped by the queue" more_than "$(cable_stat $cable 'd["a-to-b"]["dropped_queue"]')" 1000
+
+# expected_bytes TRACE STARTED : what it lets through between `began` and `ended`.
+expected_bytes() {
+    "$python" - "$1" "$2" "$began" "$ended" <<'END'
+import sys
+lines = [int(line) for line in open(sys.argv[1])]
+started, began, ended = (float(word) for word in sys.argv[2:])
+def before(ms):
+    rounds, rest = divmod(ms, lines[-1])
+    return rounds * len(lines) + sum(1 for line in lines if line <= rest)
+print(1500 * (before(1000 * (ended - started)) - before(1000 * (began - started))))
+END
+}
+# follows TRACE: under a flood the receiver gets what the trace says, 10 % at most off.
+follows() {
+    local started=$EPOCHREALTIME expected
+    reset_cable a-to-b trace "$1" queue 50
+    flood 20M
+    measure 5
+    end_flood
+    expected=$(expected_bytes "$1" "$started")
+    echo "      ${1##*/}: $bytes bytes, expected $expected"
+    claim "${1##*/}: the receiver gets what the trace lets through" between "$bytes" "$(evaluate "$expected * 0.9")" "$(evaluate "$expected * 1.1")"
+}
+# Ours: 100 packets evenly over 500 ms, then 300 ms of nothing.
+for ((ms = 5; ms <= 500; ms += 5)); do echo $ms; done >"$work/even"
+echo 800 >>"$work/even"
+follows "$work/even"
+traces=${CONTINUO_BENCH_DATA:-$lib_dir/../../../shared/data}/traces
+if [ -e "$traces/Verizon-LTE-short.down" ]; then
+    follows "$traces/Verizon-LTE-short.down"
+else
+    echo "      skipped: recorded traces, none in $traces"
+fi
+printf '10\n20\n15\n' >"$work/bad"
+claim "a bad trace is refused with file and line" \
+    equal "$(cable_set $cable trace "$work/bad" 2>&1)" "error: $work/bad:3: 15 is before 20 of the line above"
+
+failures=$(cable_stat $cable 'sum(d[way]["kernel_drops"] for way in d)')
+claim "the relay kept up with all of it" equal "$failures" 0
+finish
