@@ -102,9 +102,25 @@ more_than() { "$python" -c 'import sys; sys.exit(not float(sys.argv[1]) > float(
 
 finish() {
     check_leaks
+    check_sanitizers
     echo "$claims_held held, $claims_failed failed"
     [ "$claims_failed" -eq 0 ]
     exit
+}
+
+# Of a sanitized build: what it found in a daemon, leaks at its end too.
+check_sanitizers() {
+    local name log
+    for name in "${!pid_of[@]}"; do
+        [[ $name != cnapt* && $name != snapt* ]] || ! is_alive "$name" || stop "$name"
+    done
+    for log in "$work"/*.log; do
+        if grep -qE 'ERROR: [A-Z][a-z]+Sanitizer|WARNING: ThreadSanitizer|: runtime error: ' "$log"; then
+            claims_failed=$((claims_failed + 1))
+            echo "FAIL  no sanitizer complains in ${log##*/}"
+            grep -E -A 25 -m 4 'ERROR: [A-Z][a-z]+Sanitizer|WARNING: ThreadSanitizer|: runtime error: ' "$log" | head -n 80
+        fi
+    done
 }
 
 # wait_for SECONDS COMMAND... : polls until the command succeeds; 1 when the time is over.
