@@ -71,7 +71,7 @@ base::Result<void> Node::start(std::string& failure) {
     failure = "cannot follow network changes";
     uplinks_ = std::make_unique<Uplinks>(
         loop_, settings_.uplinks,
-        [this](Uplink&, io::UdpSocket& socket) { on_socket_readable(socket); },
+        [this](const Uplink& uplink, io::UdpSocket& socket) { on_socket_readable(uplink, socket); },
         [this] { driver_.pump(loop_.now()); });
     monitor_ = CTN_TRY(io::NetMonitor::start(
         loop_, [](const io::NetEvent&) {}, [this] { on_network_changed(); }));
@@ -180,20 +180,24 @@ void Node::request_keepalive(SnaptLink& link) {
     }
 }
 
-void Node::on_socket_readable(io::UdpSocket& socket) {
+void Node::on_socket_readable(const Uplink& uplink, io::UdpSocket& socket) {
     const TimePoint now = loop_.now();
-    receiver_.receive(socket, [&](const io::ReceivedBatch& batch) { on_datagrams(batch, now); });
+    receiver_.receive(socket,
+                      [&](const io::ReceivedBatch& batch) { on_datagrams(uplink, batch, now); });
     tun_port_->coalescer().flush();
     driver_.pump(now);
 }
 
-void Node::on_datagrams(const io::ReceivedBatch& batch, TimePoint now) {
+void Node::on_datagrams(const Uplink& uplink, const io::ReceivedBatch& batch, TimePoint now) {
     const auto find = [this](uint16_t id) -> Session* {
         const auto link = std::find_if(links_.begin(), links_.end(),
                                        [&](const auto& l) { return l->local_id == id; });
         return link == links_.end() ? nullptr : (*link)->session.get();
     };
     const auto hand_over = [&](Session& session, std::span<session::ReceivedDatagram> datagrams) {
+        for (session::ReceivedDatagram& datagram : datagrams) {
+            datagram.arrived_on = uplink.slot;
+        }
         session.on_datagrams(datagrams, now);
         driver_.touch(session);
     };

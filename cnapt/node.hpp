@@ -178,8 +178,8 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     // node.cpp
     flow::Flow* flow_of(const session::Session& session, const packet::FiveTuple& tuple);
     void measure_throughput(SnaptLink& link, base::TimePoint now);
-    void on_socket_readable(io::UdpSocket& socket);
-    void on_datagrams(const io::ReceivedBatch& batch, base::TimePoint now);
+    void on_socket_readable(const Uplink& uplink, io::UdpSocket& socket);
+    void on_datagrams(const Uplink& uplink, const io::ReceivedBatch& batch, base::TimePoint now);
     void on_unsealed(base::ByteView datagram, base::TimePoint now);
     void on_housekeeping();
 

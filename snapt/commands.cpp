@@ -146,6 +146,7 @@ void write_session(JsonWriter& json, const NodeSession& node) {
     json.field("flows", node.flows);
     json.field("epoch", session.send_epoch());
     json.field("lost_datagrams", counters.lost_datagrams);
+    json.field("repeated_datagrams", counters.repeated_datagrams);
     json.field("overhead_sent", counters.overhead_sent);
     json.field("overhead_received", counters.overhead_received);
     json.end_object();

@@ -24,7 +24,7 @@ bool Relay::may_continue(const SessionGrant& grant) const {
     return node != nullptr && node->grant.user == grant.user && node->grant.node == grant.node &&
            node->grant.session_id == grant.session_id &&
            node->session.settings().peer_id == grant.peer_id &&
-           node->session.send_epoch().has_value();
+           node->session.may_grant(grant.continuation->epoch + 1);
 }
 
 size_t Relay::sessions_of(std::string_view user) const {
@@ -37,8 +37,7 @@ base::Result<Reservation> Relay::reserve(const SessionGrant& grant) {
     if (may_continue(grant)) {
         NodeSession* node = by_wire_id_[grant.continuation->wire_session_up];
         node->grant.protection = grant.protection;
-        const uint32_t epoch = std::max(*node->session.send_epoch(), grant.continuation->epoch) + 1;
-        return Reservation{node->wire_id, epoch, true};
+        return Reservation{node->wire_id, grant.continuation->epoch + 1, true};
     }
     // The node began anew: what it had before is over.
     for (size_t i = sessions_.size(); i-- > 0;) {

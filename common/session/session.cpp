@@ -75,15 +75,23 @@ void Session::install_epoch(EpochInstall keys, TimePoint now) {
     epoch->opener = std::move(keys.opener);
     epoch->installed_at = now;
     epoch->encoder.set_skew(elision::skew_for(paths_.largest_rtt()));
-    // A first epoch after a lost association has nothing to share with the one before.
-    const bool is_next = current_ && current_->number + 1 == epoch->number;
-    previous_ = is_next ? std::move(current_) : nullptr;
+    const bool is_granted_anew = current_ && current_->number == epoch->number;
+    if (!is_granted_anew) {
+        // A first epoch after a lost association has nothing to share with the one before.
+        const bool is_next = current_ && current_->number + 1 == epoch->number;
+        previous_ = is_next ? std::move(current_) : nullptr;
+    }
     current_ = std::move(epoch);
     reopen_flows(*current_);
     timers_.set_earlier(Timer::Housekeeping, now + kHousekeepingInterval);
     if (settings_.role == Role::Node) {
         keepalive_due_ = true;  // lets SNAPT hear the epoch though there may be nothing to send
     }
+}
+
+bool Session::may_grant(uint32_t epoch) const {
+    return current_ == nullptr || epoch == current_->number + 1 ||
+           (epoch == current_->number && !current_->is_heard);
 }
 
 void Session::reopen_flows(EpochState& epoch) {
@@ -267,6 +275,7 @@ void Session::on_timeout(TimePoint now) {
         return;
     }
     timers_.set(Timer::Housekeeping, now + kHousekeepingInterval);
+    release_sent(now);
     if (previous_ && previous_->retire_at <= now) {
         previous_.reset();
     }

@@ -16,6 +16,7 @@
 #include "common/session/reassembly.hpp"
 #include "common/session/scheduler.hpp"
 #include "common/session/scratch.hpp"
+#include "common/session/sent_ring.hpp"
 #include "common/session/session_types.hpp"
 #include "common/session/transmit_batch.hpp"
 #include "common/wire/tunnel_header.hpp"
@@ -54,6 +55,9 @@ class Session {
     // The node sends in the new epoch at once; SNAPT when it heard the node do so. The old one
     // lives on until the new one is heard, plus T_skew.
     void install_epoch(EpochInstall keys, base::TimePoint now);
+    // SNAPT: whether an epoch of that number may come next. One that was granted and never heard is
+    // granted anew, since the node may not have got it.
+    bool may_grant(uint32_t epoch) const;
     bool wants_rekey() const;
     std::optional<uint32_t> send_epoch() const;
 
@@ -164,6 +168,17 @@ class Session {
                               base::TimePoint now);
     void cut_into_segments(ClassState& state, ClassQueue::Item item);
 
+    // session_repeat.cpp
+    void remember(TransmitBatch& batch,
+                  const TransmitItem& item,
+                  const Draft& draft,
+                  uint64_t first_sequence,
+                  base::TimePoint now);
+    void mark_lost();
+    bool send_again(TransmitBatch& batch, base::TimePoint now);
+    void release_sent(base::TimePoint now);
+    void write_received(const Draft& draft, base::ByteWriter& body) const;
+
     // session_aggregate.cpp
     bool send_aggregate(base::TrafficClass traffic_class,
                         const Destination& destination,
@@ -214,6 +229,8 @@ class Session {
     bool decode_section(EpochState& epoch, const wire::Section& section, size_t& arena_used);
     void apply_frames(const Opened& opened, base::TimePoint now);
     void apply_ack(const Opened& opened, const wire::Ack& ack, base::TimePoint now);
+    void apply_report(const Opened& opened, const wire::Report& report);
+    EpochState* acknowledged_epoch(const Opened& opened, bool previous);
     void deliver_entries(const Opened& opened, base::TimePoint now);
     flow::Flow*
     deliver_entry(const Opened& opened, const elision::DecodedEntry& entry, base::TimePoint now);
@@ -239,6 +256,14 @@ class Session {
     base::TimePoint heard_at_{};
     base::TimePoint kept_alive_at_{};  // last datagram of lt-ld on the active path
     bool keepalive_due_ = false;
+    SentRing sent_ring_;  // SNAPT
+    // Node: the space that something came in last, by class.
+    struct LastSpace {
+        uint32_t epoch = 0;
+        uint16_t space = 0;
+        bool is_known = false;
+    };
+    std::array<LastSpace, base::kTrafficClasses> last_spaces_;
     std::optional<uint8_t> sends_on_;  // the path of the last poll_transmit
     uint32_t split_outer_bytes_ = 0;   // earlier pieces of packets that this datagram completed
     CompressionBudget compression_budget_;

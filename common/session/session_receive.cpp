@@ -103,9 +103,13 @@ void Session::on_authentic(const Opened& opened, TimePoint now) {
     if (!epoch.is_heard) {
         on_epoch_heard(epoch, now);
     }
+    // What SNAPT sent again tells of the path it took.
+    wire::Space arrival = opened.header.space();
+    arrival.path = opened.datagram->arrived_on.value_or(arrival.path);
     const bool ends_doubt =
-        paths_.on_authenticated(opened.header.space(), opened.datagram->from, opened.datagram->to,
+        paths_.on_authenticated(arrival, opened.datagram->from, opened.datagram->to,
                                 opened.datagram->bytes.size(), is_highest, now);
+    last_spaces_[base::index_of(opened.header.traffic_class)] = {epoch.number, space, true};
     epoch.ledger.on_outer_bytes(outer);
     facts.is_urgent = facts.is_urgent || epoch.decoder.has_set();
     if (facts.copy) {
@@ -126,7 +130,7 @@ void Session::on_authentic(const Opened& opened, TimePoint now) {
     }
     apply_frames(opened, now);
     if (ends_doubt) {
-        host_.on_path_changed(*this, opened.header.path, now);
+        host_.on_path_changed(*this, arrival.path, now);
     }
 }
 
@@ -390,8 +394,11 @@ Flow* Session::deliver_entry(const Opened& opened,
 
 void Session::apply_frames(const Opened& opened, TimePoint now) {
     const wire::Space space = opened.header.space();
+    bool has_moved = false;
     for (const wire::BodyItem& item : scratch_.frames) {
-        if (const auto* ack = std::get_if<wire::Ack>(&item)) {
+        if (const auto* report = std::get_if<wire::Report>(&item)) {
+            apply_report(opened, *report);
+        } else if (const auto* ack = std::get_if<wire::Ack>(&item)) {
             apply_ack(opened, *ack, now);
         } else if (const auto* challenge = std::get_if<wire::Challenge>(&item)) {
             paths_.on_challenge(space, *challenge,
@@ -403,6 +410,7 @@ void Session::apply_frames(const Opened& opened, TimePoint now) {
         } else if (const auto* announce = std::get_if<wire::Announce>(&item)) {
             if (settings_.role == Role::Snapt && paths_.on_announce(space.path, *announce, now)) {
                 ++counters_.handovers;
+                has_moved = true;
                 host_.on_path_changed(*this, space.path, now);
             }
         } else if (const auto* closed = std::get_if<wire::Closed>(&item)) {
@@ -416,13 +424,34 @@ void Session::apply_frames(const Opened& opened, TimePoint now) {
             return;  // nothing that follows is of a session that goes on
         }
     }
+    if (has_moved) {
+        mark_lost();  // reports and acknowledgements of the same datagram are in
+    }
+}
+
+EpochState* Session::acknowledged_epoch(const Opened& opened, bool previous) {
+    if (!previous) {
+        return opened.epoch;
+    }
+    return opened.epoch == current_.get() ? previous_.get() : nullptr;
+}
+
+void Session::apply_report(const Opened& opened, const wire::Report& report) {
+    EpochState* epoch = acknowledged_epoch(opened, report.previous_epoch);
+    if (epoch == nullptr || report.space.lane != 0) {
+        return;
+    }
+    SendSpace& sent = epoch->send_spaces[space_slot(wire::space_number(report.space))];
+    if (report.highest >= sent.next) {
+        drops_.add(DropReason::BadBody);  // reports what was never sent
+        return;
+    }
+    sent.highest_acknowledged =
+        std::max<uint64_t>(sent.highest_acknowledged.value_or(0), report.highest);
 }
 
 void Session::apply_ack(const Opened& opened, const wire::Ack& ack, TimePoint now) {
-    EpochState* epoch = opened.epoch;
-    if (ack.previous_epoch) {
-        epoch = epoch == current_.get() ? previous_.get() : nullptr;
-    }
+    EpochState* epoch = acknowledged_epoch(opened, ack.previous_epoch);
     if (epoch == nullptr) {
         return;
     }

@@ -46,7 +46,7 @@ bool Session::poll_transmit(TransmitBatch& batch, TimePoint now) {
         }
     }
     while (batch.has_room()) {
-        if (send_probe(batch, now)) {
+        if (send_probe(batch, now) || send_again(batch, now)) {
             continue;
         }
         if (const auto traffic_class = pick(now);
@@ -132,6 +132,9 @@ void Session::finish_draft(Draft& draft, size_t body_bytes, TransmitBatch& batch
             members[i].outer_bytes = shares[i];
         }
     }
+    if (!members.empty()) {
+        remember(batch, item, draft, unit.sequence, now);
+    }
     batch.commit(item);
 }
 
@@ -167,6 +170,9 @@ bool Session::send_probe(TransmitBatch& batch, TimePoint now) {
     }
     if (probe->response) {
         probe->response->serialize(body);
+    }
+    if (probe->announce && probe->announce->active) {
+        write_received(*draft, body);
     }
     write_frames(*draft, body, false, now);
     draft->epoch->encoder.end_datagram();
@@ -358,6 +364,7 @@ bool Session::send_super(TrafficClass traffic_class,
         out.length = static_cast<uint32_t>(used);
         out.segment_bytes = static_cast<uint16_t>(count > 1 ? datagram_bytes : 0);
         out.datagrams = static_cast<uint16_t>(count);
+        remember(batch, out, *draft, draft->space->next - count, now);
         batch.commit(out);
         state.counters.packets += count;
         state.counters.datagrams += count;

@@ -130,6 +130,7 @@ struct SessionCounters {
     uint64_t duplicates = 0;
     uint64_t copies_dropped = 0;  // whose packets had come on another path
     uint64_t handovers = 0;
+    uint64_t repeated_datagrams = 0;  // SNAPT: sent again after a move of the return path
 };
 
 struct FlowOpening {
@@ -178,6 +179,8 @@ struct ReceivedDatagram {
     base::MutableByteView bytes;
     base::Endpoint from;
     base::Endpoint to;
+    // Node: of the uplink it arrived on. Another one than its header's: SNAPT sent it again.
+    std::optional<uint8_t> arrived_on = std::nullopt;
 };
 
 // Bytes of IP and UDP header in front of every datagram.

@@ -189,6 +189,9 @@ void SessionPair::arrive(SessionEnd& end, std::vector<uint8_t> datagram) {
     received.bytes = base::MutableByteView(datagram);
     received.from = end.role == session::Role::Snapt ? node_address : snapt_address;
     received.to = {base::IpAddress::any(base::IpVersion::V4), 0};
+    if (end.role == session::Role::Node) {
+        received.arrived_on = end.session->paths().active();
+    }
     end.session->on_datagrams(std::span(&received, 1), now);
 }
 

@@ -1,0 +1,87 @@
+// SentRing: what SNAPT has sealed lately, so that it can be sent again, octet for octet, when the
+// return path moves (docs/PROTOCOL.md section 5.6): what was on its way to the old address is lost,
+// and only SNAPT still has it. Memory grows with what a round trip holds, up to kMaxSentRingBytes;
+// beyond that the oldest is forgotten.
+#pragma once
+
+#include "common/base/bytes.hpp"
+#include "common/base/time.hpp"
+#include "common/base/traffic_class.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace continuo::session {
+
+inline constexpr size_t kMaxSentRingBytes = size_t{2} * 1024 * 1024;
+inline constexpr size_t kMaxSentRingEntries = 4096;
+
+// A datagram, or a run of equal ones whose sequence numbers follow each other.
+struct SentEntry {
+    base::TimePoint sent_at{};
+    uint64_t first_sequence = 0;
+    uint32_t epoch = 0;
+    uint32_t length = 0;
+    uint16_t space = 0;
+    uint16_t segment_bytes = 0;  // 0: one datagram
+    uint16_t datagrams = 1;
+    base::TrafficClass traffic_class = base::TrafficClass::LtLd;
+    bool is_due = false;    // to be sent again
+    uint16_t repeated = 0;  // of its datagrams
+    size_t offset = 0;      // the ring's own
+};
+
+class SentRing {
+  public:
+    // Copies `bytes`, which are one sendmsg long at most. Forgets what was sent before `keep_from`,
+    // unless it is due.
+    void push(SentEntry entry, base::ByteView bytes, base::TimePoint keep_from);
+    // Marks what `is_missing(const SentEntry&)` names as due, and nothing else.
+    template <typename IsMissing>
+    void mark_due(const IsMissing& is_missing) {
+        due_ = 0;
+        cursor_ = popped_;
+        is_low_delay_turn_ = true;
+        for (size_t i = 0; i < count_; ++i) {
+            SentEntry& entry = at(i);
+            entry.is_due = is_missing(entry);
+            entry.repeated = 0;
+            due_ += entry.is_due ? 1U : 0U;
+        }
+    }
+    bool has_due() const { return due_ > 0; }
+    // The due entry that was sent first, low-delay classes before others. Only with has_due().
+    SentEntry& next_due();
+    base::ByteView bytes(const SentEntry& entry) const {
+        return {bytes_.get() + entry.offset, entry.length};
+    }
+    // It was sent again.
+    void done(SentEntry& entry, base::TimePoint now);
+    // Gives the memory back when nothing was sent since `keep_from`.
+    void release(base::TimePoint keep_from);
+
+    size_t entries() const { return count_; }
+    size_t capacity_bytes() const { return capacity_; }
+
+  private:
+    SentEntry& at(size_t i) { return entries_[(first_ + i) % entries_.size()]; }
+    void pop();
+    bool reserve(size_t length, size_t& offset);
+    void grow_bytes(size_t length);
+    void grow_entries();
+
+    std::unique_ptr<uint8_t[]> bytes_;
+    size_t capacity_ = 0;
+    size_t tail_ = 0;  // where the next one begins
+    std::vector<SentEntry> entries_;
+    size_t first_ = 0;
+    size_t count_ = 0;
+    size_t due_ = 0;
+    // Where next_due() goes on, as a count of all entries that ever were; low-delay ones first.
+    uint64_t popped_ = 0;
+    uint64_t cursor_ = 0;
+    bool is_low_delay_turn_ = true;
+};
+
+}  // namespace continuo::session

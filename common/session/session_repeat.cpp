@@ -1,0 +1,135 @@
+// What SNAPT sends again when the return path has moved: the datagrams that were on their way to
+// the old address. The node says in its announcements what it received last, so nothing else is
+// repeated but what reordering makes look lost; the replay window drops that (docs/PROTOCOL.md
+// section 5.6).
+#include "common/session/session.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace continuo::session {
+
+using base::Duration;
+using base::TimePoint;
+
+namespace {
+
+// Beyond round trips as measured, what a queue at the old link may have held.
+constexpr Duration kKeepBeyondRtt = base::milliseconds(200);
+// A session that sends nothing for so long gives the memory back.
+constexpr Duration kReleaseAfter = base::seconds(30);
+
+}  // namespace
+
+void Session::remember(TransmitBatch& batch,
+                       const TransmitItem& item,
+                       const Draft& draft,
+                       uint64_t first_sequence,
+                       TimePoint now) {
+    if (settings_.role != Role::Snapt) {
+        return;  // the node moves when it likes, and has then sent what it had
+    }
+    SentEntry entry;
+    entry.sent_at = now;
+    entry.first_sequence = first_sequence;
+    entry.epoch = draft.epoch->number;
+    entry.space = draft.space_number;
+    entry.segment_bytes = item.segment_bytes;
+    entry.datagrams = item.datagrams;
+    entry.traffic_class = draft.header.traffic_class;
+    const Path& path = paths_.path(item.path);
+    const Duration keep = path.smoothed_rtt * 2 + path.rtt_variation * 4 + kKeepBeyondRtt;
+    // While nothing is heard the node may be away: then all is kept that there is room for.
+    const TimePoint from = heard_at_ - std::min(keep, heard_at_.time_since_epoch());
+    sent_ring_.push(entry, batch.free_space().first(item.length), from);
+}
+
+void Session::mark_lost() {
+    sent_ring_.mark_due([this](const SentEntry& entry) {
+        const EpochState* epoch = nullptr;
+        for (const EpochState* candidate : {current_.get(), previous_.get()}) {
+            epoch = candidate != nullptr && candidate->number == entry.epoch ? candidate : epoch;
+        }
+        if (epoch == nullptr) {
+            return false;
+        }
+        const auto& acknowledged = epoch->send_spaces[space_slot(entry.space)].highest_acknowledged;
+        return !acknowledged || entry.first_sequence + entry.datagrams - 1 > *acknowledged;
+    });
+}
+
+bool Session::send_again(TransmitBatch& batch, TimePoint now) {
+
+    while (sent_ring_.has_due()) {
+        SentEntry& entry = sent_ring_.next_due();
+        const auto destination = paths_.destination(entry.traffic_class, now);
+        if (!destination) {
+            return false;
+        }
+        const uint32_t overhead = outer_overhead(destination->to.address);
+        const uint32_t step = entry.segment_bytes != 0 ? entry.segment_bytes : entry.length;
+        if (step + overhead > destination->mtu) {
+            sent_ring_.done(entry, now);  // the new path does not take it
+            continue;
+        }
+        const uint64_t allowed = destination->budget_bytes / (step + overhead);
+        const auto count =
+            static_cast<uint16_t>(std::min<uint64_t>(allowed, entry.datagrams - entry.repeated));
+        if (count == 0) {
+            return false;  // until the path has answered
+        }
+        const base::ByteView whole = sent_ring_.bytes(entry);
+        const size_t from = size_t{entry.repeated} * step;
+        const base::ByteView bytes =
+            whole.subspan(from, std::min<size_t>(size_t{count} * step, whole.size() - from));
+        std::memcpy(batch.free_space().data(), bytes.data(), bytes.size());
+        TransmitItem item;
+        item.session = this;
+        item.path = destination->path;
+        item.traffic_class = destination->tuple_class;
+        item.marked_class = entry.traffic_class;
+        item.to = destination->to;
+        item.from = destination->from;
+        item.length = static_cast<uint32_t>(bytes.size());
+        item.segment_bytes = count > 1 ? entry.segment_bytes : uint16_t{0};
+        item.datagrams = count;
+        batch.commit(item);
+        paths_.on_sent(*destination, bytes.size(), true, now);
+        counters_.overhead_sent += bytes.size() + uint64_t{overhead} * count;
+        counters_.repeated_datagrams += count;
+        entry.repeated = static_cast<uint16_t>(entry.repeated + count);
+        if (entry.repeated == entry.datagrams) {
+            sent_ring_.done(entry, now);
+        }
+        return true;
+    }
+    return false;
+}
+
+void Session::release_sent(TimePoint now) {
+    if (!sent_ring_.has_due()) {
+        sent_ring_.release(now - std::min(kReleaseAfter, now.time_since_epoch()));
+    }
+}
+
+// The highest number of the space that each class came in last: SNAPT repeats from there on.
+void Session::write_received(const Draft& draft, base::ByteWriter& body) const {
+    for (const LastSpace& last : last_spaces_) {
+        for (const EpochState* epoch : {current_.get(), previous_.get()}) {
+            if (epoch == nullptr || !last.is_known || last.epoch != epoch->number) {
+                continue;
+            }
+            const auto highest = epoch->windows[space_slot(last.space)].highest();
+            wire::Report report;
+            report.space = wire::space_from_number(last.space);
+            report.previous_epoch = epoch != draft.epoch;
+            report.highest = static_cast<uint32_t>(highest.value_or(0));
+            const bool is_sayable = !report.previous_epoch || draft.epoch == current_.get();
+            if (highest && is_sayable && report.size() <= body.room()) {
+                report.serialize(body);
+            }
+        }
+    }
+}
+
+}  // namespace continuo::session

@@ -1,0 +1,193 @@
+// Moves of a node in virtual time: what was under way is repeated, nothing comes twice, and keys
+// that one end never got do no harm.
+#include "tests/support/session_pair.hpp"
+
+#include <set>
+
+#include <gtest/gtest.h>
+
+namespace continuo::tests {
+namespace {
+
+using base::milliseconds;
+using base::TrafficClass;
+
+// A stream of numbered packets down to a node that says nothing by itself.
+class Downstream {
+  public:
+    Downstream(const SimLink& link, uint64_t seed) : pair(link, seed) {
+        fields_.source = *base::IpAddress::parse("192.0.0.5");
+        fields_.destination = *base::IpAddress::parse("198.51.100.2");
+        fields_.protocol = packet::Protocol::Udp;
+        fields_.source_port = 5000;
+        fields_.destination_port = 5001;
+        fields_.ttl = 64;
+        packet::FiveTuple tuple;
+        tuple.local = fields_.source;
+        tuple.remote = fields_.destination;
+        tuple.local_port = fields_.source_port;
+        tuple.remote_port = fields_.destination_port;
+        tuple.protocol = fields_.protocol;
+        pair.node.send(pair.node.flow(tuple, TrafficClass::HtHd), make_packet(fields_, payload(0)),
+                       {}, pair.now);
+        pair.run_for(base::seconds(1));
+        flow_ = pair.snapt.flows.begin()->second.get();
+        std::swap(fields_.source, fields_.destination);
+        fields_.destination = *base::IpAddress::parse("100.64.0.2");
+        std::swap(fields_.source_port, fields_.destination_port);
+    }
+
+    void run_for(base::Duration span) {
+        for (const base::TimePoint end = pair.now + span; pair.now < end;) {
+            pair.snapt.send(*flow_, make_packet(fields_, payload(++sent)), {}, pair.now);
+            pair.run_for(milliseconds(1));
+        }
+    }
+
+    void move(uint8_t path) {
+        const std::string address = "198.51.100." + std::to_string(10 + path) + ":41000";
+        pair.move_node(*base::Endpoint::parse(address), path);
+    }
+
+    // The numbers that came; fails when one came twice.
+    std::set<uint32_t> arrived() const {
+        std::set<uint32_t> numbers;
+        for (const auto& packet : pair.node.delivered) {
+            const uint32_t number = base::load_big_endian<uint32_t>(&packet[28]);
+            EXPECT_TRUE(numbers.insert(number).second) << number << " was delivered twice";
+        }
+        return numbers;
+    }
+
+    SessionPair pair;
+    uint32_t sent = 0;
+
+  private:
+    std::vector<uint8_t> payload(uint32_t number) {
+        std::vector<uint8_t> bytes(600);
+        pair.random.fill(bytes);
+        base::store_big_endian<uint32_t>(bytes.data(), number);
+        return bytes;
+    }
+
+    packet::HeaderFields fields_;
+    flow::Flow* flow_ = nullptr;
+};
+
+TEST(HandoverSim, WhatWasUnderWayToTheOldAddressIsRepeatedOnce) {
+    for (uint64_t seed = 1; seed <= 10; ++seed) {
+        Downstream stream({}, seed);
+        stream.run_for(milliseconds(300));
+        stream.move(static_cast<uint8_t>(seed));
+        stream.run_for(milliseconds(300));
+        stream.pair.run_for(base::seconds(1));
+        EXPECT_GT(stream.pair.misdirected, 0U) << "something was under way";
+        EXPECT_EQ(stream.arrived().size(), stream.sent) << "seed " << seed;
+        const session::SessionCounters& counters = stream.pair.snapt.session->counters();
+        EXPECT_GE(counters.repeated_datagrams, stream.pair.misdirected);
+        EXPECT_LE(counters.repeated_datagrams, stream.pair.misdirected + 10)
+            << "what had come is not sent again, but for what came after the announcement left";
+    }
+}
+
+TEST(HandoverSim, ANodeThatWasAwayForASecondGetsWhatItMissed) {
+    Downstream stream({}, 7);
+    stream.run_for(milliseconds(100));
+    stream.pair.lose(stream.pair.up, kCertain);
+    stream.pair.lose(stream.pair.down, kCertain);
+    stream.run_for(base::seconds(1));
+    stream.pair.lose(stream.pair.up, 0);
+    stream.pair.lose(stream.pair.down, 0);
+    stream.move(3);
+    stream.run_for(milliseconds(100));
+    stream.pair.run_for(base::seconds(1));
+    EXPECT_EQ(stream.arrived().size(), stream.sent);
+}
+
+TEST(HandoverSim, ManyMovesOnABadLinkDeliverNothingTwice) {
+    for (uint64_t seed = 1; seed <= 10; ++seed) {
+        SimLink link;
+        link.loss_ppm = 20'000;
+        link.duplicate_ppm = 20'000;
+        link.jitter = milliseconds(10);
+        Downstream stream(link, seed);
+        for (uint8_t path = 1; path <= 30; ++path) {
+            stream.run_for(milliseconds(50));
+            stream.move(path % wire::kMaxPaths);
+        }
+        stream.run_for(milliseconds(200));
+        stream.pair.run_for(base::seconds(2));
+        EXPECT_GE(stream.arrived().size(), stream.sent * 90 / 100) << "seed " << seed;
+    }
+}
+
+TEST(HandoverSim, MemoryForRepetitionIsGivenBackAndBounded) {
+    session::SentRing ring;
+    const std::vector<uint8_t> datagram(60'000);
+    const base::TimePoint start{base::seconds(10)};
+    for (uint64_t i = 0; i < 1000; ++i) {
+        session::SentEntry entry;
+        entry.sent_at = start + milliseconds(static_cast<int64_t>(i));
+        entry.first_sequence = i;
+        ring.push(entry, datagram, start);
+    }
+    EXPECT_LE(ring.capacity_bytes(), session::kMaxSentRingBytes);
+    EXPECT_LE(ring.entries() * datagram.size(), session::kMaxSentRingBytes);
+    EXPECT_GE(ring.entries(), 30U) << "the newest are kept";
+    ring.release(start);
+    EXPECT_GT(ring.entries(), 0U);
+    ring.release(start + base::seconds(30));
+    EXPECT_EQ(ring.capacity_bytes(), 0U);
+}
+
+TEST(HandoverSim, TheOldestIsRepeatedFirstAndLowDelayClassesBeforeOthers) {
+    session::SentRing ring;
+    const base::TimePoint start{base::seconds(10)};
+    for (uint8_t i = 0; i < 100; ++i) {
+        session::SentEntry entry;
+        entry.sent_at = start;
+        entry.first_sequence = i;
+        entry.traffic_class = i % 2 == 0 ? TrafficClass::HtHd : TrafficClass::LtLd;
+        const std::vector<uint8_t> datagram(1000, i);
+        ring.push(entry, datagram, start);
+    }
+    ring.mark_due([](const session::SentEntry& entry) { return entry.first_sequence >= 50; });
+    std::vector<uint64_t> order;
+    while (ring.has_due()) {
+        session::SentEntry& entry = ring.next_due();
+        EXPECT_EQ(ring.bytes(entry).front(), entry.first_sequence);
+        order.push_back(entry.first_sequence);
+        ring.done(entry, start);
+    }
+    ASSERT_EQ(order.size(), 50U);
+    EXPECT_TRUE(std::is_sorted(order.begin(), order.begin() + 25));
+    EXPECT_TRUE(std::is_sorted(order.begin() + 25, order.end()));
+    EXPECT_EQ(order.front(), 51U);
+    EXPECT_EQ(order.back(), 98U);
+}
+
+// A connection that broke off before its ACCEPT arrived: SNAPT has keys that the node never got.
+TEST(HandoverSim, AnEpochThatTheNodeNeverGotIsGrantedAnew) {
+    Downstream stream({}, 3);
+    stream.run_for(milliseconds(100));
+    session::Session& snapt = *stream.pair.snapt.session;
+    crypto::KeyMaterial lost;
+    lost.key[5] = 99;
+    session::EpochInstall keys;
+    keys.epoch = 2;
+    keys.sealer = std::move(crypto::make_cipher(crypto::Protection::Aes256Gcm, lost, 16)).value();
+    keys.opener = std::move(crypto::make_cipher(crypto::Protection::Aes256Gcm, lost, 16)).value();
+    snapt.install_epoch(std::move(keys), stream.pair.now);
+    stream.run_for(milliseconds(100));
+    EXPECT_TRUE(snapt.may_grant(2)) << "it was never heard";
+    EXPECT_FALSE(snapt.may_grant(1));
+    stream.pair.install_epoch(2);
+    stream.run_for(milliseconds(100));
+    EXPECT_FALSE(snapt.may_grant(2)) << "the node has used it";
+    EXPECT_TRUE(snapt.may_grant(3));
+    stream.pair.run_for(base::seconds(1));
+    EXPECT_EQ(stream.arrived().size(), stream.sent);
+}
+
+}  // namespace
+}  // namespace continuo::tests
