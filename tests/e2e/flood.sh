@@ -4,11 +4,8 @@
 . "$(dirname "$0")/lib.sh"
 require curl ping
 one_tunnel
-new_namespace stranger
-connect stranger eth core stranger
-address core stranger 192.0.2.129/25
-for n in $(seq 130 190); do address stranger eth "192.0.2.$n/25"; done
-ip -n "$(ns stranger)" route add default via 192.0.2.129
+new_stranger
+for n in $(seq 131 190); do address stranger eth "192.0.2.$n/25"; done
 new_namespace friend
 connect friend eth core friend
 address friend eth 203.0.113.130/25

@@ -4,11 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 require curl ping
 one_tunnel
-new_namespace stranger
-connect stranger eth core stranger
-address stranger eth 192.0.2.130/25
-address core stranger 192.0.2.129/25
-ip -n "$(ns stranger)" route add default via 192.0.2.129
+new_stranger
 
 mkdir "$work/www"
 head -c 6000000 /dev/urandom >"$work/www/file"

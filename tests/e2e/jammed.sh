@@ -4,16 +4,11 @@
 . "$(dirname "$0")/lib.sh"
 require curl ping tc iperf3
 build_topology
-ip -n "$(ns node)" route flush default
-ip -n "$(ns node)" route add default via 192.168.1.1 dev up1 metric 100
-ip -n "$(ns node)" addr add 192.168.2.2/24 dev up2
-ip -n "$(ns node)" route add default via 192.168.2.1 dev up2 metric 200
+two_uplinks
 start_snapt 1
 add_user alice
 start_cnapt
 
-active() { cnapt_json paths | json "','.join(p['interface'] for p in d if p['active'])"; }
-is_active() { equal "$(active)" "$1"; }
 pings() { in_ns node ping -c 1 -W 1 "$inet4"; }
 claim "the uplink of the smaller metric is in use" wait_for 10 is_active up1
 

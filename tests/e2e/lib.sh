@@ -253,6 +253,24 @@ move() {
     here_gateway=$1 here_host=$2
 }
 
+# two_uplinks : the node is on both access networks at once; up1 has the better metric.
+two_uplinks() {
+    ip -n "$(ns node)" route flush default
+    ip -n "$(ns node)" route add default via 192.168.1.1 dev up1 metric 100
+    ip -n "$(ns node)" addr add 192.168.2.2/24 dev up2
+    ip -n "$(ns node)" route add default via 192.168.2.1 dev up2 metric 200
+}
+is_active() { equal "$(cnapt_json paths | json "','.join(p['interface'] for p in d if p['active'])")" "$1"; }
+
+# new_stranger : a host at the core that has no key.
+new_stranger() {
+    new_namespace stranger
+    connect stranger eth core stranger
+    address stranger eth 192.0.2.130/25
+    address core stranger 192.0.2.129/25
+    ip -n "$(ns stranger)" route add default via 192.0.2.129
+}
+
 # --- Processes
 
 # spawn NS NAME COMMAND... : in the background; output in $work/NAME.log, process id in pid_of[NAME].

@@ -4,10 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 require curl ping
 build_topology
-ip -n "$(ns node)" route flush default
-ip -n "$(ns node)" route add default via 192.168.1.1 dev up1 metric 100
-ip -n "$(ns node)" addr add 192.168.2.2/24 dev up2
-ip -n "$(ns node)" route add default via 192.168.2.1 dev up2 metric 200
+two_uplinks
 start_snapt 1
 add_user alice
 start_cnapt
@@ -20,8 +17,6 @@ exec_in_ns node curl -sS -m 120 --limit-rate 2500k "http://$inet4/file" 2>"$work
 download=$!
 arrived() { [ "$(tail -n 1 "$work/arrivals" 2>/dev/null | cut -d' ' -f2)" -gt "$1" ]; }
 have() { tail -n 1 "$work/arrivals" | cut -d' ' -f2; }
-active() { cnapt_json paths | json "','.join(p['interface'] for p in d if p['active'])"; }
-is_active() { equal "$(active)" "$1"; }
 wait_for 10 arrived 1000000
 claim "the uplink of the smaller metric is in use" is_active up1
 

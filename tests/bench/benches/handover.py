@@ -237,6 +237,8 @@ def measure_ping(context, result):
     result.row("flood ping: continuo, median fault time", median(gaps), "ms", must=LIMIT_MS, goal=GOAL_MS, lower=True,
                runs=len(one.gaps), gaps=one.gaps)
     result.row("flood ping: continuo, worst fault time", max(gaps, default=None), "ms", lower=True, goal=WORST_GOAL_MS)
+    result.row("flood ping: longest silence without a move (noise floor: the hold gathers several answers)",
+               median([gap for gap in one.controls if gap is not None]), "ms", lower=True)
     result.row("flood ping: continuo, packets lost a move, mean", statistics.mean(one.lost_packets), "", lower=True)
     result.row("flood ping: continuo, packets lost a move, worst", max(one.lost_packets), "", lower=True)
     for name, seconds in PUBLISHED:
