@@ -23,9 +23,12 @@ constexpr Duration kChallengeLifetime = base::seconds(30);
 // s).
 constexpr Duration kMappingLifetime = base::seconds(25);
 
-// T_doubt and T_dead of docs/PROTOCOL.md section 5.1, and when the question is put.
-constexpr Duration kAskAfter = base::seconds(1);
-constexpr Duration kDoubtAfter = base::seconds(2);
+// T_doubt and T_dead of docs/PROTOCOL.md section 5.1, and when the question is put: some round
+// trips, within bounds. Without a sample the upper ones hold.
+constexpr Duration kSoonestAsk = milliseconds(500);
+constexpr Duration kLatestAsk = base::seconds(1);
+constexpr Duration kShortestAnswer = milliseconds(300);  // some repetitions of the challenge
+constexpr Duration kLongestAnswer = base::seconds(1);
 constexpr Duration kDeadAfter = base::seconds(10);
 
 // Ethernet, PPPoE, tunnels over these, GTP, WireGuard, the minima of IPv6 and IPv4.
@@ -36,6 +39,19 @@ constexpr size_t kLtLd = index_of(TrafficClass::LtLd);
 
 Duration longer(Duration interval) {
     return std::min<Duration>(interval * 2, kLongestProbeInterval);
+}
+
+Duration ask_after(const Path& path) {
+    const Duration patience = path.smoothed_rtt * 4 + path.rtt_variation * 4;
+    return path.smoothed_rtt == Duration{} ? kLatestAsk
+                                           : std::clamp(patience, kSoonestAsk, kLatestAsk);
+}
+
+Duration doubt_after(const Path& path) {
+    const Duration patience = path.smoothed_rtt * 4 + path.rtt_variation * 4;
+    return ask_after(path) + (path.smoothed_rtt == Duration{}
+                                  ? kLongestAnswer
+                                  : std::clamp(patience, kShortestAnswer, kLongestAnswer));
 }
 
 }  // namespace
@@ -279,8 +295,9 @@ TimePoint PathSet::silence_deadline(const Path& path) const {
     }
     switch (path.state) {
     case PathState::Usable:
-        return path.unanswered_since +
-               (path.tuples[kLtLd].challenged_at == base::kNever ? kAskAfter : kDoubtAfter);
+        return path.unanswered_since + (path.tuples[kLtLd].challenged_at == base::kNever
+                                            ? ask_after(path)
+                                            : doubt_after(path));
     case PathState::Challenged:
     case PathState::Doubtful:
         return path.unanswered_since + kDeadAfter;

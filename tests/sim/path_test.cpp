@@ -62,11 +62,11 @@ TEST(PathSim, APathThatFallsSilentIsDoubtedThenDiesAndComesBackByItself) {
     send_for(pair, seconds(2));
     ASSERT_EQ(state(pair), PathState::Usable);
     cut(pair, kCertain);
-    send_for(pair, milliseconds(1500));
+    send_for(pair, milliseconds(250));
     EXPECT_EQ(state(pair), PathState::Usable) << "asked, not yet doubted";
-    send_for(pair, seconds(1));
+    send_for(pair, milliseconds(600));
     EXPECT_EQ(state(pair), PathState::Doubtful);
-    send_for(pair, seconds(9));
+    send_for(pair, seconds(10));
     EXPECT_EQ(state(pair), PathState::Dead);
     EXPECT_EQ(pair.node.silent_paths,
               (std::vector<PathState>{PathState::Doubtful, PathState::Dead}));
@@ -100,6 +100,19 @@ TEST(PathSim, TrafficInOneDirectionOnlyDoesNotMakeAGoodPathDoubtful) {
         ASSERT_EQ(state(pair), PathState::Usable) << "in second " << second;
     }
     EXPECT_TRUE(pair.node.silent_paths.empty());
+}
+
+TEST(PathSim, APathWithLossAndJitterIsNotDoubtedEasily) {
+    SimLink poor;
+    poor.delay = milliseconds(40);
+    poor.jitter = milliseconds(60);
+    poor.loss_ppm = 100'000;
+    SessionPair pair(poor);
+    send_for(pair, seconds(2));
+    for (int second = 0; second < 120; ++second) {
+        send_for(pair, seconds(1));
+    }
+    EXPECT_LE(pair.node.silent_paths.size(), 1U);
 }
 
 TEST(PathSim, AnIdleNodeAsksNothing) {
