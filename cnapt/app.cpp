@@ -27,13 +27,15 @@ constexpr size_t kMaxUsageQuestions = 64;
 constexpr size_t kMaxLookups = 4;  // one is under way at most
 constexpr base::Duration kLookupInterval = base::seconds(5);
 
-NodeSettings node_settings(const NodeConfig& config, const CaptureSwitch& capture) {
+NodeSettings
+node_settings(const NodeConfig& config, const CaptureSwitch& capture, const std::string& state) {
     const auto table = dataplane::class_table(config.classes, config.limits.queue_bytes);
     NodeSettings settings;
     settings.device = config.capture.device;
     settings.ipv4 = capture.ipv4();
     settings.ipv6 = capture.ipv6();
     settings.max_flows = config.limits.flows;
+    settings.journal = state + "/bindings";
     settings.classes = table.settings;
     settings.uplinks.own_device = config.capture.device;
     settings.uplinks.allow = config.uplinks.allow;
@@ -141,7 +143,8 @@ base::Result<void> App::start(std::string& failure) {
     lock_.emplace(CTN_TRY(std::move(lock)));
     failure = "cannot remove what an earlier run left (is this root?)";
     CTN_TRY(capture_.clean_up());
-    node_ = std::make_unique<Node>(loop_, node_settings(config_, capture_), random_, *this);
+    node_ = std::make_unique<Node>(loop_, node_settings(config_, capture_, options_.state), random_,
+                                   *this);
     CTN_TRY(node_->start(failure));
     CTN_TRY(capture_.set_up_device(failure));
     node_->set_ruleset(ruleset_);

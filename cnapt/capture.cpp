@@ -53,7 +53,12 @@ void Node::on_packet(PacketPtr packet, TimePoint now) {
     }
     if (flow == nullptr) {
         const bool is_tcp = summary.tuple.protocol == Protocol::Tcp;
-        if (summary.is_icmp_error || !summary.is_first_fragment || (is_tcp && !is_syn(summary))) {
+        const bool is_midstream = is_tcp && !is_syn(summary);
+        if (journal_ && is_tcp && !is_midstream) {
+            journal_->release(summary.tuple);  // this is another connection
+        }
+        if (summary.is_icmp_error || !summary.is_first_fragment ||
+            (is_midstream && !former_snapt(summary.tuple))) {
             drops_.add(DropReason::NoBinding);
             if (is_tcp && !summary.is_icmp_error && summary.is_first_fragment) {
                 answer_refused(packet->bytes());
@@ -142,9 +147,26 @@ classifier::FlowFacts Node::facts_of(const NodeFlow& node_flow) const {
     return facts;
 }
 
-// A flow keeps its SNAPT for life.
+std::optional<size_t> Node::former_snapt(const packet::FiveTuple& flow) const {
+    for (size_t i = 0; journal_ && i < links_.size(); ++i) {
+        if (journal_->is_bound_to(flow, links_[i]->name)) {
+            return i;
+        }
+    }
+    return std::nullopt;
+}
+
+// A flow keeps its SNAPT for life, also over a restart of this process.
 void Node::bind(NodeFlow& node_flow, TimePoint now) {
-    const policy::Decision decision = decide(node_flow);
+    policy::Decision decision = decide(node_flow);
+    if (const auto former = former_snapt(node_flow.flow->tuple)) {
+        if (!links_[*former]->session) {
+            return;  // waits for it as for any
+        }
+        decision.verdict = policy::Verdict::Serve;
+        decision.snapt = former;
+        decision.traffic_class = node_flow.classification.traffic_class;
+    }
     if (decision.verdict == policy::Verdict::NoSnapt || !decision.snapt) {
         return;  // forward drops until there is one; a retransmission asks again
     }
@@ -162,6 +184,9 @@ void Node::bind(NodeFlow& node_flow, TimePoint now) {
     }
     flow.app = app_tag(link, node_flow.classification.app);
     link.session->attach(flow);
+    if (journal_) {
+        journal_->bind(flow.tuple, link.name);
+    }
 }
 
 policy::Decision Node::decide(const NodeFlow& node_flow) const {
@@ -352,6 +377,9 @@ void Node::end_flow(Flow& flow, TimePoint now) {
     }
     if (node_flow->link != nullptr) {
         node_flow->link->committed_bits_per_s -= node_flow->committed_bits_per_s;
+    }
+    if (journal_) {
+        journal_->release(flow.tuple);
     }
     driver_.forget(flow);
     std::erase(waiting_flows_, node_flow);

@@ -104,6 +104,8 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
         options_.addresses = std::move(addresses);
     }
     void restart();
+    // Without a connection SNAPT is there again: asking means connecting, at once.
+    void query_session();
     void attempt_now();
     base::TimePoint now() { return loop_.now(); }
 
@@ -403,6 +405,17 @@ void ControlClient::Inner::restart() {
     }
 }
 
+void ControlClient::Inner::query_session() {
+    later([](Inner& self) {
+        if (!self.connection_) {
+            self.attempt_now();
+        } else if (self.connection_->control) {
+            static_cast<void>(self.connection_->control->query_session().has_value());
+            self.update();
+        }
+    });
+}
+
 ControlClient::ControlClient(ControlThread& thread,
                              io::EventLoop& data_loop,
                              ControlClientHandler& handler)
@@ -460,9 +473,7 @@ void ControlClient::query_usage(uint32_t request, std::string json) {
 }
 
 void ControlClient::query_session() {
-    inner_->with_link([](control::ClientControl& client) {
-        static_cast<void>(client.query_session().has_value());
-    });
+    inner_->query_session();
 }
 
 void ControlClient::send_datagram(base::ByteView datagram) {

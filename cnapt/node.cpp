@@ -45,6 +45,7 @@ Node::Node(io::EventLoop& loop,
 
 Node::~Node() {
     worker_.reset();
+    journal_.reset();  // the bindings outlive this process
     const TimePoint now = loop_.now();
     flows_.for_each([&](Flow& flow) {
         end_flow(flow, now);
@@ -65,6 +66,10 @@ base::Result<void> Node::start(std::string& failure) {
             dataplane::count_written(info, written, flow::Direction::Down);
         });
     tun_poller_ = std::make_unique<io::Poller>(loop_, tun_->fd(), [this] { on_tun_readable(); });
+    if (!settings_.journal.empty()) {
+        failure = "cannot use " + settings_.journal;
+        journal_ = CTN_TRY(BindingJournal::open(settings_.journal, settings_.max_flows, random_));
+    }
     failure = "cannot look up processes";
     lookup_ = std::make_shared<io::ProcessLookup>(CTN_TRY(io::ProcessLookup::open()));
     worker_ = std::make_unique<io::WorkerThread>(loop_, "cnapt-lookup", kWorkerQueue);
@@ -264,7 +269,8 @@ void Node::deliver(Session& /*session*/,
     tun_port_->coalescer().add(fields, payload, &flow);
 }
 
-// Without a flow it is nothing that was asked for: a SNAPT cannot open connections to the node.
+// Without a flow it is nothing that was asked for, unless it was bound to that SNAPT before this
+// process began: a SNAPT cannot open connections to the node.
 Flow* Node::deliver_whole(Session& session,
                           base::TrafficClass /*traffic_class*/,
                           base::MutableByteView packet,
@@ -275,6 +281,10 @@ Flow* Node::deliver_whole(Session& session,
         return nullptr;
     }
     Flow* flow = flow_of(session, summary->tuple);
+    if (flow == nullptr && journal_ && flows_.find(summary->tuple) == nullptr &&
+        journal_->is_bound_to(summary->tuple, link_of(session)->name)) {
+        flow = begin_flow(*summary, now);
+    }
     if (flow == nullptr) {
         drops_.add(DropReason::NoBinding);
         return nullptr;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "classifier/ruleset.hpp"
+#include "cnapt/binding_journal.hpp"
 #include "cnapt/uplinks.hpp"
 #include "common/control/epoch_keys.hpp"
 #include "common/control/message.hpp"
@@ -40,6 +41,7 @@ struct NodeSettings {
     base::IpAddress ipv4;  // cnapt0's own
     base::IpAddress ipv6;
     size_t max_flows = 65536;
+    std::string journal;  // file of the bindings; empty: they end with the process
     std::array<session::ClassSettings, base::kTrafficClasses> classes;
     UplinkRules uplinks;
 };
@@ -199,6 +201,8 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     flow::Flow* begin_flow(const packet::PacketSummary& summary, base::TimePoint now);
     void classify(NodeFlow& node_flow, base::TimePoint now);
     void bind(NodeFlow& node_flow, base::TimePoint now);
+    // The SNAPT that the flow was bound to before a restart.
+    std::optional<size_t> former_snapt(const packet::FiveTuple& flow) const;
     void refuse(NodeFlow& node_flow, std::string reason, base::TimePoint now);
     void forward(NodeFlow& node_flow, packet::PacketPtr packet, bool is_syn, base::TimePoint now);
     void answer_refused(base::ByteView packet);
@@ -242,6 +246,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     std::shared_ptr<const classifier::Ruleset> ruleset_;
     std::vector<std::unique_ptr<SnaptLink>> links_;
     std::vector<NodeFlow*> waiting_flows_;
+    std::optional<BindingJournal> journal_;
     std::vector<Handover> handovers_;  // the latest ones
     uint64_t handover_count_ = 0;
 };

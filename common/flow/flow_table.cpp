@@ -31,12 +31,6 @@ uint64_t fold(uint64_t hash, const base::IpAddress& address) {
     return hash;
 }
 
-uint64_t hash_of(const FiveTuple& tuple, uint64_t seed) {
-    const uint64_t rest = uint64_t{tuple.local_port} << 32 | uint64_t{tuple.remote_port} << 16 |
-                          uint64_t{static_cast<uint8_t>(tuple.protocol)};
-    return fold(fold(mix(seed ^ rest), tuple.local), tuple.remote);
-}
-
 base::Duration idle_timeout(const Flow& flow) {
     if (flow.state == FlowState::Refused) {
         return timeout::kRefused;
@@ -79,6 +73,12 @@ void advance_tcp(Flow& flow, Direction direction, uint8_t tcp_flags) {
 
 }  // namespace
 
+uint64_t keyed_hash(const FiveTuple& tuple, uint64_t seed) {
+    const uint64_t rest = uint64_t{tuple.local_port} << 32 | uint64_t{tuple.remote_port} << 16 |
+                          uint64_t{static_cast<uint8_t>(tuple.protocol)};
+    return fold(fold(mix(seed ^ rest), tuple.local), tuple.remote);
+}
+
 FlowTable::FlowTable(size_t max_flows, SlotSource& slots, const FlowTableOptions& options)
     : slots_(slots)
     , options_(options)
@@ -91,7 +91,7 @@ FlowTable::~FlowTable() {
 }
 
 size_t FlowTable::bucket_of(const FiveTuple& tuple) const {
-    return hash_of(tuple, options_.hash_seed) & (buckets_.size() - 1);
+    return keyed_hash(tuple, options_.hash_seed) & (buckets_.size() - 1);
 }
 
 Flow* FlowTable::find(const FiveTuple& tuple) const {

@@ -50,6 +50,9 @@ enum class PacketVerdict : uint8_t {
                     // another
 };
 
+// Nobody without the seed can aim at a value.
+uint64_t keyed_hash(const packet::FiveTuple& tuple, uint64_t seed);
+
 class FlowTable {
   public:
     FlowTable(size_t max_flows, SlotSource& slots, const FlowTableOptions& options = {});

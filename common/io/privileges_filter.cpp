@@ -63,8 +63,9 @@ constexpr const char* kAllowed[] = {
 #ifdef CONTINUO_SANITIZED
 // The run-time libraries: the leak checker stops every thread from a process that it forks.
 constexpr const char* kAllowedToo[] = {
-    "clone", "ptrace",    "wait4",       "prctl",   "tgkill",    "kill",      "mprotect",
-    "mmap",  "prlimit64", "personality", "mincore", "setrlimit", "getrlimit", "process_vm_readv"};
+    "clone",       "ptrace",  "wait4",     "getdents",  "prctl",
+    "tgkill",      "kill",    "mprotect",  "mmap",      "prlimit64",
+    "personality", "mincore", "setrlimit", "getrlimit", "process_vm_readv"};
 #else
 constexpr std::array<const char*, 0> kAllowedToo{};
 #endif
