@@ -20,6 +20,8 @@ foreach(completion ${completions})
   get_filename_component(name ${completion} NAME_WE)
   install(FILES ${completion} DESTINATION share/bash-completion/completions RENAME ${name})
 endforeach()
+file(GLOB dissector CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/packaging/wireshark/*.lua)
+install(FILES ${dissector} DESTINATION share/continuo/wireshark)
 install(FILES ${guides} README.md CHANGELOG.md DESTINATION share/doc/continuo)
 install(FILES LICENSE DESTINATION share/doc/continuo RENAME copyright)
 # Where the whole system is ours: an installation below another prefix leaves /etc and the units alone.
@@ -45,7 +47,7 @@ set(CPACK_DEBIAN_PACKAGE_SECTION net)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "adduser, netbase")  # nftables reads /etc/protocols
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS tzdata)
-set(CPACK_DEBIAN_PACKAGE_SUGGESTS "iproute2, nftables")
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "iproute2, nftables, wireshark")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 file(WRITE ${CMAKE_BINARY_DIR}/debian/conffiles
   "/etc/continuo/policy.toml\n/etc/continuo/cnapt.toml.example\n/etc/continuo/snapt.toml.example\n")

@@ -6,6 +6,7 @@
 #include "common/base/version.hpp"
 #include "common/daemon/controls.hpp"
 #include "common/dataplane/class_settings.hpp"
+#include "common/dataplane/recording.hpp"
 #include "common/io/file.hpp"
 #include "common/io/system_random.hpp"
 #include "common/report/status_report.hpp"
@@ -47,10 +48,11 @@ node_settings(const NodeConfig& config, const CaptureSwitch& capture, const std:
 
 class App final : public NodeEvents {
   public:
-    App(RunOptions options, NodeConfig config)
+    App(RunOptions options, NodeConfig config, dataplane::RecordingFiles files)
         : options_(std::move(options))
         , config_(std::move(config))
         , node_name_(config_.node.empty() ? daemon::host_name("node") : config_.node)
+        , recorders_(loop_, config_.debug, std::move(files), config_.capture.device)
         , capture_(loop_, config_.capture, [this] { on_captured(); })
         , controls_(loop_,
                     {[this](const report::JsonValue& request,
@@ -94,6 +96,7 @@ class App final : public NodeEvents {
     std::string node_name_;
     io::SystemRandom random_;
     io::EventLoop loop_;
+    dataplane::Recorders recorders_;
     CaptureSwitch capture_;
     std::shared_ptr<const classifier::Ruleset> ruleset_;
     std::unique_ptr<Node> node_;
@@ -143,8 +146,9 @@ base::Result<void> App::start(std::string& failure) {
     lock_.emplace(CTN_TRY(std::move(lock)));
     failure = "cannot remove what an earlier run left (is this root?)";
     CTN_TRY(capture_.clean_up());
-    node_ = std::make_unique<Node>(loop_, node_settings(config_, capture_, options_.state), random_,
-                                   *this);
+    NodeSettings settings = node_settings(config_, capture_, options_.state);
+    settings.recording = recorders_.recording();
+    node_ = std::make_unique<Node>(loop_, settings, random_, *this);
     CTN_TRY(node_->start(failure));
     CTN_TRY(capture_.set_up_device(failure));
     node_->set_ruleset(ruleset_);
@@ -238,6 +242,7 @@ void App::stop() {
     if (lock_) {
         capture_.end();  // without the lock, what is there is another daemon's
     }
+    recorders_.stop();  // waits for the disk
     resolver_.reset();
 }
 
@@ -311,6 +316,7 @@ void App::on_request(const report::JsonValue& request,
     info.state_directory = options_.state;
     info.slow_iterations = loop_.counters().slow_iterations;
     info.is_capturing = capture_.is_open();
+    info.recorder = recorders_.recording().packets;
     info.version = std::string(base::kVersion);
     reply.finish(answer(*node_, info, command) + "\n");
 }
@@ -384,13 +390,19 @@ int run_daemon(const RunOptions& options) {
     if (!loaded.config || !load_key(*loaded.config)) {
         return report::kExitConfig;
     }
+    config::Diagnostic complaint;
+    auto files = dataplane::open_recording(loaded.config->debug, options.config, complaint);
+    if (!files) {
+        daemon::say(std::span(&complaint, 1), daemon::DiagnosticsTo::Stderr);
+        return report::kExitConfig;
+    }
     constexpr std::array kForStart = {io::Capability::NetAdmin, io::Capability::Bpf,
                                       io::Capability::SysAdmin};
     if (!daemon::reduce_rights(
             options, options.policy.empty() ? loaded.config->policy : options.policy, kForStart)) {
         return report::kExitError;
     }
-    App app(options, std::move(*loaded.config));
+    App app(options, std::move(*loaded.config), std::move(*files));
     if (!app.load_policy()) {
         return report::kExitConfig;
     }

@@ -182,6 +182,10 @@ std::string status_json(Node& node, const DaemonInfo& info) {
     json.field("state_directory", info.state_directory);
     json.key("process");
     daemon::write_process(json);
+    if (info.recorder != nullptr) {
+        json.key("capture_file");
+        info.recorder->write_status(json);
+    }
     json.end_object();
     return json.take();
 }

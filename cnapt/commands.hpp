@@ -18,6 +18,7 @@ struct DaemonInfo {
     base::TimePoint now{};
     uint64_t slow_iterations = 0;  // of the data loop
     bool is_capturing = false;     // new flows are let into the tunnel
+    const dataplane::PacketRecorder* recorder = nullptr;
 };
 
 // "up": a SNAPT can be used and new flows go there; "down": none answers; "degraded": in between.

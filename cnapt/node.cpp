@@ -41,7 +41,10 @@ Node::Node(io::EventLoop& loop,
     , receiver_(drops_)
     , driver_(loop, *this, drops_)
     , housekeeping_(loop, [this] { on_housekeeping(); })
-    , wait_timer_(loop, [this] { on_wait_over(); }) {}
+    , wait_timer_(loop, [this] { on_wait_over(); }) {
+    receiver_.record_to(settings.recording.packets);
+    driver_.record_to(settings.recording.packets);
+}
 
 Node::~Node() {
     worker_.reset();
@@ -65,6 +68,7 @@ base::Result<void> Node::start(std::string& failure) {
         *tun_, pool_, drops_, [](const packet::FrameInfo& info, bool written) {
             dataplane::count_written(info, written, flow::Direction::Down);
         });
+    tun_port_->record_to(settings_.recording.packets);
     tun_poller_ = std::make_unique<io::Poller>(loop_, tun_->fd(), [this] { on_tun_readable(); });
     if (!settings_.journal.empty()) {
         failure = "cannot use " + settings_.journal;
@@ -119,7 +123,9 @@ void Node::set_address(SnaptLink& link, const base::Endpoint& address) {
 
 base::Result<void>
 Node::establish(SnaptLink& link, const control::Accept& accept, const control::EpochKeys& keys) {
-    auto install = CTN_TRY(dataplane::make_install(session::Role::Node, accept.protection, keys));
+    auto install = CTN_TRY(
+        dataplane::make_install(session::Role::Node, accept.protection, keys,
+                                {settings_.recording.keys, accept.wire_session_up, link.local_id}));
     const TimePoint now = loop_.now();
     if (link.session == nullptr || !accept.continued ||
         link.session->settings().peer_id != accept.wire_session_up) {
@@ -169,8 +175,9 @@ base::Result<void> Node::rekey(SnaptLink& link, const control::EpochKeys& keys) 
     if (link.session == nullptr) {
         return base::Error{base::Errc::InvalidState, "no session"};
     }
-    auto install =
-        CTN_TRY(dataplane::make_install(session::Role::Node, link.accept.protection, keys));
+    auto install = CTN_TRY(dataplane::make_install(
+        session::Role::Node, link.accept.protection, keys,
+        {settings_.recording.keys, link.accept.wire_session_up, link.local_id}));
     link.session->install_epoch(std::move(install), loop_.now());
     driver_.touch(*link.session);
     driver_.pump(loop_.now());

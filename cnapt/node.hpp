@@ -11,6 +11,7 @@
 #include "common/dataplane/class_settings.hpp"
 #include "common/dataplane/datagram_receiver.hpp"
 #include "common/dataplane/figures.hpp"
+#include "common/dataplane/recording.hpp"
 #include "common/dataplane/session_driver.hpp"
 #include "common/dataplane/tun_port.hpp"
 #include "common/flow/flow_table.hpp"
@@ -44,6 +45,7 @@ struct NodeSettings {
     std::string journal;  // file of the bindings; empty: they end with the process
     std::array<session::ClassSettings, base::kTrafficClasses> classes;
     UplinkRules uplinks;
+    dataplane::Recording recording;  // must outlive the Node
 };
 
 // What is known of one SNAPT.

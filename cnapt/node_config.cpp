@@ -27,9 +27,9 @@ constexpr std::array<uint32_t, 4> kReservedTables = {0, 253, 254, 255};
 constexpr std::string_view kKeyForm = "base 64 of 32 bytes, which is 44 characters";
 constexpr std::array<std::string_view, 5> kPolicyKeys = {"rule", "default", "promotion",
                                                          "admission", "version"};
-constexpr std::array<std::string_view, 11> kNodeKeys = {
+constexpr std::array<std::string_view, 12> kNodeKeys = {
     "node",  "realm",   "protection", "tag_bytes", "policy", "identity",
-    "snapt", "capture", "uplinks",    "class",     "limits"};
+    "snapt", "capture", "uplinks",    "class",     "limits", "debug"};
 constexpr std::array<Choice<Protection>, 2> kProtections = {
     {{"encrypt", Protection::Encrypt}, {"authenticate", Protection::Authenticate}}};
 
@@ -302,6 +302,7 @@ ParsedNodeConfig parse_node_config(std::string_view text, const std::string& fil
         read_capture(root, config.capture);
         read_uplinks(root, config.uplinks);
         config.classes = config::read_class_knobs(root);
+        config.debug = config::read_debug(root);
         Section limits = root.child("limits");
         config.limits.flows = limits.integer<uint32_t>("flows", config.limits.flows, 1, kMaxFlows);
         config.limits.queue_bytes = limits.size_bytes("queue_bytes", config.limits.queue_bytes,
@@ -381,6 +382,9 @@ ConfigChanges changes_between(const NodeConfig& running, const NodeConfig& fresh
     compare(restart, "limits.flows", running.limits.flows == fresh.limits.flows);
     compare(restart, "uplinks.allow", running.uplinks.allow == fresh.uplinks.allow);
     compare(restart, "uplinks.deny", running.uplinks.deny == fresh.uplinks.deny);
+
+    const auto debug = config::changed_debug_keys(running.debug, fresh.debug);
+    restart.insert(restart.end(), debug.begin(), debug.end());
 
     changes.applied = config::changed_class_knobs(running.classes, fresh.classes);
     compare(changes.applied, "policy", running.policy == fresh.policy);

@@ -4,6 +4,7 @@
 
 #include "common/base/ip_address.hpp"
 #include "common/config/class_knobs.hpp"
+#include "common/config/debug_section.hpp"
 #include "common/config/diagnostic.hpp"
 #include "common/config/values.hpp"
 
@@ -83,6 +84,7 @@ struct NodeConfig {
     CaptureConfig capture;
     UplinkConfig uplinks;
     config::ClassKnobTable classes = config::default_class_knobs();
+    config::DebugConfig debug;
     NodeLimits limits;
 
     bool operator==(const NodeConfig&) const = default;

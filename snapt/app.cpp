@@ -3,6 +3,7 @@
 #include "common/base/version.hpp"
 #include "common/daemon/controls.hpp"
 #include "common/dataplane/class_settings.hpp"
+#include "common/dataplane/recording.hpp"
 #include "common/io/file.hpp"
 #include "common/io/system_random.hpp"
 #include "common/report/status_report.hpp"
@@ -53,9 +54,10 @@ RelaySettings relay_settings(const SnaptConfig& config, const LeaseStore& leases
 
 class App final : public control::CredentialSource {
   public:
-    App(daemon::RunOptions options, SnaptConfig config)
+    App(daemon::RunOptions options, SnaptConfig config, dataplane::RecordingFiles files)
         : options_(std::move(options))
         , config_(std::move(config))
+        , recorders_(loop_, config_.debug, std::move(files), config_.inner.device)
         , network_(config_, options_.state)
         , worker_(loop_, "snapt-lease", kWorkerQueue)
         , controls_(loop_,
@@ -90,6 +92,7 @@ class App final : public control::CredentialSource {
     SnaptConfig config_;
     io::SystemRandom random_;
     io::EventLoop loop_;
+    dataplane::Recorders recorders_;
     std::unique_ptr<Accountant> accountant_;
     std::unique_ptr<UserStore> users_;
     std::unique_ptr<LeaseStore> leases_;
@@ -130,8 +133,9 @@ base::Result<void> App::start(std::string& failure) {
     CTN_TRY(network_.open(failure));
     admission_ = std::make_unique<Admission>(
         AdmissionParts{loop_, worker_, config_, *accountant_, *leases_});
-    relay_ = std::make_unique<Relay>(loop_, relay_settings(config_, *leases_), accountant_->slots(),
-                                     random_, *admission_);
+    RelaySettings settings = relay_settings(config_, *leases_);
+    settings.recording = recorders_.recording();
+    relay_ = std::make_unique<Relay>(loop_, settings, accountant_->slots(), random_, *admission_);
     CTN_TRY(relay_->start(failure));
     CTN_TRY(network_.set_up(*leases_, failure));
     server_ = std::make_unique<ControlServer>(loop_, *admission_, *this);
@@ -166,6 +170,7 @@ void App::stop() {
         }
     }
     network_.tear_down();
+    recorders_.stop();  // waits for the disk
 }
 
 void App::on_tick() {
@@ -185,6 +190,7 @@ SnaptInfo App::info() {
     info.state_directory = options_.state;
     info.version = std::string(base::kVersion);
     info.slow_iterations = loop_.counters().slow_iterations;
+    info.recorder = recorders_.recording().packets;
     info.refused_ledger_commands = accountant_->refused_commands();
     info.control = server_->counters();
     return info;
@@ -263,11 +269,17 @@ int run_daemon(const daemon::RunOptions& options) {
     if (!loaded.config) {
         return report::kExitConfig;
     }
+    config::Diagnostic complaint;
+    auto files = dataplane::open_recording(loaded.config->debug, options.config, complaint);
+    if (!files) {
+        daemon::say(std::span(&complaint, 1), daemon::DiagnosticsTo::Stderr);
+        return report::kExitConfig;
+    }
     constexpr std::array kForStart = {io::Capability::NetAdmin, io::Capability::NetBindService};
     if (!daemon::reduce_rights(options, {}, kForStart)) {
         return report::kExitError;
     }
-    App app(options, std::move(*loaded.config));
+    App app(options, std::move(*loaded.config), std::move(*files));
     return daemon::run_app(app);
 }
 

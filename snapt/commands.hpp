@@ -26,6 +26,7 @@ struct SnaptInfo {
     uint64_t refused_ledger_commands = 0;
     ControlServerCounters control;
     std::vector<base::IpPrefix> deny;  // as effective_deny_list()
+    const dataplane::PacketRecorder* recorder = nullptr;
 };
 
 // `command` is status, sessions or flows. Whatever else gives {"error":"…"}.

@@ -37,7 +37,10 @@ Relay::Relay(io::EventLoop& loop,
     , receiver_(drops_)
     , driver_(loop, *this, drops_)
     , housekeeping_(loop, [this] { on_housekeeping(); })
-    , by_wire_id_(size_t{UINT16_MAX} + 1) {}
+    , by_wire_id_(size_t{UINT16_MAX} + 1) {
+    receiver_.record_to(settings.recording.packets);
+    driver_.record_to(settings.recording.packets);
+}
 
 Relay::~Relay() {
     while (!sessions_.empty()) {
@@ -54,6 +57,7 @@ base::Result<void> Relay::start(std::string& failure) {
     tun_port_ = std::make_unique<dataplane::TunPort>(
         *tun_, pool_, drops_,
         [this](const packet::FrameInfo& info, bool written) { on_written(info, written); });
+    tun_port_->record_to(settings_.recording.packets);
     const auto offload = io::probe_udp_offload();
     for (const base::Endpoint& endpoint : settings_.listen) {
         failure = "cannot listen on UDP " + endpoint.to_string();
@@ -163,6 +167,9 @@ void Relay::answer_unknown(Listener& listener,
     wire::Unknown{wire::UnknownReason::Session, *quote}.serialize(writer);
     io::SendItem item{datagram.from, datagram.to.address, bytes, 0};
     listener.socket.send(std::span(&item, 1));
+    if (settings_.recording.packets != nullptr) {
+        settings_.recording.packets->sent(listener.socket, item);
+    }
 }
 
 Flow* Relay::on_flow_opened(session::Session& session,

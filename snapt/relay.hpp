@@ -9,6 +9,7 @@
 #include "common/dataplane/class_settings.hpp"
 #include "common/dataplane/datagram_receiver.hpp"
 #include "common/dataplane/figures.hpp"
+#include "common/dataplane/recording.hpp"
 #include "common/dataplane/session_driver.hpp"
 #include "common/dataplane/tun_port.hpp"
 #include "common/flow/flow_table.hpp"
@@ -39,6 +40,7 @@ struct RelaySettings {
     base::Duration idle_timeout = base::seconds(86400);
     std::array<session::ClassSettings, base::kTrafficClasses> classes;
     std::array<uint8_t, base::kTrafficClasses> tos{};  // outer, whole octet
+    dataplane::Recording recording;                    // must outlive the Relay
 };
 
 // Who a session belongs to and what it got.

@@ -85,7 +85,8 @@ base::Result<void> Relay::install(uint16_t wire_id, const control::EpochKeys& ke
         return Error{Errc::NotFound, "session"};
     }
     auto install =
-        CTN_TRY(dataplane::make_install(session::Role::Snapt, node->grant.protection, keys));
+        CTN_TRY(dataplane::make_install(session::Role::Snapt, node->grant.protection, keys,
+                                        {settings_.recording.keys, wire_id, node->grant.peer_id}));
     node->session.install_epoch(std::move(install), loop_.now());
     driver_.touch(node->session);
     driver_.pump(loop_.now());

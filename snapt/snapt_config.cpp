@@ -385,6 +385,7 @@ ParsedSnaptConfig parse_snapt_config(std::string_view text, const std::string& f
         read_limits(root, config.limits);
         read_session(root, config.session);
         config.classes = config::read_class_knobs(root);
+        config.debug = config::read_debug(root);
         read_accounting(root, config.accounting);
         root.finish();
         if (!sink.has_errors()) {
@@ -425,6 +426,8 @@ ConfigChanges changes_between(const SnaptConfig& running, const SnaptConfig& fre
     compare_top(running, fresh, changes.needs_restart);
     compare_network(running, fresh, changes.needs_restart);
     compare_accounting(running.accounting, fresh.accounting, changes.needs_restart);
+    const auto debug = config::changed_debug_keys(running.debug, fresh.debug);
+    changes.needs_restart.insert(changes.needs_restart.end(), debug.begin(), debug.end());
     changes.applied = config::changed_class_knobs(running.classes, fresh.classes);
     compare_limits(running.limits, fresh.limits, changes.applied);
     note(changes.needs_restart, "limits.flows", running.limits.flows == fresh.limits.flows);

@@ -4,6 +4,7 @@
 
 #include "common/base/ip_address.hpp"
 #include "common/config/class_knobs.hpp"
+#include "common/config/debug_section.hpp"
 #include "common/config/diagnostic.hpp"
 #include "common/config/values.hpp"
 #include "snapt/accounting/destinations.hpp"
@@ -93,6 +94,7 @@ struct SnaptConfig {
     SnaptLimits limits;
     SessionConfig session;
     config::ClassKnobTable classes = config::default_class_knobs();
+    config::DebugConfig debug;
     AccountingConfig accounting;
 
     bool operator==(const SnaptConfig&) const = default;

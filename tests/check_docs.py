@@ -19,8 +19,8 @@ ALSO_KNOWN = {"--help", "--version"}  # of the parser, not of a command
 
 # Man page: the sources whose Section readers know its keys.
 KEY_SOURCES = {
-    "cnapt.toml.5": ("cnapt/node_config.cpp", "common/config/class_knobs.cpp"),
-    "snapt.toml.5": ("snapt/snapt_config.cpp", "common/config/class_knobs.cpp"),
+    "cnapt.toml.5": ("cnapt/node_config.cpp", "common/config/class_knobs.cpp", "common/config/debug_section.cpp"),
+    "snapt.toml.5": ("snapt/snapt_config.cpp", "common/config/class_knobs.cpp", "common/config/debug_section.cpp"),
     "policy.toml.5": ("classifier/policy_file.cpp",),
 }
 # Functions that take a key first, and those that take the section first.

@@ -77,9 +77,19 @@ size_t BatchSender::send_run(size_t first, size_t end, io::UdpSocket& socket) {
             if (result.too_big) {
                 sockets_.on_too_big(item);
             }
-        } else if (item.session != nullptr) {
+            continue;
+        }
+        if (item.session != nullptr) {
             Session::on_sent(batch_, item);
         }
+        if (recorder_ != nullptr) {
+            recorder_->sent(socket, items_[i]);
+        }
+    }
+    if (recorder_ != nullptr && result.bytes_of_next > 0) {
+        io::SendItem part = items_[result.items];
+        part.bytes = part.bytes.first(result.bytes_of_next);
+        recorder_->sent(socket, part);
     }
     next_ = first + result.items;
     done_of_next_ = result.items == 0 ? done_of_next_ + result.bytes_of_next : result.bytes_of_next;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "common/base/drop_reason.hpp"
+#include "common/dataplane/packet_recorder.hpp"
 #include "common/io/udp_socket.hpp"
 #include "common/session/session.hpp"
 
@@ -35,6 +36,9 @@ class BatchSender {
     BatchSender(SocketDirectory& sockets, base::DropCounters& drops)
         : sockets_(sockets), drops_(drops) {}
 
+    // What the sockets take goes there too; null: nowhere. It must outlive this.
+    void record_to(PacketRecorder* recorder) { recorder_ = recorder; }
+
     // Empty when everything sealed has left.
     bool is_blocked() const { return next_ < batch_.items().size(); }
     // For sessions to add to; only while not blocked.
@@ -51,6 +55,7 @@ class BatchSender {
 
     SocketDirectory& sockets_;
     base::DropCounters& drops_;
+    PacketRecorder* recorder_ = nullptr;
     session::TransmitBatch batch_;
     size_t next_ = 0;                               // first item not done with
     size_t done_of_next_ = 0;                       // bytes of it already sent

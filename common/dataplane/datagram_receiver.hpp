@@ -4,6 +4,7 @@
 #pragma once
 
 #include "common/base/drop_reason.hpp"
+#include "common/dataplane/packet_recorder.hpp"
 #include "common/io/udp_socket.hpp"
 #include "common/session/session_types.hpp"
 #include "common/wire/tunnel_header.hpp"
@@ -21,6 +22,9 @@ class DatagramReceiver {
     // `drops` must outlive this.
     explicit DatagramReceiver(base::DropCounters& drops) : drops_(drops) {}
 
+    // What the sockets give goes there too; null: nowhere. It must outlive this.
+    void record_to(PacketRecorder* recorder) { recorder_ = recorder; }
+
     // Calls `each(const io::ReceivedBatch&)` for what the socket has, up to kReceiveRounds reads.
     template <typename Each>
     void receive(io::UdpSocket& socket, const Each& each) {
@@ -30,6 +34,9 @@ class DatagramReceiver {
                 break;
             }
             for (const io::ReceivedBatch& batch : *batches) {
+                if (recorder_ != nullptr) {
+                    recorder_->received(socket, batch);
+                }
                 each(batch);
             }
         }
@@ -84,6 +91,7 @@ class DatagramReceiver {
 
   private:
     base::DropCounters& drops_;
+    PacketRecorder* recorder_ = nullptr;
     io::UdpReceiveArena arena_;
     std::vector<session::ReceivedDatagram> run_;
 };

@@ -27,7 +27,8 @@ crypto::Protection protection_of(control::ProtectionKind kind) {
 
 base::Result<session::EpochInstall> make_install(session::Role role,
                                                  const control::ProtectionOffer& protection,
-                                                 const control::EpochKeys& keys) {
+                                                 const control::EpochKeys& keys,
+                                                 const ExportAs& exported) {
     const bool is_node = role == session::Role::Node;
     const control::DirectionKeys& sending = is_node ? keys.up : keys.down;
     const control::DirectionKeys& receiving = is_node ? keys.down : keys.up;
@@ -36,6 +37,9 @@ base::Result<session::EpochInstall> make_install(session::Role role,
     install.epoch = keys.epoch;
     install.sealer = CTN_TRY(crypto::make_cipher(kind, material(sending), protection.tag_bytes));
     install.opener = CTN_TRY(crypto::make_cipher(kind, material(receiving), protection.tag_bytes));
+    if (exported.to != nullptr) {
+        exported.to->add({exported.wire_session_up, exported.wire_session_down, protection}, keys);
+    }
     return install;
 }
 

@@ -2,14 +2,23 @@
 #pragma once
 
 #include "common/control/epoch_keys.hpp"
+#include "common/dataplane/recording.hpp"
 #include "common/session/session.hpp"
 
 namespace continuo::dataplane {
+
+// Where the keys go besides; null: nowhere.
+struct ExportAs {
+    KeyExport* to = nullptr;
+    uint16_t wire_session_up = 0;
+    uint16_t wire_session_down = 0;
+};
 
 // The ciphers of one end: a node seals what goes up, a SNAPT what goes down. Errors: as
 // crypto::make_cipher.
 base::Result<session::EpochInstall> make_install(session::Role role,
                                                  const control::ProtectionOffer& protection,
-                                                 const control::EpochKeys& keys);
+                                                 const control::EpochKeys& keys,
+                                                 const ExportAs& exported = {});
 
 }  // namespace continuo::dataplane

@@ -26,6 +26,7 @@ class SessionDriver {
     // A flow ends: nothing more is counted for it.
     void forget(const flow::Flow& flow) { sender_.batch().forget(flow); }
     bool is_blocked() const { return sender_.is_blocked(); }
+    void record_to(PacketRecorder* recorder) { sender_.record_to(recorder); }
 
   private:
     // A binary heap of the sessions by deadline; each knows its place, so an update allocates

@@ -63,6 +63,9 @@ PacketPtr TunPort::read_one() {
         packet->length = static_cast<uint32_t>(bytes);
         packet->offload = offload;
         ++segments_read_;
+        if (recorder_ != nullptr) {
+            recorder_->inner(packet->bytes(), offload, PacketRecorder::Direction::Outbound);
+        }
         return packet;
     }
 }
@@ -75,6 +78,8 @@ void TunPort::write_frame(base::ByteView frame, const packet::FrameInfo& info) {
     const auto written = device_.write(frame);
     if (!written) {
         drops_.add(DropReason::TunWriteFailed, info.packets);
+    } else if (recorder_ != nullptr) {
+        recorder_->inner_frame(frame, PacketRecorder::Direction::Inbound);
     }
     on_written_(info, written.has_value());
 }

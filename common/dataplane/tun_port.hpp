@@ -4,6 +4,7 @@
 #pragma once
 
 #include "common/base/drop_reason.hpp"
+#include "common/dataplane/packet_recorder.hpp"
 #include "common/io/tun_device.hpp"
 #include "common/packet/coalescer.hpp"
 
@@ -28,6 +29,9 @@ class TunPort final : public packet::FrameSink {
     TunPort(const TunPort&) = delete;
     TunPort& operator=(const TunPort&) = delete;
     ~TunPort() override;
+
+    // What passes the device goes there too; null: nowhere. It must outlive this.
+    void record_to(PacketRecorder* recorder) { recorder_ = recorder; }
 
     // Takes up to kTunBurst packets; true when there may be more. `each` owns the packet; `flush`
     // is called after every kTunBytesBetweenFlushes, so that a burst of super-packets does not
@@ -66,6 +70,7 @@ class TunPort final : public packet::FrameSink {
     packet::PacketPool& pool_;
     base::DropCounters& drops_;
     Written on_written_;
+    PacketRecorder* recorder_ = nullptr;
     packet::Coalescer coalescer_;
     packet::PacketPtr spare_;              // large buffer for the next read
     std::unique_ptr<uint8_t[]> overflow_;  // takes a frame when the pool is empty

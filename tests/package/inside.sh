@@ -52,6 +52,7 @@ for example in cnapt snapt; do
     check_example() { cp /etc/continuo/$example.toml.example /tmp/example.toml && $example check /tmp/example.toml; }
     claim "so is the example of $example.toml" check_example
 done
+claim "the dissector for Wireshark is there" test -s /usr/share/continuo/wireshark/continuo.lua
 claim "nothing runs yet" equal "$(pgrep -x 'cnapt|snapt')" ""
 
 # run_daemon NAME COMMAND... : with the files of the package; then it says who it is and ends.

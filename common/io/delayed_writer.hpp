@@ -1,0 +1,73 @@
+// DelayedWriter: bytes of a data loop on their way to a file. The loop fills one buffer while a
+// helper thread writes the other, so that a slow disk never holds it up: what finds no room is
+// refused. Owner and thread: the data loop.
+#pragma once
+
+#include "common/base/bytes.hpp"
+#include "common/io/event_loop.hpp"
+#include "common/io/unique_fd.hpp"
+#include "common/io/worker_thread.hpp"
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace continuo::io {
+
+// Of each of the two buffers.
+inline constexpr size_t kDelayedBytes = size_t{4} << 20;
+// So much is written without waiting for more...
+inline constexpr size_t kDelayedEnough = size_t{1} << 20;
+// ...and less after this time.
+inline constexpr base::Duration kLongestDelay = base::milliseconds(100);
+
+// A regular file that only its owner reads (mode 0600, also if it was there), locked against a
+// second writer until it is closed. With `append` what was there stays, else it is emptied. Errors:
+// InvalidState (locked, or no regular file), System.
+base::Result<UniqueFd> open_private_file(const std::string& path, bool append);
+// The whole text, or an error: System.
+base::Result<void> append_text(const UniqueFd& file, std::string_view text);
+
+class DelayedWriter {
+  public:
+    // `loop` must outlive this. `on_failure` is called once, on the loop, with errno: the disk did
+    // not take what was given. The file ends where it ended before, and everything is refused
+    // from then on.
+    DelayedWriter(EventLoop& loop, UniqueFd file, std::function<void(int)> on_failure);
+    DelayedWriter(const DelayedWriter&) = delete;
+    DelayedWriter& operator=(const DelayedWriter&) = delete;
+    ~DelayedWriter();
+
+    // Room for `bytes`, which the caller fills at once; empty: refused.
+    base::MutableByteView reserve(size_t bytes);
+    bool has_failed() const { return has_failed_; }
+    // The end: writes what it has, and may wait for that. 0, or errno of a failure that was not
+    // told yet. The destructor does it where it was not done.
+    int finish();
+
+  private:
+    struct Buffer {
+        std::unique_ptr<uint8_t[]> bytes;
+        size_t used = 0;
+    };
+    void flush();
+    void write(Buffer& buffer);
+    void on_written();
+
+    EventLoop& loop_;
+    UniqueFd file_;
+    std::function<void(int)> on_failure_;
+    std::array<Buffer, 2> buffers_;
+    size_t filling_ = 0;
+    bool is_writing_ = false;
+    bool has_failed_ = false;
+    // Of the other buffer, while is_writing_: set by the helper thread.
+    std::atomic<bool> is_done_ = false;
+    std::atomic<int> error_ = 0;
+    DeadlineTimer timer_;
+    std::unique_ptr<WorkerThread> worker_;
+};
+
+}  // namespace continuo::io

@@ -1,0 +1,208 @@
+#!/usr/bin/env bash
+# [debug] capture_file and capture_keys_file of both daemons, read by tshark with the dissector of packaging/wireshark: the
+# inner packets as they are, the datagrams with their headers, and their inside with the keys only.
+. "$(dirname "$0")/lib.sh"
+require curl ping tcpdump tshark
+dissector=$(cd "$lib_dir/../../packaging/wireshark" && pwd)/continuo.lua
+export WIRESHARK_CONFIG_DIR=$work HOME=$work
+pattern=636f6e74696e756f  # of pings: "continuo"
+pings=5
+
+# --- Reading
+
+# read_file FILE TSHARK_ARGUMENTS... : what tshark says on stderr goes to $work/tshark.err, which must hold no fault.
+read_file() {
+    local file=$1
+    shift
+    tshark -X "lua_script:$dissector" -n -r "$file" "$@" 2>>"$work/tshark.err"
+}
+with_keys() { local keys=$1; shift; read_file "$@" -o "continuo.keys_file:$keys"; }
+# count FILE FILTER [TSHARK_ARGUMENTS...]
+count() { local file=$1 filter=$2; shift 2; read_file "$file" -Y "$filter" "$@" | wc -l; }
+count_with_keys() { local keys=$1; shift; count "$@" -o "continuo.keys_file:$keys"; }
+fields_of() { # fields_of FIELD... : arguments for tshark
+    local field
+    printf '%s\n' -T fields -E occurrence=a -E aggregator=/s
+    for field in "$@"; do printf '%s\n' -e "$field"; done
+}
+is_private() { equal "$(stat -c %a "$1")" 600; }
+
+# --- A path that cannot be written is told with its place, before anything is done.
+
+build_topology
+in_ns snapt1 snapt init --config "$work/snapt1.toml" --state "$work/s1" --name zrh-1 --public "$(snapt_address 1):9347" >>"$work/snapt1.log" 2>&1
+cp "$work/snapt1.toml" "$work/snapt1.plain"
+debug_section() { printf '\n[debug]\ncapture_file = "%s"\ncapture_keys_file = "%s"\n' "$1" "$2"; }
+refused() { # refused PROGRAM FILE : exit code 78 and FILE:LINE
+    local line
+    line=$(grep -n '^capture_file' "$2" | cut -d: -f1)
+    in_ns node "$1" run --config "$2" --state "$work/none" --socket "$work/none.sock" >"$work/refused" 2>&1
+    equal "$?" 78 && equal "$(cat "$work/refused")" \
+        "$2:$line:16: error: \"capture_file\" is \"$work/nowhere/file\", which cannot be written: No such file or directory; expected a file in a directory that is there"
+}
+debug_section "$work/nowhere/file" "$work/never.keys" >>"$work/snapt1.toml"
+claim "snapt says which line names a file that cannot be written" refused snapt "$work/snapt1.toml"
+{ cat "$work/snapt1.plain"; debug_section "$work/snapt.pcapng" "$work/snapt.keys"; } >"$work/snapt1.toml"
+start_snapt 1
+add_user alice
+cp "$work/cnapt.toml" "$work/cnapt.plain"
+debug_section "$work/nowhere/file" "$work/never.keys" >>"$work/cnapt.toml"
+claim "so does cnapt" refused cnapt "$work/cnapt.toml"
+# with_debug CAPTURE KEYS LINE... : cnapt.toml with these lines in front.
+with_debug() {
+    local capture=$1 keys=$2
+    shift 2
+    { printf '%s\n' "$@"; cat "$work/cnapt.plain"; debug_section "$capture" "$keys"; } >"$work/cnapt.toml"
+    chmod 600 "$work/cnapt.toml"
+}
+
+# --- Traffic
+
+mkdir "$work/www"
+head -c 300000 /dev/urandom >"$work/www/file"
+seq 1 3000 >"$work/www/text"
+http_server "$work/www"
+is_right() { equal "$(in_ns node curl -sS -m 20 "http://$1/$2" | sha256sum)" "$(sha256sum <"$work/www/$2")"; }
+traffic() {
+    local name=$1
+    claim "$name: ping" in_ns node ping -n -c $pings -i 0.05 -W 5 -p $pattern $inet4
+    claim "$name: ping -6" in_ns node ping -6 -n -c $pings -i 0.05 -W 5 -p $pattern $inet6
+    claim "$name: a download" is_right $inet4 file
+    claim "$name: a text, over IPv6" is_right "[$inet6]" text
+}
+
+with_debug "$work/cnapt.pcapng" "$work/cnapt.keys" ''
+start_cnapt
+spawn core tcpdump tcpdump -Z root -i gw1 -U -s 0 -w "$work/way.pcap" udp port 9347
+wait_for 5 grep -q 'listening on' "$work/tcpdump.log"
+traffic encrypt
+status=$(cnapt_json status)
+claim "status tells of the file" equal "$(json 'd["capture_file"]["path"], d["capture_file"]["state"], d["capture_file"]["outer"]["written"] > 100' <<<"$status")" \
+    "('$work/cnapt.pcapng', 'writing', True)"
+claim "the log warns of both files" grep -q 'who has them reads and forges' "$work/cnapt.log"
+stop tcpdump INT
+stop cnapt
+
+# --- Inner packets
+
+for side in cnapt snapt; do
+    [ $side = cnapt ] || stop snapt1
+    file=$work/$side.pcapng
+    claim "$side: both files are their owner's alone" eval 'is_private "$file" && is_private "$work/$side.keys"'
+    claim "$side: a file without faults" eval 'capinfos "$file" >/dev/null'
+    # Before a lease is proven there is no inner traffic, so all of it is there.
+    claim "$side: $pings pings and answers" equal "$(count "$file" 'frame.interface_id == 0 && icmp.type == 8') $(count "$file" 'frame.interface_id == 0 && icmp.type == 0')" "$pings $pings"
+    claim "$side: as many of IPv6" equal "$(count "$file" 'frame.interface_id == 0 && icmpv6.type == 128') $(count "$file" 'frame.interface_id == 0 && icmpv6.type == 129')" "$pings $pings"
+    claim "$side: one request for the file" equal "$(count "$file" 'frame.interface_id == 0 && http.request.uri == "/file"')" 1
+    claim "$side: super-packets in one piece" more_than "$(count "$file" 'frame.interface_id == 0 && tcp.len > 3000')" 5
+    claim "$side: all checksums are right" equal "$(count "$file" 'ip.checksum.status == 0 || tcp.checksum.status == 0 || udp.checksum.status == 0 || icmp.checksum.status == 0 || icmpv6.checksum.status == 0' \
+        -o ip.check_checksum:TRUE -o tcp.check_checksum:TRUE -o udp.check_checksum:TRUE)" 0
+    claim "$side: and were looked at" more_than "$(count "$file" 'frame.interface_id == 0 && tcp.checksum.status == 1' -o tcp.check_checksum:TRUE)" 20
+done
+body_of() { read_file "$1" --export-objects "http,$2" -q -Y 'frame.interface_id == 0' >/dev/null; cmp "$2/file" "$work/www/file"; }
+claim "the download can be taken out of the capture" body_of "$work/cnapt.pcapng" "$work/objects"
+
+# --- Datagrams without keys
+
+file=$work/cnapt.pcapng
+outer='frame.interface_id == 1'
+datagrams=$(count "$file" "$outer && udp")
+claim "every datagram is Continuo's" equal "$(count "$file" "$outer && continuo")" "$datagrams"
+claim "there are many" more_than "$datagrams" 100
+claim "of known classes, on path 0" equal "$(count "$file" "$outer && continuo.class <= 3 && continuo.path == 0 && continuo.version == 1")" "$datagrams"
+claim "sent ones go out, to the SNAPT" equal "$(count "$file" "$outer && udp.dstport == 9347 && frame.packet_flags_direction == 2")" "$(count "$file" "$outer && udp.dstport == 9347")"
+claim "received ones come in" equal "$(count "$file" "$outer && udp.srcport == 9347 && frame.packet_flags_direction == 1")" "$(count "$file" "$outer && udp.srcport == 9347")"
+# Sequence numbers of each space rise by one as they are sent.
+rising() {
+    read_file "$1" -Y "$outer && udp.dstport == 9347" $(fields_of continuo.session continuo.space continuo.sequence) | awk -F'\t' '
+        { key = $1 " " $2; if (key in last ? $3 != last[key] + 1 : $3 != 0) { print "after", last[key], $0; bad = 1 } last[key] = $3; lines++ }
+        END { exit bad || lines < 20 }'
+}
+claim "the numbers of each space rise by one" rising "$file"
+claim "nothing of the inside is seen" equal "$(count "$file" 'continuo.body || continuo.frame || continuo.entry') $(count "$file" "$outer && icmp")" "0 0"
+claim "but that it is sealed" equal "$(count "$file" "$outer && continuo.sealed")" "$datagrams"
+
+# --- With keys
+
+# Packets that shared a datagram, a line each.
+one_a_line() {
+    awk -F'\t' '{
+        most = 1
+        for (i = 1; i <= NF; i++) { count = split($i, part, " "); for (j = 1; j <= count; j++) cell[i, j] = part[j]; if (count > most) most = count }
+        for (j = 1; j <= most; j++) { line = ""; for (i = 1; i <= NF; i++) line = line "\t" cell[i, j]; print line }
+        delete cell
+    }'
+}
+inner_pings() { # as the device has them, or as the datagrams carry them
+    local keys=$1 file=$2 filter=$3
+    with_keys "$keys" "$file" -Y "$filter && (icmp || icmpv6.type == 128 || icmpv6.type == 129)" \
+        $(fields_of icmp.type icmp.ident icmp.seq icmpv6.type icmpv6.echo.identifier icmpv6.echo.sequence_number data.data) | one_a_line
+}
+for keys in cnapt snapt; do
+    claim "keys of $keys: every tag is right" equal "$(count_with_keys "$work/$keys.keys" "$file" "$outer && continuo.authentic == 1")" "$datagrams"
+    claim "keys of $keys: the pings inside are those of the device" equal "$(inner_pings "$work/$keys.keys" "$file" "$outer" | sort)" "$(inner_pings "$work/$keys.keys" "$file" 'frame.interface_id == 0' | sort)"
+done
+keys=$work/cnapt.keys
+claim "with their payload" more_than "$(inner_pings "$keys" "$file" "$outer" | grep -c "$pattern")" $((4 * pings - 1))
+claim "announcements, challenges and responses" more_than "$(count_with_keys "$keys" "$file" "$outer && continuo.frame == 0x8a && continuo.announce.active == 1 && continuo.frame == 0x80")" 3
+claim "acknowledgements" more_than "$(count_with_keys "$keys" "$file" "$outer && continuo.frame == 0x81")" 0
+claim "flows that are opened, and coded against what was set" more_than "$(count_with_keys "$keys" "$file" "$outer && continuo.entry.reference")" 5
+claim "nothing that cannot be followed" equal "$(count_with_keys "$keys" "$file" 'continuo.not_followed || continuo.malformed || continuo.wrong_tag')" 0
+payload_bytes() { with_keys "$keys" "$file" -Y "$1 && tcp" $(fields_of tcp.len) | tr ' ' '\n' | awk '{ sum += $1 } END { print sum }'; }
+claim "as many bytes of TCP inside as on the device" equal "$(payload_bytes "$outer")" "$(payload_bytes 'frame.interface_id == 0')"
+claim "and their checksums are those of right packets" equal "$(count_with_keys "$keys" "$file" "$outer && (ip.checksum.status == 0 || tcp.checksum.status == 0 || icmp.checksum.status == 0 || icmpv6.checksum.status == 0)" \
+    -o ip.check_checksum:TRUE -o tcp.check_checksum:TRUE)" 0
+claim "an ordinary capture on the way reads as well" more_than "$(count_with_keys "$keys" "$work/way.pcap" 'continuo.authentic == 1 && icmp')" $((2 * pings - 1))
+sed 's/ \([0-9a-f]\{24\}\)$/ 0000\1/; s/ 0000\(.\{20\}\)....$/ 0000\1/' "$keys" >"$work/wrong.keys"
+claim "with wrong keys nothing is seen" equal "$(count_with_keys "$work/wrong.keys" "$file" "$outer && continuo.wrong_tag") $(count_with_keys "$work/wrong.keys" "$file" 'continuo.body')" "$datagrams 0"
+
+# --- Authenticated only: readable by everybody
+
+start_snapt 1
+with_debug "$work/readable.pcapng" "$work/readable.keys" 'protection = "authenticate"' 'tag_bytes = 10'
+start_cnapt
+traffic authenticate
+stop cnapt
+file=$work/readable.pcapng
+claim "authenticate: the pings inside are seen without keys" equal "$(inner_pings '' "$file" "$outer" | sort)" "$(inner_pings '' "$file" 'frame.interface_id == 0' | sort)"
+claim "authenticate: all of it can be followed" equal "$(count "$file" 'continuo.not_followed || continuo.malformed || continuo.sealed')" 0
+claim "authenticate: with keys every tag is right" equal "$(count_with_keys "$work/readable.keys" "$file" "$outer && continuo.authentic == 1")" "$(count "$file" "$outer && udp")"
+
+# --- Damage
+
+"$python" "$support_dir/damaged_datagrams.py" "$file" 40 "$work/damaged.pcap"
+read_file "$work/damaged.pcap" -V >"$work/damaged.txt"
+claim "damaged datagrams are told as malformed" more_than "$(grep -c 'Expert Info (Error/Malformed)' "$work/damaged.txt")" 100
+faultless() { ! grep -iE 'lua error|dissector bug|fault of this dissector|traceback|stack overflow' "$@"; }
+claim "and make no fault" faultless "$work/damaged.txt"
+with_keys "$work/readable.keys" "$work/damaged.pcap" -V >"$work/damaged.txt"
+claim "nor with keys, which hardly one of them fits" faultless "$work/damaged.txt"
+"$python" "$support_dir/damaged_datagrams.py" "$work/cnapt.pcapng" 10 "$work/damaged.pcap"
+with_keys "$work/cnapt.keys" "$work/damaged.pcap" -V >"$work/damaged.txt"
+claim "nor when encrypted" faultless "$work/damaged.txt"
+claim "the ciphers agree with published vectors" grep -q '^vectors: good' <(tshark -X "lua_script:$support_dir/continuo_crypto_test.lua" -v 2>/dev/null)
+claim "no script failed at any time" faultless "$work/tshark.err"
+
+# --- A file that is full, a disk that is full
+
+with_debug "$work/small.pcapng" "$work/small.keys" ''
+echo 'capture_limit_bytes = "64KiB"' >>"$work/cnapt.toml"
+start_cnapt
+claim "full: a download goes on" is_right $inet4 file
+claim "full: status says so" equal "$(cnapt_json status | json 'd["capture_file"]["state"], d["capture_file"]["inner"]["dropped"] > 0')" "('full', True)"
+stop cnapt
+claim "full: not more than the limit" at_most "$(stat -c %s "$work/small.pcapng")" 65536
+claim "full: what is there can be read" more_than "$(count "$work/small.pcapng" tcp)" 5
+claim "full: the log says so, once" equal "$(grep -c 'capture_limit_bytes reached' "$work/cnapt.log")" 1
+
+mkdir "$work/disk"
+with_debug "$work/disk/file" "$work/disk.keys" ''
+spawn node cnapt unshare -m sh -c "mount -t tmpfs -o size=128k none '$work/disk' && exec cnapt run --config '$work/cnapt.toml' --state '$work/c' --socket '$work/cnapt.sock'"
+wait_cnapt || { echo "cnapt did not come up"; exit 1; }
+claim "no space: a download goes on" is_right $inet4 file
+claim "no space: status says so" wait_for 5 eval 'cnapt_json status | json_true "d[\"capture_file\"][\"state\"] == \"failed\""'
+cp "/proc/${pid_of[cnapt]}/root$work/disk/file" "$work/cut.pcapng"
+claim "no space: what is there can be read" eval 'capinfos "$work/cut.pcapng"'
+claim "no space: the log says so, once" equal "$(grep -c 'No space left on device; the capture has ended' "$work/cnapt.log")" 1
+stop cnapt
+finish
