@@ -1,5 +1,6 @@
 #!/bin/sh
-# clang-tidy over the program's files (GoogleTest's macros are not ours to lint) changed since the last commit on main's parent (default), or over all (--all).
+# clang-tidy over the source files outside tests (GoogleTest's macros are not ours to lint) changed by the last commit, or over all (--all).
+# Warning options that only g++ knows are no findings.
 # usage: tests/check_tidy.sh BUILD_DIR [--all]
 set -eu
 cd "$(git rev-parse --show-toplevel)"
@@ -17,5 +18,5 @@ done
 shift
 [ "${1-}" = --all ] && shift || :
 [ "$count" -gt 0 ] || { echo "tidy: no changed source file"; exit 0; }
-printf '%s\n' "$@" | xargs -P 2 -n 4 clang-tidy-14 --quiet -p "$build" 2>/dev/null
+printf '%s\n' "$@" | xargs -P 2 -n 4 clang-tidy-14 --quiet --extra-arg=-Wno-unknown-warning-option -p "$build" 2>/dev/null
 echo "tidy: $count files clean"
