@@ -25,7 +25,7 @@ base::Error system_error(std::string_view where) {
 
 // A socket that connects; not yet connected when it is returned.
 base::Result<io::UniqueFd>
-begin_connect(const base::Endpoint& to, const ControlUplink& uplink, uint32_t fwmark) {
+begin_connect(const base::Endpoint& to, const ControlUplinks& uplinks, uint32_t fwmark) {
     const int family = to.address.is_v4() ? AF_INET : AF_INET6;
     io::UniqueFd fd(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
     if (!fd.is_open()) {
@@ -34,13 +34,12 @@ begin_connect(const base::Endpoint& to, const ControlUplink& uplink, uint32_t fw
     if (fwmark != 0 && ::setsockopt(fd.value(), SOL_SOCKET, SO_MARK, &fwmark, sizeof fwmark) != 0) {
         return system_error("SO_MARK");
     }
-    const auto name_bytes = static_cast<socklen_t>(uplink.device.size());
-    if (name_bytes > 0 && ::setsockopt(fd.value(), SOL_SOCKET, SO_BINDTODEVICE,
-                                       uplink.device.data(), name_bytes) != 0) {
-        return system_error("SO_BINDTODEVICE");
-    }
-    if (uplink.source) {
-        const io::SocketAddress source(base::Endpoint{*uplink.source, 0});
+    if (const std::optional<ControlUplink>& uplink = uplinks.of(to.address.version)) {
+        if (::setsockopt(fd.value(), SOL_SOCKET, SO_BINDTODEVICE, uplink->device.data(),
+                         static_cast<socklen_t>(uplink->device.size())) != 0) {
+            return system_error("SO_BINDTODEVICE");
+        }
+        const io::SocketAddress source(base::Endpoint{uplink->source, 0});
         if (::bind(fd.value(), source.data(), source.size()) != 0) {
             return system_error("TCP bind");
         }
@@ -99,12 +98,13 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
         });
     }
 
-    void network_changed(ControlUplink uplink);
+    void network_changed(ControlUplinks uplinks);
     void set_addresses(std::vector<base::Endpoint> addresses) {
         options_.addresses = std::move(addresses);
     }
     void restart();
-    // Without a connection SNAPT is there again: asking means connecting, at once.
+    // Without a connection SNAPT is there again: asking means connecting, at once, unless sessions
+    // were lost as soon as they were made.
     void query_session();
     void attempt_now();
     base::TimePoint now() { return loop_.now(); }
@@ -129,6 +129,7 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     void update();
     void on_event(const control::ClientEvent& event);
     void lost(base::Duration at_least);
+    void connect_later(base::Duration at_least);
     void fail_attempt();
     void set_timer();
     void on_datagram(base::ByteView datagram) override;
@@ -150,6 +151,7 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     base::Duration delay_ = kMinReconnectDelay;
     base::TimePoint attempt_at_ = base::kNever;
     base::TimePoint established_at_{};  // last
+    uint32_t short_sessions_ = 0;       // in a row, lost within kStableLink: a rival, perhaps
     bool started_ = false;              // data loop
     bool running_ = false;
 };
@@ -193,14 +195,17 @@ void ControlClient::Inner::stop() {
 
 std::optional<base::Endpoint> ControlClient::Inner::next_address() {
     const std::vector<base::Endpoint>& addresses = options_.addresses;
-    for (size_t i = 0; i < addresses.size(); ++i, ++next_address_) {
-        const base::Endpoint& candidate = addresses[next_address_ % addresses.size()];
-        const std::optional<base::IpAddress>& source = options_.uplink.source;
-        if (!source || source->version == candidate.address.version) {
-            return candidate;
+    if (addresses.empty()) {
+        return std::nullopt;
+    }
+    for (size_t i = 0; i < addresses.size(); ++i) {
+        const size_t index = (next_address_ + i) % addresses.size();
+        if (options_.uplinks.of(addresses[index].address.version)) {
+            next_address_ = index;
+            break;
         }
     }
-    return std::nullopt;
+    return addresses[next_address_ % addresses.size()];
 }
 
 void ControlClient::Inner::attempt() {
@@ -211,7 +216,7 @@ void ControlClient::Inner::attempt() {
         fail_attempt();
         return;
     }
-    base::Result<io::UniqueFd> fd = begin_connect(*remote, options_.uplink, options_.fwmark);
+    base::Result<io::UniqueFd> fd = begin_connect(*remote, options_.uplinks, options_.fwmark);
     if (!fd) {
         fail_attempt();
         return;
@@ -303,6 +308,10 @@ void ControlClient::Inner::update() {
             at_least = told && closed->peer.reason == control::CloseReason::Disconnected
                            ? kMaxReconnectDelay
                            : base::Duration{};
+            if (told && closed->peer.reason == control::CloseReason::Replaced &&
+                now() - established_at_ < kStableLink) {
+                ++short_sessions_;
+            }
         }
         on_event(*event);
     }
@@ -365,7 +374,12 @@ void ControlClient::Inner::lost(base::Duration at_least) {
         ++next_address_;
     } else if (now() - connection_->open_since >= kStableLink) {
         delay_ = kMinReconnectDelay;
+        short_sessions_ = 0;
     }
+    connect_later(at_least);
+}
+
+void ControlClient::Inner::connect_later(base::Duration at_least) {
     connection_.reset();
     attempt_at_ = now() + std::max(delay_, at_least);
     delay_ = std::min(2 * delay_, kMaxReconnectDelay);
@@ -382,9 +396,9 @@ void ControlClient::Inner::set_timer() {
     }
 }
 
-void ControlClient::Inner::network_changed(ControlUplink uplink) {
-    const bool same = uplink == options_.uplink;
-    options_.uplink = std::move(uplink);
+void ControlClient::Inner::network_changed(ControlUplinks uplinks) {
+    const bool same = uplinks == options_.uplinks;
+    options_.uplinks = std::move(uplinks);
     if (same && connection_ && connection_->control &&
         connection_->control->state() == control::ClientState::Open) {
         static_cast<void>(connection_->control->probe(now()).has_value());
@@ -397,19 +411,22 @@ void ControlClient::Inner::network_changed(ControlUplink uplink) {
 // A session that is lost as soon as it was made has a rival (another node of this name): no hurry.
 void ControlClient::Inner::restart() {
     options_.parameters.hello.continuation.reset();
-    const bool was_short = now() - established_at_ < kStableLink;
-    if (was_short) {
-        lost({});
-    } else {
+    if (now() - established_at_ >= kStableLink) {
+        short_sessions_ = 0;
         attempt_now();
+        return;
+    }
+    ++short_sessions_;
+    if (connection_) {
+        connect_later({});
     }
 }
 
 void ControlClient::Inner::query_session() {
     later([](Inner& self) {
-        if (!self.connection_) {
+        if (!self.connection_ && self.short_sessions_ == 0) {
             self.attempt_now();
-        } else if (self.connection_->control) {
+        } else if (self.connection_ && self.connection_->control) {
             static_cast<void>(self.connection_->control->query_session().has_value());
             self.update();
         }
@@ -433,9 +450,9 @@ void ControlClient::stop() {
     inner_->stop();
 }
 
-void ControlClient::network_changed(ControlUplink uplink) {
-    inner_->later([uplink = std::move(uplink)](Inner& inner) mutable {
-        inner.network_changed(std::move(uplink));
+void ControlClient::network_changed(ControlUplinks uplinks) {
+    inner_->later([uplinks = std::move(uplinks)](Inner& inner) mutable {
+        inner.network_changed(std::move(uplinks));
     });
 }
 

@@ -69,15 +69,26 @@ class ControlClientHandler {
 
 // Where connections start: bound to device and source address.
 struct ControlUplink {
-    std::string device;                     // empty: as the kernel routes
-    std::optional<base::IpAddress> source;  // addresses of the other family are then skipped
+    std::string device;
+    base::IpAddress source;
     bool operator==(const ControlUplink&) const = default;
+};
+
+// One for each IP version that has a way out. Addresses of the other version are tried only when
+// there are no others, and then as the kernel routes.
+struct ControlUplinks {
+    std::optional<ControlUplink> v4;
+    std::optional<ControlUplink> v6;
+    const std::optional<ControlUplink>& of(base::IpVersion version) const {
+        return version == base::IpVersion::V4 ? v4 : v6;
+    }
+    bool operator==(const ControlUplinks&) const = default;
 };
 
 struct ControlClientOptions {
     control::ClientParameters parameters;
     std::vector<base::Endpoint> addresses;  // tried in turn
-    ControlUplink uplink;
+    ControlUplinks uplinks;
     uint32_t fwmark = 0;  // SO_MARK; 0: none
 };
 
@@ -96,9 +107,9 @@ class ControlClient {
     // more.
     void stop();
 
-    // The uplink may have changed. The same one: a link that is up is probed, a waiting attempt
-    // starts now. Another one: a new connection starts there now and the old one is dropped.
-    void network_changed(ControlUplink uplink);
+    // The uplinks may have changed. The same: a link that is up is probed, a waiting attempt starts
+    // now. Others: a new connection starts there now and the old one is dropped.
+    void network_changed(ControlUplinks uplinks);
     void set_addresses(std::vector<base::Endpoint> addresses);
     // The SNAPT lost the association: connects anew without continuing it.
     void restart();

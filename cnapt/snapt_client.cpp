@@ -4,6 +4,7 @@
 #include "common/crypto/datagram_cipher.hpp"
 #include "common/daemon/startup.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include <netdb.h>
@@ -86,24 +87,41 @@ base::Result<void> SnaptClient::start(const NodeConfig& config,
     options.parameters.hello.offers = offers_of(config);
     options.parameters.hello.want_ipv4 = config.capture.ipv4;
     options.parameters.hello.want_ipv6 = config.capture.ipv6;
+    addresses_ = addresses;
     options.addresses = std::move(addresses);
-    options.uplink = uplink();
+    options.uplinks = uplinks();
     options.fwmark = config.capture.fwmark;
     CTN_TRY(client_.start(std::move(options)));
     is_started_ = true;
     return {};
 }
 
-ControlUplink SnaptClient::uplink() const {
-    const Uplink* best = link_.active_slot
-                             ? node_.uplinks().at(*link_.active_slot)
-                             : node_.uplinks().best_for(link_.address.address, node_.network());
-    ControlUplink uplink;
-    if (best != nullptr) {
-        uplink.device = best->interface;
-        uplink.source = best->address;
+ControlUplinks SnaptClient::uplinks() const {
+    return {uplink(base::IpVersion::V4), uplink(base::IpVersion::V6)};
+}
+
+// Where the data goes; for the other IP version, and while data goes nowhere, by the best route.
+std::optional<ControlUplink> SnaptClient::uplink(base::IpVersion version) const {
+    const auto to =
+        std::find_if(addresses_.begin(), addresses_.end(), [&](const base::Endpoint& endpoint) {
+            return endpoint.address.version == version;
+        });
+    if (to == addresses_.end()) {
+        return std::nullopt;
     }
-    return uplink;
+    Uplinks& uplinks = node_.uplinks();
+    const auto leads_there = [&](const Uplink* uplink) {
+        return uplink != nullptr && uplink->address.version == version &&
+               Uplinks::has_route(*uplink, to->address, node_.network());
+    };
+    const Uplink* found = link_.active_slot ? uplinks.at(*link_.active_slot) : nullptr;
+    if (!leads_there(found)) {
+        found = uplinks.best_for(to->address, node_.network());
+    }
+    if (!leads_there(found)) {
+        return std::nullopt;
+    }
+    return ControlUplink{found->interface, found->address};
 }
 
 void SnaptClient::rekey_if_due(base::TimePoint now) {
@@ -158,6 +176,7 @@ void SnaptClient::on_rekeyed(const control::EpochKeys& keys) {
 
 void SnaptClient::on_session_state(bool known) {
     if (!known) {
+        link_.is_control_open = false;
         client_.restart();
     }
 }

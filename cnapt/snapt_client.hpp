@@ -34,8 +34,9 @@ class SnaptClient final : public ControlClientHandler {
 
     const SnaptLink& link() const { return link_; }
     SnaptLink& link() { return link_; }
-    void path_moved() { client_.network_changed(uplink()); }
+    void path_moved() { client_.network_changed(uplinks()); }
     void set_addresses(std::vector<base::Endpoint> addresses) {
+        addresses_ = addresses;
         client_.set_addresses(std::move(addresses));
     }
     bool is_started() const { return is_started_; }
@@ -64,13 +65,15 @@ class SnaptClient final : public ControlClientHandler {
     void on_closed(const control::LinkClosed& closed) override;
 
   private:
-    ControlUplink uplink() const;
+    ControlUplinks uplinks() const;
+    std::optional<ControlUplink> uplink(base::IpVersion version) const;
 
     Node& node_;
     SnaptLink& link_;
     io::EventLoop& loop_;
     OnUsage on_usage_;
     ControlClient client_;
+    std::vector<base::Endpoint> addresses_;
     base::TimePoint keyed_at_{};
     base::TimePoint connected_at_{};
     bool is_rekeying_ = false;

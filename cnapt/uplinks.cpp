@@ -16,6 +16,25 @@ namespace {
 // Of outer packets: what an Ethernet carries. Larger ones would be fragments somewhere.
 constexpr uint32_t kLargestMtu = 1500;
 
+constexpr uint64_t kNoRoute = uint64_t{1} << 40;
+
+// As the kernel chooses: the longest prefix, then the smallest metric.
+uint64_t route_cost(const Uplink& uplink,
+                    const base::IpAddress& destination,
+                    const io::NetSnapshot& snapshot) {
+    constexpr unsigned kMetricBits = 32;
+    constexpr uint64_t kLongestPrefix = 128;
+    uint64_t cost = kNoRoute;
+    for (const io::RouteEntry& route : snapshot.routes) {
+        if (route.interface_index == uplink.interface_index &&
+            route.destination.contains(destination)) {
+            cost = std::min(cost, (kLongestPrefix - route.destination.length) << kMetricBits |
+                                      route.metric);
+        }
+    }
+    return cost;
+}
+
 }  // namespace
 
 bool is_allowed_interface(std::string_view name, const UplinkRules& rules) {
@@ -158,25 +177,20 @@ Uplink* Uplinks::best_for(const base::IpAddress& destination,
             excluded.test(uplink->slot)) {
             continue;
         }
-        // As the kernel chooses: the longest prefix, then the smallest metric.
-        constexpr uint64_t kNoRoute = uint64_t{1} << 40;
-        constexpr unsigned kMetricBits = 32;
-        constexpr uint64_t kLongestPrefix = 128;
-        uint64_t cost = kNoRoute;
-        for (const io::RouteEntry& route : snapshot.routes) {
-            if (route.interface_index == uplink->interface_index &&
-                route.destination.contains(destination)) {
-                cost = std::min(cost, (kLongestPrefix - route.destination.length) << kMetricBits |
-                                          route.metric);
-            }
-        }
-        cost = cost * 2 + (uplink->is_deprecated ? 1 : 0);
+        const uint64_t cost =
+            route_cost(*uplink, destination, snapshot) * 2 + (uplink->is_deprecated ? 1 : 0);
         if (cost < best_cost) {
             best = uplink.get();
             best_cost = cost;
         }
     }
     return best;
+}
+
+bool Uplinks::has_route(const Uplink& uplink,
+                        const base::IpAddress& destination,
+                        const io::NetSnapshot& snapshot) {
+    return route_cost(uplink, destination, snapshot) != kNoRoute;
 }
 
 std::vector<const Uplink*> Uplinks::list() const {

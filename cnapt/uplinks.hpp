@@ -64,6 +64,9 @@ class Uplinks {
     Uplink* best_for(const base::IpAddress& destination,
                      const io::NetSnapshot& snapshot,
                      SlotSet excluded = {});
+    static bool has_route(const Uplink& uplink,
+                          const base::IpAddress& destination,
+                          const io::NetSnapshot& snapshot);
     Uplink* at(uint8_t slot) { return slots_[slot].get(); }
     std::vector<const Uplink*> list() const;
     void wait_writable(const io::UdpSocket& socket);

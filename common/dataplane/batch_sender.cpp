@@ -12,6 +12,7 @@ bool BatchSender::flush(base::TimePoint now) {
         io::UdpSocket* socket = sockets_.socket_for(items[next_]);
         if (socket == nullptr) {
             drop_until(next_ + 1);
+            blocked_since_ = base::kNever;
             continue;
         }
         size_t end = next_ + 1;
@@ -28,11 +29,14 @@ bool BatchSender::flush(base::TimePoint now) {
         if (next_ != first || done_of_next_ != done_of_first || blocked_since_ == base::kNever) {
             blocked_since_ = now;
         }
-        if (is_worth_waiting(items[next_], now)) {
+        const bool is_jammed = now - blocked_since_ >= kMaxBlocked;
+        if (!is_jammed && is_worth_waiting(items[next_])) {
             sockets_.wait_writable(*socket);
             return false;
         }
-        drop_until(end);
+        // Behind one that its session has given up may be another session's.
+        drop_until(is_jammed ? end : next_ + 1);
+        blocked_since_ = next_ == end ? base::kNever : blocked_since_;
     }
     batch_.clear();
     next_ = 0;
@@ -40,15 +44,13 @@ bool BatchSender::flush(base::TimePoint now) {
     return true;
 }
 
-bool BatchSender::is_worth_waiting(const TransmitItem& item, base::TimePoint now) const {
-    if (now - blocked_since_ >= kMaxBlocked) {
-        return false;
-    }
+bool BatchSender::is_worth_waiting(const TransmitItem& item) {
     if (item.session == nullptr) {
         return true;
     }
     const session::PathSet& paths = item.session->paths();
-    return paths.active() == item.path && !paths.path(item.path).is_failing();
+    return paths.active() == item.path &&
+           paths.path(item.path).state != session::PathState::Dead;
 }
 
 void BatchSender::drop_until(size_t end) {
@@ -56,7 +58,6 @@ void BatchSender::drop_until(size_t end) {
         drops_.add(DropReason::SendFailed, batch_.items()[next_].datagrams);
     }
     done_of_next_ = 0;
-    blocked_since_ = base::kNever;
 }
 
 // Sends items [first, end); gives the first that is not done with.
@@ -69,7 +70,8 @@ size_t BatchSender::send_run(size_t first, size_t end, io::UdpSocket& socket) {
                sockets_.tos_of(item)};
     }
     items_[0].bytes = items_[0].bytes.subspan(done_of_next_);
-    const auto result = socket.send(std::span<const io::SendItem>(items_).first(end - first));
+    const auto result =
+        sockets_.send(socket, std::span<const io::SendItem>(items_).first(end - first));
     for (size_t i = 0; i < result.items; ++i) {
         const TransmitItem& item = items[first + i];
         if (result.dropped_items.test(i)) {

@@ -21,6 +21,9 @@ class SocketDirectory {
     virtual io::UdpSocket* socket_for(const session::TransmitItem& item) = 0;
     // Outer ToS octet of the item; 0: as the socket is set.
     virtual uint8_t tos_of(const session::TransmitItem& item) = 0;
+    virtual io::SendResult send(io::UdpSocket& socket, std::span<const io::SendItem> items) {
+        return socket.send(items);
+    }
     // The socket is full: flush() again when it is writable.
     virtual void wait_writable(io::UdpSocket& socket) = 0;
     // A datagram was longer than the path takes.
@@ -50,7 +53,7 @@ class BatchSender {
 
   private:
     size_t send_run(size_t first, size_t end, io::UdpSocket& socket);
-    bool is_worth_waiting(const session::TransmitItem& item, base::TimePoint now) const;
+    static bool is_worth_waiting(const session::TransmitItem& item);
     void drop_until(size_t end);
 
     SocketDirectory& sockets_;

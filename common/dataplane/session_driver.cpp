@@ -56,7 +56,8 @@ void SessionDriver::pump(TimePoint now) {
     const bool is_free =
         (!sender_.is_blocked() || sender_.flush(now)) && poll_touched(now) && sender_.flush(now);
     const TimePoint earliest = heap_.empty() ? base::kNever : heap_.front()->hook.deadline;
-    timer_.set(is_free ? earliest : std::min(earliest, now + kRetryWhileBlocked));
+    const bool has_work = !is_free || !touched_.empty();  // sending may touch: a size refused
+    timer_.set(has_work ? std::min(earliest, now + kRetryWhileBlocked) : earliest);
 }
 
 void SessionDriver::run_due(TimePoint now) {
@@ -69,12 +70,15 @@ void SessionDriver::run_due(TimePoint now) {
     }
 }
 
-// False when a socket is full: wait_writable or the timer brings us back.
+// False when a socket is full: wait_writable or the timer brings us back. The session that filled it
+// comes after the others then.
 bool SessionDriver::poll_touched(TimePoint now) {
     polling_.swap(touched_);
     while (!polling_.empty()) {
         Session& session = *polling_.back();
         if (!poll(session, now)) {
+            polling_.pop_back();
+            touched_.push_back(&session);
             touched_.insert(touched_.end(), polling_.begin(), polling_.end());
             polling_.clear();
             return false;
