@@ -351,6 +351,7 @@ void Node::on_housekeeping() {
     flows_.expire(now, [&](Flow& flow) { end_flow(flow, now); });
     for (const auto& link : links_) {
         measure_throughput(*link, now);
+        end_bars(*link, now);
         const bool is_without_way = link->session && !link->active_slot;
         if (is_without_way && now - link->moving_since >= kMaxWithoutUplink) {
             lose_link(*link);

@@ -60,6 +60,14 @@ struct SnaptLink {
     std::optional<uint8_t> active_slot;
     base::TimePoint moving_since = base::kNever;  // a handover is under way
     std::string moving_from;
+    // Of paths, by slot, that fell silent while in use: not taken back until then, unless there is
+    // no other.
+    struct Bar {
+        base::TimePoint until{};
+        base::Duration span{};
+    };
+    std::array<Bar, wire::kMaxPaths> bars{};
+    base::TimePoint bar_ends_at = base::kNever;  // the next
     std::unordered_map<std::string, uint16_t> app_tags;
     uint64_t committed_bits_per_s = 0;  // needs of the flows bound to it
     uint64_t handovers = 0;
@@ -195,6 +203,8 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     static Uplinks::SlotSet slots_where(const SnaptLink& link, Predicate predicate);
     void choose_uplink(SnaptLink& link, base::TimePoint now);
     void activate(SnaptLink& link, uint8_t slot, base::TimePoint now);
+    static void bar_if_failing(SnaptLink& link, uint8_t slot, base::TimePoint now);
+    void end_bars(SnaptLink& link, base::TimePoint now);
     void lose_link(SnaptLink& link);
 
     // capture.cpp

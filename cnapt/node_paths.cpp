@@ -1,6 +1,7 @@
 // Node: which uplink each SNAPT is reached by.
 #include "cnapt/node.hpp"
 
+#include <algorithm>
 #include <ctime>
 
 namespace continuo::cnapt {
@@ -11,6 +12,12 @@ using session::Session;
 namespace {
 
 constexpr size_t kKeptHandovers = 32;
+// A path that was heard so lately needs no question before it takes over.
+constexpr base::Duration kProofLifetime = base::seconds(2);
+// What has fallen silent while it was in use is not taken back for so long, twice as long each time
+// it does so again, while there is another.
+constexpr base::Duration kFirstBar = base::seconds(1);
+constexpr base::Duration kLongestBar = base::seconds(60);
 
 }  // namespace
 
@@ -34,6 +41,7 @@ void Node::update_paths(SnaptLink& link, const Uplinks::Change& change, TimePoin
     bool has_lost_way = false;
     for (const uint8_t slot : change.removed) {
         paths.remove(slot);
+        link.bars[slot] = {};
         if (link.active_slot == slot) {
             link.active_slot.reset();
             link.moving_since = now;
@@ -47,6 +55,7 @@ void Node::update_paths(SnaptLink& link, const Uplinks::Change& change, TimePoin
         if (is_new && uplink->address.version == link.address.address.version) {
             paths.add(uplink->slot, link.address, uplink->mtu, now);
         }
+        paths.ask_again(uplink->slot, now);  // what has changed may have brought it back
     }
     for (const uint8_t slot : change.resized) {
         paths.set_mtu(slot, uplinks_->at(slot)->mtu, now);
@@ -67,7 +76,8 @@ template <typename Predicate>
 Uplinks::SlotSet Node::slots_where(const SnaptLink& link, Predicate predicate) {
     Uplinks::SlotSet slots;
     for (size_t slot = 0; slot < slots.size(); ++slot) {
-        slots.set(slot, predicate(link.session->paths().path(static_cast<uint8_t>(slot))));
+        const auto index = static_cast<uint8_t>(slot);
+        slots.set(slot, predicate(index, link.session->paths().path(index)));
     }
     return slots;
 }
@@ -79,17 +89,31 @@ void Node::choose_uplink(SnaptLink& link, TimePoint now) {
     const io::NetSnapshot& network = monitor_->snapshot();
     const base::IpAddress& to = link.address.address;
     session::PathSet& paths = link.session->paths();
-    const auto is_failing = [](const session::Path& path) { return path.is_failing(); };
-    const auto is_unproven = [](const session::Path& path) {
-        return path.state != PathState::Usable;
+    const auto has_route = [&](const Uplink* uplink) {
+        return uplink != nullptr && Uplinks::has_route(*uplink, to, network);
     };
-    const Uplink* best = uplinks_->best_for(to, network, slots_where(link, is_failing));
-    const bool may_carry =
-        link.active_slot && paths.path(*link.active_slot).state != PathState::Dead;
-    if (may_carry && best != nullptr && link.active_slot != best->slot &&
-        is_unproven(paths.path(best->slot))) {
+    const auto best_without = [&](auto predicate) {
+        const Uplink* best = uplinks_->best_for(to, network, slots_where(link, predicate));
+        return has_route(best) || !link.active_slot ? best : nullptr;
+    };
+    const auto is_unproven = [&](uint8_t slot, const session::Path& path) {
+        return link.active_slot != slot &&
+               (path.state != PathState::Usable || now - path.heard_at > kProofLifetime);
+    };
+    const Uplink* best = best_without([&](uint8_t slot, const session::Path& path) {
+        return path.is_failing() || link.bars[slot].until > now;
+    });
+    if (best == nullptr) {
+        best = best_without([](uint8_t, const session::Path& path) { return path.is_failing(); });
+    }
+    const bool may_carry = link.active_slot &&
+                           paths.path(*link.active_slot).state != PathState::Dead &&
+                           has_route(uplinks_->at(*link.active_slot));
+    if (may_carry && best != nullptr && is_unproven(best->slot, paths.path(best->slot))) {
         paths.probe(best->slot, now);
-        best = uplinks_->best_for(to, network, slots_where(link, is_unproven));
+        best = best_without([&](uint8_t slot, const session::Path& path) {
+            return path.is_failing() || is_unproven(slot, path);
+        });
     }
     if (best == nullptr && !link.active_slot) {
         best = uplinks_->best_for(to, network);
@@ -105,12 +129,42 @@ void Node::activate(SnaptLink& link, uint8_t slot, TimePoint now) {
         link.moving_since = now;
     }
     if (link.active_slot) {
+        bar_if_failing(link, *link.active_slot, now);
         if (const Uplink* former = uplinks_->at(*link.active_slot)) {
             link.moving_from = former->interface + " " + former->address.to_string();
         }
     }
     link.active_slot = slot;
     link.session->paths().activate(slot, now);
+}
+
+void Node::bar_if_failing(SnaptLink& link, uint8_t slot, TimePoint now) {
+    if (!link.session->paths().path(slot).is_failing()) {
+        return;
+    }
+    SnaptLink::Bar& bar = link.bars[slot];
+    const bool is_again = bar.span != base::Duration{} && now - bar.until < kLongestBar;
+    bar.span = is_again ? std::min<base::Duration>(bar.span * 2, kLongestBar) : kFirstBar;
+    bar.until = now + bar.span;
+    link.bar_ends_at = std::min(link.bar_ends_at, bar.until);
+}
+
+// What was barred may be taken back now.
+void Node::end_bars(SnaptLink& link, TimePoint now) {
+    if (link.bar_ends_at > now) {
+        return;
+    }
+    link.bar_ends_at = base::kNever;
+    for (const SnaptLink::Bar& bar : link.bars) {
+        if (bar.until > now) {
+            link.bar_ends_at = std::min(link.bar_ends_at, bar.until);
+        }
+    }
+    if (link.session) {
+        choose_uplink(link, now);
+        driver_.touch(*link.session);
+        driver_.pump(now);
+    }
 }
 
 void Node::on_path_changed(Session& session, uint8_t path, TimePoint now) {
@@ -120,7 +174,8 @@ void Node::on_path_changed(Session& session, uint8_t path, TimePoint now) {
     const Uplink* uplink = uplinks_->at(path);
     const std::string to =
         uplink == nullptr ? "" : uplink->interface + " " + uplink->address.to_string();
-    if (link->moving_since != base::kNever && link->active_slot == path && !is_first) {
+    const bool is_active = link->active_slot == path;
+    if (link->moving_since != base::kNever && is_active && !is_first) {
         Handover handover;
         handover.at_utc_s = std::time(nullptr);
         handover.from = link->moving_from;
@@ -133,8 +188,10 @@ void Node::on_path_changed(Session& session, uint8_t path, TimePoint now) {
         ++handover_count_;
         ++link->handovers;
     }
-    link->moving_since = base::kNever;
-    link->moving_from = to;
+    if (is_active) {
+        link->moving_since = base::kNever;
+        link->moving_from = to;
+    }
     if (is_first) {
         events_.on_link_usable(*link);
     }
@@ -149,7 +206,9 @@ void Node::on_path_silent(Session& session, uint8_t path, TimePoint now) {
     if (session.paths().path(path).state == session::PathState::Doubtful) {
         // Another one takes its place when it answers.
         for (const Uplink* uplink : uplinks_->list()) {
-            if (uplink->slot != path) {
+            const bool has_route =
+                Uplinks::has_route(*uplink, link->address.address, monitor_->snapshot());
+            if (uplink->slot != path && has_route) {
                 session.paths().probe(uplink->slot, now);
             }
         }

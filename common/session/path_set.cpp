@@ -16,20 +16,15 @@ namespace {
 
 constexpr Duration kFirstProbeInterval = milliseconds(40);
 constexpr Duration kLongestProbeInterval = base::seconds(1);
+// Nobody answers for long: an idle node must stay cheap. The active path is asked as often as a
+// mapping needs it, another one ever less.
 constexpr Duration kPatientProbeInterval = base::seconds(25);
+constexpr Duration kLongestPatience = base::seconds(300);
 // Without an answer for so long a challenge is given up until the tuple is heard again.
 constexpr Duration kChallengeLifetime = base::seconds(30);
 // A NAT mapping may have expired after that (RFC 4787 REQ-5 allows two minutes; many boxes take 30
 // s).
 constexpr Duration kMappingLifetime = base::seconds(25);
-
-// T_doubt and T_dead of docs/PROTOCOL.md section 5.1, and when the question is put: some round
-// trips, within bounds. Without a sample the upper ones hold.
-constexpr Duration kSoonestAsk = milliseconds(500);
-constexpr Duration kLatestAsk = base::seconds(1);
-constexpr Duration kShortestAnswer = milliseconds(300);  // some repetitions of the challenge
-constexpr Duration kLongestAnswer = base::seconds(1);
-constexpr Duration kDeadAfter = base::seconds(10);
 
 // Ethernet, PPPoE, tunnels over these, GTP, WireGuard, the minima of IPv6 and IPv4.
 constexpr std::array<uint16_t, 12> kUsualMtus = {1500, 1492, 1480, 1472, 1452, 1440,
@@ -41,17 +36,15 @@ Duration longer(Duration interval) {
     return std::min<Duration>(interval * 2, kLongestProbeInterval);
 }
 
-Duration ask_after(const Path& path) {
-    const Duration patience = path.smoothed_rtt * 4 + path.rtt_variation * 4;
-    return path.smoothed_rtt == Duration{} ? kLatestAsk
-                                           : std::clamp(patience, kSoonestAsk, kLatestAsk);
-}
-
-Duration doubt_after(const Path& path) {
-    const Duration patience = path.smoothed_rtt * 4 + path.rtt_variation * 4;
-    return ask_after(path) + (path.smoothed_rtt == Duration{}
-                                  ? kLongestAnswer
-                                  : std::clamp(patience, kShortestAnswer, kLongestAnswer));
+// Between announcements of a path.
+Duration next_interval(const Path& path, bool is_active, TimePoint now) {
+    if (path.announce_interval < kLongestProbeInterval ||
+        now - path.heard_at <= kChallengeLifetime) {
+        return longer(path.announce_interval);
+    }
+    return is_active ? kPatientProbeInterval
+                     : std::clamp<Duration>(path.announce_interval * 2, kPatientProbeInterval,
+                                            kLongestPatience);
 }
 
 }  // namespace
@@ -158,9 +151,14 @@ bool PathSet::on_authenticated(const wire::Space& space,
     Tuple& tuple = path.tuples[index_of(space.traffic_class)];
     if (role_ == Role::Node) {
         tuple.heard_at = now;
-        const bool was_doubtful = path.state == PathState::Doubtful;
-        path.state = was_doubtful ? PathState::Usable : path.state;
-        return was_doubtful;
+        if (path.state == PathState::Dead) {
+            ask_again(space.path, now);
+        }
+        if (path.state != PathState::Doubtful) {
+            return false;
+        }
+        path.state = path.has_answered ? PathState::Usable : PathState::Challenged;
+        return path.has_answered;
     }
     const bool is_same = tuple.is_known && tuple.remote == from && tuple.local == local;
     if (!is_same) {
@@ -266,6 +264,7 @@ bool PathSet::on_response(const wire::Space& space, const wire::Response& respon
     path.announce_again_at = base::kNever;
     const bool is_news = path.state != PathState::Usable;
     path.state = PathState::Usable;
+    path.has_answered = true;
     return is_news;
 }
 
@@ -281,59 +280,6 @@ void PathSet::on_sent(const Destination& destination,
     if (!tuple.is_proven) {
         tuple.unproven_sent_bytes += bytes;
     }
-}
-
-void PathSet::expect_answer(Path& path, TimePoint now) {
-    if (role_ == Role::Node && path.unanswered_since == base::kNever) {
-        path.unanswered_since = now;
-    }
-}
-
-TimePoint PathSet::silence_deadline(const Path& path) const {
-    if (path.unanswered_since == base::kNever) {
-        return base::kNever;
-    }
-    switch (path.state) {
-    case PathState::Usable:
-        return path.unanswered_since + (path.tuples[kLtLd].challenged_at == base::kNever
-                                            ? ask_after(path)
-                                            : doubt_after(path));
-    case PathState::Challenged:
-    case PathState::Doubtful:
-        return path.unanswered_since + kDeadAfter;
-    case PathState::Unknown:
-    case PathState::Dead:
-        break;
-    }
-    return base::kNever;
-}
-
-std::optional<uint8_t> PathSet::on_time(TimePoint now) {
-    for (uint8_t index = 0; index < wire::kMaxPaths; ++index) {
-        Path& path = paths_[index];
-        if (silence_deadline(path) > now) {
-            continue;
-        }
-        Tuple& tuple = path.tuples[kLtLd];
-        if (path.state == PathState::Usable) {
-            if (tuple.challenged_at == base::kNever) {
-                start_challenge(path, tuple, now);
-                path.state = PathState::Usable;
-                continue;
-            }
-            path.state = PathState::Doubtful;
-            return index;
-        }
-        // Asked for as long as it is there, by announcements, since its mapping may be gone too.
-        start_challenge(path, tuple, now);
-        tuple.challenge_again_at = base::kNever;
-        path.state = PathState::Dead;
-        path.announcements_due = 1;
-        path.announce_again_at = now;
-        path.announce_interval = kLongestProbeInterval;
-        return index;
-    }
-    return std::nullopt;
 }
 
 std::optional<Destination> PathSet::destination(TrafficClass traffic_class, TimePoint now) const {
@@ -405,11 +351,7 @@ std::optional<Probe> PathSet::announce_probe(uint8_t index, TimePoint now) {
     }
     if (--path.announcements_due == 0) {
         path.announce_again_at = now + path.announce_interval;
-        // Nobody answers for long: an idle node must stay cheap.
-        path.announce_interval = path.announce_interval >= kLongestProbeInterval &&
-                                         now - path.heard_at > kChallengeLifetime
-                                     ? kPatientProbeInterval
-                                     : longer(path.announce_interval);
+        path.announce_interval = next_interval(path, active_ == index, now);
     }
     expect_answer(path, now);
     const Tuple& tuple = announced;
@@ -418,8 +360,10 @@ std::optional<Probe> PathSet::announce_probe(uint8_t index, TimePoint now) {
     announce.mtu = path.mtu;
     announce.active = active_ == index;
     announce.number = announcement_number_;
+    // Padded, so that SNAPT may send at once what waits; a path long silent is only asked.
+    const bool is_padded = path.state != PathState::Dead;
     return Probe{index,    TrafficClass::LtLd,           tuple.remote, tuple.local,
-                 announce, wire::Challenge{tuple.token}, {},           true};
+                 announce, wire::Challenge{tuple.token}, {},           is_padded};
 }
 
 std::optional<Probe> PathSet::challenge_probe(uint8_t index, TimePoint now) {

@@ -4,9 +4,12 @@
 // comes out of next_probe().
 //
 //   Unknown --first datagram or add()--> Challenged --RESPONSE--> Usable --silence--> Doubtful
-//                                         |   ^                      ^-------any datagram--'|
-//                            more silence |   RESPONSE or add()                 more silence|
-//                                         `-----> Dead <----remove()------------------------'
+//                                         |  ^ ^                     ^--- any datagram ---'| ^
+//                                         |  | `-any datagram, if it has not answered yet--'| |
+//                                         |  RESPONSE or add()                  more silence| |
+//                                         |  |            Dead <----remove()----------------' |
+//                                         |  `-------------'                                  |
+//                                         `---------------------silence-----------------------'
 //
 // Silence is counted on the node, from the first datagram that should have had an answer.
 //
@@ -59,6 +62,7 @@ struct Path {
     base::TimePoint announce_again_at = base::kNever;
     base::Duration announce_interval{};
     uint64_t received_datagrams = 0;
+    bool has_answered = false;  // a challenge, since it was added or last dead
     // Node: since when something that should have had an answer is without one.
     base::TimePoint unanswered_since = base::kNever;
 };
@@ -97,6 +101,8 @@ class PathSet {
     void set_mtu(uint8_t index, uint16_t mtu, base::TimePoint now);
     // Asks a path that is not active whether it works, unless that question is open.
     void probe(uint8_t index, base::TimePoint now);
+    // Asks a dead path at once and more often again, since something has happened to the network.
+    void ask_again(uint8_t index, base::TimePoint now);
     // Announces the active path once more, for instance after a route appeared.
     void announce_again(base::TimePoint now);
 

@@ -36,4 +36,25 @@ claim "and the download goes on over it" wait_for 20 arrived $((before + 2000000
 wait "$download"
 claim "the download is whole and right" equal "$(cat "$work/result") $(cat "$work/curl.log")" "90000000 $sum "
 claim "it was one TCP connection" equal "$(grep -c . "$work/http.log")" 1
+
+# Both uplinks change their addresses at once; the better one has never delivered anything.
+swallow 1
+ip -n "$(ns node)" -batch - <<END
+addr del 192.168.1.2/24 dev up1
+addr del 192.168.2.2/24 dev up2
+addr add 192.168.1.3/24 dev up1
+addr add 192.168.2.3/24 dev up2
+route add default via 192.168.1.1 dev up1 metric 100
+route add default via 192.168.2.1 dev up2 metric 200
+END
+claim "an uplink that never delivered is left for one that does" wait_for 6 is_active up2
+pings() { in_ns node ping -n -q -c 1 -W 1 $inet4; }
+claim "and traffic goes over it" wait_for 3 pings
+
+# The route goes while the address stays: the other uplink is taken, though it delivers again only now.
+in_ns gw1 nft delete table inet hole
+claim "the better uplink is taken back" wait_for 60 is_active up1
+ip -n "$(ns node)" route del default via 192.168.1.1 dev up1
+claim "an uplink without a route is left" wait_for 3 is_active up2
+claim "and traffic goes over the other" wait_for 3 pings
 finish

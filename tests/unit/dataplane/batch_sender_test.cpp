@@ -2,9 +2,9 @@
 #include "common/dataplane/batch_sender.hpp"
 #include "tests/support/session_pair.hpp"
 
-#include <gtest/gtest.h>
-
 #include <map>
+
+#include <gtest/gtest.h>
 
 namespace {
 

@@ -177,6 +177,68 @@ TEST(PathSet, APathThatWasAskedInVainIsNotGivenMoreTimeByBeingChosen) {
     EXPECT_EQ(node.paths.path(1).state, PathState::Dead);
 }
 
+TEST(PathSet, APathThatHasNotAnsweredYetIsDoubtedSoon) {
+    Node node;
+    node.paths.add(0, kSnapt, 1500, node.now);
+    node.paths.activate(0, node.now);
+    node.stay_silent(milliseconds(2200));
+    EXPECT_EQ(node.paths.path(0).state, PathState::Doubtful);
+}
+
+TEST(PathSet, OnlyAnAnswerMakesAPathUsableThatNeverAnswered) {
+    Node node;
+    node.paths.add(0, kSnapt, 1500, node.now);
+    node.paths.activate(0, node.now);
+    node.stay_silent(milliseconds(2200));
+    ASSERT_EQ(node.paths.path(0).state, PathState::Doubtful);
+    EXPECT_FALSE(node.paths.on_authenticated(space(0), kSnapt, kLocal, 100, true, node.now));
+    EXPECT_EQ(node.paths.path(0).state, PathState::Challenged);
+}
+
+TEST(PathSet, ADeadPathIsAskedEverLessAndInShort) {
+    Node node;
+    node.paths.add(1, kSnapt, 1500, node.now);
+    node.paths.probe(1, node.now);
+    node.stay_silent(base::seconds(60));
+    ASSERT_EQ(node.paths.path(1).state, PathState::Dead);
+    const TimePoint from = node.now;
+    size_t asked = 0;
+    for (; node.now - from < base::seconds(3600); node.now += base::seconds(1)) {
+        while (const auto probe = node.paths.next_probe(node.now)) {
+            EXPECT_FALSE(probe->is_padded);
+            asked += probe->path == 1 ? size_t{1} : 0;
+        }
+    }
+    EXPECT_GE(asked, 11U);
+    EXPECT_LE(asked, 17U);
+}
+
+TEST(PathSet, ADeadPathIsAskedAtOnceWhenSomethingHasChanged) {
+    Node node;
+    node.paths.add(1, kSnapt, 1500, node.now);
+    node.paths.probe(1, node.now);
+    node.stay_silent(base::seconds(120));
+    ASSERT_EQ(node.paths.path(1).state, PathState::Dead);
+    ASSERT_FALSE(node.paths.next_probe(node.now));
+    node.paths.ask_again(1, node.now);
+    const auto probe = node.paths.next_probe(node.now);
+    ASSERT_TRUE(probe && probe->challenge);
+    EXPECT_TRUE(
+        node.paths.on_response(space(1), {probe->challenge->token}, node.now + milliseconds(10)));
+    EXPECT_EQ(node.paths.path(1).state, PathState::Usable);
+}
+
+TEST(PathSet, ADatagramOnADeadPathIsAReasonToAskIt) {
+    Node node;
+    node.paths.add(1, kSnapt, 1500, node.now);
+    node.paths.probe(1, node.now);
+    node.stay_silent(base::seconds(120));
+    ASSERT_FALSE(node.paths.next_probe(node.now));
+    node.paths.on_authenticated(space(1), kSnapt, kLocal, 100, true, node.now);
+    EXPECT_TRUE(node.paths.next_probe(node.now));
+    EXPECT_EQ(node.paths.path(1).state, PathState::Dead);
+}
+
 TEST(PathSet, AnOpenQuestionIsNotPutAnew) {
     Node node;
     node.paths.add(1, kSnapt, 1500, node.now);
