@@ -70,8 +70,8 @@ void SessionDriver::run_due(TimePoint now) {
     }
 }
 
-// False when a socket is full: wait_writable or the timer brings us back. The session that filled it
-// comes after the others then.
+// False when a socket is full: wait_writable or the timer brings us back. The session that filled
+// it comes after the others then.
 bool SessionDriver::poll_touched(TimePoint now) {
     polling_.swap(touched_);
     while (!polling_.empty()) {
