@@ -3,7 +3,7 @@ import os
 
 from harness import measure
 from harness.measure import median, ratio
-from harness.peers import Boringtun, OpenVpn, WireguardGo
+from harness.peers import Boringtun, OpenVpn, Vtun, WireguardGo
 from harness.process import Process
 from harness.topology import Topology
 from harness.tunnels import Continuo, Plain, through
@@ -69,7 +69,7 @@ def report(result, times, names, sizes, loads):
 def run(context, result):
     contestants = [lambda: Plain(context), lambda: Continuo(context), lambda: WireguardGo(context), lambda: OpenVpn(context)]
     if not context.quick:
-        contestants += [lambda: Continuo(context, "authenticate"), lambda: Boringtun(context)]
+        contestants += [lambda: Continuo(context, "authenticate"), lambda: Boringtun(context), lambda: Vtun(context)]
     sizes = context.pick(SIZES, [1, 1_000, 10_000, 1_000_000])
     times = Times()
     loads = {IDLE: 0, SPINNING: os.cpu_count() or 1}

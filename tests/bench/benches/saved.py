@@ -4,7 +4,7 @@ import os
 
 from harness import corpus as corpora
 from harness.counters import InnerCounter, OuterCounter
-from harness.peers import OpenVpn, WireguardGo
+from harness.peers import OpenVpn, Vtun, WireguardGo
 from harness.process import BenchError, Process, Skip
 from harness.topology import INET, Topology
 from harness.tunnels import Continuo, through
@@ -107,7 +107,7 @@ def run(context, result):
                 # When authenticating the overhead of a datagram is the same: its middle rates say enough.
                 through(context, topology, lambda: Continuo(context, protection, knobs=[*knobs, *extra], policy=CLASS_RULES),
                         skipped, measure_cells(mode, protection != "encrypt"))
-        for make in context.pick((lambda: WireguardGo(context), lambda: OpenVpn(context, "lz4-v2")), ()):
+        for make in context.pick((lambda: WireguardGo(context), lambda: OpenVpn(context, "lz4-v2"), lambda: Vtun(context, "zlib:9")), ()):
             through(context, topology, make, skipped, measure_cells(None, True))
     for name, reason in skipped.items():
         result.skip(name, reason, "%")

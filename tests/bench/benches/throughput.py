@@ -1,7 +1,7 @@
 """TCP through the tunnel beside plain forwarding and the peers: rate, processor time, offloads off, a slow link."""
 from harness import measure
 from harness.measure import median, ratio
-from harness.peers import Boringtun, OpenVpn, WireguardGo
+from harness.peers import Boringtun, OpenVpn, Vtun, WireguardGo
 from harness.topology import Topology
 from harness.tunnels import NO_HOLD, Continuo, Plain, through
 
@@ -124,7 +124,8 @@ def run(context, result):
         measure.serve(topology)
         contest = Contest(context, topology, contestants, context.pick(4, 0.8))
         contest.run(context.pick(5, 1), CELLS)
-        others = Contest(context, topology, [lambda: OpenVpn(context), lambda: Boringtun(context)], context.pick(4, 1))
+        others = Contest(context, topology, [lambda: OpenVpn(context), lambda: Boringtun(context), lambda: Vtun(context)],
+                         context.pick(4, 1))
         others.run(context.pick(3, 1), CELLS[:context.pick(4, 1)])
     for kept in ("rates", "cpu", "skipped"):
         getattr(contest, kept).update(getattr(others, kept))

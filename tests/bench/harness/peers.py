@@ -163,4 +163,57 @@ class OpenVpn(Peer):
         self._route()
 
 
-PEERS = [WireguardGo, OpenVpn, Boringtun]
+class Vtun(Peer):
+    """vtun 3: UDP without protection of what it carries, and without NAT on the way; its server is a child for each node."""
+    port = 5000
+
+    def __init__(self, context, compress="no"):
+        self.name = "vtun" if compress == "no" else f"vtun {compress}"
+        super().__init__(context)
+        self.compression = compress
+
+    def require(self):
+        self.find("vtund")
+
+    def _undo(self):
+        super()._undo()
+        self.topology.open_gateway(False)
+        self._set_ipv6(True)
+
+    def _set_ipv6(self, is_on):
+        """An end that gets a packet before its device is up gives up; router solicitations are such."""
+        for short in self.devices:
+            self.topology.run(short, ["sysctl", "-qw", f"net.ipv6.conf.default.disable_ipv6={0 if is_on else 1}"])
+
+    def _start(self):
+        self.topology.open_gateway(True)
+        self._set_ipv6(False)
+        for short, device in self.devices.items():
+            with open(f"{self.folder}/{short}.conf", "w") as file:
+                file.write(f"options {{ port {self.port}; }}\n"
+                           f"bench {{ passwd bench; type tun; proto udp; compress {self.compression}; encrypt no; keepalive no; "
+                           f"multi yes; device {device}; }}\n")
+            os.chmod(f"{self.folder}/{short}.conf", 0o600)
+        self._launch("server", [self.find("vtund"), "-s", "-n", "-f", f"{self.folder}/server.conf"], name="vtun (server)")
+        listens = f":{self.port}"
+        wait_for(lambda: listens in self.topology.run("server", ["ss", "-ltn"], check=False), 10, f"vtun's port{self.said()}")
+        self._launch("node", [self.find("vtund"), "-n", "-f", f"{self.folder}/node.conf", "bench", SERVER], name="vtun (node)")
+        for short, device in self.devices.items():
+            wait_for(lambda: device in self.topology.run(short, ["ip", "link"], check=False), 10, f"vtun's device{self.said()}")
+        self._address()
+        self._route()
+
+    def pids(self):
+        own = super().pids()
+        return own + [int(child) for pid in own for child in read_children(pid)]
+
+
+def read_children(pid):
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as file:
+            return file.read().split()
+    except OSError:
+        return []
+
+
+PEERS = [WireguardGo, OpenVpn, Boringtun, Vtun]

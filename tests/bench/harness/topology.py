@@ -120,6 +120,13 @@ class Topology:
         self._forward("core")
         self.ip("node", self._join_lines(1, NODE_HOST))
 
+    def open_gateway(self, is_open):
+        """For a tunnel that does not work through NAT: between node and server the first gateway only routes."""
+        verb = "replace" if is_open else "del"
+        self.ip("core", [f"route {verb} 192.168.1.0/24 via 192.0.2.2"])
+        self.nft("gw1", f"insert rule ip nat post oifname wan ip daddr {SERVER} accept" if is_open else
+                 "flush chain ip nat post; add rule ip nat post oifname wan masquerade")
+
     def _join_server(self, delay_ms):
         if delay_ms > 0:
             self._add("cable")
