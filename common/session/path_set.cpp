@@ -223,7 +223,8 @@ bool PathSet::on_announce(uint8_t path, const wire::Announce& announce, TimePoin
     return true;
 }
 
-// An index is used again with other sockets behind it, and so may be their mappings at a NAT.
+// An index is used again with other sockets behind it, or the mapping of LtLd at a NAT has become
+// another: so may have those of the others. LtLd serves all classes until they are heard.
 void PathSet::forget_other_tuples(Path& path) {
     for (size_t i = 0; i < path.tuples.size(); ++i) {
         if (i != kLtLd) {
@@ -253,6 +254,9 @@ bool PathSet::on_response(const wire::Space& space, const wire::Response& respon
     }
     if (tuple.repetitions == 0) {
         take_rtt_sample(path, now - tuple.challenged_at);  // Karn's rule (RFC 6298 section 3)
+    }
+    if (role_ == Role::Snapt && !tuple.is_proven && space.traffic_class == TrafficClass::LtLd) {
+        forget_other_tuples(path);
     }
     tuple.is_proven = true;
     tuple.challenged_at = base::kNever;

@@ -1,5 +1,6 @@
 #include "tests/support/session_pair.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace continuo::tests {
@@ -35,13 +36,27 @@ std::vector<uint8_t> make_packet(const packet::HeaderFields& fields, base::ByteV
     return bytes;
 }
 
-SessionEnd::SessionEnd(SessionPair& owner, session::Role own_role, base::Random& random)
+SessionEnd::SessionEnd(SessionPair& owner, session::Role own_role, base::Random& own_random)
     : pair(owner)
     , role(own_role)
+    , random(own_random)
     , session(std::make_unique<session::Session>(settings_for(own_role), *this, scratch, random)) {}
 
 SessionEnd::~SessionEnd() {
     session.reset();
+}
+
+void SessionEnd::begin_anew(TimePoint now) {
+    auto fresh = std::make_unique<session::Session>(settings_for(role), *this, scratch, random);
+    for (const auto& [key, flow] : flows) {
+        if (flow->owner == session.get()) {
+            session->detach(*flow, now);
+        }
+        if (role == session::Role::Node) {
+            fresh->attach(*flow);
+        }
+    }
+    session = std::move(fresh);
 }
 
 flow::Flow* SessionEnd::find(const packet::FiveTuple& tuple) {
@@ -125,21 +140,37 @@ SessionPair::SessionPair(const SimLink& link, uint64_t seed, crypto::Protection 
 }
 
 void SessionPair::install_epoch(uint32_t epoch) {
+    install_epoch_at(snapt, epoch);
+    install_epoch_at(node, epoch);
+}
+
+void SessionPair::install_epoch_at(SessionEnd& end, uint32_t epoch, uint8_t generation) {
     crypto::KeyMaterial up_keys;
-    crypto::KeyMaterial down_keys;
     up_keys.key[0] = static_cast<uint8_t>(epoch);
-    down_keys.key[0] = static_cast<uint8_t>(epoch);
+    up_keys.key[2] = generation;
+    crypto::KeyMaterial down_keys = up_keys;
     down_keys.key[1] = 1;
-    const auto install = [&](SessionEnd& end, const crypto::KeyMaterial& send,
-                             const crypto::KeyMaterial& receive) {
-        session::EpochInstall keys;
-        keys.epoch = epoch;
-        keys.sealer = std::move(crypto::make_cipher(protection_, send, 16)).value();
-        keys.opener = std::move(crypto::make_cipher(protection_, receive, 16)).value();
-        end.session->install_epoch(std::move(keys), now);
-    };
-    install(snapt, down_keys, up_keys);
-    install(node, up_keys, down_keys);
+    const bool is_node = end.role == session::Role::Node;
+    session::EpochInstall keys;
+    keys.epoch = epoch;
+    keys.sealer =
+        std::move(crypto::make_cipher(protection_, is_node ? up_keys : down_keys, 16)).value();
+    keys.opener =
+        std::move(crypto::make_cipher(protection_, is_node ? down_keys : up_keys, 16)).value();
+    if (wrap_sealer) {
+        keys.sealer = wrap_sealer(std::move(keys.sealer), is_node ? up_keys : down_keys);
+    }
+    end.session->install_epoch(std::move(keys), now);
+}
+
+void SessionPair::restart(uint8_t generation) {
+    node.begin_anew(now);
+    snapt.begin_anew(now);
+    path_addresses.clear();
+    install_epoch_at(snapt, 1, generation);
+    install_epoch_at(node, 1, generation);
+    node.session->paths().add(0, snapt_address, 1500, now);
+    node.session->paths().activate(0, now);
 }
 
 void SessionPair::move_node(const base::Endpoint& address, uint8_t path) {
@@ -167,32 +198,68 @@ void SessionPair::pump(SessionEnd& end) {
             const base::ByteView bytes = batch_.bytes(item);
             const size_t step = item.segment_bytes == 0 ? bytes.size() : item.segment_bytes;
             for (size_t at = 0; at < bytes.size(); at += step) {
-                const base::ByteView one = bytes.subspan(at, std::min(step, bytes.size() - at));
-                if (end.role == session::Role::Node) {
-                    if (record) {
-                        recorded_up.emplace_back(one.begin(), one.end());
-                    }
-                    up.send(LinkPacket::of_datagram({one.begin(), one.end()}), now);
-                } else if (item.to == node_address) {
-                    down.send(LinkPacket::of_datagram({one.begin(), one.end()}), now);
-                } else {
-                    ++misdirected;
-                }
+                put_on_link(end, item, bytes.subspan(at, std::min(step, bytes.size() - at)));
             }
             session::Session::on_sent(batch_, item);
         }
     }
 }
 
-void SessionPair::arrive(SessionEnd& end, std::vector<uint8_t> datagram) {
+base::Endpoint SessionPair::address_of(uint8_t path) const {
+    const auto own = path_addresses.find(path);
+    return own == path_addresses.end() ? node_address : own->second;
+}
+
+// The link carries the node's address in front: where the datagram came from, or goes to.
+void SessionPair::put_on_link(const SessionEnd& end,
+                              const session::TransmitItem& item,
+                              base::ByteView datagram) {
+    const bool is_up = end.role == session::Role::Node;
+    if (is_up && record) {
+        recorded_up.emplace_back(datagram.begin(), datagram.end());
+    }
+    const std::string address = (is_up ? address_of(item.path) : item.to).to_string();
+    std::vector<uint8_t> carried{static_cast<uint8_t>(address.size())};
+    carried.insert(carried.end(), address.begin(), address.end());
+    LinkPacket packet = LinkPacket::of_datagram({datagram.begin(), datagram.end()});
+    packet.corruptible_at += static_cast<uint32_t>(carried.size());
+    carried.insert(carried.end(), datagram.begin(), datagram.end());
+    packet.bytes = std::move(carried);
+    (is_up ? up : down).send(std::move(packet), now);
+}
+
+void SessionPair::take_from_link(SessionEnd& end, base::ByteView carried) {
+    const size_t length = carried[0];
+    const std::string text(carried.begin() + 1,
+                           carried.begin() + 1 + static_cast<ptrdiff_t>(length));
+    const base::Endpoint address = *base::Endpoint::parse(text);
+    const base::ByteView bytes = carried.subspan(1 + length);
+    if (end.role == session::Role::Snapt) {
+        inject(end, {bytes.begin(), bytes.end()}, address);
+        return;
+    }
+    const bool is_here =
+        address == node_address ||
+        std::any_of(path_addresses.begin(), path_addresses.end(),
+                    [&](const auto& path_address) { return path_address.second == address; });
+    if (is_here) {
+        inject(end, {bytes.begin(), bytes.end()}, snapt_address);
+    } else {
+        ++misdirected;
+    }
+}
+
+void SessionPair::inject(SessionEnd& to,
+                         std::vector<uint8_t> datagram,
+                         const base::Endpoint& from) {
     session::ReceivedDatagram received;
     received.bytes = base::MutableByteView(datagram);
-    received.from = end.role == session::Role::Snapt ? node_address : snapt_address;
+    received.from = from;
     received.to = {base::IpAddress::any(base::IpVersion::V4), 0};
-    if (end.role == session::Role::Node) {
-        received.arrived_on = end.session->paths().active();
+    if (to.role == session::Role::Node) {
+        received.arrived_on = to.session->paths().active();
     }
-    end.session->on_datagrams(std::span(&received, 1), now);
+    to.session->on_datagrams(std::span(&received, 1), now);
 }
 
 void SessionPair::run_for(base::Duration span) {
@@ -208,10 +275,10 @@ void SessionPair::run_for(base::Duration span) {
         }
         now = std::max(next, now + base::microseconds(10));
         while (auto packet = up.receive(now)) {
-            arrive(snapt, std::move(packet->bytes));
+            take_from_link(snapt, packet->bytes);
         }
         while (auto packet = down.receive(now)) {
-            arrive(node, std::move(packet->bytes));
+            take_from_link(node, packet->bytes);
         }
         node.session->on_timeout(now);
         snapt.session->on_timeout(now);

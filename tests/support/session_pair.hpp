@@ -5,6 +5,7 @@
 #include "common/session/session.hpp"
 #include "tests/support/link/link_model.hpp"
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -29,6 +30,8 @@ class SessionEnd final : public session::SessionHost {
 
     flow::Flow& flow(const packet::FiveTuple& tuple, base::TrafficClass traffic_class);
     flow::Flow* find(const packet::FiveTuple& tuple);
+    // The association is lost: a new one with the same flows, without keys and paths.
+    void begin_anew(base::TimePoint now);
     // Takes a whole IP packet as the kernel would give it.
     void send(flow::Flow& flow,
               base::ByteView packet,
@@ -50,7 +53,9 @@ class SessionEnd final : public session::SessionHost {
                               base::TrafficClass traffic_class,
                               base::MutableByteView packet,
                               base::TimePoint now) override;
-    void on_flows_closed(session::Session&, flow::Flow&, base::TimePoint) override {}
+    void on_flows_closed(session::Session&, flow::Flow&, base::TimePoint) override {
+        ++closed_flows;
+    }
     void on_path_changed(session::Session&, uint8_t path, base::TimePoint) override {
         paths_changed.push_back(path);
     }
@@ -69,6 +74,8 @@ class SessionEnd final : public session::SessionHost {
     std::vector<uint8_t> paths_changed;
     std::vector<session::PathState> silent_paths;
     uint16_t last_app = 0;
+    uint64_t closed_flows = 0;
+    base::Random& random;
     std::unique_ptr<session::Session> session;
 };
 
@@ -81,10 +88,16 @@ class SessionPair {
     // Runs until nothing is under way or `limit` of virtual time has passed.
     void run_for(base::Duration span);
     void install_epoch(uint32_t epoch);
+    // At one end only. Keys of another `generation` are others for the same epoch.
+    void install_epoch_at(SessionEnd& end, uint32_t epoch, uint8_t generation = 0);
+    // Both ends lost what they knew of each other; flows go on with new keys on path 0.
+    void restart(uint8_t generation);
     // `direction` is up or down: it loses so many from now on.
     void lose(LinkModel& direction, uint32_t loss_ppm) const;
     // The node's datagrams leave from this address from now on.
     void move_node(const base::Endpoint& address, uint8_t path);
+    // A datagram to or from the node; `from` is where it came from. Takes it as from the network.
+    void inject(SessionEnd& to, std::vector<uint8_t> datagram, const base::Endpoint& from);
 
     base::SeededRandom random;
     base::TimePoint now{base::seconds(1000)};
@@ -94,13 +107,22 @@ class SessionPair {
     SessionEnd snapt;
     base::Endpoint node_address;
     base::Endpoint snapt_address;
+    // Of paths that do not have node_address: a node with two uplinks at once.
+    std::map<uint8_t, base::Endpoint> path_addresses;
     uint64_t misdirected = 0;  // datagrams to an address where the node is not
+    // Given every sealer that is made; for a test that looks at what is sealed.
+    std::function<std::unique_ptr<crypto::DatagramCipher>(std::unique_ptr<crypto::DatagramCipher>,
+                                                          const crypto::KeyMaterial& keys)>
+        wrap_sealer;
     std::vector<std::vector<uint8_t>> recorded_up;
     bool record = false;
 
   private:
     void pump(SessionEnd& end);
-    void arrive(SessionEnd& end, std::vector<uint8_t> datagram);
+    void
+    put_on_link(const SessionEnd& end, const session::TransmitItem& item, base::ByteView datagram);
+    void take_from_link(SessionEnd& end, base::ByteView carried);
+    base::Endpoint address_of(uint8_t path) const;
     crypto::Protection protection_;
     session::TransmitBatch batch_;
 };

@@ -130,6 +130,22 @@ TEST(PathSet, AClassWithoutAProvenAddressUsesThatOfLtLd) {
         << "its mapping may have expired";
 }
 
+TEST(PathSet, ANewMappingOfLtLdServesAllClassesUntilTheyAreHeard) {
+    Snapt snapt;
+    snapt.prove(0, kHome);
+    snapt.paths.on_authenticated(space(0, TrafficClass::HtHd), kHome, kLocal, 1200, true,
+                                 snapt.now);
+    const auto probe = snapt.paths.next_probe(snapt.now);
+    ASSERT_TRUE(probe && probe->challenge);
+    snapt.paths.on_response(space(0, TrafficClass::HtHd), {probe->challenge->token}, snapt.now);
+    ASSERT_EQ(snapt.paths.destination(TrafficClass::HtHd, snapt.now)->tuple_class,
+              TrafficClass::HtHd);
+    snapt.prove(0, kAway);
+    const auto destination = snapt.paths.destination(TrafficClass::HtHd, snapt.now);
+    EXPECT_EQ(destination->tuple_class, TrafficClass::LtLd);
+    EXPECT_EQ(destination->to, kAway);
+}
+
 TEST(PathSet, ARepeatedChallengeGivesNoRoundTrip) {
     Snapt snapt;
     snapt.paths.on_authenticated(space(0), kHome, kLocal, 1200, true, snapt.now);
