@@ -49,8 +49,7 @@ bool BatchSender::is_worth_waiting(const TransmitItem& item) {
         return true;
     }
     const session::PathSet& paths = item.session->paths();
-    return paths.active() == item.path &&
-           paths.path(item.path).state != session::PathState::Dead;
+    return paths.active() == item.path && paths.path(item.path).state != session::PathState::Dead;
 }
 
 void BatchSender::drop_until(size_t end) {
