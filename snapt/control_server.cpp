@@ -5,6 +5,7 @@
 #include "common/daemon/handler_gate.hpp"
 #include "common/daemon/link_pump.hpp"
 #include "common/io/privileges.hpp"
+#include "common/io/system_random.hpp"
 #include "common/io/tcp_stream.hpp"
 #include "snapt/control_listener.hpp"
 
@@ -114,7 +115,8 @@ class ControlServer::Inner {
     io::DeadlineTimer timer_;
     std::unordered_map<LinkId, std::unique_ptr<Link>> links_;
     std::set<std::pair<base::TimePoint, LinkId>> deadlines_;
-    control::HandshakeLimiter limiter_;
+    io::SystemRandom random_;
+    control::HandshakeLimiter limiter_{random_};
     std::atomic<uint64_t> accepted_ = 0;
     std::atomic<uint64_t> refused_ = 0;
     std::atomic<uint64_t> displaced_ = 0;

@@ -8,12 +8,14 @@ namespace continuo::control {
 
 namespace {
 
+constexpr size_t kIpv4Bytes = 4;
 constexpr size_t kIpv6PrefixBytes = 8;
+constexpr size_t kIpv4NetworkBytes = 3;
+constexpr size_t kIpv6NetworkBytes = 6;
 
-base::IpAddress prefix_of(base::IpAddress address) {
-    if (!address.is_v4()) {
-        std::fill(address.octets.begin() + kIpv6PrefixBytes, address.octets.end(), uint8_t{0});
-    }
+base::IpAddress first_bytes(base::IpAddress address, size_t of_ipv4, size_t of_ipv6) {
+    std::fill(address.octets.begin() + (address.is_v4() ? of_ipv4 : of_ipv6), address.octets.end(),
+              uint8_t{0});
     return address;
 }
 
@@ -21,20 +23,17 @@ base::IpAddress prefix_of(base::IpAddress address) {
 
 std::optional<HandshakeLimiter::Admitted> HandshakeLimiter::begin(const base::IpAddress& from,
                                                                   base::TimePoint now) {
-    const base::IpAddress prefix = prefix_of(from);
+    const base::IpAddress prefix = first_bytes(from, kIpv4Bytes, kIpv6PrefixBytes);
     Slot* free_slot = nullptr;
-    Slot* oldest = slots_.data();
     size_t of_prefix = 0;
     for (Slot& slot : slots_) {
         if (slot.ticket != 0 && slot.expires_at <= now) {
-            slot.ticket = 0;
-            --used_;
+            release(slot);
         }
         if (slot.ticket == 0) {
             free_slot = &slot;
         } else {
             of_prefix += slot.prefix == prefix ? 1U : 0U;
-            oldest = slot.ticket < oldest->ticket ? &slot : oldest;
         }
     }
     if (of_prefix >= kMaxUnfinishedPerPrefix) {
@@ -43,21 +42,55 @@ std::optional<HandshakeLimiter::Admitted> HandshakeLimiter::begin(const base::Ip
     }
     Admitted admitted{++last_ticket_, 0};
     if (free_slot == nullptr) {
-        admitted.displaced = oldest->ticket;
-        free_slot = oldest;
-    } else {
-        ++used_;
+        free_slot = &draw_from_crowd();
+        admitted.displaced = free_slot->ticket;
+        release(*free_slot);
     }
-    *free_slot = {admitted.ticket, prefix, now + kHandshakeTimeout};
+    *free_slot = {admitted.ticket, prefix, first_bytes(from, kIpv4NetworkBytes, kIpv6NetworkBytes),
+                  0, now + kHandshakeTimeout};
+    occupy(*free_slot);
     return admitted;
+}
+
+void HandshakeLimiter::occupy(Slot& slot) {
+    for (Slot& other : slots_) {
+        if (other.ticket != 0 && &other != &slot && other.network == slot.network) {
+            slot.of_network = ++other.of_network;
+        }
+    }
+    slot.of_network = std::max<size_t>(slot.of_network, 1);
+    ++used_;
+}
+
+void HandshakeLimiter::release(Slot& slot) {
+    slot.ticket = 0;
+    for (Slot& other : slots_) {
+        if (other.ticket != 0 && other.network == slot.network) {
+            --other.of_network;
+        }
+    }
+    --used_;
+}
+
+HandshakeLimiter::Slot& HandshakeLimiter::draw_from_crowd() {
+    size_t most = 0;
+    size_t candidates = 0;
+    for (const Slot& slot : slots_) {
+        candidates = slot.of_network > most ? 0 : candidates;
+        most = std::max(most, slot.of_network);
+        candidates += slot.of_network == most ? 1U : 0U;
+    }
+    size_t remaining = random_.below(candidates);
+    return *std::find_if(slots_.begin(), slots_.end(), [&](const Slot& slot) {
+        return slot.of_network == most && remaining-- == 0;
+    });
 }
 
 void HandshakeLimiter::end(Ticket ticket) {
     const auto slot = std::find_if(slots_.begin(), slots_.end(),
                                    [ticket](const Slot& s) { return s.ticket == ticket; });
     if (ticket != 0 && slot != slots_.end()) {
-        slot->ticket = 0;
-        --used_;
+        release(*slot);
     }
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/base/ip_address.hpp"
+#include "common/base/random.hpp"
 #include "common/base/time.hpp"
 
 #include <array>
@@ -22,9 +23,14 @@ class HandshakeLimiter {
         Ticket displaced = 0;  // 0: none; else its connection has to be closed
     };
 
+    // `random` must outlive this.
+    explicit HandshakeLimiter(base::Random& random) : random_(random) {}
+
     // Nothing when the prefix has its share. Tickets older than kHandshakeTimeout are taken back
-    // first; with the table full the oldest gives way: whoever answers has finished while others
-    // stall.
+    // first. With the table full one gives way that is drawn from the network (IPv4 /24, IPv6 /48)
+    // with most of them, or from those networks: a crowd from few networks displaces itself only,
+    // and of a crowd from everywhere no rate displaces all others with certainty, as it would if
+    // the oldest gave way.
     std::optional<Admitted> begin(const base::IpAddress& from, base::TimePoint now);
     // The handshake ended, well or not. Unknown tickets are ignored.
     void end(Ticket ticket);
@@ -36,8 +42,15 @@ class HandshakeLimiter {
     struct Slot {
         Ticket ticket = 0;  // 0: free
         base::IpAddress prefix;
+        base::IpAddress network;
+        size_t of_network = 0;  // slots in use of that network, with this one
         base::TimePoint expires_at{};
     };
+    void occupy(Slot& slot);
+    void release(Slot& slot);
+    Slot& draw_from_crowd();
+
+    base::Random& random_;
     std::array<Slot, kMaxUnfinishedHandshakes> slots_;
     Ticket last_ticket_ = 0;
     size_t used_ = 0;

@@ -1,6 +1,7 @@
 #include "common/control/control_link.hpp"
 #include "common/control/handshake_limiter.hpp"
 
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -18,7 +19,8 @@ base::IpAddress host(uint32_t number) {
 }
 
 TEST(HandshakeLimiter, AllowsEightOfOneAddressAndOthersBesides) {
-    HandshakeLimiter limiter;
+    base::SeededRandom random(1);
+    HandshakeLimiter limiter(random);
     for (size_t i = 0; i < kMaxUnfinishedPerPrefix; ++i) {
         EXPECT_TRUE(limiter.begin(host(1), kStart));
     }
@@ -28,7 +30,8 @@ TEST(HandshakeLimiter, AllowsEightOfOneAddressAndOthersBesides) {
 }
 
 TEST(HandshakeLimiter, CountsIpv6By64) {
-    HandshakeLimiter limiter;
+    base::SeededRandom random(1);
+    HandshakeLimiter limiter(random);
     for (size_t i = 0; i < kMaxUnfinishedPerPrefix; ++i) {
         const std::string text = "2001:db8:0:1::" + std::to_string(i + 1);
         EXPECT_TRUE(limiter.begin(address(text.c_str()), kStart));
@@ -37,8 +40,9 @@ TEST(HandshakeLimiter, CountsIpv6By64) {
     EXPECT_TRUE(limiter.begin(address("2001:db8:0:2::1"), kStart));
 }
 
-TEST(HandshakeLimiter, TheOldestGivesWayInAFullTable) {
-    HandshakeLimiter limiter;
+TEST(HandshakeLimiter, InAFullTableOneGivesWay) {
+    base::SeededRandom random(1);
+    HandshakeLimiter limiter(random);
     std::vector<HandshakeLimiter::Ticket> tickets;
     for (uint32_t i = 0; i < kMaxUnfinishedHandshakes; ++i) {
         const auto admitted = limiter.begin(host(i), kStart);
@@ -48,15 +52,69 @@ TEST(HandshakeLimiter, TheOldestGivesWayInAFullTable) {
     }
     limiter.end(tickets[0]);
     EXPECT_EQ(limiter.begin(address("203.0.113.1"), kStart)->displaced, 0U) << "one was free";
-    EXPECT_EQ(limiter.begin(address("203.0.113.2"), kStart)->displaced, tickets[1]);
-    EXPECT_EQ(limiter.begin(address("203.0.113.3"), kStart)->displaced, tickets[2]);
+    const auto displaced = limiter.begin(address("203.0.113.2"), kStart)->displaced;
+    EXPECT_NE(displaced, 0U);
     EXPECT_EQ(limiter.unfinished(), kMaxUnfinishedHandshakes);
-    limiter.end(tickets[1]);
+    limiter.end(displaced);
     EXPECT_EQ(limiter.unfinished(), kMaxUnfinishedHandshakes) << "its place is another's";
 }
 
+// Strangers from 32 addresses of each network, which never finish.
+bool survives(base::Random& random, uint32_t networks, unsigned newcomers, const char* friendly) {
+    HandshakeLimiter limiter(random);
+    const auto stranger = [&](uint32_t number) {
+        constexpr uint32_t kNetworkBits = 8;
+        return base::IpAddress::v4(0xC6120000U + (number % networks << kNetworkBits) +
+                                   number / networks % 32);
+    };
+    uint32_t number = 0;
+    for (; number < kMaxUnfinishedHandshakes; ++number) {
+        limiter.begin(stranger(number), kStart);
+    }
+    const auto ticket = limiter.begin(address(friendly), kStart)->ticket;
+    for (unsigned i = 0; i < newcomers; ++i) {
+        const auto admitted = limiter.begin(stranger(number++), kStart);
+        if (admitted && admitted->displaced == ticket) {
+            return false;
+        }
+    }
+    return true;
+}
+
+TEST(HandshakeLimiter, ACrowdFromFewNetworksDisplacesItselfOnly) {
+    for (const uint32_t networks : {1U, 4U, 64U}) {
+        base::SeededRandom random(networks);
+        EXPECT_TRUE(survives(random, networks, 10'000, "203.0.113.1")) << networks;
+        EXPECT_TRUE(survives(random, networks, 10'000, "2001:db8::1")) << networks;
+    }
+}
+
+TEST(HandshakeLimiter, OfACrowdFromEverywhereSomeOthersGetThrough) {
+    base::SeededRandom random(1);
+    unsigned survived = 0;
+    constexpr unsigned kTries = 400;
+    for (unsigned i = 0; i < kTries; ++i) {
+        // As many newcomers as places: with the oldest giving way nobody would be left.
+        survived += survives(random, 10'000, kMaxUnfinishedHandshakes, "203.0.113.1") ? 1U : 0U;
+    }
+    // 1 / e of them.
+    EXPECT_GT(survived, kTries * 28 / 100);
+    EXPECT_LT(survived, kTries * 46 / 100);
+}
+
+TEST(HandshakeLimiter, CountsNetworksOfIpv6By48) {
+    base::SeededRandom random(1);
+    HandshakeLimiter limiter(random);
+    const auto ticket = limiter.begin(address("2001:db8:1::1"), kStart)->ticket;
+    for (unsigned i = 0; i < 2000; ++i) {
+        const std::string text = "2001:db8:2:" + std::to_string(i) + "::1";
+        EXPECT_NE(limiter.begin(address(text.c_str()), kStart)->displaced, ticket);
+    }
+}
+
 TEST(HandshakeLimiter, EndFreesOnceAndOnlyItsOwnTicket) {
-    HandshakeLimiter limiter;
+    base::SeededRandom random(1);
+    HandshakeLimiter limiter(random);
     std::vector<HandshakeLimiter::Ticket> tickets;
     for (size_t i = 0; i < kMaxUnfinishedPerPrefix; ++i) {
         tickets.push_back(limiter.begin(host(1), kStart)->ticket);
@@ -70,7 +128,8 @@ TEST(HandshakeLimiter, EndFreesOnceAndOnlyItsOwnTicket) {
 }
 
 TEST(HandshakeLimiter, TakesBackAfterTheHandshakeTimeout) {
-    HandshakeLimiter limiter;
+    base::SeededRandom random(1);
+    HandshakeLimiter limiter(random);
     const auto old = limiter.begin(host(1), kStart);
     for (size_t i = 1; i < kMaxUnfinishedPerPrefix; ++i) {
         EXPECT_TRUE(limiter.begin(host(1), kStart + base::seconds(1)));
