@@ -73,6 +73,7 @@ constexpr std::array<const char*, 41> kCapabilityNames = {"CAP_CHOWN",
 constexpr unsigned kCapabilityBits = 64;
 constexpr unsigned kWordBits = 32;
 constexpr unsigned kDirectoryMode = 0755;
+constexpr unsigned kSharedMode = 0775;
 constexpr unsigned kStateMode = 0700;
 
 struct User {
@@ -175,6 +176,14 @@ void hand_over(const std::string& path, const User& from, const User& to) {
     }
 }
 
+void share(const std::string& path, gid_t group) {
+    const UniqueFd directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+    if (directory.is_open() && ::fchown(directory.value(), 0, group) == 0) {
+        // If it fails the service user cannot write there, which is told.
+        [[maybe_unused]] const int shared = ::fchmod(directory.value(), kSharedMode);
+    }
+}
+
 // Makes both directories and tells why root must stay; nothing when it need not.
 Result<std::string> prepare(const ServiceFiles& files, const User& user) {
     const std::string directory = directory_of(files.socket);
@@ -182,16 +191,15 @@ Result<std::string> prepare(const ServiceFiles& files, const User& user) {
     CTN_TRY(make_directories(files.state, kStateMode));
     CTN_TRY(make_directories(directory, kDirectoryMode));
     if (is_new) {
-        hand_over(directory, kRoot, user);
+        // For both: a later start may have to stay root, who without capabilities needs to own it.
+        share(directory, user.group);
     }
     std::string obstacle = CTN_TRY(try_as(user, files));
     if (obstacle.empty()) {
         hand_over(files.state, kRoot, user);
     } else {
-        // Root without its capabilities needs to own what it uses; an earlier start may have given
-        // it away.
+        // As above; an earlier start may have given it away.
         hand_over(files.state, user, kRoot);
-        hand_over(directory, user, kRoot);
     }
     return obstacle;
 }
@@ -251,11 +259,12 @@ Result<void> keep_capabilities(std::span<const Capability> kept) {
     if (::syscall(SYS_capget, &header, data.data()) != 0) {
         return failed("capget");
     }
-    const uint64_t mask = mask_of(kept);
-    for (size_t word = 0; word < data.size(); ++word) {
-        data[word].permitted &= static_cast<uint32_t>(mask >> (word * kWordBits));
-        data[word].effective = data[word].permitted;
-        data[word].inheritable = 0;
+    uint64_t mask = mask_of(kept);
+    for (__user_cap_data_struct& word : data) {
+        word.permitted &= static_cast<uint32_t>(mask);
+        word.effective = word.permitted;
+        word.inheritable = 0;
+        mask >>= kWordBits;
     }
     if (::syscall(SYS_capset, &header, data.data()) != 0) {
         return failed("capset");

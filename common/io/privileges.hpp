@@ -39,10 +39,11 @@ struct IdentityChange {
     std::string obstacle;
 };
 
-// Before the first thread. As root: makes the state directory and that of the socket, gives what is
-// root's in the former (and the latter, if it was not there) to the service user and becomes it, if
-// it can reach all of `files`; else stays root. In any case only `for_start` is left of the
-// capabilities, and no program that is started gets more (no_new_privs).
+// Before the first thread. As root: makes the state directory and that of the socket, which is the
+// group's, too, if it was not there; gives what is root's in the former to the service user and
+// becomes it, if it can reach all of `files`; else stays root, and takes the former back. In any
+// case only `for_start` is left of the capabilities, and no program that is started gets more
+// (no_new_privs).
 base::Result<IdentityChange> reduce_rights(const ServiceFiles& files,
                                            std::span<const Capability> for_start);
 

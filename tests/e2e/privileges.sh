@@ -157,13 +157,30 @@ claim "what root had in the state directories is the user's" owned
 mkdir -m 700 "$work/closed"
 cp "$work/cnapt.toml" "$work/closed/"
 chmod 600 "$work/closed/cnapt.toml"
-spawn node closed cnapt run --config "$work/closed/cnapt.toml" --state "$work/c2" --socket "$work/closed/cnapt.sock"
+mkdir "$work/theirs"
+echo theirs >"$work/theirs/file"
+chown -R "$number" "$work/theirs"
+chmod 777 "$work/theirs"
+spawn node closed cnapt run --config "$work/closed/cnapt.toml" --state "$work/c2" --socket "$work/theirs/cnapt.sock"
 stays() { grep -q "stays user root, without root's capabilities: continuo may not read $work/closed/cnapt.toml" "$work/closed.log"; }
 claim "with a file that continuo may not read, root stays and says why" wait_for 5 stays
 pid_of[cnapt]=${pid_of[closed]}
 wait_for 5 net_admin_only cnapt
 claim "and has no capability but CAP_NET_ADMIN" net_admin_only cnapt
 unset 'pid_of[cnapt]'
+is_theirs() { equal "$(stat -c %u "$work/theirs" "$work/theirs/file" | sort -u)" "$number"; }
+claim "a directory that was there for the socket is whose it was, with all in it" is_theirs
 stop closed
+
+# One that was not there serves the user and, after that, root.
+shared_socket=$work/made/cnapt.sock
+listens_as() { [ -S "$shared_socket" ] && runs_as either "$1"; }
+spawn node either cnapt run --config "$work/cnapt.toml" --state "$work/c3" --socket "$shared_socket"
+claim "a directory made for the socket serves continuo" wait_for 5 listens_as "$number"
+stop either
+spawn node either cnapt run --config "$work/closed/cnapt.toml" --state "$work/c3" --socket "$shared_socket"
+claim "and root, if it has to stay root" wait_for 5 listens_as 0
+stop either
+claim "no socket is left in it" eval '[ -d "$work/made" ] && [ ! -e "$shared_socket" ]'
 claim "no refused system call is in the kernel's log" equal "$(refused_calls)" "$refused_before"
 finish
