@@ -106,6 +106,7 @@ class App final : public NodeEvents {
     std::optional<io::LockFile> lock_;
     std::unique_ptr<io::WorkerThread> resolver_;
     bool is_resolving_ = false;
+    size_t next_lookup_ = 0;  // the SNAPT to ask for first
     base::TimePoint resolve_again_at_{};
     control::SessionId session_id_{};
     std::map<uint32_t, io::UnixReply> usage_questions_;
@@ -187,12 +188,14 @@ void App::add_snapt(const SnaptEntry& entry) {
     }
 }
 
-// Names of SNAPTs that cannot be reached, one after the other, on the helper thread.
+// Names of SNAPTs that cannot be reached, one after the other, on the helper thread. In turn: one
+// that has no address keeps no other from being found.
 void App::look_up_names() {
     if (is_resolving_ || loop_.now() < resolve_again_at_) {
         return;
     }
-    for (size_t number = 0; number < clients_.size(); ++number) {
+    for (size_t tried = 0; tried < clients_.size(); ++tried) {
+        const size_t number = (next_lookup_ + tried) % clients_.size();
         const SnaptEntry& entry = config_.snapts[number];
         const bool has_names =
             std::any_of(entry.addresses.begin(), entry.addresses.end(),
@@ -206,6 +209,7 @@ void App::look_up_names() {
                                               is_resolving_ = false;
                                               on_addresses(number, std::move(*found));
                                           });
+        next_lookup_ = number + 1;
         resolve_again_at_ = loop_.now() + kLookupInterval;
         return;
     }
@@ -228,8 +232,8 @@ void App::on_addresses(size_t number, std::vector<base::Endpoint> addresses) {
     }
 }
 
-// cnapt0 goes before the rules that keep its address off the uplinks; a name look-up, which may
-// take long, ends after both.
+// cnapt0 goes before the rules that keep its address off the uplinks. A name look-up may take long:
+// the process does not wait for it.
 void App::stop() {
     io::notify_service_manager("STOPPING=1");
     controls_.close();
@@ -243,7 +247,9 @@ void App::stop() {
         capture_.end();  // without the lock, what is there is another daemon's
     }
     recorders_.stop();  // waits for the disk
-    resolver_.reset();
+    if (resolver_) {
+        resolver_->abandon();
+    }
 }
 
 SnaptClient* App::client_of(const SnaptLink& link) {

@@ -29,6 +29,7 @@ struct WorkerThread::Inner {
     std::thread thread;
 
     Inner(EventLoop& on, size_t most) : loop(on), capacity(most) {}
+    void stop();
 
     static void run(const std::shared_ptr<Inner>& self) {
         static_cast<void>(keep_capabilities(kNetworkRights));
@@ -44,7 +45,9 @@ struct WorkerThread::Inner {
                 self->tasks.pop_front();
             }
             task.work();
-            if (task.done) {
+            // Locked: once it is stopping the loop may be gone.
+            const std::lock_guard lock(self->mutex);
+            if (task.done && !self->stopping) {
                 self->loop.post([self, done = std::move(task.done)] {
                     if (!self->owner_gone) {
                         done();
@@ -67,15 +70,28 @@ WorkerThread::WorkerThread(EventLoop& loop, const char* name, size_t capacity)
     pthread_setname_np(inner_->thread.native_handle(), name);
 }
 
-WorkerThread::~WorkerThread() {
+void WorkerThread::Inner::stop() {
     {
-        const std::lock_guard lock(inner_->mutex);
-        inner_->stopping = true;
-        inner_->owner_gone = true;
+        const std::lock_guard lock(mutex);
+        stopping = true;
+        owner_gone = true;
+        tasks.clear();
     }
-    inner_->changed.notify_all();
-    inner_->thread.join();
-    inner_->tasks.clear();
+    changed.notify_all();
+}
+
+WorkerThread::~WorkerThread() {
+    inner_->stop();
+    if (inner_->thread.joinable()) {
+        inner_->thread.join();
+    }
+}
+
+void WorkerThread::abandon() {
+    inner_->stop();
+    if (inner_->thread.joinable()) {
+        inner_->thread.detach();
+    }
 }
 
 bool WorkerThread::submit(std::function<void()> work, std::function<void()> done) {

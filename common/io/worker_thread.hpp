@@ -20,6 +20,11 @@ class WorkerThread {
     // Waits for the work in progress; what still waits is dropped, and no completion runs any more.
     ~WorkerThread();
 
+    // Instead of that: leaves the thread to itself when its work may take long (a name look-up). It
+    // ends with the work in progress or with the process; so that work may refer to nothing but
+    // what it owns.
+    void abandon();
+
     // Loop thread. `done` (may be empty) runs on the loop after `work`. False: full, both are
     // dropped and counted.
     bool submit(std::function<void()> work, std::function<void()> done = {});

@@ -7,6 +7,8 @@ build_topology
 start_snapt 1
 add_user alice
 sed -i 's/198\.51\.100\.2:9347/snapt.example.org:9347/' "$work/cnapt.toml"
+# Before it another one whose name is never known.
+sed -i '0,/^\[\[snapt\]\]/s//[[snapt]]\nname = "zrh-0"\naddresses = ["dead.example.org:9347"]\n\n&/' "$work/cnapt.toml"
 etc=/etc/netns/$(ns node)
 mkdir -p "$etc" || skip "cannot write to /etc/netns"
 trap 'rm -rf "$etc"; rmdir /etc/netns 2>/dev/null; clean_up' EXIT
@@ -17,6 +19,7 @@ run_cnapt
 wait_for 10 test -S "$work/cnapt.sock"
 unresolved() { grep -q 'cannot resolve snapt.example.org' "$work/cnapt.log"; }
 claim "a name that is not known is told" wait_for 20 unresolved
+claim "so is one before it, which holds up nobody" grep -q 'cannot resolve dead.example.org' "$work/cnapt.log"
 claim "and does not end the daemon" eval '[ "$(cnapt_json status | json "d[\"state\"]")" = down ]'
 echo "198.51.100.2 snapt.example.org" >>"$etc/hosts"
 claim "once it is known the tunnel comes up" wait_cnapt 30
@@ -36,8 +39,29 @@ claim "and traffic passes again" wait_for 20 in_ns node ping -n -c 1 -W 1 $inet4
 stop cnapt
 
 sed -i 's/^key = .*/key = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="/' "$work/cnapt.toml"
+refusals() { snapt_json 1 status | json 'd["control"]["failed_handshakes"]'; }
+told() { grep -c 'no control link to 198.51.100.130:9347 (handshake_failed)' "$work/cnapt.log"; }
+before=$(refusals)
 run_cnapt
-told() { [ "$(grep -c 'no control link to 198.51.100.130:9347 (handshake_failed)' "$work/cnapt.log")" = 1 ]; }
-claim "a wrong key is told, once" wait_for 20 told
+refused_again() { [ "$(refusals)" -ge $((before + 3)) ]; }
+claim "with a wrong key the handshake fails again and again" wait_for 30 refused_again
+claim "which is told once" equal "$(told)" 1
 stop cnapt
+
+# Nobody answers the resolver, and a look-up takes as long as the library waits.
+new_namespace hole
+connect node hole hole eth
+address node hole 192.0.2.65/30
+address hole eth 192.0.2.66/30
+in_ns hole nft "add table inet hole; add chain inet hole in { type filter hook input priority 0; policy drop; }; add counter inet hole asked;
+    add rule inet hole in udp dport 53 counter name asked"
+sed -i '/snapt.example.org/d' "$etc/hosts"
+printf 'nameserver 192.0.2.66\noptions timeout:30 attempts:3\n' >"$etc/resolv.conf"
+run_cnapt
+asked() { in_ns hole nft list counter inet hole asked | grep -q 'packets [1-9]'; }
+claim "a name is looked up" wait_for 10 asked
+wait_for 10 test -S "$work/cnapt.sock"
+began=$EPOCHREALTIME
+stop cnapt
+claim "stop does not wait for the answer" at_most "$("$python" -c 'import sys; print(float(sys.argv[2]) - float(sys.argv[1]))' "$began" "$EPOCHREALTIME")" 2
 finish

@@ -4,6 +4,8 @@
 #include <array>
 #include <condition_variable>
 #include <csignal>
+#include <future>
+#include <memory>
 #include <mutex>
 #include <thread>
 
@@ -287,6 +289,28 @@ TEST(WorkerThread, NoCompletionRunsOnceItIsDestroyed) {
         gate.wait_until_reached();
     }
     EXPECT_FALSE(loop.run_until([&] { return completed; }, milliseconds(5)));
+}
+
+TEST(WorkerThread, AbandonedItIsNotWaitedForAndNeedsNeitherLoopNorOwner) {
+    auto gate = std::make_shared<Gate>();
+    auto ended = std::make_shared<std::promise<void>>();
+    bool completed = false;
+    {
+        EventLoop loop;
+        WorkerThread worker(loop, "test", 2);
+        ASSERT_TRUE(worker.submit(
+            [gate, ended] {
+                gate->pass();
+                ended->set_value();
+            },
+            [&completed] { completed = true; }));
+        ASSERT_TRUE(worker.submit([] { ADD_FAILURE(); }));
+        gate->wait_until_reached();
+        worker.abandon();
+    }
+    gate->open();
+    ended->get_future().wait();
+    EXPECT_FALSE(completed);
 }
 
 }  // namespace
