@@ -1,11 +1,14 @@
 #include "cnapt/capture_control.hpp"
 
 #include "common/base/log.hpp"
+#include "common/io/netfilter.hpp"
 #include "common/io/netlink_route.hpp"
 #include "common/io/process_lookup.hpp"
+#include "common/io/socket_destroy.hpp"
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 namespace continuo::cnapt {
 
@@ -87,6 +90,16 @@ base::Result<void> remove_if_there(io::RouteClient& routes, const io::RuleEntry&
     return removed || removed.error().sys_errno == ENOENT ? base::Result<void>{} : removed;
 }
 
+// Without the family.
+std::string bare_name(const std::string& table) {
+    return table.substr(table.find(' ') + 1);
+}
+
+void warn(const char* what, const base::Error& error) {
+    base::log(base::LogLevel::Warning, "%s: %.*s: %s", what, static_cast<int>(error.where.size()),
+              error.where.data(), std::strerror(error.sys_errno));
+}
+
 }  // namespace
 
 CaptureOptions CaptureControl::options(const classifier::Ruleset* ruleset) const {
@@ -111,16 +124,31 @@ CaptureOptions CaptureControl::options(const classifier::Ruleset* ruleset) const
     return options;
 }
 
-base::Result<void> CaptureControl::clean_up() {
-    return remove_all(config_.kill_switch);
+CapturePlan CaptureControl::plan_of_guard() const {
+    CaptureOptions both = options(nullptr);
+    both.ipv4 = ipv4();
+    both.ipv6 = ipv6();
+    CapturePlan plan = build_capture_plan(both);
+    plan.routes.clear();
+    plan.rules.clear();
+    plan.capture_rules.clear();
+    return plan;
 }
 
-base::Result<void> CaptureControl::remove_all(bool keeps_table) {
-    const CapturePlan plan = build_capture_plan(options(nullptr));
+base::Result<void> CaptureControl::clean_up() {
+    plan_ = plan_of_guard();
+    if (!config_.kill_switch) {
+        CTN_TRY(nft_.apply(plan_.guard));
+    }
+    CTN_TRY(remove_rules(plan_));
+    return config_.kill_switch ? base::Result<void>{} : note_extent();
+}
+
+base::Result<void> CaptureControl::remove_rules(const CapturePlan& plan) const {
     auto routes = CTN_TRY(io::RouteClient::open());
     CTN_TRY(routes.remove_own_rules(plan.first_priority, plan.last_priority));
     CTN_TRY(routes.remove_own_routes(config_.routing_table));
-    return keeps_table ? base::Result<void>{} : nft_.remove_table(plan.table);
+    return {};
 }
 
 base::Result<void> CaptureControl::set_up_device(std::string& failure) {
@@ -150,12 +178,30 @@ base::Result<void> CaptureControl::set_up_device(std::string& failure) {
 
 base::Result<void> CaptureControl::begin(const classifier::Ruleset& ruleset, std::string& failure) {
     CapturePlan plan = build_capture_plan(options(&ruleset));
-    auto routes = CTN_TRY(io::RouteClient::open());
-    failure = "cannot apply nftables rules";
-    if (const auto applied = nft_.apply(plan.ruleset); !applied) {
-        failure += " (" + nft_.error_text() + ")";
-        return applied.error();
+    // The first time the guard stands, and connections of a killed run go on as soon as they have
+    // their routes: only then the counters begin.
+    const bool is_first = !is_active_;
+    if (!is_first) {
+        CTN_TRY(replace_table(plan, failure));
     }
+    CTN_TRY(set_rules(std::move(plan), failure));
+    if (is_first) {
+        CTN_TRY(replace_table(plan_, failure));
+    }
+    is_active_ = true;
+    return let_in(is_open_, failure);
+}
+
+base::Result<void> CaptureControl::replace_table(const CapturePlan& plan, std::string& failure) {
+    const auto applied = nft_.apply(plan.ruleset);
+    if (!applied) {
+        failure = "cannot apply nftables rules (" + nft_.error_text() + ")";
+    }
+    return applied;
+}
+
+base::Result<void> CaptureControl::set_rules(CapturePlan plan, std::string& failure) {
+    auto routes = CTN_TRY(io::RouteClient::open());
     failure = "cannot set routes of table " + std::to_string(config_.routing_table);
     for (const io::RouteEntry& route : plan.routes) {
         CTN_TRY(routes.set_route(route));
@@ -173,8 +219,7 @@ base::Result<void> CaptureControl::begin(const classifier::Ruleset& ruleset, std
     for (const io::RuleEntry& rule : plan_.rules) {
         CTN_TRY(routes.add_rule(rule));
     }
-    is_active_ = true;
-    return let_in(is_open_, failure);
+    return {};
 }
 
 base::Result<void> CaptureControl::let_in(bool is_open, std::string& failure) {
@@ -195,16 +240,116 @@ base::Result<void> CaptureControl::let_in(bool is_open, std::string& failure) {
     if (!text.empty()) {
         CTN_TRY(nft_.apply(text));
     }
+    CTN_TRY(note_extent());
     failure.clear();
     return {};
 }
 
+base::Result<size_t> CaptureControl::count_policy_rules() const {
+    auto routes = CTN_TRY(io::RouteClient::open());
+    size_t count = 0;
+    for (const base::IpVersion version : {base::IpVersion::V4, base::IpVersion::V6}) {
+        for (const io::RuleEntry& rule : CTN_TRY(routes.rules(version))) {
+            const bool is_ours = rule.protocol == io::kRouteProtocol &&
+                                 rule.priority >= plan_.first_priority &&
+                                 rule.priority <= plan_.last_priority;
+            count += is_ours ? 1U : 0U;
+        }
+    }
+    return count;
+}
+
+base::Result<CaptureControl::Extent> CaptureControl::measure() {
+    auto netfilter = CTN_TRY(io::NetfilterClient::open());
+    Extent now;
+    generation_ = CTN_TRY(netfilter.ruleset_generation());
+    now.table_rules = CTN_TRY(netfilter.count_rules(bare_name(plan_.table)));
+    now.policy_rules = CTN_TRY(count_policy_rules());
+    return now;
+}
+
+base::Result<void> CaptureControl::note_extent() {
+    extent_.reset();
+    const auto now = measure();
+    if (!now) {
+        return {};  // is_whole() tries again
+    }
+    if (now->table_rules == 0 || (is_active_ && now->policy_rules == 0)) {
+        return base::Error{base::Errc::NotFound, "rules were removed meanwhile"};
+    }
+    extent_ = *now;
+    return {};
+}
+
+base::Result<bool> CaptureControl::is_whole() {
+    if (!extent_) {
+        return note_extent().has_value() || !is_active_;
+    }
+    auto netfilter = CTN_TRY(io::NetfilterClient::open());
+    const uint32_t generation = CTN_TRY(netfilter.ruleset_generation());
+    if (generation != generation_) {
+        if (CTN_TRY(netfilter.count_rules(bare_name(plan_.table))) != extent_->table_rules) {
+            return false;
+        }
+        generation_ = generation;
+    }
+    return CTN_TRY(count_policy_rules()) == extent_->policy_rules;
+}
+
+base::Result<void> CaptureControl::repair(const classifier::Ruleset& ruleset,
+                                          std::string& failure) {
+    if (!is_active_) {
+        failure = "cannot apply nftables rules";
+        CTN_TRY(nft_.apply(plan_.guard));
+        return note_extent();
+    }
+    failure = "cannot set policy rules";
+    if (!extent_ || CTN_TRY(count_policy_rules()) != extent_->policy_rules) {
+        // Their order counts, and begin() adds only what is not there.
+        auto routes = CTN_TRY(io::RouteClient::open());
+        for (const io::RuleEntry& rule : plan_.rules) {
+            if (rule.priority == plan_.bypass_priority) {
+                CTN_TRY(remove_if_there(routes, rule));
+            }
+        }
+    }
+    return begin(ruleset, failure);
+}
+
+// IPv6 routes any source, and connection tracking translates to an address that nobody has.
+void CaptureControl::end_connections() const {
+    const auto ended = io::destroy_sockets(ipv6());
+    if (!ended && ended.error().code != base::Errc::Unsupported) {
+        warn("cannot end IPv6 connections", ended.error());
+    }
+    if (config_.gateway_interfaces.empty()) {
+        return;
+    }
+    auto netfilter = io::NetfilterClient::open();
+    for (const base::IpAddress& address : {ipv4(), ipv6()}) {
+        if (!netfilter) {
+            return warn("cannot end connections of the LAN", netfilter.error());
+        }
+        if (const auto done = netfilter->forget_translated(address); !done) {
+            warn("cannot end connections of the LAN", done.error());
+        }
+    }
+}
+
 void CaptureControl::end() {
-    if (const auto cleaned = remove_all(false); !cleaned) {
+    const CapturePlan plan = plan_of_guard();
+    // In one step: nothing of the LAN is marked or translated any more, and the guard stands.
+    static_cast<void>(nft_.apply(plan.guard));
+    end_connections();
+    const auto rules = remove_rules(plan);
+    const auto table = nft_.remove_table(plan.table);
+    if (!rules || !table) {
+        const base::Error& error = rules ? table.error() : rules.error();
         base::log(base::LogLevel::Error, "cannot remove all rules and routes: %.*s",
-                  static_cast<int>(cleaned.error().where.size()), cleaned.error().where.data());
+                  static_cast<int>(error.where.size()), error.where.data());
     }
     plan_ = {};
+    extent_.reset();
     is_active_ = false;
 }
 

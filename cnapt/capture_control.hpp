@@ -1,6 +1,7 @@
 // CaptureControl: sets cnapt0 up and lets the host's traffic into it, and takes everything away
-// again, also what a killed run left. Blocks for a moment on netlink and nftables: not for the data
-// loop. One thread at a time.
+// again, also what a killed run left. From the first to the last of it an nftables chain, the
+// guard, keeps packets with cnapt0's addresses off the uplinks. Blocks for a moment on netlink and
+// nftables: not for the data loop. One thread at a time.
 #pragma once
 
 #include "classifier/ruleset.hpp"
@@ -17,8 +18,8 @@ class CaptureControl {
   public:
     explicit CaptureControl(CaptureConfig config) : config_(std::move(config)) {}
 
-    // Removes rules and routes of an earlier run, and its nftables table, unless that is a kill
-    // switch that goes on.
+    // Removes rules and routes of an earlier run, and its nftables table but for the guard, unless
+    // that is a kill switch that goes on.
     base::Result<void> clean_up();
     // Addresses and state of the device; nothing is captured yet.
     base::Result<void> set_up_device(std::string& failure);
@@ -27,7 +28,14 @@ class CaptureControl {
     base::Result<void> begin(const classifier::Ruleset& ruleset, std::string& failure);
     // Whether new flows are captured. Those in the tunnel stay there; with the kill switch all do.
     base::Result<void> let_in(bool is_open, std::string& failure);
-    // Back to plain routing.
+    // False if somebody else has removed rules or the table. Cheap: three requests of netlink while
+    // nobody changes nftables.
+    base::Result<bool> is_whole();
+    // Puts it back. As begin().
+    base::Result<void> repair(const classifier::Ruleset& ruleset, std::string& failure);
+    // Back to plain routing; `device` must be gone. What would go on with its addresses beside the
+    // tunnel ends: IPv6 connections of this host and translated ones of the LAN sides. (IPv4
+    // packets with a source that is no address of the host are not routed.)
     void end();
     bool is_active() const { return is_active_; }
 
@@ -35,14 +43,32 @@ class CaptureControl {
     base::IpAddress ipv6() const { return default_node_ipv6(); }
 
   private:
+    // How much of ours is in the kernel.
+    struct Extent {
+        size_t table_rules = 0;
+        size_t policy_rules = 0;
+        bool operator==(const Extent&) const = default;
+    };
+
     CaptureOptions options(const classifier::Ruleset* ruleset) const;
-    base::Result<void> remove_all(bool keeps_table);
+    // Without rules and routes; the guard is for both versions, whatever is captured.
+    CapturePlan plan_of_guard() const;
+    base::Result<void> replace_table(const CapturePlan& plan, std::string& failure);
+    base::Result<void> set_rules(CapturePlan plan, std::string& failure);
+    base::Result<void> remove_rules(const CapturePlan& plan) const;
+    base::Result<size_t> count_policy_rules() const;
+    base::Result<Extent> measure();
+    // Error: NotFound, if nothing is there.
+    base::Result<void> note_extent();
+    void end_connections() const;
 
     CaptureConfig config_;
     CapturePlan plan_;
     io::Nft nft_;
     bool is_active_ = false;
     bool is_open_ = true;
+    std::optional<Extent> extent_;  // after the last change by this object
+    uint32_t generation_ = 0;       // of all of nftables, when its rules were last counted
 };
 
 }  // namespace continuo::cnapt

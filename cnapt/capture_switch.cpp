@@ -8,6 +8,8 @@ namespace continuo::cnapt {
 namespace {
 
 constexpr size_t kMaxSteps = 4;  // one is under way at most
+// Changes come in groups, and on some hosts without end.
+constexpr base::Duration kLookDelay = base::milliseconds(10);
 
 }  // namespace
 
@@ -17,7 +19,13 @@ CaptureSwitch::CaptureSwitch(io::EventLoop& loop,
     : is_kill_switch_(config.kill_switch)
     , control_(std::move(config))
     , on_active_(std::move(on_active))
-    , worker_(std::make_unique<io::WorkerThread>(loop, "cnapt-capture", kMaxSteps)) {}
+    , loop_(loop)
+    , look_timer_(loop, [this] { supervise(); })
+    , worker_(std::make_unique<io::WorkerThread>(loop, "cnapt-capture", kMaxSteps)) {
+    if (auto monitor = io::RuleMonitor::start(loop, [this] { on_rules_changed(); })) {
+        monitor_ = std::move(*monitor);
+    }
+}
 
 base::Result<void> CaptureSwitch::set_up_device(std::string& failure) {
     return control_.set_up_device(failure);
@@ -43,6 +51,7 @@ void CaptureSwitch::set_open(bool is_open) {
 
 void CaptureSwitch::on_tick() {
     follow();
+    supervise();
 }
 
 base::Result<void> CaptureSwitch::apply(const Wish& wish, std::string& failure) {
@@ -83,10 +92,55 @@ void CaptureSwitch::follow() {
                                 on_active_();
                             }
                             follow();
+                            if (is_suspect_) {
+                                supervise();
+                            }
                         });
 }
 
+void CaptureSwitch::on_rules_changed() {
+    if (!is_suspect_) {
+        is_suspect_ = true;
+        look_timer_.set(loop_.now() + kLookDelay);
+    }
+}
+
+void CaptureSwitch::supervise() {
+    if (is_busy_ || worker_ == nullptr || wish_.ruleset == nullptr) {
+        return;
+    }
+    is_suspect_ = false;
+    struct Look {
+        bool is_damaged = false;
+        std::string failure;
+        base::Result<void> result;
+    };
+    auto look = std::make_shared<Look>();
+    const auto work = [this, look, ruleset = wish_.ruleset] {
+        const auto is_whole = control_.is_whole();
+        look->is_damaged = is_whole && !*is_whole;
+        if (look->is_damaged) {
+            look->result = control_.repair(*ruleset, look->failure);
+        }
+    };
+    is_busy_ = worker_->submit(work, [this, look] {
+        is_busy_ = false;
+        if (look->is_damaged && look->result) {
+            base::log(base::LogLevel::Warning,
+                      "policy rules or nftables rules were removed by somebody else; put back");
+        } else if (look->is_damaged) {
+            base::log(base::LogLevel::Error, "%s: %s", look->failure.c_str(),
+                      daemon::describe(look->result.error()).c_str());
+        }
+        follow();
+        if (is_suspect_) {
+            look_timer_.set(loop_.now() + kLookDelay);
+        }
+    });
+}
+
 void CaptureSwitch::end() {
+    monitor_.reset();
     worker_.reset();
     control_.end();
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cnapt/capture_control.hpp"
+#include "common/io/rule_monitor.hpp"
 #include "common/io/worker_thread.hpp"
 
 #include <functional>
@@ -30,7 +31,8 @@ class CaptureSwitch {
     void set_open(bool is_open);
     // New flows are captured now; with the kill switch always.
     bool is_open() const { return done_ && (done_->is_open || is_kill_switch_); }
-    // Tries again what failed.
+    // Tries again what failed. What somebody else has removed is looked for here and, sooner, when
+    // the kernel tells of a change.
     void on_tick();
     // Waits for the step in progress; then back to plain routing.
     void end();
@@ -45,15 +47,21 @@ class CaptureSwitch {
         bool operator==(const Wish&) const = default;
     };
     void follow();
+    void on_rules_changed();
+    void supervise();
     base::Result<void> apply(const Wish& wish, std::string& failure);
 
     const bool is_kill_switch_;
     CaptureControl control_;  // the helper thread's while is_busy_
     std::function<void()> on_active_;
+    io::EventLoop& loop_;
+    io::DeadlineTimer look_timer_;
+    std::unique_ptr<io::RuleMonitor> monitor_;  // may be absent: then the tick alone looks
     std::unique_ptr<io::WorkerThread> worker_;
     Wish wish_;
     std::optional<Wish> done_;  // what is in force
     bool is_busy_ = false;
+    bool is_suspect_ = false;  // rules have changed since they were looked at
     bool was_active_ = false;
 };
 

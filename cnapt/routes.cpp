@@ -259,13 +259,23 @@ std::string kill_switch_chains(const CaptureOptions& options, const std::string&
     return text;
 }
 
+// Adding first makes the removal of a former table succeed when there is none.
+std::string begin_table(const std::string& table) {
+    return "add table " + table + "\ndelete table " + table + "\ntable " + table + " {\n";
+}
+
+std::string build_guard(const std::string& device,
+                        const std::string& table,
+                        const std::vector<IpAddress>& own) {
+    return begin_table(table) + "  counter " + std::string(kLeakCounter) + " { }\n" +
+           leak_chain(quoted(device), own) + "}\n";
+}
+
 std::string build_ruleset(const CaptureOptions& options,
                           const std::string& table,
                           const std::vector<IpAddress>& own) {
     const std::string device = quoted(options.device);
-    // Adding first makes the removal of a former table succeed when there is none.
-    std::string text =
-        "add table " + table + "\ndelete table " + table + "\ntable " + table + " {\n";
+    std::string text = begin_table(table);
     for (const std::string_view name : {kLeakCounter, kGroupCounter, kProtocolCounter}) {
         text += "  counter " + std::string(name) + " { }\n";
     }
@@ -354,6 +364,7 @@ CapturePlan build_capture_plan(const CaptureOptions& options) {
     plan.device_settings = build_device_settings(options.device);
     plan.table = capture_table(options.device);
     plan.ruleset = build_ruleset(options, plan.table, own);
+    plan.guard = build_guard(options.device, plan.table, own);
     if (!options.gateway_interfaces.empty()) {
         const std::string set = plan.table + " " + std::string(kCapturedSet);
         plan.close_gateway = "flush set " + set + "\n";

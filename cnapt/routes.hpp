@@ -72,6 +72,7 @@ struct CapturePlan {
     std::vector<io::SysctlSetting>
         device_settings;  // of the device alone: before it is set up, nothing to restore
     std::string ruleset;  // one nftables transaction; replaces the table
+    std::string guard;    // the same, with nothing in it but what holds back cnapt0's addresses
     std::string table;    // "inet continuo_cnapt_cnapt0"
     // nftables text that lets new flows of the LAN sides into the tunnel, or no more; empty without
     // LAN sides. They are let in by `ruleset`.

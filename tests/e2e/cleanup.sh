@@ -1,8 +1,12 @@
 #!/usr/bin/env bash
 # The host is afterwards as it was before, also after kill -9; and nobody who is logged in over an uplink is locked out.
 . "$(dirname "$0")/lib.sh"
-require ssh sshd ping
+require ssh sshd ping socat
 build_topology
+# The access network has IPv6, too: what would be routed wrongly is seen at the gateway.
+address node up1 2001:db8:11::2/64
+address gw1 lan 2001:db8:11::1/64
+ip -n "$(ns node)" -6 route add default via 2001:db8:11::1
 # The port forwarding of gateway 1, so that somebody on the Internet can log in at the node.
 in_ns gw1 nft "add chain ip nat pre { type nat hook prerouting priority -100; };
     add rule ip nat pre iifname wan tcp dport 2222 dnat to 192.168.1.2:22"
@@ -33,6 +37,17 @@ alive_after() {
     claim "ssh from the LAN goes on after $1" echoes lan
     claim "ssh from the Internet goes on after $1" echoes far
 }
+# upload NAME HOST : lines without end over one TCP connection.
+spawn inet sink socat -u TCP6-LISTEN:7001,fork,reuseaddr,ipv6-v6only=0 "OPEN:$work/sunk,creat,append"
+wait_for 5 listens inet 7001
+upload() {
+    spawn node "$1" sh -c "while echo $1; do sleep 0.02; done 2>/dev/null | socat -u - TCP:$2:7001"
+    wait_for 5 grep -q "$1" "$work/sunk"
+}
+uploads() { upload "six$1" "[$inet6]" && upload "four$1" $inet4; }
+goes_on() { local had; had=$(grep -c "$1" "$work/sunk"); wait_for 10 eval "[ \$(grep -c $1 $work/sunk) -gt $((had + 20)) ]"; }
+has_socket() { in_ns node ss -Htn6 state all "src [fd43:6f6e:7469::1]" | grep -q .; }
+
 log_in lan gw1 root@192.168.1.2
 log_in far inet -p 2222 root@192.0.2.2
 alive_after "login"
@@ -49,20 +64,61 @@ alive_after "reload"
 check_leaks
 
 same() { diff "$work/$1.before" <(snapshot "$2"); }
+claim "uploads begin over IPv6 and IPv4" uploads 1
 stop cnapt
 claim "stop leaves the node as it was" same node node
+claim "no IPv6 connection is left that would go on beside the tunnel" eval '! has_socket'
+claim "after stop no packet with cnapt0's address leaves an uplink" stays_without_inner_packets
 alive_after "stop"
 
 start_cnapt
 alive_after "the second start"
+claim "the IPv4 upload goes on" goes_on four1
+
+# Somebody flushes what is not his.
+repaired() { in_ns node nft list table inet continuo_cnapt_cnapt0 && rules_are "$rules"; }
+rules_are() { equal "$(ip -n "$(ns node)" -4 rule; ip -n "$(ns node)" -6 rule)" "$1"; }
+rules=$(ip -n "$(ns node)" -4 rule; ip -n "$(ns node)" -6 rule)
+ruleset=$(in_ns node nft -s list ruleset)
+in_ns node nft flush ruleset
+claim "after nft flush ruleset the table is there again within two seconds" wait_for 2 repaired
+claim "and is the same" equal "$(in_ns node nft -s list ruleset)" "$ruleset"
+# Five times: once could be luck.
+repairs_took() {
+    local began=$EPOCHREALTIME
+    for _ in 1 2 3 4 5; do
+        in_ns node nft flush ruleset
+        wait_for 2 repaired || return
+    done
+    at_most "$("$python" -c 'import sys; print(float(sys.argv[2]) - float(sys.argv[1]))' "$began" "$EPOCHREALTIME")" 2
+}
+claim "it does not take that long" repairs_took
+in_ns node nft flush table inet continuo_cnapt_cnapt0
+claim "its rules are, after nft flush table" wait_for 2 eval 'equal "$(in_ns node nft -s list ruleset)" "$ruleset"'
+for version in -4 -6; do
+    ip -n "$(ns node)" $version rule flush
+    ip -n "$(ns node)" $version rule add priority 32766 lookup main
+    [ $version = -6 ] || ip -n "$(ns node)" rule add priority 32767 lookup default
+done
+claim "after ip rule flush our rules are there again within two seconds, in their order" wait_for 2 rules_are "$rules"
+ip -n "$(ns node)" rule del priority 9351
+claim "and after one was deleted" wait_for 2 rules_are "$rules"
+claim "it was told each time" equal "$(grep -c 'removed by somebody else; put back' "$work/cnapt.log")" $((4 + 5))
+claim "new traffic uses the tunnel" in_ns node ping -n -c 2 -W 5 $inet6
+alive_after "the repairs"
+
+claim "uploads begin over IPv6 and IPv4 again" uploads 2
 stop cnapt KILL
 alive_after "kill -9"
 start_cnapt
 alive_after "the start after kill -9"
+claim "the IPv6 upload goes on after kill -9" goes_on six2
+claim "and the IPv4 upload" goes_on four2
 claim "the tunnel works again" in_ns node ping -n -c 2 -W 5 $inet6
 check_leaks
 stop cnapt
 claim "start and stop after kill -9 leave the node as it was" same node node
+claim "and no packet with cnapt0's address left an uplink" stays_without_inner_packets
 
 stop snapt1
 claim "stop leaves the SNAPT's host as it was" same snapt snapt1

@@ -15,6 +15,12 @@ for n in 1 2; do
 done
 address node br-lan 192.168.50.1/24 fd50::1/64
 in_ns node sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
+# What goes plain is translated to the uplink's address, by rules of the host's own; IPv6 has a way, too.
+in_ns node nft 'add table inet host; add chain inet host post { type nat hook postrouting priority srcnat + 1; };
+    add rule inet host post oifname { "up1", "up2" } masquerade'
+address node up2 2001:db8:12::2/64
+address gw2 lan 2001:db8:12::1/64
+ip -n "$(ns node)" -6 route add default via 2001:db8:12::1
 
 start_snapt 1
 add_user alice
@@ -51,6 +57,7 @@ for n in 1 2; do
     claim "ping of client $n" in_ns "lan$n" ping -n -c 3 -i 0.1 -W 5 $inet4
     claim "ping -6 of client $n" in_ns "lan$n" ping -6 -n -c 3 -i 0.1 -W 5 $inet6
 done
+came_from_snapt_now() { in_ns lan1 curl -sS -m 10 -o "$work/got" "http://$inet4/file1" && came_from_snapt; }
 came_from_snapt() { ! grep -qvE '^(::ffff:198\.51\.100\.2|2001:db8:1::2) ' "$work/http.log"; }
 claim "the server saw the SNAPT and nobody else" came_from_snapt
 no_process() { cnapt_json flows | json_true "d and all(f['process'] is None for f in d)"; }
@@ -78,4 +85,27 @@ wait_for 10 eval '[ "$(cnapt_json flows | json "max([f[\"inner_bytes_down\"] for
 move 2 9
 wait "$download"
 claim "a client's download goes on while the gateway moves" equal "$(cut -d' ' -f1 "$work/result") $(cat "$work/curl.log")" "$(sum_of "$work/www/file1") "
+
+# The end, in the middle of flows of the LAN.
+for kind in UDP TCP; do
+    if [ $kind = UDP ]; then listen=UDP6-RECV:7002 port=7002; else listen=TCP6-LISTEN:7001,fork port=7001; fi
+    spawn inet "sink$kind" socat -u "$listen,reuseaddr,ipv6-v6only=0" "OPEN:$work/sunk,creat,append"
+    wait_for 5 listens inet $port
+    for host in "$inet4" "[$inet6]"; do
+        spawn lan1 "lines$kind$host" sh -c "while echo $kind$host; do sleep 0.02; done 2>/dev/null | socat -u - $kind:$host:$port"
+    done
+done
+goes_on() { local had; had=$(grep -cF "$1" "$work/sunk"); wait_for 10 eval "[ \$(grep -cF '$1' $work/sunk) -gt $((had + 20)) ]"; }
+all_go_on() { local kind host; for kind in UDP TCP; do for host in "$inet4" "[$inet6]"; do goes_on "$kind$host" || return; done; done; }
+claim "flows of the LAN use the tunnel" all_go_on
+stop cnapt KILL
+start_cnapt
+claim "they go on after kill -9 and a start" all_go_on
+check_leaks
+stop cnapt
+claim "after stop none of their packets leaves an uplink with cnapt0's address" stays_without_inner_packets
+claim "and datagrams go on plain" goes_on "UDP$inet4"
+start_cnapt
+claim "what goes plain by then stays so" goes_on "UDP$inet4"
+claim "new flows use the tunnel again" came_from_snapt_now
 finish

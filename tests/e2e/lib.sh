@@ -213,6 +213,7 @@ build_topology() {
         connect "snapt$n" wan core "snapt$n"
         address "gw$n" lan "192.168.$n.1/24"
         gateway "gw$n"
+        count_inner "gw$n"
         address "snapt$n" wan "198.51.100.$((4 * n - 2))/30" "2001:db8:$n::2/64"
         address core "snapt$n" "198.51.100.$((4 * n - 3))/30" "2001:db8:$n::1/64"
         address "gw$n" wan "192.0.2.$((4 * n - 2))/30"
@@ -397,8 +398,21 @@ one_tunnel() {
 # --- What must be true of every run
 
 counter() { in_ns "$1" nft list counter inet "$2" leak 2>/dev/null | sed -n 's/.*packets \([0-9]*\) .*/\1/p'; }
+# count_inner GW : counts from now on what comes in there with an address that belongs on cnapt0.
+count_inner() {
+    in_ns "$1" nft "add table inet watch; add counter inet watch inner;
+        add chain inet watch pre { type filter hook prerouting priority -400; };
+        add rule inet watch pre iifname lan ip saddr 192.0.0.0/29 counter name inner;
+        add rule inet watch pre iifname lan ip6 saddr fd43:6f6e:7469::/48 counter name inner"
+}
+inner_packets() { in_ns "$1" nft list counter inet watch inner | sed -n 's/.*packets \([0-9]*\) .*/\1/p'; }
+# At both gateways; the same when cnapt is stopped or dead.
+no_inner_packets() { equal "$(inner_packets gw1) $(inner_packets gw2)" "0 0"; }
+# The same after as long as a retransmission or the next datagram of a program takes.
+stays_without_inner_packets() { sleep 5; no_inner_packets; }
 check_leaks() {
     local n
+    if [ -n "$here_gateway" ]; then claim "no packet with cnapt0's address came to a gateway" no_inner_packets; fi
     if is_alive cnapt; then claim "no packet of cnapt0 left an uplink" equal "$(counter node continuo_cnapt_cnapt0)" 0; fi
     for n in 1 2; do
         if is_alive "snapt$n"; then claim "no packet of a lease left snapt$n" equal "$(counter "snapt$n" continuo_snapt_snapt0)" 0; fi

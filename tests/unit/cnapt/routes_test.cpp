@@ -147,6 +147,23 @@ TEST(CapturePlan, TableIsReplacedInOneTransactionAndTracksConnectionsOnlyWhenNee
     EXPECT_TRUE(contains(plan.ruleset, "counter name kill_switch drop"));
 }
 
+TEST(CapturePlan, TheGuardIsNothingButWhatHoldsBackTheOwnAddresses) {
+    CaptureOptions options = both_versions();
+    options.gateway_interfaces = {"lan0"};
+    options.kill_switch = true;
+    const CapturePlan plan = build_capture_plan(options);
+    EXPECT_EQ(plan.guard,
+              "add table inet continuo_cnapt_cnapt0\ndelete table inet continuo_cnapt_cnapt0\n"
+              "table inet continuo_cnapt_cnapt0 {\n"
+              "  counter leak { }\n"
+              "  chain leak {\n"
+              "    type filter hook postrouting priority srcnat + 10; policy accept;\n"
+              "    oifname != { \"lo\", \"cnapt0\" } ip saddr 192.0.0.5 counter name leak drop\n"
+              "    oifname != { \"lo\", \"cnapt0\" } ip6 saddr fd43:6f6e:7469::1 counter name leak "
+              "drop\n"
+              "  }\n}\n");
+}
+
 TEST(CapturePlan, OnlyHarmlessInterfaceNamesAreSafe) {
     for (const char* name : {"eth0", "br-lan", "eth0.100", "wlp2s0@x", "a"}) {
         EXPECT_TRUE(is_safe_interface_name(name)) << name;

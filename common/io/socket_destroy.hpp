@@ -1,0 +1,16 @@
+// Ends connections of whatever process in this network namespace, as `ss --kill` does:
+// sock_diag(7). Takes CAP_NET_ADMIN and a kernel with CONFIG_INET_DIAG_DESTROY.
+#pragma once
+
+#include "common/base/ip_address.hpp"
+#include "common/base/result.hpp"
+
+namespace continuo::io {
+
+// Every TCP connection and connected UDP socket with that local address; gives their number. Their
+// owners see ECONNABORTED. TCP sends a reset, wherever the address is routed then. Left alone:
+// listeners, UDP sockets that are only bound, and IPv4 in an IPv6 socket (a mapped address).
+// Errors: Unsupported (the kernel cannot), System.
+base::Result<size_t> destroy_sockets(const base::IpAddress& local);
+
+}  // namespace continuo::io

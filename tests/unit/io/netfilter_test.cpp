@@ -1,0 +1,98 @@
+#include "common/io/netfilter.hpp"
+#include "common/io/nft.hpp"
+#include "common/io/socket_address.hpp"
+#include "tests/support/net_namespace.hpp"
+
+#include <array>
+
+#include <sys/socket.h>
+
+namespace continuo::io {
+namespace {
+
+using base::Endpoint;
+using base::IpAddress;
+
+constexpr const char* kTable =
+    "table inet continuo_test {\n"
+    "  chain output { type filter hook output priority 0;\n"
+    "    ip daddr 127.0.0.9 counter\n    ip6 daddr ::9 counter\n  }\n}\n"
+    "table inet other { chain a { type filter hook output priority 0; accept; }; }\n";
+
+class NetfilterTest : public test::NetNamespaceTest {
+  protected:
+    void SetUp() override {
+        NetNamespaceTest::SetUp();
+        if (!IsSkipped()) {
+            client_.emplace(NetfilterClient::open().value());
+        }
+    }
+    uint32_t generation() { return client_->ruleset_generation().value(); }
+    size_t rules() { return client_->count_rules("continuo_test").value(); }
+
+    Nft nft_;
+    std::optional<NetfilterClient> client_;
+};
+
+TEST_F(NetfilterTest, GenerationChangesWithTheRulesOnly) {
+    const uint32_t before = generation();
+    EXPECT_EQ(generation(), before);
+    ASSERT_TRUE(nft_.apply(kTable)) << nft_.error_text();
+    const uint32_t after = generation();
+    EXPECT_NE(after, before);
+    EXPECT_EQ(generation(), after);
+    ASSERT_TRUE(net().shell("nft flush ruleset"));
+    EXPECT_NE(generation(), after);
+}
+
+TEST_F(NetfilterTest, RulesOfOneTableAreCounted) {
+    EXPECT_EQ(rules(), 0U) << "no table";
+    ASSERT_TRUE(nft_.apply(kTable)) << nft_.error_text();
+    EXPECT_EQ(rules(), 2U);
+    ASSERT_TRUE(net().shell("nft add rule inet continuo_test output drop"));
+    EXPECT_EQ(rules(), 3U);
+    ASSERT_TRUE(net().shell("nft flush table inet continuo_test"));
+    EXPECT_EQ(rules(), 0U);
+}
+
+// One datagram from `port` to a port where nobody is.
+void send_datagram(const char* to, uint16_t port) {
+    const SocketAddress local(Endpoint{IpAddress::any(IpAddress::parse(to)->version), port});
+    const SocketAddress remote(Endpoint{*IpAddress::parse(to), 9});
+    const UniqueFd fd(::socket(local.data()->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(::bind(fd.value(), local.data(), local.size()), 0);
+    ASSERT_EQ(::sendto(fd.value(), "hello", 5, 0, remote.data(), remote.size()), 5);
+}
+
+TEST_F(NetfilterTest, ConnectionsTranslatedToAnAddressAreForgottenAndNoOthers) {
+    ASSERT_TRUE(net().shell("ip link add dum0 type veth peer name dum1 && ip link set dum1 up && "
+                            "ip addr add 192.0.2.1/24 dev dum0 && "
+                            "ip addr add 2001:db8::1/64 dev dum0 nodad && ip link set dum0 up && "
+                            "ip neigh add 192.0.2.9 lladdr 02:00:00:00:00:09 dev dum0 && "
+                            "ip neigh add 2001:db8::9 lladdr 02:00:00:00:00:09 dev dum0"));
+    ASSERT_TRUE(nft_.apply("table inet continuo_test {\n"
+                           "  chain post { type nat hook postrouting priority srcnat;\n"
+                           "    udp sport 1000 ip daddr 192.0.2.9 snat ip to 192.0.0.5\n"
+                           "    udp sport 1000 ip6 daddr 2001:db8::9 snat ip6 to fd43::5\n"
+                           "    udp sport 1001 ip daddr 192.0.2.9 snat ip to 192.0.0.6\n"
+                           "  }\n}\n"))
+        << nft_.error_text();
+    for (const char* to : {"192.0.2.9", "2001:db8::9"}) {
+        for (const uint16_t port : std::array<uint16_t, 3>{1000, 1001, 1002}) {
+            send_datagram(to, port);
+        }
+    }
+    const auto forget = [&](const char* address) {
+        const auto count = client_->forget_translated(*IpAddress::parse(address));
+        EXPECT_TRUE(count) << count.error().sys_errno;
+        return count ? *count : 99;
+    };
+    EXPECT_EQ(forget("192.0.0.5"), 1U);
+    EXPECT_EQ(forget("192.0.0.5"), 0U);
+    EXPECT_EQ(forget("fd43::5"), 1U);
+    EXPECT_EQ(forget("192.0.2.1"), 0U) << "not translated";
+    EXPECT_EQ(forget("192.0.0.6"), 1U);
+}
+
+}  // namespace
+}  // namespace continuo::io
