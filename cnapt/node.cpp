@@ -186,7 +186,7 @@ base::Result<void> Node::rekey(SnaptLink& link, const control::EpochKeys& keys) 
 
 void Node::request_keepalive(SnaptLink& link) {
     if (link.session) {
-        link.session->request_keepalive();
+        link.session->request_keepalive(loop_.now());
         driver_.touch(*link.session);
         driver_.pump(loop_.now());
     }

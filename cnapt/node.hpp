@@ -59,6 +59,7 @@ struct SnaptLink {
     bool is_control_open = false;
     std::optional<uint8_t> active_slot;
     base::TimePoint moving_since = base::kNever;  // a handover is under way
+    base::TimePoint control_asked_at{};           // whether its connection still works
     std::string moving_from;
     // Of paths, by slot, that fell silent while in use: not taken back until then, unless there is
     // no other.
@@ -174,6 +175,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void on_flows_closed(session::Session& session, flow::Flow& flow, base::TimePoint now) override;
     void on_path_changed(session::Session& session, uint8_t path, base::TimePoint now) override;
     void on_path_silent(session::Session& session, uint8_t path, base::TimePoint now) override;
+    void on_path_challenged(session::Session& session, uint8_t path, base::TimePoint now) override;
     void on_peer_closed(session::Session& session, base::TimePoint now) override;
 
     // --- dataplane::SocketDirectory

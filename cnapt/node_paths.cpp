@@ -14,6 +14,7 @@ namespace {
 constexpr size_t kKeptHandovers = 32;
 // A path that was heard so lately needs no question before it takes over.
 constexpr base::Duration kProofLifetime = base::seconds(2);
+constexpr base::Duration kControlInterval = base::seconds(2);
 // What has fallen silent while it was in use is not taken back for so long, twice as long each time
 // it does so again, while there is another.
 constexpr base::Duration kFirstBar = base::seconds(1);
@@ -134,6 +135,7 @@ void Node::activate(SnaptLink& link, uint8_t slot, TimePoint now) {
             link.moving_from = former->interface + " " + former->address.to_string();
         }
     }
+    link.control_asked_at = now;  // who activates tells that the path has moved
     link.active_slot = slot;
     link.session->paths().activate(slot, now);
 }
@@ -218,6 +220,15 @@ void Node::on_path_silent(Session& session, uint8_t path, TimePoint now) {
     choose_uplink(*link, now);
     if (link->active_slot == path) {
         lose_link(*link);
+    }
+}
+
+// A NAT between has forgotten the mappings, or the node has moved: the control link may be dead.
+void Node::on_path_challenged(Session& session, uint8_t path, TimePoint now) {
+    SnaptLink* link = link_of(session);
+    if (link->active_slot == path && now - link->control_asked_at >= kControlInterval) {
+        link->control_asked_at = now;
+        events_.on_path_moved(*link);
     }
 }
 

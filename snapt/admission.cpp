@@ -283,6 +283,12 @@ void Admission::on_session_moved(const NodeSession& session) {
     }
 }
 
+void Admission::on_session_silent(const NodeSession& session) {
+    if (const auto id = link_of(session.wire_id)) {
+        server_->ask_for_keepalive(*id);
+    }
+}
+
 std::optional<LinkId> Admission::link_of(uint16_t wire_id) const {
     for (const auto& [id, link] : links_) {
         if (link.wire_id == wire_id) {

@@ -47,6 +47,7 @@ class Admission final : public ControlHandler, public RelayEvents {
     // --- RelayEvents
     void on_session_closed(const NodeSession& session) override;
     void on_session_moved(const NodeSession& session) override;
+    void on_session_silent(const NodeSession& session) override;
 
   private:
     struct Link {

@@ -309,6 +309,10 @@ void Relay::on_path_changed(session::Session& session, uint8_t /*path*/, TimePoi
     events_.on_session_moved(owner_of(session));
 }
 
+void Relay::on_path_silent(session::Session& session, uint8_t /*path*/, TimePoint /*now*/) {
+    events_.on_session_silent(owner_of(session));
+}
+
 void Relay::on_peer_closed(session::Session& session, TimePoint /*now*/) {
     // Inside the session's own call: it ends when that has returned.
     const uint16_t wire_id = owner_of(session).wire_id;

@@ -85,6 +85,8 @@ class RelayEvents {
     virtual ~RelayEvents() = default;
     virtual void on_session_closed(const NodeSession& session) = 0;
     virtual void on_session_moved(const NodeSession& session) = 0;
+    // Nothing answers what is sent to the node.
+    virtual void on_session_silent(const NodeSession& session) = 0;
 };
 
 class Relay final : public session::SessionHost, public dataplane::SocketDirectory {
@@ -142,9 +144,7 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
                               base::TimePoint now) override;
     void on_flows_closed(session::Session& session, flow::Flow& flow, base::TimePoint now) override;
     void on_path_changed(session::Session& session, uint8_t path, base::TimePoint now) override;
-    void on_path_silent(session::Session& /*session*/,
-                        uint8_t /*path*/,
-                        base::TimePoint /*now*/) override {}
+    void on_path_silent(session::Session& session, uint8_t path, base::TimePoint now) override;
     void on_peer_closed(session::Session& session, base::TimePoint now) override;
 
     // --- dataplane::SocketDirectory

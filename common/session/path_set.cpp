@@ -20,11 +20,15 @@ constexpr Duration kLongestProbeInterval = base::seconds(1);
 // mapping needs it, another one ever less.
 constexpr Duration kPatientProbeInterval = base::seconds(25);
 constexpr Duration kLongestPatience = base::seconds(300);
+constexpr Duration kLongestPauseOfBurst = milliseconds(250);
 // Without an answer for so long a challenge is given up until the tuple is heard again.
 constexpr Duration kChallengeLifetime = base::seconds(30);
 // A NAT mapping may have expired after that (RFC 4787 REQ-5 allows two minutes; many boxes take 30
 // s).
 constexpr Duration kMappingLifetime = base::seconds(25);
+// The node keeps LtLd alive as often as it takes. Another class that was heard so much earlier may
+// have lost its mapping meanwhile.
+constexpr Duration kMayBeOlder = base::seconds(1);
 
 // Ethernet, PPPoE, tunnels over these, GTP, WireGuard, the minima of IPv6 and IPv4.
 constexpr std::array<uint16_t, 12> kUsualMtus = {1500, 1492, 1480, 1472, 1452, 1440,
@@ -145,8 +149,13 @@ bool PathSet::on_authenticated(const wire::Space& space,
                                bool is_highest,
                                TimePoint now) {
     Path& path = paths_[space.path];
+    path.burst_datagrams =
+        now - path.heard_at > kLongestPauseOfBurst ? 1 : path.burst_datagrams + 1;
     path.heard_at = now;
     path.unanswered_since = base::kNever;
+    // Signs of life that come by themselves: the next silence is news again.
+    path.request_interval = path.is_requested ? path.request_interval : Duration{};
+    path.is_requested = false;
     ++path.received_datagrams;
     Tuple& tuple = path.tuples[index_of(space.traffic_class)];
     if (role_ == Role::Node) {
@@ -294,7 +303,10 @@ std::optional<Destination> PathSet::destination(TrafficClass traffic_class, Time
     TrafficClass tuple_class = traffic_class;
     if (role_ == Role::Snapt) {
         const Tuple& own = path.tuples[index_of(traffic_class)];
-        if (!own.is_known || !own.is_proven || now - own.heard_at > kMappingLifetime) {
+        const TimePoint heard_at = path.tuples[kLtLd].heard_at;
+        const bool is_stale =
+            now - own.heard_at > kMappingLifetime || heard_at - own.heard_at > kMayBeOlder;
+        if (!own.is_known || !own.is_proven || is_stale) {
             tuple_class = TrafficClass::LtLd;
         }
         if (!path.tuples[index_of(tuple_class)].is_known) {

@@ -11,7 +11,8 @@
 //                                         |  `-------------'                                  |
 //                                         `---------------------silence-----------------------'
 //
-// Silence is counted on the node, from the first datagram that should have had an answer.
+// Silence is counted from the first datagram that should have had an answer. At SNAPT it changes no
+// state; it asks for a sign of life over control.
 //
 // SNAPT sends at most three times what it received to a tuple that has not answered a challenge.
 #pragma once
@@ -63,8 +64,17 @@ struct Path {
     base::Duration announce_interval{};
     uint64_t received_datagrams = 0;
     bool has_answered = false;  // a challenge, since it was added or last dead
-    // Node: since when something that should have had an answer is without one.
+    // Since when something that should have had an answer is without one.
     base::TimePoint unanswered_since = base::kNever;
+    // Node: that came without a pause.
+    uint32_t burst_datagrams = 0;
+    // Node: how often a datagram is sent while there is nothing else, as learned; zero: as SNAPT
+    // said.
+    base::Duration keepalive{};
+    base::TimePoint keepalive_learned_at{};
+    // SNAPT: between requests for a sign of life over control; one is open.
+    base::Duration request_interval{};
+    bool is_requested = false;
 };
 
 // One datagram without packets that the session shall send.
@@ -103,19 +113,29 @@ class PathSet {
     void probe(uint8_t index, base::TimePoint now);
     // Asks a dead path at once and more often again, since something has happened to the network.
     void ask_again(uint8_t index, base::TimePoint now);
+    // SNAPT misses a sign of life while the node, since `idle_since`, had nothing to send: when
+    // nothing comes in either, the mapping at a NAT is gone. Asks, and shortens the keepalive
+    // interval of this path. False: the path works or is being asked already.
+    bool on_request(base::TimePoint idle_since, base::Duration longest, base::TimePoint now);
+    // Interval of keepalives on the active path, at most `longest`.
+    base::Duration keepalive(base::Duration longest) const;
+    // A learned interval is tried twice as long after some time without a request.
+    void try_longer_keepalive(base::TimePoint now);
     // Announces the active path once more, for instance after a route appeared.
     void announce_again(base::TimePoint now);
 
     // --- SNAPT
     // An authenticated datagram of `bytes` outer bytes. `is_highest`: it has the highest number of
     // its space so far; only then may it move the tuple. Sends a challenge to a tuple that is new.
-    // True when it ends a doubt.
+    // True when it ends a doubt (node).
     bool on_authenticated(const wire::Space& space,
                           const base::Endpoint& from,
                           const base::Endpoint& local,
                           uint64_t bytes,
                           bool is_highest,
                           base::TimePoint now);
+    // What was sent on the path is unanswered for long: datagrams may be lost.
+    bool is_overdue(uint8_t index, base::TimePoint now) const;
     // True when the return path moved.
     bool on_announce(uint8_t path, const wire::Announce& announce, base::TimePoint now);
 
@@ -130,8 +150,8 @@ class PathSet {
     // The own host refuses datagrams of so many outer bytes: the path takes the next smaller usual
     // size.
     void on_too_big(uint8_t index, uint32_t outer_bytes, base::TimePoint now);
-    // Looks at the silence of paths. Gives one that has just become doubtful or dead, at most one a
-    // call.
+    // Looks at the silence of paths. Gives one that has just become doubtful or dead, or on which
+    // SNAPT misses a sign of life, at most one a call.
     std::optional<uint8_t> on_time(base::TimePoint now);
 
     // Where traffic of that class goes now; nothing when there is no path.
@@ -150,6 +170,7 @@ class PathSet {
     void start_challenge(Path& path, Tuple& tuple, base::TimePoint now);
     static void forget_other_tuples(Path& path);
     void expect_answer(Path& path, base::TimePoint now);
+    void ask_active_or_other(uint8_t index, base::TimePoint now);
     base::TimePoint silence_deadline(const Path& path) const;
     void take_rtt_sample(Path& path, base::Duration sample);
     std::optional<Probe> announce_probe(uint8_t index, base::TimePoint now);

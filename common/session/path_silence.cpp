@@ -22,6 +22,15 @@ constexpr Duration kDeadAfter = base::seconds(10);
 
 constexpr Duration kDeadProbeInterval = base::seconds(1);
 
+// Datagrams of a burst whose sudden end is a reason to ask.
+constexpr uint32_t kStreamDatagrams = 10;
+// Between requests of SNAPT for a sign of life, which double.
+constexpr Duration kLongestRequestInterval = base::seconds(25);
+// A mapping that was gone when nothing was sent for so long, at least.
+constexpr Duration kShortestKeepalive = base::seconds(1);
+// Without a request for so long a learned interval is tried twice as long.
+constexpr Duration kTryLongerAfter = base::seconds(600);
+
 constexpr size_t kLtLd = base::index_of(TrafficClass::LtLd);
 
 Duration ask_after(const Path& path) {
@@ -40,14 +49,29 @@ Duration doubt_after(const Path& path) {
 }  // namespace
 
 void PathSet::expect_answer(Path& path, TimePoint now) {
-    if (role_ == Role::Node && path.unanswered_since == base::kNever) {
+    if (path.unanswered_since == base::kNever) {
         path.unanswered_since = now;
     }
 }
 
+bool PathSet::is_overdue(uint8_t index, TimePoint now) const {
+    const Path& path = paths_[index];
+    return active_ == index && path.unanswered_since != base::kNever &&
+           now - path.unanswered_since >= ask_after(path);
+}
+
 TimePoint PathSet::silence_deadline(const Path& path) const {
     if (path.unanswered_since == base::kNever) {
-        return base::kNever;
+        const bool is_cut_short = role_ == Role::Node && active_ == &path - paths_.data() &&
+                                  path.state == PathState::Usable &&
+                                  path.burst_datagrams >= kStreamDatagrams &&
+                                  path.tuples[kLtLd].challenged_at == base::kNever;
+        return is_cut_short ? path.heard_at + ask_after(path) : base::kNever;
+    }
+    if (role_ == Role::Snapt) {
+        const bool is_active = active_ == &path - paths_.data();
+        return is_active ? path.unanswered_since + std::max(ask_after(path), path.request_interval)
+                         : base::kNever;
     }
     switch (path.state) {
     case PathState::Usable:
@@ -71,10 +95,18 @@ std::optional<uint8_t> PathSet::on_time(TimePoint now) {
         if (silence_deadline(path) > now) {
             continue;
         }
+        if (role_ == Role::Snapt) {
+            path.unanswered_since = now;
+            path.is_requested = true;
+            path.request_interval = std::min<Duration>(
+                std::max(path.request_interval, ask_after(path)) * 2, kLongestRequestInterval);
+            return index;
+        }
         Tuple& tuple = path.tuples[kLtLd];
         if (path.state == PathState::Usable) {
             if (tuple.challenged_at == base::kNever) {
-                start_challenge(path, tuple, now);
+                path.burst_datagrams = 0;
+                ask_active_or_other(index, now);
                 path.state = PathState::Usable;
                 continue;
             }
@@ -94,6 +126,54 @@ std::optional<uint8_t> PathSet::on_time(TimePoint now) {
         return index;
     }
     return std::nullopt;
+}
+
+// The active path is asked by announcements, which say what was received last: SNAPT repeats the
+// rest.
+void PathSet::ask_active_or_other(uint8_t index, TimePoint now) {
+    Path& path = paths_[index];
+    start_challenge(path, path.tuples[kLtLd], now);
+    if (active_ == index) {
+        path.tuples[kLtLd].challenge_again_at = base::kNever;
+        path.announcements_due = 1;
+        path.announce_interval = path.tuples[kLtLd].challenge_interval;
+        path.announce_again_at = now;
+    }
+}
+
+bool PathSet::on_request(TimePoint idle_since, Duration longest, TimePoint now) {
+    if (!active_) {
+        return false;
+    }
+    Path& path = paths_[*active_];
+    if (path.state != PathState::Usable || now - path.heard_at < ask_after(path)) {
+        return false;  // it works, or is being asked
+    }
+    const Duration idle = now - idle_since;
+    if (idle >= kShortestKeepalive) {
+        path.keepalive = std::max<Duration>(std::min<Duration>(idle / 2, keepalive(longest)),
+                                            kShortestKeepalive);
+        path.keepalive_learned_at = now;
+    }
+    ask_active_or_other(*active_, now);
+    path.state = PathState::Usable;
+    return true;
+}
+
+void PathSet::try_longer_keepalive(TimePoint now) {
+    if (!active_) {
+        return;
+    }
+    Path& path = paths_[*active_];
+    if (path.keepalive != Duration{} && now - path.keepalive_learned_at >= kTryLongerAfter) {
+        path.keepalive *= 2;
+        path.keepalive_learned_at = now;
+    }
+}
+
+Duration PathSet::keepalive(Duration longest) const {
+    const Duration learned = active_ ? paths_[*active_].keepalive : Duration{};
+    return learned == Duration{} ? longest : std::min(learned, longest);
 }
 
 void PathSet::ask_again(uint8_t index, TimePoint now) {

@@ -271,6 +271,7 @@ void Session::on_timeout(TimePoint now) {
     while (const auto silent = paths_.on_time(now)) {
         host_.on_path_silent(*this, *silent, now);
     }
+    keepalive_due_ = keepalive_due_ || keepalive_at() <= now;
     if (!timers_.expire(Timer::Housekeeping, now)) {
         return;
     }
@@ -286,7 +287,17 @@ void Session::on_timeout(TimePoint now) {
             epoch->encoder.on_time(now);
         }
     }
-    if (settings_.role == Role::Node && now - kept_alive_at_ >= settings_.keepalive) {
+    paths_.try_longer_keepalive(now);
+}
+
+TimePoint Session::keepalive_at() const {
+    return settings_.role == Role::Node && !keepalive_due_ && paths_.active()
+               ? kept_alive_at_ + paths_.keepalive(settings_.keepalive)
+               : base::kNever;
+}
+
+void Session::request_keepalive(TimePoint now) {
+    if (!paths_.on_request(kept_alive_at_, settings_.keepalive, now)) {
         keepalive_due_ = true;
     }
 }
@@ -295,7 +306,8 @@ TimePoint Session::next_deadline(TimePoint now) const {
     if (current_ == nullptr) {
         return timers_.next_deadline();
     }
-    TimePoint earliest = std::min(timers_.next_deadline(), paths_.next_deadline());
+    TimePoint earliest =
+        std::min({timers_.next_deadline(), paths_.next_deadline(), keepalive_at()});
     const auto upkeep = paths_.destination(TrafficClass::LtLd, now);
     if (upkeep && upkeep->budget_bytes >= kUpkeepBytes) {
         earliest = std::min(earliest, current_->ledger.next_deadline());

@@ -82,7 +82,7 @@ class Session {
     // The own host refused `item` as longer than its path takes.
     void on_too_big(const TransmitItem& item, base::TimePoint now);
     // The other end, over control, asks for a datagram at once.
-    void request_keepalive() { keepalive_due_ = true; }
+    void request_keepalive(base::TimePoint now);
 
     // --- Outputs
     // Adds sealed datagrams to `batch`. True when the batch is full and there may be more.
@@ -135,7 +135,7 @@ class Session {
         uint32_t body_limit = 0;
         base::MutableByteView datagram;  // the whole, with room for header and tag
     };
-    enum class Timer : uint8_t { Keepalive, Housekeeping, Count };
+    enum class Timer : uint8_t { Housekeeping, Count };
 
     // session.cpp
     EpochState* sending();
@@ -227,7 +227,8 @@ class Session {
     bool decode_fragments(const Opened& opened, size_t& arena_used, base::TimePoint now);
     void attribute_received(uint32_t own);
     bool decode_section(EpochState& epoch, const wire::Section& section, size_t& arena_used);
-    void apply_frames(const Opened& opened, base::TimePoint now);
+    base::TimePoint keepalive_at() const;
+    void apply_frames(const Opened& opened, bool may_repeat, base::TimePoint now);
     void apply_ack(const Opened& opened, const wire::Ack& ack, base::TimePoint now);
     void apply_report(const Opened& opened, const wire::Report& report);
     EpochState* acknowledged_epoch(const Opened& opened, bool previous);

@@ -106,6 +106,7 @@ void Session::on_authentic(const Opened& opened, TimePoint now) {
     // What SNAPT sent again tells of the path it took.
     wire::Space arrival = opened.header.space();
     arrival.path = opened.datagram->arrived_on.value_or(arrival.path);
+    const bool may_repeat = settings_.role == Role::Snapt && paths_.is_overdue(arrival.path, now);
     const bool ends_doubt =
         paths_.on_authenticated(arrival, opened.datagram->from, opened.datagram->to,
                                 opened.datagram->bytes.size(), is_highest, now);
@@ -128,7 +129,7 @@ void Session::on_authentic(const Opened& opened, TimePoint now) {
     } else {
         epoch.ledger.on_stateless(space, opened.sequence);
     }
-    apply_frames(opened, now);
+    apply_frames(opened, may_repeat, now);
     if (ends_doubt) {
         host_.on_path_changed(*this, arrival.path, now);
     }
@@ -392,9 +393,10 @@ Flow* Session::deliver_entry(const Opened& opened,
     return flow;
 }
 
-void Session::apply_frames(const Opened& opened, TimePoint now) {
+// `may_repeat`: it ends a silence in which datagrams may have been lost.
+void Session::apply_frames(const Opened& opened, bool may_repeat, TimePoint now) {
     const wire::Space space = opened.header.space();
-    bool has_moved = false;
+    bool is_repeating = false;
     for (const wire::BodyItem& item : scratch_.frames) {
         if (const auto* report = std::get_if<wire::Report>(&item)) {
             apply_report(opened, *report);
@@ -403,14 +405,21 @@ void Session::apply_frames(const Opened& opened, TimePoint now) {
         } else if (const auto* challenge = std::get_if<wire::Challenge>(&item)) {
             paths_.on_challenge(space, *challenge,
                                 opened.datagram->bytes.size() >= wire::kAnnounceBodyBytes);
+            if (settings_.role == Role::Node) {
+                host_.on_path_challenged(*this, space.path, now);
+            }
         } else if (const auto* response = std::get_if<wire::Response>(&item)) {
             if (paths_.on_response(space, *response, now) && settings_.role == Role::Node) {
                 host_.on_path_changed(*this, space.path, now);
             }
         } else if (const auto* announce = std::get_if<wire::Announce>(&item)) {
-            if (settings_.role == Role::Snapt && paths_.on_announce(space.path, *announce, now)) {
+            if (settings_.role != Role::Snapt) {
+                continue;
+            }
+            is_repeating = is_repeating || (may_repeat && announce->active);
+            if (paths_.on_announce(space.path, *announce, now)) {
                 ++counters_.handovers;
-                has_moved = true;
+                is_repeating = true;
                 host_.on_path_changed(*this, space.path, now);
             }
         } else if (const auto* closed = std::get_if<wire::Closed>(&item)) {
@@ -424,7 +433,7 @@ void Session::apply_frames(const Opened& opened, TimePoint now) {
             return;  // nothing that follows is of a session that goes on
         }
     }
-    if (has_moved) {
+    if (is_repeating) {
         mark_lost();  // reports and acknowledgements of the same datagram are in
     }
 }

@@ -169,8 +169,11 @@ class SessionHost {
     // The path answered a challenge (node), or the return path moved there (SNAPT).
     virtual void on_path_changed(Session& session, uint8_t path, base::TimePoint now) = 0;
     // Node: nothing comes back on the path, it is doubtful or dead now. on_path_changed tells when
-    // a dead one lives again.
+    // a dead one lives again. SNAPT: a sign of life is missed.
     virtual void on_path_silent(Session& session, uint8_t path, base::TimePoint now) = 0;
+    // Node: the SNAPT sees another address on the path, at which it has not heard the node before.
+    virtual void
+    on_path_challenged(Session& /*session*/, uint8_t /*path*/, base::TimePoint /*now*/) {}
     virtual void on_peer_closed(Session& session, base::TimePoint now) = 0;
 };
 

@@ -128,7 +128,7 @@ struct Recording {
             from.send(flow, udp_packet(from, bytes, is_text), {}, pair.now);
             take();
         }
-        from.session->request_keepalive();
+        from.session->request_keepalive(pair.now);
         take();
         if (from_role == session::Role::Node) {
             from.session->paths().announce_again(pair.now);

@@ -255,6 +255,86 @@ TEST(PathSet, ADatagramOnADeadPathIsAReasonToAskIt) {
     EXPECT_EQ(node.paths.path(1).state, PathState::Dead);
 }
 
+// Usable and without an open question.
+void prove(Node& node) {
+    node.paths.add(0, kSnapt, 1500, node.now);
+    node.paths.activate(0, node.now);
+    const auto probe = node.paths.next_probe(node.now);
+    ASSERT_TRUE(probe && probe->challenge);
+    while (node.paths.next_probe(node.now)) {
+    }
+    node.paths.on_authenticated(space(0), kSnapt, kLocal, 100, true, node.now);
+    ASSERT_TRUE(node.paths.on_response(space(0), {probe->challenge->token}, node.now));
+}
+
+TEST(PathSet, ABurstThatEndsSuddenlyIsAskedAboutOnce) {
+    Node node;
+    prove(node);
+    for (int i = 0; i < 20; ++i) {
+        node.paths.on_authenticated(space(0), kSnapt, kLocal, 1400, true, node.now);
+    }
+    node.now += base::seconds(1);
+    EXPECT_FALSE(node.paths.on_time(node.now));
+    const auto probe = node.paths.next_probe(node.now);
+    ASSERT_TRUE(probe && probe->announce && probe->challenge);
+    EXPECT_EQ(node.paths.path(0).state, PathState::Usable);
+    node.paths.on_authenticated(space(0), kSnapt, kLocal, 100, true, node.now);
+    EXPECT_FALSE(node.paths.on_response(space(0), {probe->challenge->token}, node.now));
+    node.stay_silent(base::seconds(20));
+    EXPECT_EQ(node.paths.path(0).state, PathState::Usable) << "an idle path is not asked";
+}
+
+TEST(PathSet, AFewDatagramsAreNoBurst) {
+    Node node;
+    prove(node);
+    for (int i = 0; i < 5; ++i) {
+        node.paths.on_authenticated(space(0), kSnapt, kLocal, 1400, true, node.now);
+    }
+    node.now += base::seconds(5);
+    EXPECT_FALSE(node.paths.on_time(node.now));
+    EXPECT_FALSE(node.paths.next_probe(node.now));
+}
+
+TEST(PathSet, ARequestAfterAnIdleTimeShortensTheKeepalive) {
+    constexpr base::Duration kLongest = base::seconds(25);
+    Node node;
+    prove(node);
+    const TimePoint idle_since = node.now;
+    node.now += base::seconds(10);
+    EXPECT_TRUE(node.paths.on_request(idle_since, kLongest, node.now));
+    EXPECT_TRUE(node.paths.next_probe(node.now)->announce);
+    EXPECT_EQ(node.paths.keepalive(kLongest), base::seconds(5));
+    node.now += base::seconds(601);
+    node.paths.try_longer_keepalive(node.now);
+    EXPECT_EQ(node.paths.keepalive(kLongest), base::seconds(10));
+}
+
+TEST(PathSet, ARequestOnAPathThatDeliversTeachesNothing) {
+    constexpr base::Duration kLongest = base::seconds(25);
+    Node node;
+    prove(node);
+    const TimePoint idle_since = node.now;
+    node.now += base::seconds(10);
+    node.paths.on_authenticated(space(0), kSnapt, kLocal, 1400, true, node.now);
+    EXPECT_FALSE(node.paths.on_request(idle_since, kLongest, node.now));
+    EXPECT_EQ(node.paths.keepalive(kLongest), kLongest);
+}
+
+TEST(PathSet, SnaptMissesASignOfLifeEverLessOften) {
+    Snapt snapt;
+    snapt.prove(0, kHome);
+    const auto destination = snapt.paths.destination(TrafficClass::LtLd, snapt.now);
+    size_t requests = 0;
+    for (const TimePoint end = snapt.now + base::seconds(60); snapt.now < end;
+         snapt.now += milliseconds(100)) {
+        snapt.paths.on_sent(*destination, 1400, true, snapt.now);
+        requests += snapt.paths.on_time(snapt.now) ? 1U : 0U;
+    }
+    EXPECT_GE(requests, 4U);
+    EXPECT_LE(requests, 8U);
+    EXPECT_EQ(snapt.paths.path(0).state, PathState::Usable) << "a node that is silent is no fault";
+}
+
 TEST(PathSet, AnOpenQuestionIsNotPutAnew) {
     Node node;
     node.paths.add(1, kSnapt, 1500, node.now);
