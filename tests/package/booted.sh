@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# Runs in the booted system, where systemd is process 1: the units as the package ships them, on Debian's own kernel.
+set -uo pipefail
+export LC_ALL=C DEBIAN_FRONTEND=noninteractive PATH=/usr/sbin:/usr/bin:/sbin:/bin
+held=0
+failed=0
+claim() {
+    local text=$1
+    shift
+    if "$@" >/tmp/claim.out 2>&1; then
+        held=$((held + 1))
+        echo "ok    $text"
+    else
+        failed=$((failed + 1))
+        echo "FAIL  $text"
+        head -n 8 /tmp/claim.out | sed 's/^/      /'
+    fi
+}
+equal() { [ "$1" = "$2" ] || { echo "have: $1"; echo "want: $2"; return 1; }; }
+wait_for() {
+    local end=$((SECONDS + $1 + 1))
+    shift
+    until "$@" >/dev/null 2>&1; do
+        [ "$SECONDS" -lt "$end" ] || return 1
+        sleep 0.2
+    done
+}
+is() { [ "$(systemctl is-active "$1")" = "$2" ] || { systemctl status --no-pager -n 20 "$1"; return 1; }; }
+
+# node -- this host, where snapt runs -- inet
+modprobe -a tun veth nf_tables
+for short in node inet; do
+    ip netns add $short
+    ip link add $short type veth peer name eth netns $short
+    ip -n $short link set lo up
+    ip -n $short link set eth up
+    ip link set $short up
+done
+ip addr add 192.0.2.1/24 dev node
+ip -n node addr add 192.0.2.2/24 dev eth
+ip -n node route add default via 192.0.2.1
+ip addr add 203.0.113.1/24 dev inet
+ip -n inet addr add 203.0.113.10/24 dev eth
+head -c 5000000 /dev/urandom >/srv/file
+(cd /srv && exec ip netns exec inet python3 -m http.server 80 >/dev/null 2>&1) &
+
+claim "the package can be installed" dpkg -i /continuo.deb
+claim "nothing runs without a configuration" is cnapt.service inactive
+claim "snapt init" snapt init --name zrh-1 --public 192.0.2.1:9347
+add_user() { snapt user add alice >/etc/continuo/cnapt.toml; }
+claim "snapt user add" add_user
+claim "systemctl start snapt" systemctl start snapt
+claim "it is active, as it said itself" is snapt.service active
+mkdir -p /etc/systemd/system/cnapt.service.d
+printf '[Service]\nNetworkNamespacePath=/run/netns/node\n' >/etc/systemd/system/cnapt.service.d/place.conf
+systemctl daemon-reload
+claim "systemctl start cnapt, which returns when a SNAPT has answered" timeout 60 systemctl start cnapt
+claim "it is active" is cnapt.service active
+
+process() { "$1" status --json | sed -n 's/.*"process":{\([^}]*\)}.*/\1/p'; }
+rights='"user":"continuo","capabilities":["CAP_NET_ADMIN"],"seccomp":true,"no_new_privs":true'
+for daemon in snapt cnapt; do
+    claim "$daemon runs as continuo with CAP_NET_ADMIN alone and a seccomp filter" equal "$(process $daemon)" "$rights"
+done
+fetch() { ip netns exec node curl -sS -m 60 http://203.0.113.10/file | cmp - /srv/file; }
+claim "curl gets a file through it" fetch
+through() { cnapt flows --json | grep -q '"process":"curl"'; }
+claim "and the flow is known by its process" through
+claim "ping" ip netns exec node ping -n -q -c 3 -i 0.2 -W 2 203.0.113.10
+
+claim "systemctl reload of both" systemctl reload cnapt snapt
+claim "curl after that" fetch
+restarted() { [ "$(systemctl show -P NRestarts "$1")" -ge 1 ] && [ "$(systemctl is-active "$1")" = active ]; }
+for daemon in cnapt snapt; do
+    kill -9 "$(systemctl show -P MainPID $daemon)"
+    claim "$daemon killed: systemd starts it again" wait_for 30 restarted $daemon
+done
+claim "curl after that" wait_for 30 fetch
+claim "no call was refused by a filter" equal "$(journalctl -q -k -o cat -g 'type=1326' | head -n 3)" ""
+
+claim "systemctl stop of both" timeout 60 systemctl stop cnapt snapt
+claim "nothing of them is left" equal "$(ip -o link | grep -c snapt0) $(ip netns exec node nft list ruleset | grep -c continuo) $(ip netns exec node ip rule | grep -c 9347)" "0 0 0"
+for unit in cnapt snapt; do
+    echo "info  systemd-analyze security $unit: $(systemd-analyze security --no-pager $unit.service 2>/dev/null | tail -n 1 | sed 's/^[^ ]* *//')"
+done
+echo "info  kernel $(uname -r)"
+[ "$failed" -eq 0 ] || journalctl -q --no-pager -o cat -u cnapt -u snapt | tail -n 20
+echo "$held held, $failed failed"
