@@ -150,7 +150,9 @@ std::string paths_text(const JsonValue& paths, bool is_terminal) {
                  {"ACTIVE"},
                  {"RTT", Align::Right},
                  {"LOSS", Align::Right},
-                 {"MTU", Align::Right}});
+                 {"MTU", Align::Right},
+                 {"MTU STATE"},
+                 {"BLACK HOLES", Align::Right}});
     for (const JsonValue& path : paths.items()) {
         const bool is_active = path["active"].boolean().value_or(false);
         const std::string state = path.text("state");
@@ -158,7 +160,8 @@ std::string paths_text(const JsonValue& paths, bool is_terminal) {
         table.add_row({report::cell(path["interface"]) + ">" + report::cell(path["snapt"]),
                        report::cell(path["local"]), state, is_active ? "yes" : "no",
                        report::milliseconds_cell(path["rtt_ms"]),
-                       report::fraction_cell(path["loss"]), report::cell(path["mtu"])},
+                       report::fraction_cell(path["loss"]), report::cell(path["mtu"]),
+                       report::cell(path["mtu_state"]), report::cell(path["black_holes"])},
                       is_active ? report::Colour::Green : colour);
     }
     return table.rows() == 0 ? "no path\n" : table.render(is_terminal);

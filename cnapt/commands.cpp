@@ -82,6 +82,7 @@ void write_path_details(JsonWriter& json, const session::Path& path, TimePoint n
     json.field("heard_ms_ago", was_heard ? milliseconds_or_nan(now - path.heard_at) : NAN,
                kMillisecondDigits);
     json.field("rtt_variation_ms", milliseconds_or_nan(path.rtt_variation), kMillisecondDigits);
+    json.field("mtu_limit", path.search.limit());
     json.key("tuples").begin_array();
     for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
         const session::Tuple& tuple = path.tuples[base::index_of(traffic_class)];
@@ -114,6 +115,9 @@ void write_paths(JsonWriter& json, Node& node, TimePoint now, bool with_details)
                        kMillisecondDigits);
             json.field("loss", is_active ? loss_of(*link->session) : NAN, kLossDigits);
             json.field("mtu", path != nullptr ? path->mtu : uplink->mtu);
+            json.field("mtu_state", session::to_string(path != nullptr ? path->search.state()
+                                                                       : session::MtuState::Base));
+            json.field("black_holes", path != nullptr ? path->search.black_holes() : 0);
             json.field("active", is_active);
             if (with_details) {
                 json.field("path", uplink->interface + ">" + link->name);

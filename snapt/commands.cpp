@@ -117,6 +117,16 @@ std::optional<std::string> remote_of(const Session& session) {
     return tuple.is_known ? std::optional(tuple.remote.to_string()) : std::nullopt;
 }
 
+// Of the down direction on the path in use.
+void write_mtu(JsonWriter& json, const Session& session) {
+    const auto active = session.paths().active();
+    const session::Path* path = active ? &session.paths().path(*active) : nullptr;
+    json.field("mtu", path != nullptr ? std::optional(path->mtu) : std::nullopt);
+    json.field("mtu_state", session::to_string(path != nullptr ? path->search.state()
+                                                               : session::MtuState::Base));
+    json.field("black_holes", path != nullptr ? path->search.black_holes() : 0);
+}
+
 void write_session(JsonWriter& json, const NodeSession& node) {
     const Session& session = node.session;
     const auto active = session.paths().active();
@@ -140,6 +150,7 @@ void write_session(JsonWriter& json, const NodeSession& node) {
     json.field("from", remote_of(session));
     json.field("transport", "udp");
     json.field("rtt_ms", dataplane::milliseconds_or_nan(rtt), dataplane::kMillisecondDigits);
+    write_mtu(json, session);
     json.field("handovers", counters.handovers);
     json.field("inner_ipv4", dataplane::text_of(node.grant.lease_ipv4));
     json.field("inner_ipv6", dataplane::text_of(node.grant.lease_ipv6));

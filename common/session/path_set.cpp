@@ -30,10 +30,6 @@ constexpr Duration kMappingLifetime = base::seconds(25);
 // have lost its mapping meanwhile.
 constexpr Duration kMayBeOlder = base::seconds(1);
 
-// Ethernet, PPPoE, tunnels over these, GTP, WireGuard, the minima of IPv6 and IPv4.
-constexpr std::array<uint16_t, 12> kUsualMtus = {1500, 1492, 1480, 1472, 1452, 1440,
-                                                 1420, 1400, 1360, 1320, 1280, 576};
-
 constexpr size_t kLtLd = index_of(TrafficClass::LtLd);
 
 Duration longer(Duration interval) {
@@ -74,7 +70,8 @@ void PathSet::add(uint8_t index, const base::Endpoint& remote, uint16_t mtu, Tim
     Path& path = paths_[index];
     path = Path{};
     path.state = PathState::Challenged;
-    path.mtu = mtu;
+    path.search.begin(mtu);
+    path.mtu = path.search.size();
     path.heard_at = now;
     for (Tuple& tuple : path.tuples) {
         tuple.remote = remote;
@@ -124,24 +121,6 @@ void PathSet::announce_again(TimePoint now) {
     path.tuples[kLtLd].challenge_again_at = base::kNever;  // the announcements carry it
 }
 
-void PathSet::set_mtu(uint8_t index, uint16_t mtu, TimePoint now) {
-    if (paths_[index].mtu == mtu) {
-        return;
-    }
-    paths_[index].mtu = mtu;
-    if (active_ == index && role_ == Role::Node) {
-        announce_again(now);
-    }
-}
-
-void PathSet::on_too_big(uint8_t index, uint32_t outer_bytes, TimePoint now) {
-    const auto smaller = std::find_if(kUsualMtus.begin(), kUsualMtus.end(),
-                                      [&](uint16_t mtu) { return mtu < outer_bytes; });
-    if (smaller != kUsualMtus.end() && *smaller < paths_[index].mtu) {
-        set_mtu(index, *smaller, now);
-    }
-}
-
 bool PathSet::on_authenticated(const wire::Space& space,
                                const base::Endpoint& from,
                                const base::Endpoint& local,
@@ -157,6 +136,7 @@ bool PathSet::on_authenticated(const wire::Space& space,
     path.request_interval = path.is_requested ? path.request_interval : Duration{};
     path.is_requested = false;
     ++path.received_datagrams;
+    path.search.on_heard();
     Tuple& tuple = path.tuples[index_of(space.traffic_class)];
     if (role_ == Role::Node) {
         tuple.heard_at = now;
@@ -175,6 +155,9 @@ bool PathSet::on_authenticated(const wire::Space& space,
             return false;
         }
         const bool was_known = tuple.is_known;
+        if (space.traffic_class == TrafficClass::LtLd) {
+            path.search.distrust();
+        }
         tuple = Tuple{};
         tuple.remote = from;
         tuple.local = local;
@@ -222,8 +205,9 @@ bool PathSet::on_announce(uint8_t path, const wire::Announce& announce, TimePoin
     if (is_new && announce.active) {
         forget_other_tuples(paths_[path]);
     }
-    constexpr uint16_t kSmallestMtu = 576;
-    paths_[path].mtu = announce.mtu >= kSmallestMtu ? announce.mtu : paths_[path].mtu;
+    if (announce.mtu >= MtuSearch::kSmallest) {
+        set_limit(paths_[path], announce.mtu);
+    }
     if (!announce.active || active_ == path) {
         return false;
     }
@@ -257,6 +241,10 @@ void PathSet::on_challenge(const wire::Space& space,
 
 bool PathSet::on_response(const wire::Space& space, const wire::Response& response, TimePoint now) {
     Path& path = paths_[space.path];
+    if (path.search.on_response(response.token, now)) {
+        path.mtu = path.search.size();
+        return false;
+    }
     Tuple& tuple = path.tuples[index_of(space.traffic_class)];
     if (!tuple.is_known || tuple.challenged_at == base::kNever || tuple.token != response.token) {
         return false;
@@ -351,6 +339,9 @@ std::optional<Probe> PathSet::next_probe(TimePoint now) {
         if (auto probe = challenge_probe(index, now)) {
             return probe;
         }
+        if (auto probe = mtu_probe(index, now)) {
+            return probe;
+        }
     }
     return std::nullopt;
 }
@@ -373,11 +364,12 @@ std::optional<Probe> PathSet::announce_probe(uint8_t index, TimePoint now) {
     const Tuple& tuple = announced;
     wire::Announce announce;
     announce.path = index;
-    announce.mtu = path.mtu;
+    announce.mtu = path.search.limit();
     announce.active = active_ == index;
     announce.number = announcement_number_;
-    // Padded, so that SNAPT may send at once what waits; a path long silent is only asked.
-    const bool is_padded = path.state != PathState::Dead;
+    // Padded, so that SNAPT may send at once what waits. Every second repetition is short, since
+    // the path may not take the others; a path long silent is only asked.
+    const bool is_padded = path.state != PathState::Dead && announced.repetitions % 2 == 0;
     return Probe{index,    TrafficClass::LtLd,           tuple.remote, tuple.local,
                  announce, wire::Challenge{tuple.token}, {},           is_padded};
 }
@@ -409,7 +401,8 @@ std::optional<Probe> PathSet::challenge_probe(uint8_t index, TimePoint now) {
 TimePoint PathSet::next_deadline() const {
     TimePoint earliest = response_count_ > 0 ? TimePoint{} : base::kNever;
     for (const Path& path : paths_) {
-        earliest = std::min({earliest, path.announce_again_at, silence_deadline(path)});
+        earliest = std::min(
+            {earliest, path.announce_again_at, silence_deadline(path), path.search.deadline()});
         for (const Tuple& tuple : path.tuples) {
             earliest = std::min(earliest, tuple.challenge_again_at);
         }

@@ -21,6 +21,7 @@
 #include "common/base/random.hpp"
 #include "common/base/time.hpp"
 #include "common/base/traffic_class.hpp"
+#include "common/session/mtu_search.hpp"
 #include "common/wire/frame.hpp"
 
 #include <array>
@@ -54,7 +55,8 @@ struct Tuple {
 struct Path {
     PathState state = PathState::Unknown;
     bool is_failing() const { return state == PathState::Doubtful || state == PathState::Dead; }
-    uint16_t mtu = 1500;  // of the outer IP packet
+    uint16_t mtu = 1500;  // of the outer IP packet, in the direction that this end sends
+    MtuSearch search;
     std::array<Tuple, base::kTrafficClasses> tuples;
     base::Duration smoothed_rtt{};  // RFC 6298; zero: no sample
     base::Duration rtt_variation{};
@@ -86,7 +88,8 @@ struct Probe {
     std::optional<wire::Announce> announce;
     std::optional<wire::Challenge> challenge;
     std::optional<wire::Response> response;
-    bool is_padded = false;  // to kAnnounceBodyBytes
+    bool is_padded = false;    // to kAnnounceBodyBytes
+    uint16_t outer_bytes = 0;  // to this size of the outer packet; 0: as it is
 };
 
 struct Destination {
@@ -107,7 +110,7 @@ class PathSet {
     void remove(uint8_t index);
     // Moves the session to this path: announcements go out at once, whatever there is to send.
     void activate(uint8_t index, base::TimePoint now);
-    // Of the uplink; tells SNAPT when it changed.
+    // Of the uplink, the most that may pass; tells SNAPT when it changed.
     void set_mtu(uint8_t index, uint16_t mtu, base::TimePoint now);
     // Asks a path that is not active whether it works, unless that question is open.
     void probe(uint8_t index, base::TimePoint now);
@@ -147,6 +150,11 @@ class PathSet {
     // challenge.
     void
     on_sent(const Destination& destination, uint64_t bytes, bool wants_answer, base::TimePoint now);
+    // Datagrams with packets left, each of `outer_bytes`: what the MTU search goes by.
+    void
+    on_data_sent(uint8_t index, uint32_t outer_bytes, uint64_t total_bytes, base::TimePoint now) {
+        paths_[index].search.on_sent(outer_bytes, total_bytes, now);
+    }
     // The own host refuses datagrams of so many outer bytes: the path takes the next smaller usual
     // size.
     void on_too_big(uint8_t index, uint32_t outer_bytes, base::TimePoint now);
@@ -175,6 +183,8 @@ class PathSet {
     void take_rtt_sample(Path& path, base::Duration sample);
     std::optional<Probe> announce_probe(uint8_t index, base::TimePoint now);
     std::optional<Probe> challenge_probe(uint8_t index, base::TimePoint now);
+    std::optional<Probe> mtu_probe(uint8_t index, base::TimePoint now);
+    static void set_limit(Path& path, uint16_t mtu);
     bool is_live(const Path& path) const;
 
     Role role_;

@@ -15,6 +15,17 @@ using base::MutableByteView;
 using base::TimePoint;
 using flow::Flow;
 
+namespace {
+
+template <typename Frame>
+bool has_frame(std::span<const wire::BodyItem> frames) {
+    return std::any_of(frames.begin(), frames.end(), [](const wire::BodyItem& item) {
+        return std::holds_alternative<Frame>(item);
+    });
+}
+
+}  // namespace
+
 EpochState* Session::epoch_of(uint8_t modulo) {
     for (EpochState* epoch : {current_.get(), previous_.get()}) {
         if (epoch != nullptr && epoch->number % wire::kEpochModulus == modulo) {
@@ -396,6 +407,11 @@ Flow* Session::deliver_entry(const Opened& opened,
 // `may_repeat`: it ends a silence in which datagrams may have been lost.
 void Session::apply_frames(const Opened& opened, bool may_repeat, TimePoint now) {
     const wire::Space space = opened.header.space();
+    const bool is_announcement = has_frame<wire::Announce>(scratch_.frames);
+    const bool is_long_announcement =
+        is_announcement && opened.datagram->bytes.size() >= wire::kAnnounceBodyBytes;
+    // A padded CHALLENGE alone asks for the MTU: its answer is short, and nothing has moved.
+    const bool is_mtu_probe = !is_announcement && has_frame<wire::Pad>(scratch_.frames);
     bool is_repeating = false;
     for (const wire::BodyItem& item : scratch_.frames) {
         if (const auto* report = std::get_if<wire::Report>(&item)) {
@@ -403,9 +419,8 @@ void Session::apply_frames(const Opened& opened, bool may_repeat, TimePoint now)
         } else if (const auto* ack = std::get_if<wire::Ack>(&item)) {
             apply_ack(opened, *ack, now);
         } else if (const auto* challenge = std::get_if<wire::Challenge>(&item)) {
-            paths_.on_challenge(space, *challenge,
-                                opened.datagram->bytes.size() >= wire::kAnnounceBodyBytes);
-            if (settings_.role == Role::Node) {
+            paths_.on_challenge(space, *challenge, is_long_announcement);
+            if (settings_.role == Role::Node && !is_mtu_probe) {
                 host_.on_path_challenged(*this, space.path, now);
             }
         } else if (const auto* response = std::get_if<wire::Response>(&item)) {

@@ -95,6 +95,8 @@ bool Session::send_again(TransmitBatch& batch, TimePoint now) {
         item.datagrams = count;
         batch.commit(item);
         paths_.on_sent(*destination, bytes.size(), true, now);
+        paths_.on_data_sent(item.path, step + overhead, bytes.size() + uint64_t{overhead} * count,
+                            now);
         counters_.overhead_sent += bytes.size() + uint64_t{overhead} * count;
         counters_.repeated_datagrams += count;
         entry.repeated = static_cast<uint16_t>(entry.repeated + count);

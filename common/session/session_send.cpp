@@ -133,6 +133,7 @@ void Session::finish_draft(Draft& draft, size_t body_bytes, TransmitBatch& batch
         }
     }
     if (!members.empty()) {
+        paths_.on_data_sent(item.path, outer, outer, now);
         remember(batch, item, draft, unit.sequence, now);
     }
     batch.commit(item);
@@ -147,9 +148,11 @@ bool Session::send_probe(TransmitBatch& batch, TimePoint now) {
     Destination destination{probe->path, probe->traffic_class, probe->to, probe->from, path.mtu,
                             UINT64_MAX};
     const Tuple& tuple = path.tuples[index_of(probe->traffic_class)];
-    const uint32_t outer =
-        outer_overhead(probe->to.address) +
-        (probe->is_padded ? static_cast<uint32_t>(wire::kAnnounceBodyBytes) : 64U);
+    const uint32_t overhead = outer_overhead(probe->to.address);
+    const size_t padded = probe->is_padded
+                              ? wire::kAnnounceBodyBytes
+                              : std::max<size_t>(probe->outer_bytes, overhead) - overhead;
+    const uint32_t outer = overhead + std::max(static_cast<uint32_t>(padded), 64U);
     if (!tuple.is_proven && tuple.unproven_sent_bytes + outer >
                                 tuple.unproven_received_bytes * wire::kAmplificationFactor) {
         drops_.add(DropReason::AmplificationLimit);
@@ -161,7 +164,8 @@ bool Session::send_probe(TransmitBatch& batch, TimePoint now) {
     }
     draft->epoch->encoder.begin_datagram(draft->space_number, draft->space->next, now,
                                          elision::Setting::Forbidden);
-    ByteWriter body(draft->datagram.subspan(draft->header.size(), kControlBodyBytes));
+    ByteWriter body(
+        draft->datagram.subspan(draft->header.size(), std::max<size_t>(kControlBodyBytes, padded)));
     if (probe->announce) {
         probe->announce->serialize(body);
     }
@@ -174,11 +178,13 @@ bool Session::send_probe(TransmitBatch& batch, TimePoint now) {
     if (probe->announce && probe->announce->active) {
         write_received(*draft, body);
     }
-    write_frames(*draft, body, false, now);
+    if (probe->outer_bytes == 0) {
+        write_frames(*draft, body, false, now);
+    }
     draft->epoch->encoder.end_datagram();
     const size_t unpadded = draft->header.size() + body.size() + draft->epoch->sealer->tag_bytes();
-    if (probe->is_padded && unpadded < wire::kAnnounceBodyBytes) {
-        wire::Pad{wire::kAnnounceBodyBytes - unpadded}.serialize(body);
+    if (unpadded < padded) {
+        wire::Pad{padded - unpadded}.serialize(body);
     }
     finish_draft(*draft, body.size(), batch, now);
     return true;
@@ -352,6 +358,8 @@ bool Session::send_super(TrafficClass traffic_class,
         epoch.sealed_datagrams += count;
         const uint64_t outer = used + uint64_t{overhead} * count;
         paths_.on_sent(destination, used, true, now);
+        paths_.on_data_sent(destination.path, static_cast<uint32_t>(datagram_bytes) + overhead,
+                            outer, now);
         const uint64_t inner = payload_sent + headers * count;
         batch.attribute({item.flow, count, inner, payload_sent, outer});
         TransmitItem out;

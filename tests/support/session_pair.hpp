@@ -59,6 +59,7 @@ class SessionEnd final : public session::SessionHost {
     void on_path_changed(session::Session&, uint8_t path, base::TimePoint) override {
         paths_changed.push_back(path);
     }
+    void on_path_challenged(session::Session&, uint8_t, base::TimePoint) override { ++challenges; }
     void on_path_silent(session::Session& silent, uint8_t path, base::TimePoint) override {
         silent_paths.push_back(silent.paths().path(path).state);
     }
@@ -75,6 +76,7 @@ class SessionEnd final : public session::SessionHost {
     std::vector<session::PathState> silent_paths;
     uint16_t last_app = 0;
     uint64_t closed_flows = 0;
+    uint64_t challenges = 0;  // that told of another address
     base::Random& random;
     std::unique_ptr<session::Session> session;
 };

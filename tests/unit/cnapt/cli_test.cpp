@@ -18,7 +18,7 @@ constexpr std::string_view kStatus = R"({"version":"0.1.0","node":"laptop","stat
 "rtt_ms":24.2,"one_way_ms":12.1,"loss":0.0123,"throughput_bits_per_s":null,"mtu":1492,
 "inner_ipv4":"100.64.0.2","inner_ipv6":null,"flows":3}],
 "paths":[{"interface":"wlan0","local":"192.0.2.7","snapt":"zrh-1","state":"usable","rtt_ms":24.2,
-"loss":null,"mtu":1492,"active":true}],
+"loss":null,"mtu":1492,"mtu_state":"searching","black_holes":17,"active":true}],
 "classes":{"lt-ld":{"packets":12,"datagrams":4,"packets_alone":1,"sent_by_timeout":3,
 "sent_by_size":1,"inner_bytes":2048,"wire_bytes":1024,"saved_percent":50.0,"queue_ms_p50":4.1,
 "queue_ms_p99":8.2,"queue_drops":0}},
@@ -93,9 +93,10 @@ TEST(CnaptCommandLine, TakesSocketAndJsonOnEitherSideOfTheCommand) {
 
 TEST(CnaptStatus, ShowsSessionsPathsClassesAndHandovers) {
     const std::string text = status_text(json(kStatus), false);
-    for (const char* part : {"node laptop", "up for 02:11:09", "203.0.113.9:9347", "24 ms", "1.2 %",
-                             "wlan0>zrh-1", "usable", "lt-ld", "2.00 KiB", "50.0 %", "handovers  2",
-                             "replayed 2", "21.5 segments a write"}) {
+    for (const char* part :
+         {"node laptop", "up for 02:11:09", "203.0.113.9:9347", "24 ms", "1.2 %", "wlan0>zrh-1",
+          "usable", "1492", "searching", "17", "lt-ld", "2.00 KiB", "50.0 %", "handovers  2",
+          "replayed 2", "21.5 segments a write"}) {
         EXPECT_TRUE(contains(text, part)) << part << "\n" << text;
     }
     EXPECT_FALSE(contains(text, "too_short")) << "a reason that did not occur is shown";

@@ -1,0 +1,64 @@
+// What PathSet does with the MTU search of its paths.
+#include "common/session/path_set.hpp"
+
+#include <algorithm>
+
+namespace continuo::session {
+
+using base::TimePoint;
+
+void PathSet::set_limit(Path& path, uint16_t mtu) {
+    path.search.set_limit(mtu);
+    path.mtu = path.search.size();
+}
+
+void PathSet::set_mtu(uint8_t index, uint16_t mtu, TimePoint now) {
+    Path& path = paths_[index];
+    if (path.search.limit() == mtu) {
+        return;
+    }
+    set_limit(path, mtu);
+    if (active_ == index && role_ == Role::Node) {
+        announce_again(now);
+    }
+}
+
+void PathSet::on_too_big(uint8_t index, uint32_t outer_bytes, TimePoint now) {
+    const auto& sizes = MtuSearch::kUsualSizes;
+    const auto smaller =
+        std::find_if(sizes.begin(), sizes.end(), [&](uint16_t size) { return size < outer_bytes; });
+    if (smaller != sizes.end() && *smaller < paths_[index].search.limit()) {
+        set_mtu(index, *smaller, now);
+    }
+}
+
+// No answer is expected of it: that a size does not pass is no silence of the path.
+std::optional<Probe> PathSet::mtu_probe(uint8_t index, TimePoint now) {
+    Path& path = paths_[index];
+    if (path.search.deadline() > now) {
+        return std::nullopt;
+    }
+    const Tuple& tuple = path.tuples[base::index_of(base::TrafficClass::LtLd)];
+    const bool may_ask = tuple.is_known && tuple.is_proven &&
+                         (role_ == Role::Snapt || path.state == PathState::Usable);
+    if (!may_ask) {
+        path.search.give_up();
+        return std::nullopt;
+    }
+    const auto probe = path.search.next(path.smoothed_rtt, path.rtt_variation, random_, now);
+    path.mtu = path.search.size();
+    if (!probe) {
+        return std::nullopt;
+    }
+    return Probe{index,
+                 base::TrafficClass::LtLd,
+                 tuple.remote,
+                 tuple.local,
+                 {},
+                 wire::Challenge{probe->token},
+                 {},
+                 false,
+                 probe->outer_bytes};
+}
+
+}  // namespace continuo::session
