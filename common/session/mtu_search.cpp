@@ -145,11 +145,10 @@ void MtuSearch::close_window(TimePoint now) {
 void MtuSearch::ask_or_search(TimePoint now) {
     const bool may_ask = credit_bytes_ >= size_ || now - asked_at_ >= kBeyondCredit;
     const bool is_unknown = state_ == MtuState::Base && size_ > kSmallest;
-    if (is_unknown || (is_suspicious_ && may_ask)) {
-        start_question(now);
-    } else if (raise_at_ <= now || state_ == MtuState::Base) {
+    const bool must_ask = is_unknown || (is_suspicious_ && may_ask);
+    if (!must_ask && (raise_at_ <= now || state_ == MtuState::Base)) {
         start_search(now);
-    } else if (may_be_curious(now)) {
+    } else if (must_ask || may_be_curious(now)) {
         start_question(now);
     }
 }
