@@ -215,7 +215,8 @@ TEST_F(ControlLinkTest, ReconnectsAndContinuesAfterTheSnaptRestarts) {
 TEST_F(ControlLinkTest, AnotherUplinkMeansANewConnectionFromThere) {
     establish();
     const snapt::LinkId first = snapt_side.last_link;
-    client->network_changed({"lo", base::IpAddress::parse("127.0.0.5")});
+    client->network_changed(
+        {cnapt::ControlUplink{"lo", *base::IpAddress::parse("127.0.0.5")}, std::nullopt});
     ASSERT_TRUE(wait([this] { return node_side.established.size() == 2; }));
     EXPECT_EQ(snapt_side.last_from.address.to_string(), "127.0.0.5");
     EXPECT_TRUE(node_side.established[1].accept.continued);
@@ -255,7 +256,7 @@ TEST_F(ControlLinkTest, StrangersAreLimitedAndDoNotStopAKnownNode) {
         ASSERT_EQ(::connect(strangers.back().value(), address.data(), address.size()), 0);
     }
     auto with = options();
-    with.uplink.source = base::IpAddress::parse("127.0.0.7");
+    with.uplinks.v4 = cnapt::ControlUplink{"lo", *base::IpAddress::parse("127.0.0.7")};
     start_client(with);
     ASSERT_TRUE(wait([this] { return node_side.established.size() == 1; }));
     EXPECT_EQ(server->counters().refused, 4U);
