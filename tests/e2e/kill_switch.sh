@@ -38,7 +38,7 @@ host=20
 while [ "$SECONDS" -lt "$end" ]; do
     rounds=$((rounds + 1))
     case $((RANDOM % 6)) in
-        0 | 1) host=$((host + 1)); move $((RANDOM % 2 + 1)) $host ;;
+        0 | 1) host=$((20 + (host - 19) % 200)); move $((RANDOM % 2 + 1)) $host ;;
         2) stop snapt1 KILL; start_snapt 1 ;;
         3) stop cnapt KILL; run_cnapt ;;
         4) cnapt reload --socket "$work/cnapt.sock" >/dev/null 2>&1 ;;

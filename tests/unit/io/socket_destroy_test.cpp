@@ -33,7 +33,7 @@ Pair connected(const char* address, int type, uint16_t port) {
     }
     const SocketAddress to(Endpoint{own, port});
     pair.connected.reset(::socket(to.data()->sa_family, type | SOCK_CLOEXEC, 0));
-    EXPECT_EQ(::connect(pair.connected.value(), to.data(), to.size()), 0);
+    EXPECT_EQ(::connect(pair.connected.value(), to.data(), to.size()), 0) << errno;
     return pair;
 }
 
@@ -47,8 +47,12 @@ int error_of(const UniqueFd& fd) {
 using SocketDestroyTest = test::NetNamespaceTest;
 
 TEST_F(SocketDestroyTest, ConnectionsWithThatAddressEndAndNoOthers) {
+    // The kernel finishes IPv6 addresses in its own time.
     ASSERT_TRUE(net().shell("ip addr add 192.0.2.1/32 dev lo && ip addr add 2001:db8::1/128 dev lo "
-                            "nodad && ip addr add 2001:db8::2/128 dev lo nodad"));
+                            "nodad && ip addr add 2001:db8::2/128 dev lo nodad && "
+                            "for a in 2001:db8::1 2001:db8::2; do for i in $(seq 500); do "
+                            "ip -6 route get $a from $a >/dev/null 2>&1 && break; sleep 0.01; "
+                            "done; done"));
     for (const char* address : {"2001:db8::1", "192.0.2.1"}) {
         const Pair tcp = connected(address, SOCK_STREAM, 1000);
         const Pair udp = connected(address, SOCK_DGRAM, 1001);
