@@ -74,6 +74,8 @@ struct Path {
     // said.
     base::Duration keepalive{};
     base::TimePoint keepalive_learned_at{};
+    base::Duration keepalive_if_lost{};  // when packets come until then
+    base::TimePoint lost_known_by{};
     // SNAPT: between requests for a sign of life over control; one is open.
     base::Duration request_interval{};
     bool is_requested = false;
@@ -117,9 +119,12 @@ class PathSet {
     // Asks a dead path at once and more often again, since something has happened to the network.
     void ask_again(uint8_t index, base::TimePoint now);
     // SNAPT misses a sign of life while the node, since `idle_since`, had nothing to send: when
-    // nothing comes in either, the mapping at a NAT is gone. Asks, and shortens the keepalive
-    // interval of this path. False: the path works or is being asked already.
+    // nothing comes in either, the mapping at a NAT may be gone. Announces the node; when packets
+    // follow at once, the keepalive interval of this path becomes shorter. False: the path works or
+    // is being asked already.
     bool on_request(base::TimePoint idle_since, base::Duration longest, base::TimePoint now);
+    // Packets came on the path.
+    void on_packets(uint8_t index, base::TimePoint now);
     // Interval of keepalives on the active path, at most `longest`.
     base::Duration keepalive(base::Duration longest) const;
     // A learned interval is tried twice as long after some time without a request.

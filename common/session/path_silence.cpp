@@ -26,6 +26,8 @@ constexpr Duration kDeadProbeInterval = base::seconds(1);
 constexpr uint32_t kStreamDatagrams = 10;
 // Between requests of SNAPT for a sign of life, which double.
 constexpr Duration kLongestRequestInterval = base::seconds(25);
+// So short a time ago something came in: SNAPT asks later than it sends.
+constexpr Duration kWorksAfterHearing = base::seconds(2);
 // A mapping that was gone when nothing was sent for so long, at least.
 constexpr Duration kShortestKeepalive = base::seconds(1);
 // Without a request for so long a learned interval is tried twice as long.
@@ -146,18 +148,29 @@ bool PathSet::on_request(TimePoint idle_since, Duration longest, TimePoint now) 
         return false;
     }
     Path& path = paths_[*active_];
-    if (path.state != PathState::Usable || now - path.heard_at < ask_after(path)) {
+    if (path.state != PathState::Usable || now - path.heard_at < kWorksAfterHearing) {
         return false;  // it works, or is being asked
     }
     const Duration idle = now - idle_since;
     if (idle >= kShortestKeepalive) {
-        path.keepalive = std::max<Duration>(std::min<Duration>(idle / 2, keepalive(longest)),
-                                            kShortestKeepalive);
-        path.keepalive_learned_at = now;
+        path.keepalive_if_lost = std::max<Duration>(
+            std::min<Duration>(idle / 2, keepalive(longest)), kShortestKeepalive);
+        path.lost_known_by = now + ask_after(path);
     }
     ask_active_or_other(*active_, now);
     path.state = PathState::Usable;
     return true;
+}
+
+// What comes right after the answer to a request was repeated: it had been lost. Where nothing
+// comes, SNAPT only missed an answer that the node did not owe.
+void PathSet::on_packets(uint8_t index, TimePoint now) {
+    Path& path = paths_[index];
+    if (now <= path.lost_known_by) {
+        path.keepalive = path.keepalive_if_lost;
+        path.keepalive_learned_at = now;
+    }
+    path.lost_known_by = {};
 }
 
 void PathSet::try_longer_keepalive(TimePoint now) {

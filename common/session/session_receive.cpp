@@ -121,6 +121,9 @@ void Session::on_authentic(const Opened& opened, TimePoint now) {
     const bool ends_doubt =
         paths_.on_authenticated(arrival, opened.datagram->from, opened.datagram->to,
                                 opened.datagram->bytes.size(), is_highest, now);
+    if (!epoch.decoder.entries().empty()) {
+        paths_.on_packets(arrival.path, now);
+    }
     last_spaces_[base::index_of(opened.header.traffic_class)] = {epoch.number, space, true};
     epoch.ledger.on_outer_bytes(outer);
     facts.is_urgent = facts.is_urgent || epoch.decoder.has_set();

@@ -303,10 +303,22 @@ TEST(PathSet, ARequestAfterAnIdleTimeShortensTheKeepalive) {
     node.now += base::seconds(10);
     EXPECT_TRUE(node.paths.on_request(idle_since, kLongest, node.now));
     EXPECT_TRUE(node.paths.next_probe(node.now)->announce);
+    node.paths.on_packets(0, node.now + milliseconds(50));
     EXPECT_EQ(node.paths.keepalive(kLongest), base::seconds(5));
     node.now += base::seconds(601);
     node.paths.try_longer_keepalive(node.now);
     EXPECT_EQ(node.paths.keepalive(kLongest), base::seconds(10));
+}
+
+TEST(PathSet, ARequestAfterWhichNothingIsRepeatedTeachesNothing) {
+    constexpr base::Duration kLongest = base::seconds(25);
+    Node node;
+    prove(node);
+    const TimePoint idle_since = node.now;
+    node.now += base::seconds(10);
+    EXPECT_TRUE(node.paths.on_request(idle_since, kLongest, node.now));
+    node.paths.on_packets(0, node.now + base::seconds(3));
+    EXPECT_EQ(node.paths.keepalive(kLongest), kLongest);
 }
 
 TEST(PathSet, ARequestOnAPathThatDeliversTeachesNothing) {
