@@ -397,14 +397,20 @@ void ControlClient::Inner::set_timer() {
 }
 
 void ControlClient::Inner::network_changed(ControlUplinks uplinks) {
-    const bool same = uplinks == options_.uplinks;
+    const bool is_same = connection_ ? uplinks.of(connection_->remote.address.version) ==
+                                           options_.uplinks.of(connection_->remote.address.version)
+                                     : uplinks == options_.uplinks;
     options_.uplinks = std::move(uplinks);
-    if (same && connection_ && connection_->control &&
-        connection_->control->state() == control::ClientState::Open) {
+    if (!is_same) {
+        attempt_now();
+    } else if (!connection_) {
+        if (short_sessions_ == 0) {
+            attempt_now();
+        }
+    } else if (connection_->control &&
+               connection_->control->state() == control::ClientState::Open) {
         static_cast<void>(connection_->control->probe(now()).has_value());
         update();
-    } else {
-        attempt_now();
     }
 }
 

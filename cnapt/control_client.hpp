@@ -107,8 +107,9 @@ class ControlClient {
     // more.
     void stop();
 
-    // The uplinks may have changed. The same: a link that is up is probed, a waiting attempt starts
-    // now. Others: a new connection starts there now and the old one is dropped.
+    // The uplinks may have changed. That of the link the same: it is probed, or goes on to connect;
+    // a waiting attempt starts now. Another: a new connection starts there now, the old one is
+    // dropped.
     void network_changed(ControlUplinks uplinks);
     void set_addresses(std::vector<base::Endpoint> addresses);
     // The SNAPT lost the association: connects anew without continuing it.

@@ -33,9 +33,7 @@ void Node::on_network_changed() {
 
 void Node::update_paths(SnaptLink& link, const Uplinks::Change& change, TimePoint now) {
     if (!link.session) {
-        if (!change.added.empty()) {
-            events_.on_path_moved(link);
-        }
+        events_.on_path_moved(link);
         return;
     }
     session::PathSet& paths = link.session->paths();

@@ -38,6 +38,7 @@ class SnaptClient final : public ControlClientHandler {
     void set_addresses(std::vector<base::Endpoint> addresses) {
         addresses_ = addresses;
         client_.set_addresses(std::move(addresses));
+        client_.network_changed(uplinks());
     }
     bool is_started() const { return is_started_; }
     // Attempts to connect have failed since this was asked last.

@@ -128,7 +128,7 @@ class PathSet {
     // Interval of keepalives on the active path, at most `longest`.
     base::Duration keepalive(base::Duration longest) const;
     // A learned interval is tried twice as long after some time without a request.
-    void try_longer_keepalive(base::TimePoint now);
+    void try_longer_keepalive(base::Duration longest, base::TimePoint now);
     // Announces the active path once more, for instance after a route appeared.
     void announce_again(base::TimePoint now);
 

@@ -59,7 +59,7 @@ void PathSet::expect_answer(Path& path, TimePoint now) {
 bool PathSet::is_overdue(uint8_t index, TimePoint now) const {
     const Path& path = paths_[index];
     return active_ == index && path.unanswered_since != base::kNever &&
-           now - path.unanswered_since >= ask_after(path);
+           (path.is_requested || now - path.unanswered_since >= ask_after(path));
 }
 
 TimePoint PathSet::silence_deadline(const Path& path) const {
@@ -148,7 +148,8 @@ bool PathSet::on_request(TimePoint idle_since, Duration longest, TimePoint now) 
         return false;
     }
     Path& path = paths_[*active_];
-    if (path.state != PathState::Usable || now - path.heard_at < kWorksAfterHearing) {
+    const bool is_asked = path.tuples[kLtLd].challenged_at != base::kNever;
+    if (path.state != PathState::Usable || is_asked || now - path.heard_at < kWorksAfterHearing) {
         return false;  // it works, or is being asked
     }
     const Duration idle = now - idle_since;
@@ -173,13 +174,13 @@ void PathSet::on_packets(uint8_t index, TimePoint now) {
     path.lost_known_by = {};
 }
 
-void PathSet::try_longer_keepalive(TimePoint now) {
+void PathSet::try_longer_keepalive(Duration longest, TimePoint now) {
     if (!active_) {
         return;
     }
     Path& path = paths_[*active_];
     if (path.keepalive != Duration{} && now - path.keepalive_learned_at >= kTryLongerAfter) {
-        path.keepalive *= 2;
+        path.keepalive = path.keepalive < longest / 2 ? path.keepalive * 2 : Duration{};
         path.keepalive_learned_at = now;
     }
 }

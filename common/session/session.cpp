@@ -287,7 +287,7 @@ void Session::on_timeout(TimePoint now) {
             epoch->encoder.on_time(now);
         }
     }
-    paths_.try_longer_keepalive(now);
+    paths_.try_longer_keepalive(settings_.keepalive, now);
 }
 
 TimePoint Session::keepalive_at() const {

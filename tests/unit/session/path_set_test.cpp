@@ -306,8 +306,14 @@ TEST(PathSet, ARequestAfterAnIdleTimeShortensTheKeepalive) {
     node.paths.on_packets(0, node.now + milliseconds(50));
     EXPECT_EQ(node.paths.keepalive(kLongest), base::seconds(5));
     node.now += base::seconds(601);
-    node.paths.try_longer_keepalive(node.now);
+    node.paths.try_longer_keepalive(kLongest, node.now);
     EXPECT_EQ(node.paths.keepalive(kLongest), base::seconds(10));
+    for (int round = 0; round < 100; ++round) {
+        node.now += base::seconds(601);
+        node.paths.try_longer_keepalive(kLongest, node.now);
+        ASSERT_GE(node.paths.keepalive(kLongest), base::seconds(10));
+    }
+    EXPECT_EQ(node.paths.keepalive(kLongest), kLongest);
 }
 
 TEST(PathSet, ARequestAfterWhichNothingIsRepeatedTeachesNothing) {
@@ -345,6 +351,17 @@ TEST(PathSet, SnaptMissesASignOfLifeEverLessOften) {
     EXPECT_GE(requests, 4U);
     EXPECT_LE(requests, 8U);
     EXPECT_EQ(snapt.paths.path(0).state, PathState::Usable) << "a node that is silent is no fault";
+}
+
+TEST(PathSet, WhatWasLostBeforeARequestIsOverdueWhenTheAnswerComes) {
+    Snapt snapt;
+    snapt.prove(0, kHome);
+    const auto destination = snapt.paths.destination(TrafficClass::LtLd, snapt.now);
+    snapt.paths.on_sent(*destination, 1400, true, snapt.now);
+    EXPECT_FALSE(snapt.paths.is_overdue(0, snapt.now));
+    snapt.now += base::seconds(1);
+    ASSERT_TRUE(snapt.paths.on_time(snapt.now));
+    EXPECT_TRUE(snapt.paths.is_overdue(0, snapt.now + milliseconds(10)));
 }
 
 TEST(PathSet, AnOpenQuestionIsNotPutAnew) {
