@@ -76,6 +76,7 @@ class App final : public NodeEvents {
     void on_link_lost(SnaptLink& link) override;
     void on_new_app(SnaptLink& link, uint16_t tag, const std::string& name) override;
     void on_session_doubted(SnaptLink& link) override;
+    void on_stream_stuck(SnaptLink& link) override;
 
   private:
     void add_snapt(const SnaptEntry& entry);
@@ -294,6 +295,12 @@ void App::on_new_app(SnaptLink& link, uint16_t tag, const std::string& name) {
 void App::on_session_doubted(SnaptLink& link) {
     if (SnaptClient* client = client_of(link)) {
         client->query_session();
+    }
+}
+
+void App::on_stream_stuck(SnaptLink& link) {
+    if (SnaptClient* client = client_of(link)) {
+        client->renew();
     }
 }
 

@@ -157,7 +157,8 @@ std::string paths_text(const JsonValue& paths, bool is_terminal) {
         const bool is_active = path["active"].boolean().value_or(false);
         const std::string state = path.text("state");
         const auto colour = state == "dead" ? report::Colour::Dim : report::Colour::None;
-        table.add_row({report::cell(path["interface"]) + ">" + report::cell(path["snapt"]),
+        table.add_row({report::cell(path["interface"]) + ">" + report::cell(path["snapt"]) +
+                           (path.text("transport") == "tcp" ? " tcp" : ""),
                        report::cell(path["local"]), state, is_active ? "yes" : "no",
                        report::milliseconds_cell(path["rtt_ms"]),
                        report::fraction_cell(path["loss"]), report::cell(path["mtu"]),

@@ -41,7 +41,8 @@ std::optional<std::string> active_path_of(Node& node, const SnaptLink* link) {
         return std::nullopt;
     }
     const auto active = link->session->paths().active();
-    const Uplink* uplink = active ? node.uplinks().at(*active) : nullptr;
+    const Uplink* uplink = link->active_slot && active ? node.uplinks().at(*link->active_slot)
+                                                       : nullptr;  // TCP's, when that is in use
     return uplink == nullptr ? std::nullopt : std::optional(uplink->interface + ">" + link->name);
 }
 
@@ -53,7 +54,7 @@ void write_session_fields(JsonWriter& json, const SnaptLink& link) {
     const double rtt_ms = path != nullptr ? milliseconds_or_nan(path->smoothed_rtt) : NAN;
     json.field("snapt", link.name);
     json.field("address", link.address.to_string());
-    json.field("transport", "udp");
+    json.field("transport", active == wire::kTcpPath ? "tcp" : "udp");
     json.field("rtt_ms", rtt_ms, kMillisecondDigits);
     json.field("one_way_ms", rtt_ms / 2, kMillisecondDigits);
     json.field("loss", loss_of(session), kLossDigits);
@@ -94,40 +95,53 @@ void write_path_details(JsonWriter& json, const session::Path& path, TimePoint n
     json.end_array();
 }
 
-// Each uplink with each SNAPT that it can reach by its IP version.
+void write_path(JsonWriter& json,
+                const SnaptLink& link,
+                const Uplink& uplink,
+                uint8_t index,
+                TimePoint now,
+                bool with_details) {
+    const session::Path* path = link.session ? &link.session->paths().path(index) : nullptr;
+    const bool is_active = link.session && link.session->paths().active() == index;
+    json.begin_object();
+    json.field("interface", uplink.interface);
+    json.field("local", uplink.address.to_string());
+    json.field("snapt", link.name);
+    json.field("transport", index == wire::kTcpPath ? "tcp" : "udp");
+    json.field("state", session::to_string(path != nullptr ? path->state : PathState::Unknown));
+    json.field("rtt_ms", path != nullptr ? milliseconds_or_nan(path->smoothed_rtt) : NAN,
+               kMillisecondDigits);
+    json.field("loss", is_active ? loss_of(*link.session) : NAN, kLossDigits);
+    json.field("mtu", path != nullptr ? path->mtu : uplink.mtu);
+    json.field("mtu_state", session::to_string(path != nullptr ? path->search.state()
+                                                               : session::MtuState::Base));
+    json.field("black_holes", path != nullptr ? path->search.black_holes() : 0);
+    json.field("active", is_active);
+    if (with_details) {
+        json.field("path", uplink.interface + ">" + link.name);
+        json.field("slot", index);
+        json.field("deprecated", uplink.is_deprecated);
+        if (path != nullptr) {
+            write_path_details(json, *path, now);
+        }
+    }
+    json.end_object();
+}
+
+// Each uplink with each SNAPT that it can reach by its IP version; and TCP where that is in use.
 void write_paths(JsonWriter& json, Node& node, TimePoint now, bool with_details) {
     json.begin_array();
     for (const auto& link : node.links()) {
         for (const Uplink* uplink : node.uplinks().list()) {
-            if (uplink->address.version != link->address.address.version) {
-                continue;
+            if (uplink->address.version == link->address.address.version) {
+                write_path(json, *link, *uplink, uplink->slot, now, with_details);
             }
-            const session::Path* path =
-                link->session ? &link->session->paths().path(uplink->slot) : nullptr;
-            const bool is_active = link->session && link->session->paths().active() == uplink->slot;
-            const PathState state = path != nullptr ? path->state : PathState::Unknown;
-            json.begin_object();
-            json.field("interface", uplink->interface);
-            json.field("local", uplink->address.to_string());
-            json.field("snapt", link->name);
-            json.field("state", session::to_string(state));
-            json.field("rtt_ms", path != nullptr ? milliseconds_or_nan(path->smoothed_rtt) : NAN,
-                       kMillisecondDigits);
-            json.field("loss", is_active ? loss_of(*link->session) : NAN, kLossDigits);
-            json.field("mtu", path != nullptr ? path->mtu : uplink->mtu);
-            json.field("mtu_state", session::to_string(path != nullptr ? path->search.state()
-                                                                       : session::MtuState::Base));
-            json.field("black_holes", path != nullptr ? path->search.black_holes() : 0);
-            json.field("active", is_active);
-            if (with_details) {
-                json.field("path", uplink->interface + ">" + link->name);
-                json.field("slot", uplink->slot);
-                json.field("deprecated", uplink->is_deprecated);
-                if (path != nullptr) {
-                    write_path_details(json, *path, now);
-                }
-            }
-            json.end_object();
+        }
+        const Uplink* carrier = link->is_on_stream && link->active_slot
+                                    ? node.uplinks().at(*link->active_slot)
+                                    : nullptr;
+        if (carrier != nullptr) {
+            write_path(json, *link, *carrier, wire::kTcpPath, now, with_details);
         }
     }
     json.end_array();

@@ -1,10 +1,10 @@
 #include "cnapt/control_client.hpp"
 
+#include "cnapt/plain_link.hpp"
 #include "common/base/log.hpp"
 #include "common/daemon/handler_gate.hpp"
 #include "common/daemon/link_pump.hpp"
 #include "common/io/privileges.hpp"
-#include "common/io/socket_address.hpp"
 #include "common/io/system_random.hpp"
 #include "common/io/tcp_stream.hpp"
 
@@ -13,46 +13,6 @@
 #include <utility>
 
 namespace continuo::cnapt {
-
-namespace {
-
-constexpr base::Duration kUnacknowledged = base::seconds(15);
-constexpr base::Duration kKeepaliveIdle = 2 * control::kPingInterval;
-
-base::Error system_error(std::string_view where) {
-    return {base::Errc::System, where, errno};
-}
-
-// A socket that connects; not yet connected when it is returned.
-base::Result<io::UniqueFd>
-begin_connect(const base::Endpoint& to, const ControlUplinks& uplinks, uint32_t fwmark) {
-    const int family = to.address.is_v4() ? AF_INET : AF_INET6;
-    io::UniqueFd fd(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
-    if (!fd.is_open()) {
-        return system_error("TCP socket");
-    }
-    if (fwmark != 0 && ::setsockopt(fd.value(), SOL_SOCKET, SO_MARK, &fwmark, sizeof fwmark) != 0) {
-        return system_error("SO_MARK");
-    }
-    if (const std::optional<ControlUplink>& uplink = uplinks.of(to.address.version)) {
-        if (::setsockopt(fd.value(), SOL_SOCKET, SO_BINDTODEVICE, uplink->device.data(),
-                         static_cast<socklen_t>(uplink->device.size())) != 0) {
-            return system_error("SO_BINDTODEVICE");
-        }
-        const io::SocketAddress source(base::Endpoint{uplink->source, 0});
-        if (::bind(fd.value(), source.data(), source.size()) != 0) {
-            return system_error("TCP bind");
-        }
-    }
-    io::tune_tcp(fd.value(), kUnacknowledged, kKeepaliveIdle);
-    const io::SocketAddress address(to);
-    if (::connect(fd.value(), address.data(), address.size()) != 0 && errno != EINPROGRESS) {
-        return system_error("TCP connect");
-    }
-    return fd;
-}
-
-}  // namespace
 
 ControlThread::ControlThread()
     : thread_([this] {
@@ -74,14 +34,20 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
                              private control::DatagramSink {
   public:
     Inner(ControlThread& thread, io::EventLoop& data_loop, ControlClientHandler& handler)
-        : loop_(thread.loop()), gate_(data_loop, handler) {}
+        : loop_(thread.loop())
+        , gate_(data_loop, handler)
+        , plain_(
+              loop_,
+              *out_,
+              [this](base::ByteView datagram) { on_datagram(datagram); },
+              [this] { tell_room(); }) {}
 
     base::Result<void> start(ControlClientOptions options);
     void stop();
     // Data loop: runs `action` on the control thread.
     template <typename Action>
-    void later(Action action) {
-        loop_.post([self = shared_from_this(), action = std::move(action)]() mutable {
+    bool later(Action action) {
+        return loop_.post([self = shared_from_this(), action = std::move(action)]() mutable {
             if (self->running_) {
                 action(*self);
             }
@@ -89,8 +55,8 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     }
     // Likewise, `action(ClientControl&)` if there is a connection; its failure is told by events.
     template <typename Action>
-    void with_link(Action action) {
-        later([action = std::move(action)](Inner& self) mutable {
+    bool with_link(Action action) {
+        return later([action = std::move(action)](Inner& self) mutable {
             if (self.connection_ && self.connection_->control) {
                 action(*self.connection_->control);
                 self.update();
@@ -107,6 +73,12 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     // were lost as soon as they were made.
     void query_session();
     void attempt_now();
+    dataplane::StreamPort stream() {
+        return {out_, [weak = weak_from_this()] {
+                    const auto self = weak.lock();
+                    return self && self->wake();
+                }};
+    }
     base::TimePoint now() { return loop_.now(); }
 
   private:
@@ -121,6 +93,11 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     };
 
     void attempt();
+    bool is_readable() const {
+        const control::Accept& accept = connection_->control->accept();
+        return accept.protection.kind == control::ProtectionKind::HmacSha256;
+    }
+    void feed_plain();
     std::optional<base::Endpoint> next_address();
     void on_connecting_writable();
     void on_readable();
@@ -133,6 +110,7 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     void fail_attempt();
     void set_timer();
     void on_datagram(base::ByteView datagram) override;
+    base::Result<bool> send_pending();
     template <typename Call>
     void tell(Call call) {
         if (!gate_.tell(std::move(call))) {
@@ -140,13 +118,27 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
         }
     }
 
+    bool wake() {
+        return with_link([](control::ClientControl&) {});  // update() sends what is there
+    }
+    void tell_room() {
+        if (!gate_.tell([](ControlClientHandler& handler) { handler.on_stream_room(); })) {
+            out_->on_room_untold();
+        }
+    }
+
     io::EventLoop& loop_;
     daemon::HandlerGate<ControlClientHandler> gate_;
+    std::shared_ptr<dataplane::DatagramQueue> out_ = std::make_shared<dataplane::DatagramQueue>();
+    std::shared_ptr<dataplane::DatagramQueue> in_ = std::make_shared<dataplane::DatagramQueue>();
     ControlClientOptions options_;
     std::optional<control::TlsContext> context_;
     io::SystemRandom random_;
     std::unique_ptr<io::DeadlineTimer> timer_;
     std::unique_ptr<Connection> connection_;
+    PlainLink plain_;
+    control::EpochKeys keys_;  // of the latest epoch
+    uint32_t last_plain_number_ = 0;
     size_t next_address_ = 0;
     base::Duration delay_ = kMinReconnectDelay;
     base::TimePoint attempt_at_ = base::kNever;
@@ -185,6 +177,7 @@ void ControlClient::Inner::stop() {
                 daemon::send_pending(connection_->stream, *connection_->control).has_value());
         }
         running_ = false;
+        plain_.close();
         connection_.reset();
         timer_.reset();
         done.set_value();
@@ -297,10 +290,13 @@ void ControlClient::Inner::update() {
         if (const auto* established = std::get_if<control::Established>(&*event)) {
             connection_->open_since = now();
             established_at_ = now();
+            keys_ = established->keys;
+            plain_.close();
             options_.parameters.hello.continuation =
                 control::Continuation{established->accept.wire_session_up, established->keys.epoch};
         } else if (const auto* rekeyed = std::get_if<control::Rekeyed>(&*event)) {
             options_.parameters.hello.continuation->epoch = rekeyed->keys.epoch;
+            keys_ = rekeyed->keys;
         } else if (std::holds_alternative<control::Rejected>(*event)) {
             at_least = kMaxReconnectDelay;
         } else if (const auto* closed = std::get_if<control::LinkClosed>(&*event)) {
@@ -315,7 +311,7 @@ void ControlClient::Inner::update() {
         }
         on_event(*event);
     }
-    const base::Result<bool> flushed = daemon::send_pending(connection_->stream, control);
+    const base::Result<bool> flushed = send_pending();
     if (!flushed && control.state() != control::ClientState::Closed) {
         control.on_transport_closed(now());
         update();
@@ -353,10 +349,43 @@ void ControlClient::Inner::on_event(const control::ClientEvent& event) {
     });
 }
 
+// What the link has to say, then datagrams for as long as the socket takes them.
+base::Result<bool> ControlClient::Inner::send_pending() {
+    control::ClientControl& control = *connection_->control;
+    for (;;) {
+        dataplane::DatagramQueue::Pulled fed;
+        if (control.state() == control::ClientState::Open && is_readable()) {
+            feed_plain();
+        } else if (control.state() == control::ClientState::Open) {
+            fed = dataplane::feed(*out_, control);
+        }
+        if (fed.tells_room) {
+            tell_room();
+        }
+        const base::Result<bool> flushed = daemon::send_pending(connection_->stream, control);
+        if (!flushed || !*flushed || !fed.has_more) {
+            return flushed;
+        }
+    }
+}
+
+// Datagrams go over a plain connection where the payload has to stay readable.
+void ControlClient::Inner::feed_plain() {
+    plain_.feed([this] {
+        const control::Accept& accept = connection_->control->accept();
+        return PlainLink::Target{connection_->remote, options_.uplinks, options_.fwmark,
+                                 dataplane::make_hello(accept.wire_session_up, ++last_plain_number_,
+                                                       keys_, accept.protection.tag_bytes)};
+    });
+}
+
 // Datagrams are dropped when the data loop is behind, as a network would.
 void ControlClient::Inner::on_datagram(base::ByteView datagram) {
-    tell([copy = std::vector<uint8_t>(datagram.begin(), datagram.end())](
-             ControlClientHandler& handler) { handler.on_datagram(copy); });
+    const bool wants_wake = in_->push(datagram, 0).wants_wake;
+    if (wants_wake &&
+        !gate_.tell([in = in_](ControlClientHandler& handler) { handler.on_datagrams(*in); })) {
+        in_->on_wake_failed();
+    }
 }
 
 void ControlClient::Inner::fail_attempt() {
@@ -381,6 +410,8 @@ void ControlClient::Inner::lost(base::Duration at_least) {
 
 void ControlClient::Inner::connect_later(base::Duration at_least) {
     connection_.reset();
+    plain_.close();
+    static_cast<void>(out_->clear());  // open_stream() asks for the room
     attempt_at_ = now() + std::max(delay_, at_least);
     delay_ = std::min(2 * delay_, kMaxReconnectDelay);
     set_timer();
@@ -499,11 +530,8 @@ void ControlClient::query_session() {
     inner_->query_session();
 }
 
-void ControlClient::send_datagram(base::ByteView datagram) {
-    inner_->with_link([copy = std::vector<uint8_t>(datagram.begin(), datagram.end())](
-                          control::ClientControl& client) {
-        static_cast<void>(client.send_datagram(copy).has_value());
-    });
+dataplane::StreamPort ControlClient::stream() {
+    return inner_->stream();
 }
 
 }  // namespace continuo::cnapt

@@ -5,8 +5,10 @@
 // on the data loop. docs/PROTOCOL.md section 4.
 #pragma once
 
+#include "cnapt/tcp_connect.hpp"
 #include "common/base/ip_address.hpp"
 #include "common/control/client_control.hpp"
+#include "common/dataplane/datagram_queue.hpp"
 #include "common/io/event_loop.hpp"
 
 #include <memory>
@@ -59,30 +61,14 @@ class ControlClientHandler {
     virtual void on_keepalive_request() = 0;
     virtual void on_usage(const control::UsageReply& reply) = 0;
     virtual void on_session_state(bool known) = 0;
-    // An outer datagram over TCP; the view is valid during the call.
-    virtual void on_datagram(base::ByteView datagram) = 0;
+    // Outer datagrams came over TCP: to be pulled.
+    virtual void on_datagrams(dataplane::DatagramQueue& queue) = 0;
+    // stream() takes datagrams again, after it was rather full.
+    virtual void on_stream_room() = 0;
     // An attempt failed or an established link is gone; the next attempt follows by itself. A link
     // that was dropped for network_changed() or restart() is not told: on_established() follows, or
     // this for the failed attempt.
     virtual void on_closed(const control::LinkClosed& closed) = 0;
-};
-
-// Where connections start: bound to device and source address.
-struct ControlUplink {
-    std::string device;
-    base::IpAddress source;
-    bool operator==(const ControlUplink&) const = default;
-};
-
-// One for each IP version that has a way out. Addresses of the other version are tried only when
-// there are no others, and then as the kernel routes.
-struct ControlUplinks {
-    std::optional<ControlUplink> v4;
-    std::optional<ControlUplink> v6;
-    const std::optional<ControlUplink>& of(base::IpVersion version) const {
-        return version == base::IpVersion::V4 ? v4 : v6;
-    }
-    bool operator==(const ControlUplinks&) const = default;
 };
 
 struct ControlClientOptions {
@@ -122,7 +108,9 @@ class ControlClient {
     void send_apps(std::vector<control::App> apps);
     void query_usage(uint32_t request, std::string json);
     void query_session();
-    void send_datagram(base::ByteView datagram);
+    // Where outer datagrams go into the link. What is pushed while none is up is lost, sooner or
+    // later. Not to be used after this object's end.
+    dataplane::StreamPort stream();
 
   private:
     class Inner;

@@ -41,7 +41,8 @@ Node::Node(io::EventLoop& loop,
     , receiver_(drops_)
     , driver_(loop, *this, drops_)
     , housekeeping_(loop, [this] { on_housekeeping(); })
-    , wait_timer_(loop, [this] { on_wait_over(); }) {
+    , wait_timer_(loop, [this] { on_wait_over(); })
+    , fallback_timer_(loop, [this] { on_fallback_due(); }) {
     receiver_.record_to(settings.recording.packets);
     driver_.record_to(settings.recording.packets);
 }
@@ -143,6 +144,7 @@ Node::establish(SnaptLink& link, const control::Accept& accept, const control::E
         link.session = std::move(fresh);
         driver_.add(*link.session);
         link.active_slot.reset();
+        link.is_on_stream = false;
         // Flows keep their SNAPT and go on in the new association.
         if (former) {
             flows_.for_each([&](Flow& flow) {
@@ -352,6 +354,10 @@ void Node::on_housekeeping() {
     for (const auto& link : links_) {
         measure_throughput(*link, now);
         end_bars(*link, now);
+        consider_stream(*link, now);
+        retry_udp(*link, now);
+        mend_stream(*link, now);
+        try_next_port(*link, now);
         const bool is_without_way = link->session && !link->active_slot;
         if (is_without_way && now - link->moving_since >= kMaxWithoutUplink) {
             lose_link(*link);

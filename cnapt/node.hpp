@@ -5,6 +5,7 @@
 
 #include "classifier/ruleset.hpp"
 #include "cnapt/binding_journal.hpp"
+#include "cnapt/tcp_fallback.hpp"
 #include "cnapt/uplinks.hpp"
 #include "common/control/epoch_keys.hpp"
 #include "common/control/message.hpp"
@@ -76,6 +77,13 @@ struct SnaptLink {
     std::optional<uint64_t> throughput_bits_per_s;
     uint64_t measured_bytes = 0;
     base::TimePoint measured_at{};
+    std::vector<uint16_t> udp_ports;  // of the SNAPT; never empty once accepted
+    base::TimePoint port_taken_at{};
+    dataplane::StreamPort stream;  // into the control link; none while that is not open
+    TcpFallback fallback;
+    bool is_on_stream = false;  // data goes over TCP; active_slot is the uplink that carries it
+    base::TimePoint stream_mended_at{};
+    bool has_route = false;        // active_slot, when the network changed last
     base::TimePoint doubted_at{};  // SNAPT was asked whether it knows the session
     uint64_t unproven_unknowns = 0;
 };
@@ -117,6 +125,8 @@ class NodeEvents {
     virtual void on_new_app(SnaptLink& link, uint16_t tag, const std::string& name) = 0;
     // SNAPT says that it does not know the session; ask over control.
     virtual void on_session_doubted(SnaptLink& link) = 0;
+    // Data goes over TCP and nothing comes back: the connection may be dead.
+    virtual void on_stream_stuck(SnaptLink& link) = 0;
 };
 
 class Node final : public session::SessionHost, public dataplane::SocketDirectory {
@@ -139,6 +149,11 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     establish(SnaptLink& link, const control::Accept& accept, const control::EpochKeys& keys);
     base::Result<void> rekey(SnaptLink& link, const control::EpochKeys& keys);
     void set_address(SnaptLink& link, const base::Endpoint& address);
+    // Datagrams over TCP: where they go, what came, room again, the connection's end.
+    void open_stream(SnaptLink& link, dataplane::StreamPort port);
+    void on_stream(SnaptLink& link, dataplane::DatagramQueue& queue);
+    void on_stream_room(SnaptLink& link);
+    void close_stream(SnaptLink& link);
     void request_keepalive(SnaptLink& link);
     // Sends CLOSE and whatever waits.
     void shut_down();
@@ -180,6 +195,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
 
     // --- dataplane::SocketDirectory
     io::UdpSocket* socket_for(const session::TransmitItem& item) override;
+    bool send_stream(const session::TransmitItem& item, base::ByteView bytes) override;
     // Each class has a socket of its own, made with the marks of the start.
     uint8_t tos_of(const session::TransmitItem& item) override {
         return has_new_marks_ ? settings_.uplinks.tos[base::index_of(item.marked_class)] : 0;
@@ -208,6 +224,19 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     static void bar_if_failing(SnaptLink& link, uint8_t slot, base::TimePoint now);
     void end_bars(SnaptLink& link, base::TimePoint now);
     void lose_link(SnaptLink& link);
+
+    // node_stream.cpp
+    // Looks whether data should go over TCP; sets fallback_timer_ when that depends on time.
+    void consider_stream(SnaptLink& link, base::TimePoint now);
+    void use_stream(SnaptLink& link, base::TimePoint now);
+    // Tries UDP again while on TCP.
+    void retry_udp(SnaptLink& link, base::TimePoint now);
+    // Another port of the SNAPT when the one in use is silent and TCP does not help.
+    void try_next_port(SnaptLink& link, base::TimePoint now);
+    // Another connection in the place of one that has been stuck for long.
+    void mend_stream(SnaptLink& link, base::TimePoint now);
+    static void take_next_port(SnaptLink& link);
+    void on_fallback_due();
 
     // capture.cpp
     void on_tun_readable();
@@ -255,6 +284,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     dataplane::SessionDriver driver_;
     io::DeadlineTimer housekeeping_;
     io::DeadlineTimer wait_timer_;
+    io::DeadlineTimer fallback_timer_;
     std::unique_ptr<io::WorkerThread> worker_;
     std::shared_ptr<io::ProcessLookup> lookup_;
     std::shared_ptr<const classifier::Ruleset> ruleset_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <utility>
 
 namespace continuo::cnapt {
 
@@ -19,6 +20,8 @@ constexpr base::Duration kControlInterval = base::seconds(2);
 // it does so again, while there is another.
 constexpr base::Duration kFirstBar = base::seconds(1);
 constexpr base::Duration kLongestBar = base::seconds(60);
+// In the place of interface and address.
+constexpr const char* kOverTcp = "tcp";
 
 }  // namespace
 
@@ -53,19 +56,36 @@ void Node::update_paths(SnaptLink& link, const Uplinks::Change& change, TimePoin
         const bool is_new = !path.tuples[base::index_of(base::TrafficClass::LtLd)].is_known;
         if (is_new && uplink->address.version == link.address.address.version) {
             paths.add(uplink->slot, link.address, uplink->mtu, now);
+            if (link.is_on_stream && link.active_slot) {
+                paths.give_up(uplink->slot);  // has to answer before it takes over
+            }
         }
-        paths.ask_again(uplink->slot, now);  // what has changed may have brought it back
+        // What has changed may have brought it back.
+        if (link.is_on_stream) {
+            paths.retry(uplink->slot, link.address, now);
+        } else {
+            paths.ask_again(uplink->slot, now);
+        }
     }
     for (const uint8_t slot : change.resized) {
-        paths.set_mtu(slot, uplinks_->at(slot)->mtu, now);
+        if (const Uplink* uplink = uplinks_->at(slot)) {
+            paths.set_mtu(slot, uplink->mtu, now);
+        }
     }
+    const std::optional<uint8_t> former = link.active_slot;
     choose_uplink(link, now);
-    if (has_lost_way && !link.active_slot) {
-        events_.on_path_moved(link);  // control may find SNAPT by the other IP version
+    const Uplink* active = link.active_slot ? uplinks_->at(*link.active_slot) : nullptr;
+    const bool has_route = active != nullptr &&
+                           Uplinks::has_route(*active, link.address.address, monitor_->snapshot());
+    const bool has_gained_route = !std::exchange(link.has_route, has_route) && has_route;
+    if ((has_lost_way && !link.active_slot) || (has_gained_route && link.active_slot == former)) {
+        // Control may find SNAPT by the other IP version, or by the route that came after the
+        // address.
+        events_.on_path_moved(link);
     }
     const session::PathState state =
         link.active_slot ? paths.path(*link.active_slot).state : session::PathState::Unknown;
-    if (state == session::PathState::Challenged) {
+    if (state == session::PathState::Challenged && !link.is_on_stream) {
         paths.announce_again(now);  // a route may have come
     }
     driver_.touch(*link.session);
@@ -87,6 +107,16 @@ void Node::choose_uplink(SnaptLink& link, TimePoint now) {
     using session::PathState;
     const io::NetSnapshot& network = monitor_->snapshot();
     const base::IpAddress& to = link.address.address;
+    if (link.is_on_stream && link.active_slot) {
+        const Uplink* answers = uplinks_->best_for(
+            to, network, slots_where(link, [](uint8_t, const session::Path& path) {
+                return path.state != PathState::Usable;
+            }));
+        if (answers != nullptr) {
+            activate(link, answers->slot, now);
+        }
+        return;
+    }
     session::PathSet& paths = link.session->paths();
     const auto has_route = [&](const Uplink* uplink) {
         return uplink != nullptr && Uplinks::has_route(*uplink, to, network);
@@ -127,13 +157,18 @@ void Node::activate(SnaptLink& link, uint8_t slot, TimePoint now) {
     if (link.moving_since == base::kNever && link.active_slot) {
         link.moving_since = now;
     }
-    if (link.active_slot) {
+    if (link.is_on_stream) {
+        link.moving_from = kOverTcp;
+    } else if (link.active_slot) {
         bar_if_failing(link, *link.active_slot, now);
         if (const Uplink* former = uplinks_->at(*link.active_slot)) {
             link.moving_from = former->interface + " " + former->address.to_string();
         }
     }
     link.control_asked_at = now;  // who activates tells that the path has moved
+    if (std::exchange(link.is_on_stream, false)) {
+        link.fallback.on_udp_used(now);
+    }
     link.active_slot = slot;
     link.session->paths().activate(slot, now);
 }
@@ -169,12 +204,19 @@ void Node::end_bars(SnaptLink& link, TimePoint now) {
 
 void Node::on_path_changed(Session& session, uint8_t path, TimePoint now) {
     SnaptLink* link = link_of(session);
+    if (path == wire::kTcpPath && !link->is_on_stream) {
+        link->fallback.on_stream_answered(now);
+        consider_stream(*link, now);
+        return;
+    }
     const bool is_first = !link->is_up;
     link->is_up = true;
     const Uplink* uplink = uplinks_->at(path);
     const std::string to =
-        uplink == nullptr ? "" : uplink->interface + " " + uplink->address.to_string();
-    const bool is_active = link->active_slot == path;
+        path == wire::kTcpPath
+            ? kOverTcp
+            : (uplink == nullptr ? "" : uplink->interface + " " + uplink->address.to_string());
+    const bool is_active = session.paths().active() == path;
     if (link->moving_since != base::kNever && is_active && !is_first) {
         Handover handover;
         handover.at_utc_s = std::time(nullptr);
@@ -200,7 +242,7 @@ void Node::on_path_changed(Session& session, uint8_t path, TimePoint now) {
 
 void Node::on_path_silent(Session& session, uint8_t path, TimePoint now) {
     SnaptLink* link = link_of(session);
-    if (link->active_slot != path) {
+    if (session.paths().active() != path) {
         return;
     }
     if (session.paths().path(path).state == session::PathState::Doubtful) {
@@ -215,6 +257,11 @@ void Node::on_path_silent(Session& session, uint8_t path, TimePoint now) {
         return;
     }
     link->moving_since = now;
+    if (path == wire::kTcpPath) {
+        events_.on_path_moved(*link);  // its connection may be dead
+        lose_link(*link);
+        return;
+    }
     choose_uplink(*link, now);
     if (link->active_slot == path) {
         lose_link(*link);

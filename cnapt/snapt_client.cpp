@@ -146,16 +146,26 @@ void SnaptClient::on_established(const base::Endpoint& remote,
     connected_at_ = keyed_at_;
     told_cause_.reset();
     is_rekeying_ = false;
-    base::Endpoint data = remote;
-    if (!established.accept.udp_ports.empty()) {
-        data.port = established.accept.udp_ports.front();
+    link_.udp_ports = established.accept.udp_ports;
+    const auto is_port = [this](uint16_t port) {
+        return std::find(link_.udp_ports.begin(), link_.udp_ports.end(), port) !=
+               link_.udp_ports.end();
+    };
+    if (link_.udp_ports.empty()) {
+        link_.udp_ports = {remote.port};
     }
-    node_.set_address(link_, data);
+    const bool is_same = link_.session != nullptr && link_.address.address == remote.address &&
+                         is_port(link_.address.port);
+    if (!is_same) {
+        node_.set_address(
+            link_, {remote.address, is_port(remote.port) ? remote.port : link_.udp_ports.front()});
+    }
     if (const auto done = node_.establish(link_, established.accept, established.keys); !done) {
         log(LogLevel::Error, "%s: keys refused: %s", link_.name.c_str(),
             describe(done.error()).c_str());
         return;
     }
+    node_.open_stream(link_, client_.stream());
     log(LogLevel::Info, "%s: session %s, epoch %u", link_.name.c_str(),
         established.accept.continued ? "continued" : "established", established.keys.epoch);
 }
@@ -202,6 +212,7 @@ void SnaptClient::on_closed(const control::LinkClosed& closed) {
     }
     link_.is_control_open = false;
     is_rekeying_ = false;
+    node_.close_stream(link_);
 }
 
 }  // namespace continuo::cnapt

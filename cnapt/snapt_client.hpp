@@ -35,6 +35,8 @@ class SnaptClient final : public ControlClientHandler {
     const SnaptLink& link() const { return link_; }
     SnaptLink& link() { return link_; }
     void path_moved() { client_.network_changed(uplinks()); }
+    // The connection may be dead: another one takes its place.
+    void renew() { client_.renew(); }
     void set_addresses(std::vector<base::Endpoint> addresses) {
         addresses_ = addresses;
         client_.set_addresses(std::move(addresses));
@@ -62,7 +64,8 @@ class SnaptClient final : public ControlClientHandler {
     void on_keepalive_request() override { node_.request_keepalive(link_); }
     void on_usage(const control::UsageReply& reply) override { on_usage_(reply); }
     void on_session_state(bool known) override;
-    void on_datagram(base::ByteView /*datagram*/) override {}
+    void on_datagrams(dataplane::DatagramQueue& queue) override { node_.on_stream(link_, queue); }
+    void on_stream_room() override { node_.on_stream_room(link_); }
     void on_closed(const control::LinkClosed& closed) override;
 
   private:

@@ -54,7 +54,9 @@ class Uplinks {
         std::vector<uint8_t> added;
         std::vector<uint8_t> resized;  // their MTU is another now
     };
-    using SlotSet = std::bitset<wire::kMaxPaths>;
+    // The last index is TCP's.
+    static constexpr size_t kSlots = wire::kTcpPath;
+    using SlotSet = std::bitset<kSlots>;
     // Follows the host's state.
     Change update(const io::NetSnapshot& snapshot);
 
@@ -67,7 +69,8 @@ class Uplinks {
     static bool has_route(const Uplink& uplink,
                           const base::IpAddress& destination,
                           const io::NetSnapshot& snapshot);
-    Uplink* at(uint8_t slot) { return slots_[slot].get(); }
+    // Null for a slot that is free, and for none.
+    Uplink* at(uint8_t slot) { return slot < kSlots ? slots_[slot].get() : nullptr; }
     std::vector<const Uplink*> list() const;
     void wait_writable(const io::UdpSocket& socket);
     uint64_t failed() const { return failed_; }
@@ -82,8 +85,8 @@ class Uplinks {
     OnReadable on_readable_;
     OnWritable on_writable_;
     io::UdpOffloadSupport offload_;
-    std::array<std::unique_ptr<Uplink>, wire::kMaxPaths> slots_;
-    uint8_t last_slot_ = wire::kMaxPaths - 1;
+    std::array<std::unique_ptr<Uplink>, kSlots> slots_;
+    uint8_t last_slot_ = kSlots - 1;
     uint64_t failed_ = 0;
 };
 

@@ -44,7 +44,7 @@ Admission::choose_protection(const control::Hello& hello) const {
 }
 
 void Admission::on_hello(LinkId id,
-                         const base::Endpoint& /*from*/,
+                         const base::Endpoint& from,
                          const control::HelloReceived& received) {
     const control::Hello& hello = received.hello;
     const auto protection = choose_protection(hello);
@@ -61,6 +61,7 @@ void Admission::on_hello(LinkId id,
         server_->reject(id, RejectReason::BadHello, "bad node name");
         return;
     }
+    links_[id].from = from;
     SessionGrant& grant = links_[id].grant;
     grant.user = received.identity.user;
     grant.node = hello.node;
@@ -182,7 +183,15 @@ void Admission::let_in(LinkId id) {
     accept.rekey_s = whole_seconds(config.session.rekey);
     accept.rekey_datagrams = config.session.rekey_datagrams;
     accept.idle_timeout_s = whole_seconds(config.session.idle_timeout);
+    for (const base::Endpoint& endpoint : config.listen) {
+        std::vector<uint16_t>& ports = accept.udp_ports;
+        if (std::find(ports.begin(), ports.end(), endpoint.port) == ports.end() &&
+            ports.size() < control::kMaxPorts) {
+            ports.push_back(endpoint.port);
+        }
+    }
     server_->accept(id, std::move(accept));
+    relay_->open_stream(link.wire_id, server_->open_stream(id));
 }
 
 Admission::Link* Admission::link_let_in(LinkId id) {
@@ -200,6 +209,21 @@ void Admission::on_keys(LinkId id, const control::EpochKeys& keys) {
         return;
     }
     server_->confirm(id, keys.epoch);
+}
+
+void Admission::on_datagrams(LinkId id, dataplane::DatagramQueue& queue) {
+    const Link* link = link_let_in(id);
+    if (link == nullptr) {
+        queue.clear();
+        return;
+    }
+    relay_->on_stream(link->wire_id, queue, link->from);
+}
+
+void Admission::on_stream_room(LinkId id) {
+    if (const Link* link = link_let_in(id)) {
+        relay_->on_stream_room(link->wire_id);
+    }
 }
 
 void Admission::on_apps(LinkId id, const control::Apps& apps) {
@@ -263,6 +287,8 @@ void Admission::on_closed(LinkId id, const control::LinkClosed& closed) {
                           closed.peer.reason == control::CloseReason::Disconnected);
     if (is_over && wire_id != 0) {
         relay_->close(wire_id);
+    } else if (wire_id != 0) {
+        relay_->close_stream(wire_id);
     }
 }
 

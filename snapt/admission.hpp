@@ -41,7 +41,8 @@ class Admission final : public ControlHandler, public RelayEvents {
     void on_apps(LinkId id, const control::Apps& apps) override;
     void on_usage_query(LinkId id, const control::UsageQuery& query) override;
     void on_session_query(LinkId id) override;
-    void on_datagram(LinkId /*link*/, base::ByteView /*datagram*/) override {}
+    void on_datagrams(LinkId id, dataplane::DatagramQueue& queue) override;
+    void on_stream_room(LinkId id) override;
     void on_closed(LinkId id, const control::LinkClosed& closed) override;
 
     // --- RelayEvents
@@ -52,6 +53,7 @@ class Admission final : public ControlHandler, public RelayEvents {
   private:
     struct Link {
         SessionGrant grant;
+        base::Endpoint from;
         uint16_t wire_id = 0;    // 0: not let in, or its session is over
         bool is_asking = false;  // one look-up of usage at a time
     };

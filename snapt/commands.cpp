@@ -148,7 +148,7 @@ void write_session(JsonWriter& json, const NodeSession& node) {
     json.field("node", node.grant.node);
     json.field("session_id", hex_of(node.grant.session_id));
     json.field("from", remote_of(session));
-    json.field("transport", "udp");
+    json.field("transport", active == wire::kTcpPath ? "tcp" : "udp");
     json.field("rtt_ms", dataplane::milliseconds_or_nan(rtt), dataplane::kMillisecondDigits);
     write_mtu(json, session);
     json.field("handovers", counters.handovers);

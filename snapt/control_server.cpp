@@ -1,19 +1,11 @@
 #include "snapt/control_server.hpp"
 
 #include "common/base/log.hpp"
-#include "common/control/handshake_limiter.hpp"
-#include "common/daemon/handler_gate.hpp"
 #include "common/daemon/link_pump.hpp"
 #include "common/io/privileges.hpp"
-#include "common/io/system_random.hpp"
-#include "common/io/tcp_stream.hpp"
-#include "snapt/control_listener.hpp"
+#include "snapt/control_server_inner.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <set>
-#include <thread>
-#include <unordered_map>
 #include <utility>
 
 namespace continuo::snapt {
@@ -26,104 +18,7 @@ constexpr base::Duration kLinger = base::seconds(1);
 constexpr base::Duration kUnacknowledged = base::seconds(30);
 constexpr base::Duration kKeepaliveIdle = 2 * control::kPingInterval;
 
-// Datagrams of one wake-up, to cross the threads at once.
-class DatagramBatch final : public control::DatagramSink {
-  public:
-    struct Datagrams {
-        std::vector<uint8_t> bytes;
-        std::vector<size_t> lengths;
-    };
-    void on_datagram(base::ByteView datagram) override {
-        datagrams_.bytes.insert(datagrams_.bytes.end(), datagram.begin(), datagram.end());
-        datagrams_.lengths.push_back(datagram.size());
-    }
-    bool is_empty() const { return datagrams_.lengths.empty(); }
-    Datagrams take() { return std::exchange(datagrams_, {}); }
-
-  private:
-    Datagrams datagrams_;
-};
-
 }  // namespace
-
-// Everything here belongs to the control thread but shutting the gate, which is the data loop's,
-// and the atomics.
-class ControlServer::Inner {
-  public:
-    Inner(io::EventLoop& data_loop, ControlHandler& handler, control::CredentialSource& credentials)
-        : gate_(data_loop, handler)
-        , credentials_(credentials)
-        , listener_(loop_,
-                    [this](io::UniqueFd fd, const base::Endpoint& from) {
-                        add_link(std::move(fd), from);
-                    })
-        , timer_(loop_, [this] { on_timer(); }) {}
-
-    base::Result<void> start(ControlServerOptions options);
-    void stop();
-
-    // Data loop: runs `action(ServerControl&, now)` on the control thread.
-    template <typename Action>
-    void with_link(LinkId id, Action action) {
-        loop_.post([this, id, action = std::move(action)]() mutable {
-            const auto found = links_.find(id);
-            if (found != links_.end()) {
-                action(found->second->control, loop_.now());
-                update(*found->second);
-            }
-        });
-    }
-    void accept_link(LinkId id, control::Accept accept);
-    ControlServerCounters counters() const;
-
-    std::vector<base::Endpoint> endpoints;
-
-  private:
-    struct Link {
-        Link(Inner& owner, io::UniqueFd fd)
-            : stream(std::move(fd))
-            , control(*owner.context_, owner.credentials_, owner.parameters_, &datagrams) {}
-        LinkId id = 0;
-        base::Endpoint from;
-        io::TcpStream stream;
-        DatagramBatch datagrams;
-        control::ServerControl control;
-        std::optional<control::HandshakeLimiter::Ticket> ticket;
-        base::TimePoint deadline = base::kNever;  // as in deadlines_
-        bool announced = false;                   // on_hello was called
-        bool lingering = false;
-        std::unique_ptr<io::Poller> poller;  // last: gone before the descriptor
-    };
-
-    void add_link(io::UniqueFd fd, const base::Endpoint& from);
-    void on_readable(LinkId id);
-    void on_timer();
-    // After every input of a link: events, bytes, timer. May destroy it.
-    void update(Link& link);
-    void hand_over_events(Link& link);
-    void set_deadline(Link& link, base::TimePoint at);
-    void remove(Link& link);
-    void shut_down();
-
-    daemon::HandlerGate<ControlHandler> gate_;
-    control::CredentialSource& credentials_;
-    control::ServerParameters parameters_;
-    size_t max_links_ = 0;
-    std::optional<control::TlsContext> context_;
-    io::EventLoop loop_;
-    ControlListener listener_;
-    io::DeadlineTimer timer_;
-    std::unordered_map<LinkId, std::unique_ptr<Link>> links_;
-    std::set<std::pair<base::TimePoint, LinkId>> deadlines_;
-    io::SystemRandom random_;
-    control::HandshakeLimiter limiter_{random_};
-    std::atomic<uint64_t> accepted_ = 0;
-    std::atomic<uint64_t> refused_ = 0;
-    std::atomic<uint64_t> displaced_ = 0;
-    std::atomic<uint64_t> failed_handshakes_ = 0;
-    std::atomic<uint64_t> link_count_ = 0;
-    std::thread thread_;
-};
 
 base::Result<void> ControlServer::Inner::start(ControlServerOptions options) {
     if (thread_.joinable()) {
@@ -211,6 +106,10 @@ void ControlServer::Inner::on_readable(LinkId id) {
         return;
     }
     Link& link = *found->second;
+    if (begins_plain(link)) {
+        on_stranger_readable(link);
+        return;
+    }
     if (!daemon::receive_pending(link.stream, link.control, loop_)) {
         link.control.on_transport_closed(loop_.now());
         hand_over_events(link);
@@ -224,7 +123,7 @@ void ControlServer::Inner::on_timer() {
     const base::TimePoint now = loop_.refresh_now();
     while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
         Link& link = *links_.at(deadlines_.begin()->second);
-        if (link.lingering) {
+        if (link.lingering || link.is_plain_stranger) {
             remove(link);
             continue;
         }
@@ -241,7 +140,7 @@ void ControlServer::Inner::update(Link& link) {
         limiter_.end(*link.ticket);
         link.ticket.reset();
     }
-    const base::Result<bool> flushed = daemon::send_pending(link.stream, link.control);
+    const base::Result<bool> flushed = send_pending(link);
     if (!flushed) {
         link.control.on_transport_closed(loop_.now());
         hand_over_events(link);
@@ -268,17 +167,16 @@ void ControlServer::Inner::update(Link& link) {
 void ControlServer::Inner::hand_over_events(Link& link) {
     const LinkId id = link.id;
     bool told = true;
-    if (!link.datagrams.is_empty()) {
-        // Dropped when the data loop is behind, as a network would.
-        static_cast<void>(gate_.tell([id, batch = link.datagrams.take()](ControlHandler& handler) {
-            base::ByteView rest(batch.bytes);
-            for (const size_t length : batch.lengths) {
-                handler.on_datagram(id, rest.first(length));
-                rest = rest.subspan(length);
-            }
-        }));
+    if (link.datagrams.take_wake() &&
+        !gate_.tell([id, queue = link.datagrams.queue()](ControlHandler& handler) {
+            handler.on_datagrams(id, *queue);
+        })) {
+        link.datagrams.on_wake_failed();
     }
     while (std::optional<control::ServerEvent> event = link.control.poll_event()) {
+        if (const auto* rekeyed = std::get_if<control::RekeyAsked>(&*event)) {
+            remember_keys(link, rekeyed->keys);
+        }
         const bool is_close = std::holds_alternative<control::LinkClosed>(*event);
         const bool is_hello = std::holds_alternative<control::HelloReceived>(*event);
         if (is_close && !link.announced) {
@@ -304,6 +202,39 @@ void ControlServer::Inner::hand_over_events(Link& link) {
     }
     if (!told) {
         base::log(base::LogLevel::Warning, "control: the data loop does not take events");
+    }
+}
+
+// What the link has to say, then datagrams for as long as the socket takes them.
+base::Result<bool> ControlServer::Inner::send_pending(Link& link) {
+    for (;;) {
+        dataplane::DatagramQueue::Pulled fed;
+        if (link.out && link.plain) {
+            const auto flushed = link.plain->flush(*link.out);
+            if (flushed) {
+                fed.tells_room = flushed->tells_room;
+                link.plain_poller->watch(true, !flushed->is_done);
+            } else {
+                link.plain_poller.reset();
+                link.plain.reset();
+            }
+        } else if (link.out && !link.is_readable &&
+                   link.control.state() == control::ServerState::Open) {
+            fed = dataplane::feed(*link.out, link.control);
+        }
+        if (fed.tells_room) {
+            tell_room(link);
+        }
+        const base::Result<bool> flushed = daemon::send_pending(link.stream, link.control);
+        if (!flushed || !*flushed || !fed.has_more) {
+            return flushed;
+        }
+    }
+}
+
+void ControlServer::Inner::tell_room(const Link& link) {
+    if (!gate_.tell([id = link.id](ControlHandler& handler) { handler.on_stream_room(id); })) {
+        link.out->on_room_untold();
     }
 }
 
@@ -340,9 +271,27 @@ void ControlServer::Inner::accept_link(LinkId id, control::Accept accept) {
             server.reject(control::RejectReason::Internal, "parameters cannot be told");
             return;
         }
+        Link& link = *links_.at(id);
+        link.is_readable = accept.protection.kind == control::ProtectionKind::HmacSha256;
+        link.wire_session_up = accept.wire_session_up;
+        link.tag_bytes = accept.protection.tag_bytes;
+        remember_keys(link, *keys);
         static_cast<void>(
             gate_.tell([id, keys = *keys](ControlHandler& handler) { handler.on_keys(id, keys); }));
     });
+}
+
+dataplane::StreamPort ControlServer::Inner::open_stream(LinkId id) {
+    auto queue = std::make_shared<dataplane::DatagramQueue>();
+    loop_.post([this, id, queue] {
+        if (const auto found = links_.find(id); found != links_.end()) {
+            found->second->out = queue;
+        }
+    });
+    return {std::move(queue), [this, id] {
+                // update() sends
+                return with_link(id, [](control::ServerControl&, base::TimePoint) {});
+            }};
 }
 
 ControlServerCounters ControlServer::Inner::counters() const {
@@ -419,12 +368,8 @@ void ControlServer::tell_session_state(LinkId link, bool known) {
     });
 }
 
-void ControlServer::send_datagram(LinkId link, base::ByteView datagram) {
-    std::vector<uint8_t> copy(datagram.begin(), datagram.end());
-    inner_->with_link(link,
-                      [copy = std::move(copy)](control::ServerControl& server, base::TimePoint) {
-                          static_cast<void>(server.send_datagram(copy).has_value());
-                      });
+dataplane::StreamPort ControlServer::open_stream(LinkId link) {
+    return inner_->open_stream(link);
 }
 
 void ControlServer::close(LinkId link, control::CloseReason reason, std::string text) {

@@ -6,6 +6,7 @@
 
 #include "common/base/ip_address.hpp"
 #include "common/control/server_control.hpp"
+#include "common/dataplane/datagram_queue.hpp"
 #include "common/io/event_loop.hpp"
 
 #include <memory>
@@ -35,8 +36,10 @@ class ControlHandler {
     virtual void on_apps(LinkId link, const control::Apps& apps) = 0;
     virtual void on_usage_query(LinkId link, const control::UsageQuery& query) = 0;
     virtual void on_session_query(LinkId link) = 0;
-    // An outer datagram over TCP; the view is valid during the call.
-    virtual void on_datagram(LinkId link, base::ByteView datagram) = 0;
+    // Outer datagrams came over TCP: to be pulled. Also after on_closed().
+    virtual void on_datagrams(LinkId link, dataplane::DatagramQueue& queue) = 0;
+    // open_stream() takes datagrams again, after it was rather full.
+    virtual void on_stream_room(LinkId link) = 0;
     // The link is gone; the association is not, unless the peer's reason says so.
     virtual void on_closed(LinkId link, const control::LinkClosed& closed) = 0;
 };
@@ -85,7 +88,8 @@ class ControlServer {
     void ask_for_keepalive(LinkId link);
     void reply_usage(LinkId link, control::UsageReply reply);
     void tell_session_state(LinkId link, bool known);
-    void send_datagram(LinkId link, base::ByteView datagram);
+    // Where outer datagrams go into the link. Not to be used after this object's end.
+    dataplane::StreamPort open_stream(LinkId link);
     void close(LinkId link, control::CloseReason reason, std::string text);
 
     // Any thread.

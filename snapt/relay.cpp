@@ -136,7 +136,14 @@ void Relay::on_socket_readable(Listener& listener) {
 void Relay::on_datagrams(Listener& listener, const io::ReceivedBatch& batch, TimePoint now) {
     const auto find = [this](uint16_t id) { return by_wire_id_[id]; };
     const auto hand_over = [&](NodeSession& node, std::span<session::ReceivedDatagram> datagrams) {
-        node.session.on_datagrams(datagrams, now);
+        // TCP's path is not to be led to a place that has only heard of its datagrams.
+        const auto first_other = std::remove_if(
+            datagrams.begin(), datagrams.end(), [](const session::ReceivedDatagram& datagram) {
+                return wire::path_of(datagram.bytes) == wire::kTcpPath;
+            });
+        const auto count = static_cast<size_t>(first_other - datagrams.begin());
+        drops_.add(DropReason::BadVersion, datagrams.size() - count);
+        node.session.on_datagrams(datagrams.first(count), now);
         driver_.touch(node.session);
     };
     const auto stray = [&](wire::DatagramKind kind, const session::ReceivedDatagram& datagram) {

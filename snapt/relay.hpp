@@ -77,6 +77,7 @@ struct NodeSession {
     uint64_t up_bytes = 0;  // inner, delivered to the kernel
     size_t flows = 0;
     size_t* user_flows = nullptr;  // of all sessions of the user
+    dataplane::StreamPort stream;  // into its control link; none: nothing can be sent over TCP
 };
 
 // Told on the data loop.
@@ -115,6 +116,11 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     void close_user(std::string_view user);
     void name_app(uint16_t wire_id, uint32_t tag, std::string name);
     void set_classes(const dataplane::ClassTable& table);
+    // Datagrams over TCP: where they go, what came from `from`, room again, the connection's end.
+    void open_stream(uint16_t wire_id, dataplane::StreamPort port);
+    void on_stream(uint16_t wire_id, dataplane::DatagramQueue& queue, const base::Endpoint& from);
+    void on_stream_room(uint16_t wire_id);
+    void close_stream(uint16_t wire_id);
     // 0: none, but for `sessions`. Holds for what begins from now on.
     void set_limits(size_t sessions, size_t user_sessions, size_t user_flows);
 
@@ -149,6 +155,7 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
 
     // --- dataplane::SocketDirectory
     io::UdpSocket* socket_for(const session::TransmitItem& item) override;
+    bool send_stream(const session::TransmitItem& item, base::ByteView bytes) override;
     uint8_t tos_of(const session::TransmitItem& item) override {
         return settings_.tos[base::index_of(item.marked_class)];
     }

@@ -152,6 +152,60 @@ void Relay::set_limits(size_t sessions, size_t user_sessions, size_t user_flows)
     settings_.max_user_flows = user_flows;
 }
 
+void Relay::open_stream(uint16_t wire_id, dataplane::StreamPort port) {
+    if (NodeSession* node = by_wire_id_[wire_id]) {
+        node->stream = std::move(port);
+        on_stream_room(wire_id);
+    }
+}
+
+void Relay::close_stream(uint16_t wire_id) {
+    if (NodeSession* node = by_wire_id_[wire_id]) {
+        node->stream = {};
+        node->session.paths().set_room(wire::kTcpPath, 0);  // the node comes back, one way or other
+    }
+}
+
+void Relay::on_stream_room(uint16_t wire_id) {
+    NodeSession* node = by_wire_id_[wire_id];
+    if (node != nullptr && node->stream) {
+        node->session.paths().set_room(wire::kTcpPath, node->stream.queue->room_bytes());
+        driver_.touch(node->session);
+        driver_.pump(loop_.now());
+    }
+}
+
+void Relay::on_stream(uint16_t wire_id,
+                      dataplane::DatagramQueue& queue,
+                      const base::Endpoint& from) {
+    NodeSession* node = by_wire_id_[wire_id];
+    if (node == nullptr) {
+        queue.clear();
+        return;
+    }
+    const TimePoint now = loop_.now();
+    const auto is_allowed = [](base::ByteView datagram) {
+        return wire::path_of(datagram) == wire::kTcpPath;
+    };
+    receiver_.pull(queue, wire_id, from, is_allowed,
+                   [&](std::span<session::ReceivedDatagram> datagrams) {
+                       node->session.on_datagrams(datagrams, now);
+                   });
+    tun_port_->coalescer().flush();
+    driver_.touch(node->session);
+    driver_.pump(now);
+}
+
+bool Relay::send_stream(const session::TransmitItem& item, base::ByteView bytes) {
+    const NodeSession& node = owner_of(*item.session);
+    if (!node.stream) {
+        return false;
+    }
+    const auto pushed = node.stream.push(bytes, item.segment_bytes);
+    item.session->paths().set_room(wire::kTcpPath, pushed.room_bytes);
+    return pushed.is_taken;
+}
+
 base::DropCounters Relay::all_drops() const {
     base::DropCounters sum = drops_;
     sum.merge(ended_.drops);

@@ -78,6 +78,7 @@ class ClientControl {
 
     size_t poll_bytes(base::MutableByteView to) { return link_.poll_bytes(to); }
     bool has_bytes() const { return link_.has_bytes(); }
+    size_t pending_bytes() const { return link_.pending_bytes(); }
     std::optional<ClientEvent> poll_event();
     base::TimePoint next_deadline() const { return timers_.next_deadline(); }
 

@@ -68,7 +68,8 @@ class ControlLink {
     base::Result<std::optional<RawMessage>> next_message();
     base::Result<void> send(const Message& message);
     size_t poll_bytes(base::MutableByteView to);
-    bool has_bytes() const { return channel_ && channel_->has_bytes(); }
+    bool has_bytes() const { return pending_bytes() > 0; }
+    size_t pending_bytes() const { return channel_ ? channel_->pending_bytes() : 0; }
     // Says CLOSE where the cause is the peer's business, then close_notify.
     void finish(CloseCause cause);
 

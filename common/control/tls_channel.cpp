@@ -221,8 +221,8 @@ size_t TlsChannel::poll_bytes(base::MutableByteView to) {
     return taken;
 }
 
-bool TlsChannel::has_bytes() const {
-    return BIO_ctrl_pending(SSL_get_wbio(ssl_.get())) > 0;
+size_t TlsChannel::pending_bytes() const {
+    return BIO_ctrl_pending(SSL_get_wbio(ssl_.get()));
 }
 
 base::Result<void> TlsChannel::send(base::ByteView plaintext) {

@@ -72,7 +72,8 @@ class TlsChannel {
     base::Result<void> on_bytes(base::ByteView bytes);
     // Bytes for the transport; gives the number written to `to`, 0 when there are none.
     size_t poll_bytes(base::MutableByteView to);
-    bool has_bytes() const;
+    bool has_bytes() const { return pending_bytes() > 0; }
+    size_t pending_bytes() const;
 
     // Whole or not at all. Errors: InvalidState before establishment or after failure, WouldBlock.
     base::Result<void> send(base::ByteView plaintext);

@@ -9,6 +9,10 @@ using session::TransmitItem;
 bool BatchSender::flush(base::TimePoint now) {
     const auto items = batch_.items();
     while (next_ < items.size()) {
+        if (items[next_].path == wire::kTcpPath) {
+            send_over_stream();
+            continue;
+        }
         io::UdpSocket* socket = sockets_.socket_for(items[next_]);
         if (socket == nullptr) {
             drop_until(next_ + 1);
@@ -17,7 +21,7 @@ bool BatchSender::flush(base::TimePoint now) {
         }
         size_t end = next_ + 1;
         while (end < items.size() && end - next_ < items_.size() &&
-               sockets_.socket_for(items[end]) == socket) {
+               items[end].path != wire::kTcpPath && sockets_.socket_for(items[end]) == socket) {
             ++end;
         }
         const size_t first = next_;
@@ -42,6 +46,17 @@ bool BatchSender::flush(base::TimePoint now) {
     next_ = 0;
     done_of_next_ = 0;
     return true;
+}
+
+// Never waits: a session whose stream is full is not asked for more (PathSet::set_room).
+void BatchSender::send_over_stream() {
+    const TransmitItem& item = batch_.items()[next_];
+    if (item.session == nullptr || !sockets_.send_stream(item, batch_.bytes(item))) {
+        drop_until(next_ + 1);
+        return;
+    }
+    Session::on_sent(batch_, item);
+    ++next_;
 }
 
 bool BatchSender::is_worth_waiting(const TransmitItem& item) {

@@ -19,6 +19,10 @@ class SocketDirectory {
   public:
     virtual ~SocketDirectory() = default;
     virtual io::UdpSocket* socket_for(const session::TransmitItem& item) = 0;
+    // Takes what goes over TCP (path wire::kTcpPath). False: it cannot, the item is dropped.
+    virtual bool send_stream(const session::TransmitItem& /*item*/, base::ByteView /*bytes*/) {
+        return false;
+    }
     // Outer ToS octet of the item; 0: as the socket is set.
     virtual uint8_t tos_of(const session::TransmitItem& item) = 0;
     virtual io::SendResult send(io::UdpSocket& socket, std::span<const io::SendItem> items) {
@@ -55,6 +59,7 @@ class BatchSender {
     size_t send_run(size_t first, size_t end, io::UdpSocket& socket);
     static bool is_worth_waiting(const session::TransmitItem& item);
     void drop_until(size_t end);
+    void send_over_stream();
 
     SocketDirectory& sockets_;
     base::DropCounters& drops_;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "common/base/drop_reason.hpp"
+#include "common/dataplane/datagram_queue.hpp"
 #include "common/dataplane/packet_recorder.hpp"
 #include "common/io/udp_socket.hpp"
 #include "common/session/session_types.hpp"
@@ -40,6 +41,32 @@ class DatagramReceiver {
                 each(batch);
             }
         }
+    }
+
+    // What came over TCP for the session `id`, one by one to
+    // `hand_over(std::span<session::ReceivedDatagram>)`. Other sessions' datagrams are dropped, and
+    // those that `is_allowed(base::ByteView)` refuses.
+    template <typename IsAllowed, typename HandOver>
+    void pull(DatagramQueue& queue,
+              uint16_t id,
+              const base::Endpoint& from,
+              const IsAllowed& is_allowed,
+              const HandOver& hand_over) {
+        session::ReceivedDatagram datagram{
+            {}, from, {base::IpAddress::any(from.address.version), 0}, wire::kTcpPath};
+        const DatagramQueue::Pulled pulled = queue.pull([&](base::MutableByteView bytes) {
+            const bool is_whole = bytes.size() >= wire::kShortHeaderBytes;
+            const bool is_own = is_whole && wire::kind_of(bytes) == wire::DatagramKind::Sealed &&
+                                base::load_big_endian<uint16_t>(&bytes[2]) == id;
+            if (is_own && is_allowed(bytes)) {
+                datagram.bytes = bytes;
+                hand_over(std::span(&datagram, 1));
+            } else {
+                drops_.add(is_whole ? base::DropReason::BadVersion : base::DropReason::TooShort);
+            }
+            return true;
+        });
+        drops_.add(base::DropReason::QueueFull, pulled.refused);
     }
 
     // `batch` came to `local_port`. `find(uint16_t id)` gives a pointer to whom that session id

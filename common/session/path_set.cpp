@@ -208,7 +208,9 @@ bool PathSet::on_announce(uint8_t path, const wire::Announce& announce, TimePoin
     if (announce.mtu >= MtuSearch::kSmallest) {
         set_limit(paths_[path], announce.mtu);
     }
-    if (!announce.active || active_ == path) {
+    // What an older connection still had is lost, as with a move.
+    const bool is_new_connection = is_new && path == wire::kTcpPath;
+    if (!announce.active || (active_ == path && !is_new_connection)) {
         return false;
     }
     active_ = path;
@@ -277,6 +279,9 @@ void PathSet::on_sent(const Destination& destination,
     if (wants_answer) {
         expect_answer(path, now);
     }
+    if (path.room_bytes != UINT64_MAX) {
+        path.room_bytes -= std::min(path.room_bytes, bytes);
+    }
     Tuple& tuple = path.tuples[index_of(destination.tuple_class)];
     if (!tuple.is_proven) {
         tuple.unproven_sent_bytes += bytes;
@@ -306,11 +311,12 @@ std::optional<Destination> PathSet::destination(TrafficClass traffic_class, Time
     if (!tuple.is_known) {
         return std::nullopt;
     }
-    Destination result{*active_, tuple_class, tuple.remote, tuple.local, path.mtu, UINT64_MAX};
+    const uint64_t room = room_for(path, traffic_class);
+    Destination result{*active_, tuple_class, tuple.remote, tuple.local, path.mtu, room};
     if (!tuple.is_proven) {
         const uint64_t allowed = tuple.unproven_received_bytes * wire::kAmplificationFactor;
-        result.budget_bytes =
-            allowed > tuple.unproven_sent_bytes ? allowed - tuple.unproven_sent_bytes : 0;
+        result.budget_bytes = std::min(
+            room, allowed > tuple.unproven_sent_bytes ? allowed - tuple.unproven_sent_bytes : 0);
     }
     return result;
 }

@@ -35,6 +35,9 @@ enum class Role : uint8_t { Node, Snapt };
 enum class PathState : uint8_t { Unknown, Challenged, Usable, Doubtful, Dead };
 std::string_view to_string(PathState state);
 
+// Of what TCP takes: for the low-delay classes, so that they do not wait behind the others.
+inline constexpr uint64_t kReservedRoomBytes = uint64_t{16} * 1024;
+
 // Address and port of the other end as one class of a path sees it: NAT may map each socket apart.
 struct Tuple {
     base::Endpoint remote;
@@ -66,6 +69,9 @@ struct Path {
     base::Duration announce_interval{};
     uint64_t received_datagrams = 0;
     bool has_answered = false;  // a challenge, since it was added or last dead
+    // What may be sent there before its sender has room again, kReservedRoomBytes of it by the
+    // low-delay classes only; TCP only.
+    uint64_t room_bytes = UINT64_MAX;
     // Since when something that should have had an answer is without one.
     base::TimePoint unanswered_since = base::kNever;
     // Node: that came without a pause.
@@ -100,7 +106,7 @@ struct Destination {
     base::Endpoint to;
     base::Endpoint from;
     uint16_t mtu = 1500;
-    uint64_t budget_bytes = UINT64_MAX;  // what an unproven tuple may still be sent
+    uint64_t budget_bytes = UINT64_MAX;  // what an unproven tuple, or TCP, may still be sent
 };
 
 class PathSet {
@@ -129,6 +135,12 @@ class PathSet {
     base::Duration keepalive(base::Duration longest) const;
     // A learned interval is tried twice as long after some time without a request.
     void try_longer_keepalive(base::Duration longest, base::TimePoint now);
+    // The path is dead from now on: it carries nothing until an answer to retry() comes.
+    void give_up(uint8_t index);
+    // Asks a path that was given up once, at this address: its port may be another one than before.
+    void retry(uint8_t index, const base::Endpoint& remote, base::TimePoint now);
+    // The active path goes to another port of the SNAPT and is announced there.
+    void redirect(const base::Endpoint& remote, base::TimePoint now);
     // Announces the active path once more, for instance after a route appeared.
     void announce_again(base::TimePoint now);
 
@@ -147,7 +159,12 @@ class PathSet {
     // True when the return path moved.
     bool on_announce(uint8_t path, const wire::Announce& announce, base::TimePoint now);
 
+    // The tuple of that class has answered by another way: TCP proves an address by itself.
+    void trust(const wire::Space& space);
+
     // --- Both
+    // What the path takes before it has to be asked again: TCP, whose sender tells.
+    void set_room(uint8_t index, uint64_t bytes) { paths_[index].room_bytes = bytes; }
     void on_challenge(const wire::Space& space, const wire::Challenge& challenge, bool was_padded);
     // True when the path became usable with it.
     bool on_response(const wire::Space& space, const wire::Response& response, base::TimePoint now);
@@ -155,10 +172,13 @@ class PathSet {
     // challenge.
     void
     on_sent(const Destination& destination, uint64_t bytes, bool wants_answer, base::TimePoint now);
-    // Datagrams with packets left, each of `outer_bytes`: what the MTU search goes by.
+    // Datagrams with packets left, each of `outer_bytes`: what the MTU search goes by, which TCP
+    // does not need.
     void
     on_data_sent(uint8_t index, uint32_t outer_bytes, uint64_t total_bytes, base::TimePoint now) {
-        paths_[index].search.on_sent(outer_bytes, total_bytes, now);
+        if (index != wire::kTcpPath) {
+            paths_[index].search.on_sent(outer_bytes, total_bytes, now);
+        }
     }
     // The own host refuses datagrams of so many outer bytes: the path takes the next smaller usual
     // size.
@@ -191,6 +211,7 @@ class PathSet {
     std::optional<Probe> mtu_probe(uint8_t index, base::TimePoint now);
     static void set_limit(Path& path, uint16_t mtu);
     bool is_live(const Path& path) const;
+    static uint64_t room_for(const Path& path, base::TrafficClass traffic_class);
 
     Role role_;
     base::Random& random_;

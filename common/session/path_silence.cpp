@@ -58,7 +58,8 @@ void PathSet::expect_answer(Path& path, TimePoint now) {
 
 bool PathSet::is_overdue(uint8_t index, TimePoint now) const {
     const Path& path = paths_[index];
-    return active_ == index && path.unanswered_since != base::kNever &&
+    // TCP loses nothing by itself.
+    return active_ == index && index != wire::kTcpPath && path.unanswered_since != base::kNever &&
            (path.is_requested || now - path.unanswered_since >= ask_after(path));
 }
 
@@ -71,7 +72,7 @@ TimePoint PathSet::silence_deadline(const Path& path) const {
         return is_cut_short ? path.heard_at + ask_after(path) : base::kNever;
     }
     if (role_ == Role::Snapt) {
-        const bool is_active = active_ == &path - paths_.data();
+        const bool is_active = active_ == &path - paths_.data() && active_ != wire::kTcpPath;
         return is_active ? path.unanswered_since + std::max(ask_after(path), path.request_interval)
                          : base::kNever;
     }
@@ -106,6 +107,9 @@ std::optional<uint8_t> PathSet::on_time(TimePoint now) {
         }
         Tuple& tuple = path.tuples[kLtLd];
         if (path.state == PathState::Usable) {
+            if (path.unanswered_since == base::kNever) {
+                path.unanswered_since = path.heard_at;
+            }
             if (tuple.challenged_at == base::kNever) {
                 path.burst_datagrams = 0;
                 ask_active_or_other(index, now);

@@ -219,6 +219,7 @@ class Session {
         std::optional<wire::Copy> copy;
     };
     EpochState* epoch_of(uint8_t modulo);
+    static uint32_t outer_bytes_of(const Opened& opened);
     void on_authentic(const Opened& opened, base::TimePoint now);
     bool decode_body(const Opened& opened, BodyFacts& facts, base::TimePoint now);
     bool take_frame(const Opened& opened, const wire::BodyItem& item, BodyFacts& facts);

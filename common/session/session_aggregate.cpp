@@ -95,7 +95,7 @@ bool Session::send_aggregate(TrafficClass traffic_class,
         account(state, count, batch, now);
         const size_t length =
             draft->header.size() + body.size() + draft->epoch->sealer->tag_bytes();
-        state.counters.wire_bytes += length + outer_overhead(destination.to.address);
+        state.counters.wire_bytes += outer_bytes(destination.path, destination.to.address, length);
     }
     if (body.size() > 0) {
         finish_draft(*draft, body.size(), batch, now);
@@ -341,9 +341,9 @@ void Session::write_split_piece(ClassState& state,
     state.split_sent += take;
     ++state.counters.fragments;
     ++state.counters.datagrams;
-    state.counters.wire_bytes += draft.header.size() + body.size() +
-                                 draft.epoch->sealer->tag_bytes() +
-                                 outer_overhead(draft.destination.to.address);
+    state.counters.wire_bytes +=
+        outer_bytes(draft.destination.path, draft.destination.to.address,
+                    draft.header.size() + body.size() + draft.epoch->sealer->tag_bytes());
     // The flow pays for every piece; the packet counts with its last one.
     Attribution part = state.split_attribution;
     if (fragment.last) {

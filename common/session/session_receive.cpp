@@ -89,6 +89,12 @@ void Session::on_datagrams(std::span<ReceivedDatagram> datagrams, TimePoint now)
     }
 }
 
+uint32_t Session::outer_bytes_of(const Opened& opened) {
+    const ReceivedDatagram& datagram = *opened.datagram;
+    return outer_bytes(datagram.arrived_on.value_or(opened.header.path), datagram.from.address,
+                       datagram.bytes.size());
+}
+
 void Session::on_authentic(const Opened& opened, TimePoint now) {
     EpochState& epoch = *opened.epoch;
     const uint16_t space = opened.header.space_number();
@@ -99,8 +105,7 @@ void Session::on_authentic(const Opened& opened, TimePoint now) {
         ++counters_.duplicates;
         return;
     }
-    const uint64_t outer =
-        opened.datagram->bytes.size() + outer_overhead(opened.datagram->from.address);
+    const uint64_t outer = outer_bytes_of(opened);
     ++counters_.datagrams_received;
     counters_.bytes_received += outer;
     BodyFacts facts;
@@ -123,6 +128,10 @@ void Session::on_authentic(const Opened& opened, TimePoint now) {
                                 opened.datagram->bytes.size(), is_highest, now);
     if (!epoch.decoder.entries().empty()) {
         paths_.on_packets(arrival.path, now);
+    }
+    if (settings_.role == Role::Snapt && arrival.path == wire::kTcpPath &&
+        opened.datagram->arrived_on) {
+        paths_.trust(arrival);
     }
     last_spaces_[base::index_of(opened.header.traffic_class)] = {epoch.number, space, true};
     epoch.ledger.on_outer_bytes(outer);
@@ -249,8 +258,7 @@ bool Session::is_delivered(const Opened& opened, const std::optional<wire::Copy>
 // Pieces are taken over only when the whole body was good. A completed entry is copied: several may
 // be in one body.
 bool Session::decode_fragments(const Opened& opened, size_t& arena_used, TimePoint now) {
-    const uint32_t outer = static_cast<uint32_t>(opened.datagram->bytes.size()) +
-                           outer_overhead(opened.datagram->from.address);
+    const uint32_t outer = outer_bytes_of(opened);
     for (const wire::BodyItem& item : scratch_.frames) {
         const auto* fragment = std::get_if<wire::Fragment>(&item);
         if (fragment == nullptr) {
@@ -304,8 +312,7 @@ bool Session::decode_section(EpochState& epoch, const wire::Section& section, si
 
 void Session::deliver_entries(const Opened& opened, TimePoint now) {
     const auto entries = opened.epoch->decoder.entries();
-    const uint32_t own = static_cast<uint32_t>(opened.datagram->bytes.size()) +
-                         outer_overhead(opened.datagram->from.address);
+    const uint32_t own = outer_bytes_of(opened);
     auto& members = scratch_.members;
     members.clear();
     for (const elision::DecodedEntry& entry : entries) {

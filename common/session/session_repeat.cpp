@@ -95,9 +95,10 @@ bool Session::send_again(TransmitBatch& batch, TimePoint now) {
         item.datagrams = count;
         batch.commit(item);
         paths_.on_sent(*destination, bytes.size(), true, now);
-        paths_.on_data_sent(item.path, step + overhead, bytes.size() + uint64_t{overhead} * count,
-                            now);
-        counters_.overhead_sent += bytes.size() + uint64_t{overhead} * count;
+        const uint64_t outer =
+            outer_bytes_of_run(item.path, item.to.address, bytes.size(), item.segment_bytes);
+        paths_.on_data_sent(item.path, step + overhead, outer, now);
+        counters_.overhead_sent += outer;
         counters_.repeated_datagrams += count;
         entry.repeated = static_cast<uint16_t>(entry.repeated + count);
         if (entry.repeated == entry.datagrams) {

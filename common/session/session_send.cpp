@@ -103,7 +103,7 @@ void Session::finish_draft(Draft& draft, size_t body_bytes, TransmitBatch& batch
     draft.epoch->sealer->seal(std::span(&unit, 1));
     ++draft.epoch->sealed_datagrams;
     const uint32_t outer =
-        static_cast<uint32_t>(length) + outer_overhead(draft.destination.to.address);
+        outer_bytes(draft.destination.path, draft.destination.to.address, length);
     paths_.on_sent(draft.destination, length, !batch.open_attributions().empty(), now);
     if (draft.header.traffic_class == TrafficClass::LtLd &&
         paths_.active() == draft.destination.path) {
@@ -356,7 +356,8 @@ bool Session::send_super(TrafficClass traffic_class,
                                       now);
         draft->space->next += count;
         epoch.sealed_datagrams += count;
-        const uint64_t outer = used + uint64_t{overhead} * count;
+        const uint64_t outer =
+            outer_bytes_of_run(destination.path, destination.to.address, used, datagram_bytes);
         paths_.on_sent(destination, used, true, now);
         paths_.on_data_sent(destination.path, static_cast<uint32_t>(datagram_bytes) + overhead,
                             outer, now);

@@ -8,6 +8,7 @@
 #include "common/packet/header_fields.hpp"
 #include "common/session/hold.hpp"
 #include "common/session/path_set.hpp"
+#include "common/wire/tcp_record.hpp"
 
 #include <array>
 #include <bit>
@@ -182,13 +183,39 @@ struct ReceivedDatagram {
     base::MutableByteView bytes;
     base::Endpoint from;
     base::Endpoint to;
-    // Node: of the uplink it arrived on. Another one than its header's: SNAPT sent it again.
+    // The path that it arrived on, which SNAPT tells of TCP only. Another one than its header's:
+    // SNAPT sent it again.
     std::optional<uint8_t> arrived_on = std::nullopt;
 };
 
 // Bytes of IP and UDP header in front of every datagram.
 inline uint32_t outer_overhead(const base::IpAddress& peer) {
     return peer.is_v4() ? 28 : 48;
+}
+
+// What a datagram counts on that path: its IP packet, over TCP its record and its share of the
+// headers of full segments (docs/PROTOCOL.md section 3.7). Both ends count with the same MSS,
+// whatever the connection's own.
+inline uint32_t outer_bytes(uint8_t path, const base::IpAddress& peer, size_t datagram_bytes) {
+    const auto datagram = static_cast<uint32_t>(datagram_bytes);
+    if (path != wire::kTcpPath) {
+        return datagram + outer_overhead(peer);
+    }
+    constexpr uint32_t kPacket = 1500;
+    const uint32_t headers = peer.is_v4() ? 40 : 60;
+    const uint32_t segment = kPacket - headers;
+    const uint32_t record = datagram + static_cast<uint32_t>(wire::kRecordLengthBytes);
+    return record + (record * headers + segment - 1) / segment;
+}
+// Of a run of datagrams, of `segment` bytes each but perhaps the last; 0: one datagram.
+inline uint64_t
+outer_bytes_of_run(uint8_t path, const base::IpAddress& peer, size_t run, size_t segment) {
+    if (segment == 0 || run <= segment) {
+        return outer_bytes(path, peer, run);
+    }
+    const size_t whole = (run - 1) / segment;
+    return uint64_t{outer_bytes(path, peer, segment)} * whole +
+           outer_bytes(path, peer, run - whole * segment);
 }
 
 // The MSS for which a segment fits one datagram in its widest form (docs/PROTOCOL.md section 6).

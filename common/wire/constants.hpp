@@ -17,6 +17,8 @@ inline constexpr uint8_t kUnsealedVersion = 0;
 inline constexpr size_t kShortHeaderBytes = 6;
 inline constexpr size_t kLongHeaderBytes = 8;
 inline constexpr size_t kMaxPaths = 16;
+// The index of datagrams over TCP (docs/PROTOCOL.md section 3.7); uplinks use those below.
+inline constexpr uint8_t kTcpPath = kMaxPaths - 1;
 inline constexpr size_t kMaxLanes = 8;
 inline constexpr size_t kMaxSpaces = 4 * kMaxPaths * kMaxLanes;  // of one epoch and direction
 inline constexpr uint8_t kEpochModulus = 4;

@@ -42,6 +42,7 @@ Result<Hello> Hello::parse(ByteReader& reader) {
     hello.version = reader.u8();
     hello.epoch = reader.u8();
     hello.session_id = reader.u16();
+    hello.number = reader.u32();
     if (!reader.ok() || reader.remaining() < kShortTagBytes) {
         return Error{Errc::Truncated, "HELLO"};
     }
@@ -65,6 +66,7 @@ std::array<uint8_t, Hello::kSignedBytes> Hello::signed_part() const {
     writer.u8(version);
     writer.u8(epoch);
     writer.u16(session_id);
+    writer.u32(number);
     return bytes;
 }
 

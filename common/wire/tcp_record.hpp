@@ -26,13 +26,14 @@ void write_record_length(base::ByteWriter& writer, size_t datagram_bytes);
 // Content of the first record from the node. The tag is made and checked by the caller over the
 // bytes before it.
 struct Hello {
-    static constexpr size_t kSignedBytes = 5;
+    static constexpr size_t kSignedBytes = 9;
     static constexpr size_t kMinBytes = kSignedBytes + kShortTagBytes;
     static constexpr size_t kMaxBytes = kSignedBytes + kFullTagBytes;
 
     uint8_t version = kProtocolVersion;
     uint8_t epoch = 0;  // modulo kEpochModulus
     uint16_t session_id = 0;
+    uint32_t number = 0;  // of the connection; higher than any before with the same key
     std::array<uint8_t, kFullTagBytes> tag{};
     uint8_t tag_bytes = kFullTagBytes;  // or kShortTagBytes; the rest of `tag` is zero
 

@@ -70,4 +70,12 @@ struct TunnelHeader {
 
 inline constexpr std::string_view kWhereUnsealed = "unsealed message";
 
+// Class and path index of a datagram of at least kShortHeaderBytes; not authenticated.
+inline base::TrafficClass class_of(base::ByteView datagram) {
+    return static_cast<base::TrafficClass>(datagram[0] & 0x03U);
+}
+inline uint8_t path_of(base::ByteView datagram) {
+    return datagram[1] >> 3U & 0x0FU;
+}
+
 }  // namespace continuo::wire

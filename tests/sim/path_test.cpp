@@ -138,6 +138,44 @@ TEST(PathSim, ADatagramTooLongForTheHostMakesTheNextOnesShorter) {
     EXPECT_EQ(pair.snapt.session->paths().path(0).mtu, 1492) << "SNAPT was told";
 }
 
+// --- TCP's path
+
+TEST(PathSim, WhatTcpHasNoRoomForWaitsInTheClassQueues) {
+    SessionPair pair({});
+    pair.move_node(pair.node_address, wire::kTcpPath);
+    send_for(pair, seconds(1));
+    const size_t before = pair.snapt.delivered.size();
+    session::PathSet& paths = pair.node.session->paths();
+    paths.set_room(wire::kTcpPath, 0);
+    send_for(pair, milliseconds(500));
+    EXPECT_EQ(pair.snapt.delivered.size(), before);
+    EXPECT_GT(pair.node.session->queued_bytes(), 4000U);
+    paths.set_room(wire::kTcpPath, 100'000);
+    pair.run_for(seconds(1));
+    EXPECT_EQ(pair.snapt.delivered.size(), before + 25);
+    EXPECT_EQ(pair.node.session->queued_bytes(), 0U);
+}
+
+TEST(PathSim, OverTcpBothEndsCountRecordsAndTheirShareOfFullSegments) {
+    SessionPair pair({});
+    pair.move_node(pair.node_address, wire::kTcpPath);
+    send_for(pair, seconds(2));
+    pair.run_for(seconds(1));
+    const flow::Flow* sent = &pair.node.flow(voice_tuple(), TrafficClass::HtLd);
+    ASSERT_FALSE(pair.snapt.flows.empty());
+    const flow::Flow* received = pair.snapt.flows.begin()->second.get();
+    const uint64_t up = sent->counters->counters.post_up.load();
+    EXPECT_GT(up, 0U);
+    EXPECT_EQ(up, received->counters->counters.post_up.load());
+    const base::IpAddress v4 = *base::IpAddress::parse("192.0.2.1");
+    const base::IpAddress v6 = *base::IpAddress::parse("2001:db8::1");
+    EXPECT_EQ(session::outer_bytes(wire::kTcpPath, v4, 1458), 1460U + 40);
+    EXPECT_EQ(session::outer_bytes(wire::kTcpPath, v6, 1438), 1440U + 60);
+    EXPECT_EQ(session::outer_bytes(wire::kTcpPath, v4, 71), 73U + 2);
+    EXPECT_EQ(session::outer_bytes_of_run(wire::kTcpPath, v4, 2987, 1458), 2 * 1500U + 75);
+    EXPECT_EQ(session::outer_bytes_of_run(0, v4, 2987, 1458), 2987U + 3 * 28);
+}
+
 // --- Copies
 
 class CopySim : public testing::Test {

@@ -284,6 +284,18 @@ TEST(PathSet, ABurstThatEndsSuddenlyIsAskedAboutOnce) {
     EXPECT_EQ(node.paths.path(0).state, PathState::Usable) << "an idle path is not asked";
 }
 
+TEST(PathSet, TheSilenceAfterABurstIsCountedFromItsLastDatagram) {
+    Node node;
+    prove(node);
+    node.now += milliseconds(100);
+    for (int i = 0; i < 20; ++i) {
+        node.paths.on_authenticated(space(0), kSnapt, kLocal, 1400, true, node.now);
+    }
+    const TimePoint last = node.now;
+    node.stay_silent(milliseconds(1500));
+    EXPECT_EQ(node.paths.path(0).unanswered_since, last);
+}
+
 TEST(PathSet, AFewDatagramsAreNoBurst) {
     Node node;
     prove(node);
@@ -374,6 +386,98 @@ TEST(PathSet, AnOpenQuestionIsNotPutAnew) {
     ASSERT_TRUE(first && first->challenge);
     EXPECT_TRUE(
         node.paths.on_response(space(1), {first->challenge->token}, node.now + milliseconds(10)));
+}
+
+TEST(PathSet, APathThatWasGivenUpIsAskedOnceARetryAndComesBackWithTheAnswer) {
+    Node node;
+    node.paths.add(1, kSnapt, 1500, node.now);
+    node.paths.give_up(1);
+    EXPECT_FALSE(node.paths.next_probe(node.now));
+    std::optional<Probe> asked;
+    for (int i = 0; i < 3; ++i) {
+        node.paths.retry(1, kSnapt, node.now);
+        asked = node.paths.next_probe(node.now);
+        ASSERT_TRUE(asked && asked->challenge);
+        EXPECT_FALSE(asked->announce || asked->is_padded) << "an idle node stays cheap";
+        node.stay_silent(milliseconds(900));
+        EXPECT_FALSE(node.paths.next_probe(node.now));
+    }
+    node.paths.on_authenticated(space(1), kSnapt, kLocal, 60, true, node.now);
+    EXPECT_EQ(node.paths.path(1).state, PathState::Dead) << "only an answer shows both ways";
+    EXPECT_TRUE(node.paths.on_response(space(1), {asked->challenge->token}, node.now));
+    EXPECT_EQ(node.paths.path(1).state, PathState::Usable);
+}
+
+TEST(PathSet, ARetryAtAnotherPortIsAnotherQuestion) {
+    Node node;
+    node.paths.add(1, kSnapt, 1500, node.now);
+    node.paths.give_up(1);
+    node.paths.retry(1, kSnapt, node.now);
+    const auto first = node.paths.next_probe(node.now);
+    const Endpoint other{kSnapt.address, 443};
+    node.paths.retry(1, other, node.now);
+    const auto second = node.paths.next_probe(node.now);
+    ASSERT_TRUE(first && second);
+    EXPECT_EQ(second->to, other);
+    EXPECT_FALSE(node.paths.on_response(space(1), {first->challenge->token}, node.now));
+    EXPECT_TRUE(node.paths.on_response(space(1), {second->challenge->token}, node.now));
+}
+
+TEST(PathSet, ARedirectedPathIsAnnouncedAtItsNewPortAndStaysInDoubt) {
+    Node node;
+    node.paths.add(0, kSnapt, 1500, node.now);
+    node.paths.activate(0, node.now);
+    node.stay_silent(base::seconds(11));
+    ASSERT_EQ(node.paths.path(0).state, PathState::Dead);
+    const Endpoint other{kSnapt.address, 443};
+    node.paths.redirect(other, node.now);
+    EXPECT_EQ(node.paths.path(0).state, PathState::Dead);
+    const auto probe = node.paths.next_probe(node.now);
+    ASSERT_TRUE(probe && probe->announce && probe->challenge);
+    EXPECT_EQ(probe->to, other);
+    EXPECT_TRUE(node.paths.on_response(space(0), {probe->challenge->token}, node.now));
+    EXPECT_EQ(node.paths.destination(TrafficClass::HtHd, node.now)->to, other);
+}
+
+TEST(PathSet, APathTakesWhatItsSenderHasRoomFor) {
+    Node node;
+    node.paths.add(wire::kTcpPath, kSnapt, 1500, node.now);
+    node.paths.activate(wire::kTcpPath, node.now);
+    node.paths.set_room(wire::kTcpPath, 3000 + kReservedRoomBytes);
+    auto destination = node.paths.destination(TrafficClass::HtHd, node.now);
+    ASSERT_TRUE(destination);
+    EXPECT_EQ(destination->budget_bytes, 3000U);
+    node.paths.on_sent(*destination, 2000, true, node.now);
+    node.paths.on_sent(*destination, 2000, true, node.now);
+    EXPECT_EQ(node.paths.destination(TrafficClass::HtHd, node.now)->budget_bytes, 0U);
+    EXPECT_EQ(node.paths.destination(TrafficClass::HtLd, node.now)->budget_bytes,
+              kReservedRoomBytes - 1000)
+        << "what is short of delay has a part of its own";
+}
+
+TEST(PathSet, ANewConnectionIsAMoveAndItsRepetitionIsNone) {
+    Snapt snapt;
+    const wire::Space tcp = space(wire::kTcpPath);
+    snapt.paths.on_authenticated(tcp, kHome, kLocal, 60, true, snapt.now);
+    wire::Announce announce;
+    announce.path = wire::kTcpPath;
+    announce.mtu = 1500;
+    announce.active = true;
+    for (uint16_t number = 1; number <= 2; ++number) {
+        announce.number = number;
+        // The first path that was heard is the active one already.
+        EXPECT_TRUE(snapt.paths.on_announce(wire::kTcpPath, announce, snapt.now));
+        EXPECT_FALSE(snapt.paths.on_announce(wire::kTcpPath, announce, snapt.now));
+    }
+}
+
+TEST(PathSet, AConnectionProvesAnAddress) {
+    Snapt snapt;
+    const wire::Space tcp = space(wire::kTcpPath);
+    snapt.paths.on_authenticated(tcp, kHome, kLocal, 60, true, snapt.now);
+    EXPECT_LT(snapt.paths.destination(TrafficClass::LtLd, snapt.now)->budget_bytes, 200U);
+    snapt.paths.trust(tcp);
+    EXPECT_EQ(snapt.paths.destination(TrafficClass::LtLd, snapt.now)->budget_bytes, UINT64_MAX);
 }
 
 }  // namespace

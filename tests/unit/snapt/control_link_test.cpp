@@ -1,5 +1,6 @@
 // The socket sides of control, ControlClient and ControlServer, over loopback.
 #include "cnapt/control_client.hpp"
+#include "common/dataplane/plain_stream.hpp"
 #include "common/io/socket_address.hpp"
 #include "snapt/control_server.hpp"
 
@@ -7,6 +8,7 @@
 #include <map>
 
 #include <gtest/gtest.h>
+#include <poll.h>
 
 namespace continuo {
 namespace {
@@ -51,14 +53,25 @@ struct SnaptSide final : snapt::ControlHandler {
         server->reply_usage(link, {query.request, query.json + query.json});
     }
     void on_session_query(snapt::LinkId link) override { server->tell_session_state(link, false); }
-    void on_datagram(snapt::LinkId link, base::ByteView datagram) override {
-        server->send_datagram(link, datagram);
+    void on_datagrams(snapt::LinkId link, dataplane::DatagramQueue& queue) override {
+        if (!echo) {
+            echo = server->open_stream(link);
+        }
+        queue.pull([&](base::MutableByteView datagram) {
+            ++received;
+            echoed += echo.push(datagram, 0).is_taken ? 1U : 0U;
+            return true;
+        });
     }
+    void on_stream_room(snapt::LinkId /*link*/) override {}
     void on_closed(snapt::LinkId link, const control::LinkClosed& gone) override {
         closed[link] = gone;
     }
 
     snapt::ControlServer* server = nullptr;
+    dataplane::StreamPort echo;
+    size_t received = 0;
+    size_t echoed = 0;
     std::string reject_text;
     std::vector<control::HelloReceived> hellos;
     std::map<uint32_t, control::EpochKeys> keys;
@@ -80,9 +93,13 @@ struct NodeSide final : cnapt::ControlClientHandler {
     void on_keepalive_request() override { ++keepalives; }
     void on_usage(const control::UsageReply& reply) override { usage.push_back(reply); }
     void on_session_state(bool known) override { session_states.push_back(known); }
-    void on_datagram(base::ByteView datagram) override {
-        datagrams.emplace_back(datagram.begin(), datagram.end());
+    void on_datagrams(dataplane::DatagramQueue& queue) override {
+        queue.pull([&](base::MutableByteView datagram) {
+            datagrams.emplace_back(datagram.begin(), datagram.end());
+            return true;
+        });
     }
+    void on_stream_room() override { ++rooms; }
     void on_closed(const control::LinkClosed& gone) override { closed.push_back(gone); }
 
     std::vector<control::Established> established;
@@ -96,6 +113,7 @@ struct NodeSide final : cnapt::ControlClientHandler {
     base::Endpoint last_remote;
     int rekeys_wanted = 0;
     int keepalives = 0;
+    int rooms = 0;
 };
 
 class ControlLinkTest : public ::testing::Test {
@@ -161,17 +179,18 @@ TEST_F(ControlLinkTest, CarriesRequestsAndAnswers) {
     client->query_usage(9, "[]");
     client->query_session();
     const std::vector<uint8_t> datagram(1400, 0xAB);
-    for (int i = 0; i < 100; ++i) {
-        client->send_datagram(datagram);
+    const dataplane::StreamPort stream = client->stream();
+    for (int i = 0; i < 30; ++i) {
+        ASSERT_TRUE(stream.push(datagram, 0).is_taken);
     }
     ASSERT_TRUE(wait([this] {
         return node_side.rekeyed.size() == 1 && node_side.usage.size() == 1 &&
-               node_side.session_states.size() == 1 && node_side.datagrams.size() == 100;
+               node_side.session_states.size() == 1 && node_side.datagrams.size() == 30;
     }));
     EXPECT_EQ(node_side.rekeyed[0], snapt_side.keys.at(2));
     EXPECT_EQ(node_side.usage[0].json, "[][]");
     EXPECT_EQ(snapt_side.last_apps.apps.at(0).name, "ssh");
-    EXPECT_EQ(node_side.datagrams[99], datagram);
+    EXPECT_EQ(node_side.datagrams[29], datagram);
     server->ask_for_rekey(snapt_side.last_link);
     server->ask_for_keepalive(snapt_side.last_link);
     server->send_directory(snapt_side.last_link,
@@ -180,6 +199,91 @@ TEST_F(ControlLinkTest, CarriesRequestsAndAnswers) {
         return node_side.rekeys_wanted == 1 && node_side.keepalives == 1 &&
                node_side.directory.entries.size() == 1;
     }));
+}
+
+// Over plain connections, as the payload has to stay readable.
+class PlainConnectionTest : public ControlLinkTest {
+  protected:
+    static constexpr base::Duration kMoment = base::milliseconds(300);
+
+    void SetUp() override {
+        ControlLinkTest::SetUp();
+        auto readable = options();
+        readable.parameters.hello.offers = {{control::ProtectionKind::HmacSha256, 16}};
+        start_client(readable);
+        ASSERT_TRUE(wait([this] { return node_side.established.size() == 1; }));
+        echo_one();
+    }
+    void echo_one() {
+        const size_t before = node_side.datagrams.size();
+        ASSERT_TRUE(client->stream().push(std::vector<uint8_t>(100, 0x11), 0).is_taken);
+        ASSERT_TRUE(wait([&] { return node_side.datagrams.size() == before + 1; }));
+    }
+    io::UniqueFd connect_and_say(base::ByteView bytes) {
+        io::UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        const io::SocketAddress address(server->endpoints()[0]);
+        EXPECT_EQ(::connect(fd.value(), address.data(), address.size()), 0);
+        EXPECT_EQ(::send(fd.value(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
+                  static_cast<ssize_t>(bytes.size()));
+        return fd;
+    }
+    io::UniqueFd connect_with_hello(uint32_t number, const control::EpochKeys& keys) {
+        std::array<uint8_t, wire::kRecordLengthBytes + wire::Hello::kMaxBytes> bytes{};
+        base::ByteWriter writer(bytes);
+        const wire::Hello hello = dataplane::make_hello(77, number, keys, 16);
+        wire::write_record_length(writer, hello.size());
+        hello.serialize(writer);
+        return connect_and_say(base::ByteView(bytes).first(writer.size()));
+    }
+    // Waits for the connection's end or its first byte. The server has a thread of its own.
+    static bool is_over(const io::UniqueFd& fd, base::Duration patience = kPatience) {
+        pollfd entry{fd.value(), POLLIN, 0};
+        uint8_t byte = 0;
+        return ::poll(&entry, 1, static_cast<int>(base::to_ms(patience))) == 1 &&
+               ::recv(fd.value(), &byte, 1, 0) <= 0;
+    }
+};
+
+TEST_F(PlainConnectionTest, ManyDatagramsComeBackInOrder) {
+    const dataplane::StreamPort stream = client->stream();
+    for (uint8_t i = 1; i <= 40; ++i) {
+        ASSERT_TRUE(stream.push(std::vector<uint8_t>{0x11, i}, 0).is_taken);
+    }
+    ASSERT_TRUE(wait([this] { return node_side.datagrams.size() == 41; }));
+    for (uint8_t i = 1; i <= 40; ++i) {
+        EXPECT_EQ(node_side.datagrams[i], (std::vector<uint8_t>{0x11, i}));
+    }
+}
+
+TEST_F(PlainConnectionTest, AnOverheardHelloIsNotBelieved) {
+    const io::UniqueFd stranger = connect_with_hello(1, snapt_side.keys.at(1));
+    ASSERT_TRUE(is_over(stranger));
+    EXPECT_EQ(server->counters().failed_handshakes, 1U);
+    echo_one();
+}
+
+TEST_F(PlainConnectionTest, AHelloWithoutTheKeysIsNotBelieved) {
+    const io::UniqueFd stranger = connect_with_hello(9, control::EpochKeys{1, {}, {}});
+    ASSERT_TRUE(is_over(stranger));
+    const io::UniqueFd vague = connect_and_say(std::vector<uint8_t>{0, 0});
+    ASSERT_TRUE(is_over(vague));
+    EXPECT_EQ(server->counters().failed_handshakes, 2U);
+    echo_one();
+}
+
+TEST_F(PlainConnectionTest, ANewerOneOfTheNodeReplacesTheOlder) {
+    const io::UniqueFd newer = connect_with_hello(2, snapt_side.keys.at(1));
+    EXPECT_FALSE(is_over(newer, kMoment));
+    const size_t received = snapt_side.received;
+    ASSERT_EQ(::send(newer.value(), "\0\1x", 3, MSG_NOSIGNAL), 3);
+    ASSERT_TRUE(wait([&] { return snapt_side.received == received + 1; }));
+}
+
+TEST_F(PlainConnectionTest, ItEndsWithItsControlLink) {
+    const io::UniqueFd newer = connect_with_hello(2, snapt_side.keys.at(1));
+    EXPECT_FALSE(is_over(newer, kMoment));
+    server->close(snapt_side.last_link, control::CloseReason::Disconnected, "by operator");
+    ASSERT_TRUE(is_over(newer));
 }
 
 TEST_F(ControlLinkTest, RejectionIsTold) {

@@ -146,8 +146,11 @@ TEST(TcpRecordTest, FollowsTheVectors) {
             ASSERT_TRUE(parsed);
             const uint8_t id[] = {static_cast<uint8_t>(parsed->session_id >> 8),
                                   static_cast<uint8_t>(parsed->session_id)};
+            std::array<uint8_t, 4> number{};
+            base::store_big_endian(number.data(), parsed->number);
             EXPECT_EQ("version=" + std::to_string(parsed->version) +
                           " epoch=" + std::to_string(parsed->epoch) + " session_id=" + to_hex(id) +
+                          " number=" + to_hex(number) +
                           " tag=" + to_hex(ByteView(parsed->tag).first(parsed->tag_bytes)),
                       record.text("hello"));
             EXPECT_EQ(bytes_of(*parsed), record.bytes);
@@ -175,6 +178,7 @@ TEST(TcpRecordTest, HelloSignsAllButItsTag) {
     Hello hello;
     hello.epoch = 2;
     hello.session_id = 0x4A31;
+    hello.number = 0x01020304;
     const Bytes bytes = bytes_of(hello);
     EXPECT_EQ(to_hex(hello.signed_part()), to_hex(ByteView(bytes).first(Hello::kSignedBytes)));
 }

@@ -1,0 +1,212 @@
+// Node: datagrams over TCP, inside the control link, while UDP does not get through.
+#include "cnapt/node.hpp"
+#include "common/base/log.hpp"
+
+#include <algorithm>
+
+namespace continuo::cnapt {
+
+using base::TimePoint;
+using session::PathState;
+
+namespace {
+
+constexpr base::Duration kNextPortAfter = base::seconds(2);
+constexpr base::Duration kNextPortInterval = base::seconds(1);
+// A connection that a NAT has forgotten stays silent until TCP gives it up; a link that pauses does
+// not.
+constexpr base::Duration kStuckAfter = base::seconds(3);
+constexpr base::Duration kMendInterval = base::seconds(10);
+
+}  // namespace
+
+void Node::open_stream(SnaptLink& link, dataplane::StreamPort port) {
+    const TimePoint now = loop_.now();
+    link.stream = std::move(port);
+    link.fallback.reset_answer();
+    if (!link.session) {
+        return;
+    }
+    session::PathSet& paths = link.session->paths();
+    paths.add(wire::kTcpPath, link.address, session::Path{}.mtu, now);
+    paths.set_room(wire::kTcpPath, link.stream.queue->room_bytes());
+    if (link.is_on_stream) {
+        paths.activate(wire::kTcpPath, now);  // by the new connection
+    }
+    consider_stream(link, now);
+    driver_.touch(*link.session);
+    driver_.pump(now);
+}
+
+void Node::close_stream(SnaptLink& link) {
+    link.stream = {};
+    if (!link.session) {
+        return;
+    }
+    const TimePoint now = loop_.now();
+    link.session->paths().remove(wire::kTcpPath);
+    if (link.is_on_stream) {
+        const Uplink* best = uplinks_->best_for(link.address.address, monitor_->snapshot());
+        link.moving_since = now;
+        if (best != nullptr) {
+            activate(link, best->slot, now);
+        } else {
+            link.is_on_stream = false;
+            link.active_slot.reset();
+        }
+    }
+    driver_.touch(*link.session);
+    driver_.pump(now);
+}
+
+void Node::on_stream(SnaptLink& link, dataplane::DatagramQueue& queue) {
+    if (!link.session || !link.stream) {
+        queue.clear();
+        return;
+    }
+    const TimePoint now = loop_.now();
+    const auto hand_over = [&](std::span<session::ReceivedDatagram> datagrams) {
+        link.session->on_datagrams(datagrams, now);
+    };
+    // What SNAPT repeats was sealed for another path.
+    const auto is_allowed = [](base::ByteView) { return true; };
+    receiver_.pull(queue, link.local_id, link.address, is_allowed, hand_over);
+    tun_port_->coalescer().flush();
+    driver_.touch(*link.session);
+    driver_.pump(now);
+}
+
+void Node::on_stream_room(SnaptLink& link) {
+    if (link.session && link.stream) {
+        link.session->paths().set_room(wire::kTcpPath, link.stream.queue->room_bytes());
+        driver_.touch(*link.session);
+        driver_.pump(loop_.now());
+    }
+}
+
+bool Node::send_stream(const session::TransmitItem& item, base::ByteView bytes) {
+    const SnaptLink* link = link_of(*item.session);
+    if (!link->stream) {
+        return false;
+    }
+    const auto pushed = link->stream.push(bytes, item.segment_bytes);
+    item.session->paths().set_room(wire::kTcpPath, pushed.room_bytes);
+    return pushed.is_taken;
+}
+
+void Node::consider_stream(SnaptLink& link, TimePoint now) {
+    if (!link.session || !link.stream || !link.active_slot || link.is_on_stream) {
+        return;
+    }
+    session::PathSet& paths = link.session->paths();
+    const session::Path& active = paths.path(*link.active_slot);
+    UdpFacts udp;
+    udp.unanswered_since = active.unanswered_since;
+    udp.was_proven = active.received_datagrams > 0;
+    for (const Uplink* uplink : uplinks_->list()) {
+        udp.has_other_answered =
+            udp.has_other_answered || (uplink->slot != *link.active_slot &&
+                                       paths.path(uplink->slot).state == PathState::Usable);
+    }
+    const TcpFallback::Decision decision = link.fallback.decide(udp, now);
+    if (decision.step == TcpFallback::Step::AskStream) {
+        paths.probe(wire::kTcpPath, now);
+        for (const Uplink* uplink : uplinks_->list()) {
+            if (uplink->slot != *link.active_slot) {
+                paths.probe(uplink->slot, now);
+            }
+        }
+        driver_.touch(*link.session);
+        driver_.pump(now);
+    } else if (decision.step == TcpFallback::Step::UseStream) {
+        use_stream(link, now);
+    }
+    if (decision.again_at < fallback_timer_.deadline()) {
+        fallback_timer_.set(decision.again_at);
+    }
+}
+
+void Node::use_stream(SnaptLink& link, TimePoint now) {
+    session::PathSet& paths = link.session->paths();
+    if (const Uplink* former = uplinks_->at(*link.active_slot)) {
+        link.moving_from = former->interface + " " + former->address.to_string();
+    }
+    link.moving_since = std::min(link.moving_since, now);
+    for (const Uplink* uplink : uplinks_->list()) {
+        paths.give_up(uplink->slot);  // an answer to a retry is what brings it back
+    }
+    link.is_on_stream = true;
+    link.fallback.on_stream_used(now);
+    paths.activate(wire::kTcpPath, now);
+    base::log(base::LogLevel::Info, "%s: UDP does not get through, data goes over TCP",
+              link.name.c_str());
+    driver_.touch(*link.session);
+    driver_.pump(now);
+}
+
+void Node::retry_udp(SnaptLink& link, TimePoint now) {
+    if (!link.session || !link.is_on_stream) {
+        return;
+    }
+    uint64_t traffic = 0;
+    for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
+        traffic += link.session->class_counters(traffic_class).packets;
+    }
+    if (!link.fallback.wants_retry(traffic, now)) {
+        return;
+    }
+    take_next_port(link);  // one port a time, so that it is clear which one answers
+    for (const Uplink* uplink : uplinks_->list()) {
+        if (uplink->address.version == link.address.address.version) {
+            link.session->paths().retry(uplink->slot, link.address, now);
+        }
+    }
+    driver_.touch(*link.session);
+    driver_.pump(now);
+}
+
+void Node::take_next_port(SnaptLink& link) {
+    if (link.udp_ports.empty()) {
+        return;
+    }
+    const auto current = std::find(link.udp_ports.begin(), link.udp_ports.end(), link.address.port);
+    const auto next = current == link.udp_ports.end() ? current : std::next(current);
+    link.address.port = next == link.udp_ports.end() ? link.udp_ports.front() : *next;
+}
+
+void Node::try_next_port(SnaptLink& link, TimePoint now) {
+    if (!link.session || link.is_on_stream || !link.active_slot || link.udp_ports.size() < 2) {
+        return;
+    }
+    session::PathSet& paths = link.session->paths();
+    const TimePoint since = paths.path(*link.active_slot).unanswered_since;
+    if (since == base::kNever || now - since < kNextPortAfter ||
+        now - link.port_taken_at < kNextPortInterval) {
+        return;
+    }
+    link.port_taken_at = now;
+    take_next_port(link);
+    paths.redirect(link.address, now);
+    driver_.touch(*link.session);
+    driver_.pump(now);
+}
+
+void Node::mend_stream(SnaptLink& link, TimePoint now) {
+    if (!link.session || !link.is_on_stream || now - link.stream_mended_at < kMendInterval) {
+        return;
+    }
+    const TimePoint since = link.session->paths().path(wire::kTcpPath).unanswered_since;
+    if (since != base::kNever && now - since >= kStuckAfter) {
+        link.stream_mended_at = now;
+        events_.on_stream_stuck(link);
+    }
+}
+
+void Node::on_fallback_due() {
+    const TimePoint now = loop_.refresh_now();
+    for (const auto& link : links_) {
+        consider_stream(*link, now);
+    }
+}
+
+}  // namespace continuo::cnapt

@@ -1,0 +1,48 @@
+#include "cnapt/tcp_connect.hpp"
+
+#include "common/control/control_link.hpp"
+#include "common/io/socket_address.hpp"
+#include "common/io/tcp_stream.hpp"
+
+namespace continuo::cnapt {
+
+namespace {
+
+constexpr base::Duration kUnacknowledged = base::seconds(15);
+constexpr base::Duration kKeepaliveIdle = 2 * control::kPingInterval;
+
+base::Error system_error(std::string_view where) {
+    return {base::Errc::System, where, errno};
+}
+
+}  // namespace
+
+base::Result<io::UniqueFd>
+begin_connect(const base::Endpoint& to, const ControlUplinks& uplinks, uint32_t fwmark) {
+    const int family = to.address.is_v4() ? AF_INET : AF_INET6;
+    io::UniqueFd fd(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
+    if (!fd.is_open()) {
+        return system_error("TCP socket");
+    }
+    if (fwmark != 0 && ::setsockopt(fd.value(), SOL_SOCKET, SO_MARK, &fwmark, sizeof fwmark) != 0) {
+        return system_error("SO_MARK");
+    }
+    if (const std::optional<ControlUplink>& uplink = uplinks.of(to.address.version)) {
+        if (::setsockopt(fd.value(), SOL_SOCKET, SO_BINDTODEVICE, uplink->device.data(),
+                         static_cast<socklen_t>(uplink->device.size())) != 0) {
+            return system_error("SO_BINDTODEVICE");
+        }
+        const io::SocketAddress source(base::Endpoint{uplink->source, 0});
+        if (::bind(fd.value(), source.data(), source.size()) != 0) {
+            return system_error("TCP bind");
+        }
+    }
+    io::tune_tcp(fd.value(), kUnacknowledged, kKeepaliveIdle);
+    const io::SocketAddress address(to);
+    if (::connect(fd.value(), address.data(), address.size()) != 0 && errno != EINPROGRESS) {
+        return system_error("TCP connect");
+    }
+    return fd;
+}
+
+}  // namespace continuo::cnapt

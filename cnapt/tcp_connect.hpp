@@ -1,0 +1,35 @@
+// TCP connections of a node to a SNAPT: where they start and how.
+#pragma once
+
+#include "common/base/ip_address.hpp"
+#include "common/base/result.hpp"
+#include "common/io/unique_fd.hpp"
+
+#include <optional>
+#include <string>
+
+namespace continuo::cnapt {
+
+// Where connections start: bound to device and source address.
+struct ControlUplink {
+    std::string device;
+    base::IpAddress source;
+    bool operator==(const ControlUplink&) const = default;
+};
+
+// One for each IP version that has a way out. Addresses of the other version are tried only when
+// there are no others, and then as the kernel routes.
+struct ControlUplinks {
+    std::optional<ControlUplink> v4;
+    std::optional<ControlUplink> v6;
+    const std::optional<ControlUplink>& of(base::IpVersion version) const {
+        return version == base::IpVersion::V4 ? v4 : v6;
+    }
+    bool operator==(const ControlUplinks&) const = default;
+};
+
+// A socket that connects; not yet connected when it is returned. `fwmark` 0: none. Errors: System.
+base::Result<io::UniqueFd>
+begin_connect(const base::Endpoint& to, const ControlUplinks& uplinks, uint32_t fwmark);
+
+}  // namespace continuo::cnapt

@@ -1,0 +1,72 @@
+// PathSet: paths that are given up while another transport carries the session, and other ports of
+// the SNAPT (docs/PROTOCOL.md section 5.8).
+#include "common/session/path_set.hpp"
+
+#include <algorithm>
+
+namespace continuo::session {
+
+using base::TimePoint;
+
+namespace {
+
+// Longer than a challenge lives: the next question is another retry().
+constexpr base::Duration kNoRepetition = base::seconds(60);
+constexpr size_t kLtLd = base::index_of(base::TrafficClass::LtLd);
+
+}  // namespace
+
+void PathSet::give_up(uint8_t index) {
+    Path& path = paths_[index];
+    path.state = PathState::Dead;
+    path.unanswered_since = base::kNever;
+    path.announcements_due = 0;
+    path.announce_again_at = base::kNever;
+    path.tuples[kLtLd].challenged_at = base::kNever;
+    path.tuples[kLtLd].challenge_again_at = base::kNever;
+}
+
+void PathSet::retry(uint8_t index, const base::Endpoint& remote, TimePoint now) {
+    Path& path = paths_[index];
+    Tuple& tuple = path.tuples[kLtLd];
+    if (path.state != PathState::Dead || !tuple.is_known) {
+        return;
+    }
+    if (tuple.challenged_at == base::kNever || tuple.remote != remote) {
+        for (Tuple& any : path.tuples) {
+            any.remote = remote;
+        }
+        start_challenge(path, tuple, now);
+        path.state = PathState::Dead;
+        path.announcements_due = 0;
+        path.announce_again_at = base::kNever;
+    }
+    tuple.challenge_again_at = now;
+    tuple.challenge_interval = kNoRepetition;
+}
+
+void PathSet::redirect(const base::Endpoint& remote, TimePoint now) {
+    if (!active_) {
+        return;
+    }
+    Path& path = paths_[*active_];
+    for (Tuple& tuple : path.tuples) {
+        tuple.remote = remote;
+    }
+    const PathState state = path.state;
+    announce_again(now);
+    path.state = state;  // a doubt ends with an answer
+}
+
+uint64_t PathSet::room_for(const Path& path, base::TrafficClass traffic_class) {
+    if (path.room_bytes == UINT64_MAX || base::is_low_delay(traffic_class)) {
+        return path.room_bytes;
+    }
+    return path.room_bytes - std::min(path.room_bytes, kReservedRoomBytes);
+}
+
+void PathSet::trust(const wire::Space& space) {
+    paths_[space.path].tuples[base::index_of(space.traffic_class)].is_proven = true;
+}
+
+}  // namespace continuo::session
