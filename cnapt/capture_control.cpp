@@ -259,12 +259,25 @@ base::Result<size_t> CaptureControl::count_policy_rules() const {
     return count;
 }
 
+base::Result<size_t> CaptureControl::count_routes() const {
+    auto routes = CTN_TRY(io::RouteClient::open());
+    size_t count = 0;
+    for (const io::RouteEntry& route : plan_.routes) {
+        const base::IpVersion version = route.destination.address.version;
+        for (const io::RouteEntry& found : CTN_TRY(routes.routes(version, route.table))) {
+            count += found.protocol == io::kRouteProtocol ? 1U : 0U;
+        }
+    }
+    return count;
+}
+
 base::Result<CaptureControl::Extent> CaptureControl::measure() {
     auto netfilter = CTN_TRY(io::NetfilterClient::open());
     Extent now;
     generation_ = CTN_TRY(netfilter.ruleset_generation());
     now.table_rules = CTN_TRY(netfilter.count_rules(bare_name(plan_.table)));
     now.policy_rules = CTN_TRY(count_policy_rules());
+    now.routes = CTN_TRY(count_routes());
     return now;
 }
 
@@ -274,8 +287,8 @@ base::Result<void> CaptureControl::note_extent() {
     if (!now) {
         return {};  // is_whole() tries again
     }
-    if (now->table_rules == 0 || (is_active_ && now->policy_rules == 0)) {
-        return base::Error{base::Errc::NotFound, "rules were removed meanwhile"};
+    if (now->table_rules == 0 || (is_active_ && (now->policy_rules == 0 || now->routes == 0))) {
+        return base::Error{base::Errc::NotFound, "rules or routes were removed meanwhile"};
     }
     extent_ = *now;
     return {};
@@ -293,7 +306,8 @@ base::Result<bool> CaptureControl::is_whole() {
         }
         generation_ = generation;
     }
-    return CTN_TRY(count_policy_rules()) == extent_->policy_rules;
+    return CTN_TRY(count_policy_rules()) == extent_->policy_rules &&
+           CTN_TRY(count_routes()) == extent_->routes;
 }
 
 base::Result<void> CaptureControl::repair(const classifier::Ruleset& ruleset,

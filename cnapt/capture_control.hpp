@@ -28,8 +28,8 @@ class CaptureControl {
     base::Result<void> begin(const classifier::Ruleset& ruleset, std::string& failure);
     // Whether new flows are captured. Those in the tunnel stay there; with the kill switch all do.
     base::Result<void> let_in(bool is_open, std::string& failure);
-    // False if somebody else has removed rules or the table. Cheap: three requests of netlink while
-    // nobody changes nftables.
+    // False if somebody else has removed rules, routes or the table. Cheap: five requests of
+    // netlink while nobody changes nftables.
     base::Result<bool> is_whole();
     // Puts it back. As begin().
     base::Result<void> repair(const classifier::Ruleset& ruleset, std::string& failure);
@@ -47,6 +47,7 @@ class CaptureControl {
     struct Extent {
         size_t table_rules = 0;
         size_t policy_rules = 0;
+        size_t routes = 0;
         bool operator==(const Extent&) const = default;
     };
 
@@ -57,6 +58,7 @@ class CaptureControl {
     base::Result<void> set_rules(CapturePlan plan, std::string& failure);
     base::Result<void> remove_rules(const CapturePlan& plan) const;
     base::Result<size_t> count_policy_rules() const;
+    base::Result<size_t> count_routes() const;
     base::Result<Extent> measure();
     // Error: NotFound, if nothing is there.
     base::Result<void> note_extent();

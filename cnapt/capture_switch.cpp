@@ -10,6 +10,10 @@ namespace {
 constexpr size_t kMaxSteps = 4;  // one is under way at most
 // Changes come in groups, and on some hosts without end.
 constexpr base::Duration kLookDelay = base::milliseconds(10);
+// What two programs put in each other's place would never end: so many repairs at once, then one a
+// tick.
+constexpr unsigned kMaxQuickRepairs = 8;
+constexpr base::Duration kQuietAfter = base::seconds(10);
 
 }  // namespace
 
@@ -77,31 +81,64 @@ void CaptureSwitch::follow() {
         base::Result<void> result;
     };
     auto step = std::make_shared<Step>(Step{wish_, {}, {}});
-    is_busy_ =
-        worker_->submit([this, step] { step->result = apply(step->wish, step->failure); },
-                        [this, step] {
-                            is_busy_ = false;
-                            if (!step->result) {
-                                base::log(base::LogLevel::Error, "%s: %s", step->failure.c_str(),
-                                          daemon::describe(step->result.error()).c_str());
-                                return;  // the next tick tries again
-                            }
-                            done_ = step->wish;
-                            if (done_->is_open && !was_active_) {
-                                was_active_ = true;
-                                on_active_();
-                            }
-                            follow();
-                            if (is_suspect_) {
-                                supervise();
-                            }
-                        });
+    is_busy_ = worker_->submit([this, step] { step->result = apply(step->wish, step->failure); },
+                               [this, step] {
+                                   is_busy_ = false;
+                                   if (!step->result) {
+                                       log_failure(step->failure, step->result.error());
+                                       return;  // the next tick tries again
+                                   }
+                                   last_failure_.clear();
+                                   done_ = step->wish;
+                                   if (done_->is_open && !was_active_) {
+                                       was_active_ = true;
+                                       on_active_();
+                                   }
+                                   follow();
+                                   if (is_suspect_) {
+                                       supervise();
+                                   }
+                               });
 }
 
 void CaptureSwitch::on_rules_changed() {
     if (!is_suspect_) {
         is_suspect_ = true;
+        look_soon();
+    }
+}
+
+void CaptureSwitch::look_soon() {
+    if (quick_repairs_ < kMaxQuickRepairs) {
         look_timer_.set(loop_.now() + kLookDelay);
+    }
+}
+
+// The same failure comes with each tick.
+void CaptureSwitch::log_failure(const std::string& what, const base::Error& error) {
+    std::string text = what + ": " + daemon::describe(error);
+    if (text != last_failure_) {
+        base::log(base::LogLevel::Error, "%s", text.c_str());
+        last_failure_ = std::move(text);
+    }
+}
+
+void CaptureSwitch::on_repaired(const base::Result<void>& result, const std::string& failure) {
+    const base::TimePoint now = loop_.now();
+    quick_repairs_ = now - repaired_at_ > kQuietAfter ? 1 : quick_repairs_ + 1;
+    repaired_at_ = now;
+    if (!result) {
+        quick_repairs_ = kMaxQuickRepairs;
+        log_failure(failure, result.error());
+        return;
+    }
+    last_failure_.clear();
+    if (quick_repairs_ <= kMaxQuickRepairs) {
+        base::log(base::LogLevel::Warning,
+                  "policy rules, routes or nftables rules were removed by somebody else; put back");
+    }
+    if (quick_repairs_ == kMaxQuickRepairs) {
+        base::log(base::LogLevel::Warning, "it happens again and again; looking once a second now");
     }
 }
 
@@ -125,16 +162,12 @@ void CaptureSwitch::supervise() {
     };
     is_busy_ = worker_->submit(work, [this, look] {
         is_busy_ = false;
-        if (look->is_damaged && look->result) {
-            base::log(base::LogLevel::Warning,
-                      "policy rules or nftables rules were removed by somebody else; put back");
-        } else if (look->is_damaged) {
-            base::log(base::LogLevel::Error, "%s: %s", look->failure.c_str(),
-                      daemon::describe(look->result.error()).c_str());
+        if (look->is_damaged) {
+            on_repaired(look->result, look->failure);
         }
         follow();
         if (is_suspect_) {
-            look_timer_.set(loop_.now() + kLookDelay);
+            look_soon();
         }
     });
 }

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 namespace continuo::cnapt {
 
@@ -48,7 +49,10 @@ class CaptureSwitch {
     };
     void follow();
     void on_rules_changed();
+    void look_soon();
     void supervise();
+    void on_repaired(const base::Result<void>& result, const std::string& failure);
+    void log_failure(const std::string& what, const base::Error& error);
     base::Result<void> apply(const Wish& wish, std::string& failure);
 
     const bool is_kill_switch_;
@@ -63,6 +67,9 @@ class CaptureSwitch {
     bool is_busy_ = false;
     bool is_suspect_ = false;  // rules have changed since they were looked at
     bool was_active_ = false;
+    unsigned quick_repairs_ = 0;
+    base::TimePoint repaired_at_{};
+    std::string last_failure_;
 };
 
 }  // namespace continuo::cnapt

@@ -42,7 +42,7 @@ std::optional<HandshakeLimiter::Admitted> HandshakeLimiter::begin(const base::Ip
     }
     Admitted admitted{++last_ticket_, 0};
     if (free_slot == nullptr) {
-        free_slot = &draw_from_crowd();
+        free_slot = &draw();
         admitted.displaced = free_slot->ticket;
         release(*free_slot);
     }
@@ -72,18 +72,17 @@ void HandshakeLimiter::release(Slot& slot) {
     --used_;
 }
 
-HandshakeLimiter::Slot& HandshakeLimiter::draw_from_crowd() {
+HandshakeLimiter::Slot& HandshakeLimiter::draw() {
     size_t most = 0;
-    size_t candidates = 0;
     for (const Slot& slot : slots_) {
-        candidates = slot.of_network > most ? 0 : candidates;
         most = std::max(most, slot.of_network);
-        candidates += slot.of_network == most ? 1U : 0U;
     }
-    size_t remaining = random_.below(candidates);
-    return *std::find_if(slots_.begin(), slots_.end(), [&](const Slot& slot) {
-        return slot.of_network == most && remaining-- == 0;
-    });
+    const size_t least = most >= kCrowd ? most : 1;
+    const auto is_candidate = [least](const Slot& slot) { return slot.of_network >= least; };
+    auto remaining = random_.below(
+        static_cast<size_t>(std::count_if(slots_.begin(), slots_.end(), is_candidate)));
+    return *std::find_if(slots_.begin(), slots_.end(),
+                         [&](const Slot& slot) { return is_candidate(slot) && remaining-- == 0; });
 }
 
 void HandshakeLimiter::end(Ticket ticket) {

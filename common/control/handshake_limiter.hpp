@@ -14,6 +14,8 @@ namespace continuo::control {
 
 inline constexpr size_t kMaxUnfinishedHandshakes = 256;
 inline constexpr size_t kMaxUnfinishedPerPrefix = 8;  // per IPv4 /32 or IPv6 /64
+// So many unfinished ones of a network are no coincidence: a handshake takes two round trips.
+inline constexpr size_t kCrowd = 4;
 
 class HandshakeLimiter {
   public:
@@ -27,10 +29,10 @@ class HandshakeLimiter {
     explicit HandshakeLimiter(base::Random& random) : random_(random) {}
 
     // Nothing when the prefix has its share. Tickets older than kHandshakeTimeout are taken back
-    // first. With the table full one gives way that is drawn from the network (IPv4 /24, IPv6 /48)
-    // with most of them, or from those networks: a crowd from few networks displaces itself only,
-    // and of a crowd from everywhere no rate displaces all others with certainty, as it would if
-    // the oldest gave way.
+    // first. With the table full one gives way. It is drawn from the network (IPv4 /24, IPv6 /48)
+    // with most of them, or from those networks, if these are at least kCrowd: who sends many from
+    // few networks displaces himself only. Otherwise it is drawn from all: no rate displaces all
+    // others with certainty, as it would if the oldest gave way.
     std::optional<Admitted> begin(const base::IpAddress& from, base::TimePoint now);
     // The handshake ended, well or not. Unknown tickets are ignored.
     void end(Ticket ticket);
@@ -48,7 +50,7 @@ class HandshakeLimiter {
     };
     void occupy(Slot& slot);
     void release(Slot& slot);
-    Slot& draw_from_crowd();
+    Slot& draw();
 
     base::Random& random_;
     std::array<Slot, kMaxUnfinishedHandshakes> slots_;

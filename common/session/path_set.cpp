@@ -132,9 +132,7 @@ bool PathSet::on_authenticated(const wire::Space& space,
         now - path.heard_at > kLongestPauseOfBurst ? 1 : path.burst_datagrams + 1;
     path.heard_at = now;
     path.unanswered_since = base::kNever;
-    // Signs of life that come by themselves: the next silence is news again.
-    path.request_interval = path.is_requested ? path.request_interval : Duration{};
-    path.is_requested = false;
+    note_sign_of_life(path, now);
     ++path.received_datagrams;
     path.search.on_heard();
     Tuple& tuple = path.tuples[index_of(space.traffic_class)];
@@ -189,7 +187,6 @@ bool PathSet::on_announce(uint8_t path, const wire::Announce& announce, TimePoin
     if (is_old || announce.path >= paths_.size()) {
         return false;
     }
-    const bool is_new = !has_announcement_ || announcement_number_ != announce.number;
     announcement_number_ = announce.number;
     has_announcement_ = true;
     if (announce.withdrawn) {
@@ -202,7 +199,9 @@ bool PathSet::on_announce(uint8_t path, const wire::Announce& announce, TimePoin
     if (announce.path != path) {
         return false;
     }
-    if (is_new && announce.active) {
+    const bool is_new = announce.active && activation_number_ != announce.number;
+    if (is_new) {
+        activation_number_ = announce.number;
         forget_other_tuples(paths_[path]);
     }
     if (announce.mtu >= MtuSearch::kSmallest) {

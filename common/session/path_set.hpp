@@ -80,11 +80,13 @@ struct Path {
     // said.
     base::Duration keepalive{};
     base::TimePoint keepalive_learned_at{};
-    base::Duration keepalive_if_lost{};  // when packets come until then
-    base::TimePoint lost_known_by{};
-    // SNAPT: between requests for a sign of life over control; one is open.
+    base::Duration idle_when_asked{};  // before the latest request
+    base::TimePoint lost_known_by{};   // packets until then had been lost
+    base::Duration idle_when_lost{};   // before the first such loss; zero: none is known
+    // SNAPT: between requests for a sign of life over control; one is open; when it was answered.
     base::Duration request_interval{};
     bool is_requested = false;
+    base::TimePoint request_answered_at{};
 };
 
 // One datagram without packets that the session shall send.
@@ -126,11 +128,15 @@ class PathSet {
     void ask_again(uint8_t index, base::TimePoint now);
     // SNAPT misses a sign of life while the node, since `idle_since`, had nothing to send: when
     // nothing comes in either, the mapping at a NAT may be gone. Announces the node; when packets
-    // follow at once, the keepalive interval of this path becomes shorter. False: the path works or
-    // is being asked already.
-    bool on_request(base::TimePoint idle_since, base::Duration longest, base::TimePoint now);
-    // Packets came on the path.
-    void on_packets(uint8_t index, base::TimePoint now);
+    // follow at once, they had been lost. False: the path works or is being asked already.
+    bool on_request(base::TimePoint idle_since, base::TimePoint now);
+    // Packets came on the path while the node had nothing to send since `idle_since`. The second
+    // loss after an idle time makes the keepalive interval of this path shorter (one may be
+    // chance), and then each.
+    void on_packets(uint8_t index,
+                    base::TimePoint idle_since,
+                    base::Duration longest,
+                    base::TimePoint now);
     // Interval of keepalives on the active path, at most `longest`.
     base::Duration keepalive(base::Duration longest) const;
     // A learned interval is tried twice as long after some time without a request.
@@ -203,6 +209,7 @@ class PathSet {
     void start_challenge(Path& path, Tuple& tuple, base::TimePoint now);
     static void forget_other_tuples(Path& path);
     void expect_answer(Path& path, base::TimePoint now);
+    static void note_sign_of_life(Path& path, base::TimePoint now);
     void ask_active_or_other(uint8_t index, base::TimePoint now);
     base::TimePoint silence_deadline(const Path& path) const;
     void take_rtt_sample(Path& path, base::Duration sample);
@@ -219,6 +226,7 @@ class PathSet {
     std::optional<uint8_t> active_;
     uint16_t announcement_number_ = 0;
     bool has_announcement_ = false;
+    std::optional<uint16_t> activation_number_;  // SNAPT: of the latest announcement of a move
 
     static constexpr size_t kMaxResponses = 16;  // the oldest challenge waits for its repetition
     struct DueResponse {

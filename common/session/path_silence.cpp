@@ -2,6 +2,7 @@
 #include "common/session/path_set.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace continuo::session {
 
@@ -53,6 +54,15 @@ Duration doubt_after(const Path& path) {
 void PathSet::expect_answer(Path& path, TimePoint now) {
     if (path.unanswered_since == base::kNever) {
         path.unanswered_since = now;
+    }
+}
+
+// At SNAPT, signs of life that come by themselves: the next silence is news again.
+void PathSet::note_sign_of_life(Path& path, TimePoint now) {
+    if (std::exchange(path.is_requested, false)) {
+        path.request_answered_at = now;
+    } else if (now - path.request_answered_at > ask_after(path)) {
+        path.request_interval = {};
     }
 }
 
@@ -147,7 +157,7 @@ void PathSet::ask_active_or_other(uint8_t index, TimePoint now) {
     }
 }
 
-bool PathSet::on_request(TimePoint idle_since, Duration longest, TimePoint now) {
+bool PathSet::on_request(TimePoint idle_since, TimePoint now) {
     if (!active_) {
         return false;
     }
@@ -156,10 +166,8 @@ bool PathSet::on_request(TimePoint idle_since, Duration longest, TimePoint now) 
     if (path.state != PathState::Usable || is_asked || now - path.heard_at < kWorksAfterHearing) {
         return false;  // it works, or is being asked
     }
-    const Duration idle = now - idle_since;
-    if (idle >= kShortestKeepalive) {
-        path.keepalive_if_lost = std::max<Duration>(
-            std::min<Duration>(idle / 2, keepalive(longest)), kShortestKeepalive);
+    if (now - idle_since >= kShortestKeepalive) {
+        path.idle_when_asked = now - idle_since;
         path.lost_known_by = now + ask_after(path);
     }
     ask_active_or_other(*active_, now);
@@ -169,13 +177,26 @@ bool PathSet::on_request(TimePoint idle_since, Duration longest, TimePoint now) 
 
 // What comes right after the answer to a request was repeated: it had been lost. Where nothing
 // comes, SNAPT only missed an answer that the node did not owe.
-void PathSet::on_packets(uint8_t index, TimePoint now) {
+void PathSet::on_packets(uint8_t index, TimePoint idle_since, Duration longest, TimePoint now) {
     Path& path = paths_[index];
-    if (now <= path.lost_known_by) {
-        path.keepalive = path.keepalive_if_lost;
-        path.keepalive_learned_at = now;
+    if (now > path.lost_known_by) {
+        // The mapping has outlived that.
+        const bool is_disproved = now - idle_since >= path.idle_when_lost;
+        path.idle_when_lost = is_disproved ? Duration{} : path.idle_when_lost;
+        return;
     }
     path.lost_known_by = {};
+    const bool is_first = path.idle_when_lost == Duration{};
+    if (is_first && path.keepalive == Duration{}) {
+        path.idle_when_lost = path.idle_when_asked;
+        return;
+    }
+    const Duration idle =
+        is_first ? path.idle_when_asked : std::min(path.idle_when_lost, path.idle_when_asked);
+    path.keepalive =
+        std::max<Duration>(std::min<Duration>(idle / 2, keepalive(longest)), kShortestKeepalive);
+    path.keepalive_learned_at = now;
+    path.idle_when_lost = {};
 }
 
 void PathSet::try_longer_keepalive(Duration longest, TimePoint now) {

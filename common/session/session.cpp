@@ -297,7 +297,7 @@ TimePoint Session::keepalive_at() const {
 }
 
 void Session::request_keepalive(TimePoint now) {
-    if (!paths_.on_request(kept_alive_at_, settings_.keepalive, now)) {
+    if (!paths_.on_request(kept_alive_at_, now)) {
         keepalive_due_ = true;
     }
 }

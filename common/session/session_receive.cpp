@@ -127,7 +127,7 @@ void Session::on_authentic(const Opened& opened, TimePoint now) {
         paths_.on_authenticated(arrival, opened.datagram->from, opened.datagram->to,
                                 opened.datagram->bytes.size(), is_highest, now);
     if (!epoch.decoder.entries().empty()) {
-        paths_.on_packets(arrival.path, now);
+        paths_.on_packets(arrival.path, kept_alive_at_, settings_.keepalive, now);
     }
     if (settings_.role == Role::Snapt && arrival.path == wire::kTcpPath &&
         opened.datagram->arrived_on) {

@@ -13,6 +13,16 @@ in_ns gw1 nft "add chain ip nat pre { type nat hook prerouting priority -100; };
 ssh_server node
 mapfile -t options < <(ssh_options)
 
+own=(192.0.0.5/32 fd43:6f6e:7469::1/128)
+address node up1 "${own[@]}"
+in_ns node ping -n -c 1 -W 0.3 -I 192.0.0.5 192.168.1.1
+in_ns node ping -n -c 1 -W 0.3 -I fd43:6f6e:7469::1 2001:db8:11::1
+claim "what leaks is counted" eval '[ "$(inner_packets gw1)" -ge 2 ]'
+for one in "${own[@]}"; do
+    ip -n "$(ns node)" addr del "$one" dev up1
+done
+in_ns gw1 nft reset counter inet watch inner
+
 snapshot node >"$work/node.before"
 snapshot snapt1 >"$work/snapt.before"
 
@@ -65,6 +75,7 @@ check_leaks
 
 same() { diff "$work/$1.before" <(snapshot "$2"); }
 claim "uploads begin over IPv6 and IPv4" uploads 1
+claim "over IPv6 with cnapt0's address" has_socket
 stop cnapt
 claim "stop leaves the node as it was" same node node
 claim "no IPv6 connection is left that would go on beside the tunnel" eval '! has_socket'
@@ -103,7 +114,13 @@ done
 claim "after ip rule flush our rules are there again within two seconds, in their order" wait_for 2 rules_are "$rules"
 ip -n "$(ns node)" rule del priority 9351
 claim "and after one was deleted" wait_for 2 rules_are "$rules"
-claim "it was told each time" equal "$(grep -c 'removed by somebody else; put back' "$work/cnapt.log")" $((4 + 5))
+routes() { ip -n "$(ns node)" -4 route show table 9347; ip -n "$(ns node)" -6 route show table 9347; }
+routes=$(routes)
+ip -n "$(ns node)" -4 route flush table 9347
+claim "after ip route flush of its table the route is there again within two seconds" wait_for 2 eval 'equal "$(routes)" "$routes"'
+told() { equal "$(grep -c 'removed by somebody else; put back' "$work/cnapt.log")" "$1"; }
+claim "it was told, eight times at once at most" wait_for 2 told 8
+claim "and that it goes on" grep -q 'again and again; looking once a second now' "$work/cnapt.log"
 claim "new traffic uses the tunnel" in_ns node ping -n -c 2 -W 5 $inet6
 alive_after "the repairs"
 

@@ -19,8 +19,13 @@ exec_in_ns node curl -sS -m 60 "http://$inet4/file" 2>"$work/curl.log" | "$pytho
 download=$!
 arrived() { [ "$(tail -n 1 "$work/arrivals" 2>/dev/null | cut -d' ' -f2)" -gt "$1" ]; }
 wait_for 10 arrived 2000000
+# The ports that the NAT maps to, a line each.
+mapped() { in_ns gw1 conntrack -L -p udp 2>/dev/null | sed -n "s/.*src=192.168.1.2 .*dport=\([0-9]*\) .*/\1/p" | sort; }
+is_elsewhere() { local now; now=$(mapped); [ -n "$now" ] && [ -z "$(comm -12 <(echo "$1") <(echo "$now"))" ]; }
 for bytes in 6000000 12000000 18000000; do
+    before=$(mapped)
     in_ns gw1 conntrack -F 2>/dev/null
+    claim "the NAT has forgotten, and maps to other ports" wait_for 5 is_elsewhere "$before"
     wait_for 20 arrived $bytes
 done
 wait "$download"
@@ -39,15 +44,15 @@ claim "it is still the first session" equal "$(session)" "$first"
 control_works() { cnapt_json usage >/dev/null 2>&1; }
 claim "the control link is noticed to be dead and made anew" wait_for 8 control_works
 in_ns gw1 sysctl -qw net.netfilter.nf_conntrack_udp_timeout=2 net.netfilter.nf_conntrack_udp_timeout_stream=2
-exec_in_ns inet "$python" "$support_dir/pushes.py" serve $inet4 7000 4 4 &
+exec_in_ns inet "$python" "$support_dir/pushes.py" serve $inet4 7000 5 4 &
 listens() { in_ns inet ss -Hltn "sport = :7000" | grep -q .; }
 wait_for 5 listens
 exec_in_ns node "$python" "$support_dir/pushes.py" listen $inet4 7000 "$work/pushes" &
-pushed() { [ "$(wc -l <"$work/pushes")" -ge 4 ]; }
-wait_for 40 pushed
+pushed() { [ "$(wc -l <"$work/pushes")" -ge 5 ]; }
+wait_for 50 pushed
 show="$(tr '\n' ' ' <"$work/pushes")"
 claim "a server's word after 4 s of silence reaches the node although the mapping lives 2 s (seconds: $show)" \
-    equal "$(awk '$1 > 2.5' "$work/pushes" | wc -l) $(wc -l <"$work/pushes")" "0 4"
+    equal "$(awk '$1 > 2.5' "$work/pushes" | wc -l) $(wc -l <"$work/pushes")" "0 5"
 claim "in the end the mapping is kept alive: the last came at once" equal "$(tail -n 1 "$work/pushes" | awk '$1 < 0.3' | wc -l)" 1
 
 finish

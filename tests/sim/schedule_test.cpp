@@ -62,6 +62,7 @@ constexpr size_t kStreams = 4;  // one of each class
 class Schedule {
   public:
     explicit Schedule(uint64_t seed) : chance(seed * 7919), pair(random_link(), seed) {
+        pair.has_control = true;
         pair.wrap_sealer = [this](std::unique_ptr<crypto::DatagramCipher> sealer,
                                   const crypto::KeyMaterial& keys) {
             return std::make_unique<WatchedSealer>(std::move(sealer), sealed[keys.key],

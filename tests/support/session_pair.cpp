@@ -42,6 +42,13 @@ SessionEnd::SessionEnd(SessionPair& owner, session::Role own_role, base::Random&
     , random(own_random)
     , session(std::make_unique<session::Session>(settings_for(own_role), *this, scratch, random)) {}
 
+void SessionEnd::on_path_silent(session::Session& silent, uint8_t path, base::TimePoint now) {
+    silent_paths.push_back(silent.paths().path(path).state);
+    if (role == session::Role::Snapt && pair.has_control && pair.node.session) {
+        pair.node.session->request_keepalive(now);
+    }
+}
+
 SessionEnd::~SessionEnd() {
     session.reset();
 }

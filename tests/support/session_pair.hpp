@@ -60,9 +60,7 @@ class SessionEnd final : public session::SessionHost {
         paths_changed.push_back(path);
     }
     void on_path_challenged(session::Session&, uint8_t, base::TimePoint) override { ++challenges; }
-    void on_path_silent(session::Session& silent, uint8_t path, base::TimePoint) override {
-        silent_paths.push_back(silent.paths().path(path).state);
-    }
+    void on_path_silent(session::Session& silent, uint8_t path, base::TimePoint now) override;
     void on_peer_closed(session::Session&, base::TimePoint) override {}
 
     SessionPair& pair;
@@ -111,6 +109,8 @@ class SessionPair {
     base::Endpoint snapt_address;
     // Of paths that do not have node_address: a node with two uplinks at once.
     std::map<uint8_t, base::Endpoint> path_addresses;
+    // SNAPT asks for a sign of life, as over control.
+    bool has_control = false;
     uint64_t misdirected = 0;  // datagrams to an address where the node is not
     // Given every sealer that is made; for a test that looks at what is sealed.
     std::function<std::unique_ptr<crypto::DatagramCipher>(std::unique_ptr<crypto::DatagramCipher>,

@@ -102,6 +102,27 @@ TEST(HandshakeLimiter, OfACrowdFromEverywhereSomeOthersGetThrough) {
     EXPECT_LT(survived, kTries * 46 / 100);
 }
 
+TEST(HandshakeLimiter, TwoOfANetworkAreNoCrowd) {
+    unsigned survived = 0;
+    constexpr unsigned kTries = 400;
+    for (unsigned i = 0; i < kTries; ++i) {
+        base::SeededRandom random(i + 1);
+        HandshakeLimiter limiter(random);
+        const auto first = limiter.begin(address("203.0.113.1"), kStart)->ticket;
+        limiter.begin(address("203.0.113.2"), kStart);
+        bool is_there = true;
+        for (uint32_t n = 0; n < 2 * kMaxUnfinishedHandshakes; ++n) {
+            const auto admitted =
+                limiter.begin(base::IpAddress::v4(0xC6120000U + (n << 8U)), kStart);
+            is_there = is_there && admitted->displaced != first;
+        }
+        survived += is_there ? 1U : 0U;
+    }
+    // 1 / e of them: the table is full after 254.
+    EXPECT_GT(survived, kTries * 28 / 100);
+    EXPECT_LT(survived, kTries * 46 / 100);
+}
+
 TEST(HandshakeLimiter, CountsNetworksOfIpv6By48) {
     base::SeededRandom random(1);
     HandshakeLimiter limiter(random);

@@ -307,46 +307,70 @@ TEST(PathSet, AFewDatagramsAreNoBurst) {
     EXPECT_FALSE(node.paths.next_probe(node.now));
 }
 
-TEST(PathSet, ARequestAfterAnIdleTimeShortensTheKeepalive) {
-    constexpr base::Duration kLongest = base::seconds(25);
+constexpr base::Duration kLongest = base::seconds(25);
+
+// SNAPT asks after an idle time; what was lost follows after `delay`.
+void be_asked(Node& node, base::Duration idle, base::Duration delay) {
+    const TimePoint idle_since = node.now;
+    node.now += idle;
+    EXPECT_TRUE(node.paths.on_request(idle_since, node.now));
+    const auto probe = node.paths.next_probe(node.now);
+    ASSERT_TRUE(probe && probe->announce && probe->challenge);
+    node.paths.on_response(space(0), {probe->challenge->token}, node.now + milliseconds(50));
+    node.now += delay;
+    node.paths.on_packets(0, node.now, kLongest, node.now);
+}
+
+TEST(PathSet, TheSecondLossAfterAnIdleTimeShortensTheKeepalive) {
     Node node;
     prove(node);
-    const TimePoint idle_since = node.now;
-    node.now += base::seconds(10);
-    EXPECT_TRUE(node.paths.on_request(idle_since, kLongest, node.now));
-    EXPECT_TRUE(node.paths.next_probe(node.now)->announce);
-    node.paths.on_packets(0, node.now + milliseconds(50));
+    be_asked(node, base::seconds(20), milliseconds(50));
+    EXPECT_EQ(node.paths.keepalive(kLongest), kLongest) << "one loss may be chance";
+    be_asked(node, base::seconds(10), milliseconds(50));
     EXPECT_EQ(node.paths.keepalive(kLongest), base::seconds(5));
+    be_asked(node, base::seconds(4), milliseconds(50));
+    EXPECT_EQ(node.paths.keepalive(kLongest), base::seconds(2)) << "known to forget";
     node.now += base::seconds(601);
     node.paths.try_longer_keepalive(kLongest, node.now);
-    EXPECT_EQ(node.paths.keepalive(kLongest), base::seconds(10));
+    EXPECT_EQ(node.paths.keepalive(kLongest), base::seconds(4));
     for (int round = 0; round < 100; ++round) {
         node.now += base::seconds(601);
         node.paths.try_longer_keepalive(kLongest, node.now);
-        ASSERT_GE(node.paths.keepalive(kLongest), base::seconds(10));
+        ASSERT_GE(node.paths.keepalive(kLongest), base::seconds(4));
     }
     EXPECT_EQ(node.paths.keepalive(kLongest), kLongest);
 }
 
-TEST(PathSet, ARequestAfterWhichNothingIsRepeatedTeachesNothing) {
-    constexpr base::Duration kLongest = base::seconds(25);
+TEST(PathSet, AMappingThatOutlivesAsLongATimeDisprovesALoss) {
     Node node;
     prove(node);
-    const TimePoint idle_since = node.now;
-    node.now += base::seconds(10);
-    EXPECT_TRUE(node.paths.on_request(idle_since, kLongest, node.now));
-    node.paths.on_packets(0, node.now + base::seconds(3));
+    be_asked(node, base::seconds(10), milliseconds(50));
+    node.now += base::seconds(5);
+    node.paths.on_packets(0, node.now - base::seconds(12), kLongest, node.now);
+    be_asked(node, base::seconds(10), milliseconds(50));
+    EXPECT_EQ(node.paths.keepalive(kLongest), kLongest);
+    node.now += base::seconds(5);
+    node.paths.on_packets(0, node.now - base::seconds(5), kLongest, node.now);
+    be_asked(node, base::seconds(8), milliseconds(50));
+    EXPECT_EQ(node.paths.keepalive(kLongest), base::seconds(4)) << "a shorter time proves nothing";
+}
+
+TEST(PathSet, ARequestAfterWhichNothingIsRepeatedTeachesNothing) {
+    Node node;
+    prove(node);
+    for (int i = 0; i < 3; ++i) {
+        be_asked(node, base::seconds(10), base::seconds(3));
+    }
     EXPECT_EQ(node.paths.keepalive(kLongest), kLongest);
 }
 
 TEST(PathSet, ARequestOnAPathThatDeliversTeachesNothing) {
-    constexpr base::Duration kLongest = base::seconds(25);
     Node node;
     prove(node);
     const TimePoint idle_since = node.now;
     node.now += base::seconds(10);
     node.paths.on_authenticated(space(0), kSnapt, kLocal, 1400, true, node.now);
-    EXPECT_FALSE(node.paths.on_request(idle_since, kLongest, node.now));
+    EXPECT_FALSE(node.paths.on_request(idle_since, node.now));
     EXPECT_EQ(node.paths.keepalive(kLongest), kLongest);
 }
 
@@ -363,6 +387,38 @@ TEST(PathSet, SnaptMissesASignOfLifeEverLessOften) {
     EXPECT_GE(requests, 4U);
     EXPECT_LE(requests, 8U);
     EXPECT_EQ(snapt.paths.path(0).state, PathState::Usable) << "a node that is silent is no fault";
+}
+
+TEST(PathSet, AnAnswerOfSeveralDatagramsDoesNotMakeSnaptLessPatient) {
+    Snapt snapt;
+    snapt.prove(0, kHome);
+    const auto destination = snapt.paths.destination(TrafficClass::LtLd, snapt.now);
+    size_t requests = 0;
+    for (const TimePoint end = snapt.now + base::seconds(60); snapt.now < end;
+         snapt.now += milliseconds(100)) {
+        snapt.paths.on_sent(*destination, 1400, true, snapt.now);
+        if (snapt.paths.on_time(snapt.now)) {
+            ++requests;
+            for (int i = 0; i < 3; ++i) {
+                snapt.paths.on_authenticated(space(0), kHome, kLocal, 100, true, snapt.now);
+            }
+        }
+    }
+    EXPECT_GE(requests, 4U);
+    EXPECT_LE(requests, 8U);
+}
+
+TEST(PathSet, AnAnnouncementOfAPathBesideDoesNotHideTheMove) {
+    Snapt snapt;
+    snapt.prove(0, kHome);
+    snapt.prove(1, kAway);
+    snapt.paths.on_authenticated(space(1, TrafficClass::HtHd), kAway, kLocal, 100, true, snapt.now);
+    wire::Announce beside = announce(0, 7);
+    beside.active = false;
+    EXPECT_FALSE(snapt.paths.on_announce(0, beside, snapt.now));
+    EXPECT_TRUE(snapt.paths.on_announce(1, announce(1, 7), snapt.now));
+    EXPECT_FALSE(snapt.paths.path(1).tuples[base::index_of(TrafficClass::HtHd)].is_known)
+        << "other sockets may be behind the index";
 }
 
 TEST(PathSet, WhatWasLostBeforeARequestIsOverdueWhenTheAnswerComes) {
