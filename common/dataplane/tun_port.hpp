@@ -35,7 +35,8 @@ class TunPort final : public packet::FrameSink {
 
     // Takes up to kTunBurst packets; true when there may be more. `each` owns the packet; `flush`
     // is called after every kTunBytesBetweenFlushes, so that a burst of super-packets does not
-    // overflow a class queue.
+    // overflow a class queue; and after the first packet when the one before was alone, so that it
+    // does not wait for the kernel to say that there is none behind it.
     template <typename Each, typename Flush>
     bool read_burst(Each&& each, Flush&& flush) {
         size_t bytes = 0;
@@ -46,10 +47,11 @@ class TunPort final : public packet::FrameSink {
             }
             bytes += packet->length;
             each(std::move(packet));
-            if (bytes >= kTunBytesBetweenFlushes) {
+            if (bytes >= kTunBytesBetweenFlushes || (i == 0 && was_alone_)) {
                 flush();
                 bytes = 0;
             }
+            was_alone_ = i == 0;
         }
         return true;
     }
@@ -75,6 +77,7 @@ class TunPort final : public packet::FrameSink {
     packet::PacketPtr spare_;              // large buffer for the next read
     std::unique_ptr<uint8_t[]> overflow_;  // takes a frame when the pool is empty
     uint64_t segments_read_ = 0;
+    bool was_alone_ = false;  // the packet of the latest burst
 };
 
 }  // namespace continuo::dataplane

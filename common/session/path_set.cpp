@@ -67,6 +67,7 @@ std::string_view to_string(PathState state) {
 
 void PathSet::add(uint8_t index, const base::Endpoint& remote, uint16_t mtu, TimePoint now) {
     CTN_ASSERT(role_ == Role::Node && index < paths_.size());
+    use(index);
     Path& path = paths_[index];
     path = Path{};
     path.state = PathState::Challenged;
@@ -85,6 +86,7 @@ void PathSet::remove(uint8_t index) {
     Path& path = paths_[index];
     path = Path{};
     path.state = PathState::Dead;
+    used_ = static_cast<uint16_t>(used_ & ~(1U << index));
     if (active_ == index) {
         active_.reset();
     }
@@ -127,6 +129,7 @@ bool PathSet::on_authenticated(const wire::Space& space,
                                uint64_t bytes,
                                bool is_highest,
                                TimePoint now) {
+    use(space.path);
     Path& path = paths_[space.path];
     path.burst_datagrams =
         now - path.heard_at > kLongestPauseOfBurst ? 1 : path.burst_datagrams + 1;
@@ -337,18 +340,14 @@ std::optional<Probe> PathSet::next_probe(TimePoint now) {
                     due.is_padded};
         return probe;
     }
-    for (uint8_t index = 0; index < wire::kMaxPaths; ++index) {
-        if (auto probe = announce_probe(index, now)) {
-            return probe;
+    std::optional<Probe> probe;
+    any_used([&](uint8_t index) {
+        if (!(probe = announce_probe(index, now)) && !(probe = challenge_probe(index, now))) {
+            probe = mtu_probe(index, now);
         }
-        if (auto probe = challenge_probe(index, now)) {
-            return probe;
-        }
-        if (auto probe = mtu_probe(index, now)) {
-            return probe;
-        }
-    }
-    return std::nullopt;
+        return probe.has_value();
+    });
+    return probe;
 }
 
 std::optional<Probe> PathSet::announce_probe(uint8_t index, TimePoint now) {
@@ -405,23 +404,25 @@ std::optional<Probe> PathSet::challenge_probe(uint8_t index, TimePoint now) {
 
 TimePoint PathSet::next_deadline() const {
     TimePoint earliest = response_count_ > 0 ? TimePoint{} : base::kNever;
-    for (const Path& path : paths_) {
+    any_used([&](uint8_t index) {
+        const Path& path = paths_[index];
         earliest = std::min(
             {earliest, path.announce_again_at, silence_deadline(path), path.search.deadline()});
         for (const Tuple& tuple : path.tuples) {
             earliest = std::min(earliest, tuple.challenge_again_at);
         }
-    }
+        return false;
+    });
     return earliest;
 }
 
 Duration PathSet::largest_rtt() const {
     Duration largest{};
-    for (const Path& path : paths_) {
-        if (is_live(path)) {
-            largest = std::max(largest, path.smoothed_rtt);
-        }
-    }
+    any_used([&](uint8_t index) {
+        const Path& path = paths_[index];
+        largest = is_live(path) ? std::max(largest, path.smoothed_rtt) : largest;
+        return false;
+    });
     return largest;
 }
 

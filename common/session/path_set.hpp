@@ -25,6 +25,7 @@
 #include "common/wire/frame.hpp"
 
 #include <array>
+#include <bit>
 #include <optional>
 #include <vector>
 
@@ -212,17 +213,32 @@ class PathSet {
     static void note_sign_of_life(Path& path, base::TimePoint now);
     void ask_active_or_other(uint8_t index, base::TimePoint now);
     base::TimePoint silence_deadline(const Path& path) const;
+    // The deadline has passed. True when that is to be told.
+    bool on_silence(uint8_t index, base::TimePoint now);
     void take_rtt_sample(Path& path, base::Duration sample);
     std::optional<Probe> announce_probe(uint8_t index, base::TimePoint now);
     std::optional<Probe> challenge_probe(uint8_t index, base::TimePoint now);
     std::optional<Probe> mtu_probe(uint8_t index, base::TimePoint now);
     static void set_limit(Path& path, uint16_t mtu);
     bool is_live(const Path& path) const;
+    void use(uint8_t index) { used_ = static_cast<uint16_t>(used_ | 1U << index); }
+    // In the order of their indexes, those that may have something to do. True as soon as `visit`
+    // says so.
+    template <typename Visit>
+    bool any_used(const Visit& visit) const {
+        for (unsigned left = used_; left != 0; left &= left - 1) {
+            if (visit(static_cast<uint8_t>(std::countr_zero(left)))) {
+                return true;
+            }
+        }
+        return false;
+    }
     static uint64_t room_for(const Path& path, base::TrafficClass traffic_class);
 
     Role role_;
     base::Random& random_;
     std::array<Path, wire::kMaxPaths> paths_;
+    uint16_t used_ = 0;  // a bit each, so that nothing looks at all of them for each packet
     std::optional<uint8_t> active_;
     uint16_t announcement_number_ = 0;
     bool has_announcement_ = false;

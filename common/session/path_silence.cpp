@@ -103,45 +103,50 @@ TimePoint PathSet::silence_deadline(const Path& path) const {
 }
 
 std::optional<uint8_t> PathSet::on_time(TimePoint now) {
-    for (uint8_t index = 0; index < wire::kMaxPaths; ++index) {
-        Path& path = paths_[index];
-        if (silence_deadline(path) > now) {
-            continue;
+    std::optional<uint8_t> silent;
+    any_used([&](uint8_t index) {
+        if (silence_deadline(paths_[index]) <= now && on_silence(index, now)) {
+            silent = index;
         }
-        if (role_ == Role::Snapt) {
-            path.unanswered_since = now;
-            path.is_requested = true;
-            path.request_interval = std::min<Duration>(
-                std::max(path.request_interval, ask_after(path)) * 2, kLongestRequestInterval);
-            return index;
-        }
-        Tuple& tuple = path.tuples[kLtLd];
-        if (path.state == PathState::Usable) {
-            if (path.unanswered_since == base::kNever) {
-                path.unanswered_since = path.heard_at;
-            }
-            if (tuple.challenged_at == base::kNever) {
-                path.burst_datagrams = 0;
-                ask_active_or_other(index, now);
-                path.state = PathState::Usable;
-                continue;
-            }
-        }
-        if (path.state == PathState::Usable || path.state == PathState::Challenged) {
-            path.state = PathState::Doubtful;
-            return index;
-        }
-        // Asked for as long as it is there, by announcements, since its mapping may be gone too.
-        start_challenge(path, tuple, now);
-        tuple.challenge_again_at = base::kNever;
-        path.state = PathState::Dead;
-        path.has_answered = false;
-        path.announcements_due = 1;
-        path.announce_again_at = now;
-        path.announce_interval = kDeadProbeInterval;
-        return index;
+        return silent.has_value();
+    });
+    return silent;
+}
+
+bool PathSet::on_silence(uint8_t index, TimePoint now) {
+    Path& path = paths_[index];
+    if (role_ == Role::Snapt) {
+        path.unanswered_since = now;
+        path.is_requested = true;
+        path.request_interval = std::min<Duration>(
+            std::max(path.request_interval, ask_after(path)) * 2, kLongestRequestInterval);
+        return true;
     }
-    return std::nullopt;
+    Tuple& tuple = path.tuples[kLtLd];
+    if (path.state == PathState::Usable) {
+        if (path.unanswered_since == base::kNever) {
+            path.unanswered_since = path.heard_at;
+        }
+        if (tuple.challenged_at == base::kNever) {
+            path.burst_datagrams = 0;
+            ask_active_or_other(index, now);
+            path.state = PathState::Usable;
+            return false;
+        }
+    }
+    if (path.state == PathState::Usable || path.state == PathState::Challenged) {
+        path.state = PathState::Doubtful;
+        return true;
+    }
+    // Asked for as long as it is there, by announcements, since its mapping may be gone too.
+    start_challenge(path, tuple, now);
+    tuple.challenge_again_at = base::kNever;
+    path.state = PathState::Dead;
+    path.has_answered = false;
+    path.announcements_due = 1;
+    path.announce_again_at = now;
+    path.announce_interval = kDeadProbeInterval;
+    return true;
 }
 
 // The active path is asked by announcements, which say what was received last: SNAPT repeats the
