@@ -40,7 +40,8 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
               loop_,
               *out_,
               [this](base::ByteView datagram) { on_datagram(datagram); },
-              [this] { tell_room(); }) {}
+              [this] { tell_room(); },
+              [this] { tell([](ControlClientHandler& told) { told.on_stream_lost(); }); }) {}
 
     base::Result<void> start(ControlClientOptions options);
     void stop();

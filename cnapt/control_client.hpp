@@ -65,6 +65,8 @@ class ControlClientHandler {
     virtual void on_datagrams(dataplane::DatagramQueue& queue) = 0;
     // stream() takes datagrams again, after it was rather full.
     virtual void on_stream_room() = 0;
+    // What stream() took lately may be lost; it goes on.
+    virtual void on_stream_lost() = 0;
     // An attempt failed or an established link is gone; the next attempt follows by itself. A link
     // that was dropped for network_changed() or restart() is not told: on_established() follows, or
     // this for the failed attempt.

@@ -153,6 +153,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void open_stream(SnaptLink& link, dataplane::StreamPort port);
     void on_stream(SnaptLink& link, dataplane::DatagramQueue& queue);
     void on_stream_room(SnaptLink& link);
+    void on_stream_lost(SnaptLink& link);
     void close_stream(SnaptLink& link);
     void request_keepalive(SnaptLink& link);
     // Sends CLOSE and whatever waits.

@@ -84,6 +84,16 @@ void Node::on_stream_room(SnaptLink& link) {
     }
 }
 
+// The announcement makes the next connection, and SNAPT repeat what was under way.
+void Node::on_stream_lost(SnaptLink& link) {
+    if (link.session && link.is_on_stream) {
+        const TimePoint now = loop_.now();
+        link.session->paths().activate(wire::kTcpPath, now);
+        driver_.touch(*link.session);
+        driver_.pump(now);
+    }
+}
+
 bool Node::send_stream(const session::TransmitItem& item, base::ByteView bytes) {
     const SnaptLink* link = link_of(*item.session);
     if (!link->stream) {

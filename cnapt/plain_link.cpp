@@ -41,6 +41,7 @@ void PlainLink::flush() {
         lose();
         return;
     }
+    connection_->has_sent = true;
     connection_->poller->watch(true, !flushed->is_done);
     if (flushed->tells_room) {
         on_room_();
@@ -58,10 +59,14 @@ void PlainLink::on_readable() {
 }
 
 void PlainLink::lose() {
+    const bool was_there = connection_ && connection_->has_sent;
     connection_.reset();
     again_at_ = loop_.now() + kAgain;
     if (queue_.clear()) {
         on_room_();
+    }
+    if (was_there) {
+        on_lost_();
     }
 }
 

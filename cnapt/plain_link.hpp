@@ -24,16 +24,19 @@ class PlainLink {
     };
     using OnDatagram = std::function<void(base::ByteView datagram)>;
     using OnRoom = std::function<void()>;
+    using OnLost = std::function<void()>;
 
     // `loop` and `queue`, of which this pulls, must outlive this.
     PlainLink(io::EventLoop& loop,
               dataplane::DatagramQueue& queue,
               OnDatagram on_datagram,
-              OnRoom on_room)
+              OnRoom on_room,
+              OnLost on_lost)
         : loop_(loop)
         , queue_(queue)
         , on_datagram_(std::move(on_datagram))
-        , on_room_(std::move(on_room)) {}
+        , on_room_(std::move(on_room))
+        , on_lost_(std::move(on_lost)) {}
 
     // Sends what the queue has, over a new connection to `target()` if there is none.
     void feed(const std::function<Target()>& target);
@@ -44,6 +47,7 @@ class PlainLink {
         explicit Connection(io::UniqueFd fd) : stream(io::TcpStream(std::move(fd))) {}
         dataplane::PlainStream stream;
         bool is_connected = false;
+        bool has_sent = false;
         std::unique_ptr<io::Poller> poller;  // last: gone before the descriptor
     };
 
@@ -56,6 +60,7 @@ class PlainLink {
     dataplane::DatagramQueue& queue_;
     OnDatagram on_datagram_;
     OnRoom on_room_;
+    OnLost on_lost_;  // a connection that had been made ended
     std::unique_ptr<Connection> connection_;
     base::TimePoint again_at_{};
 };

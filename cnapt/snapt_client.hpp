@@ -66,6 +66,7 @@ class SnaptClient final : public ControlClientHandler {
     void on_session_state(bool known) override;
     void on_datagrams(dataplane::DatagramQueue& queue) override { node_.on_stream(link_, queue); }
     void on_stream_room() override { node_.on_stream_room(link_); }
+    void on_stream_lost() override { node_.on_stream_lost(link_); }
     void on_closed(const control::LinkClosed& closed) override;
 
   private:

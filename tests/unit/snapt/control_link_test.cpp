@@ -100,6 +100,7 @@ struct NodeSide final : cnapt::ControlClientHandler {
         });
     }
     void on_stream_room() override { ++rooms; }
+    void on_stream_lost() override { ++losses; }
     void on_closed(const control::LinkClosed& gone) override { closed.push_back(gone); }
 
     std::vector<control::Established> established;
@@ -113,6 +114,7 @@ struct NodeSide final : cnapt::ControlClientHandler {
     base::Endpoint last_remote;
     int rekeys_wanted = 0;
     int keepalives = 0;
+    int losses = 0;
     int rooms = 0;
 };
 
@@ -277,6 +279,7 @@ TEST_F(PlainConnectionTest, ANewerOneOfTheNodeReplacesTheOlder) {
     const size_t received = snapt_side.received;
     ASSERT_EQ(::send(newer.value(), "\0\1x", 3, MSG_NOSIGNAL), 3);
     ASSERT_TRUE(wait([&] { return snapt_side.received == received + 1; }));
+    ASSERT_TRUE(wait([this] { return node_side.losses == 1; })) << "the node has lost its own";
 }
 
 TEST_F(PlainConnectionTest, ItEndsWithItsControlLink) {
