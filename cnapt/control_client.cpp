@@ -314,7 +314,11 @@ void ControlClient::Inner::update() {
     }
     const base::Result<bool> flushed = send_pending();
     if (!flushed && control.state() != control::ClientState::Closed) {
-        control.on_transport_closed(now());
+        // What the other end said last may still be there.
+        static_cast<void>(daemon::receive_pending(connection_->stream, control, loop_));
+        if (control.state() != control::ClientState::Closed) {
+            control.on_transport_closed(now());
+        }
         update();
         return;
     }
