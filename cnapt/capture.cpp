@@ -26,8 +26,9 @@ bool is_syn(const packet::PacketSummary& summary) {
 
 void Node::on_tun_readable() {
     const TimePoint now = loop_.now();
-    tun_port_->read_burst([&](PacketPtr packet) { on_packet(std::move(packet), now); },
-                          [&] { driver_.pump(now); });
+    tun_port_->read_burst(
+        now, [&](PacketPtr packet) { on_packet(std::move(packet), now); },
+        [&] { driver_.pump(now); });
     tun_port_->coalescer().flush();  // replies to refused flows
     driver_.pump(now);
 }

@@ -6,6 +6,7 @@
 #include "common/base/drop_reason.hpp"
 #include "common/dataplane/datagram_queue.hpp"
 #include "common/dataplane/packet_recorder.hpp"
+#include "common/dataplane/pause_detector.hpp"
 #include "common/io/udp_socket.hpp"
 #include "common/session/session_types.hpp"
 #include "common/wire/tunnel_header.hpp"
@@ -26,9 +27,11 @@ class DatagramReceiver {
     // What the sockets give goes there too; null: nowhere. It must outlive this.
     void record_to(PacketRecorder* recorder) { recorder_ = recorder; }
 
-    // Calls `each(const io::ReceivedBatch&)` for what the socket has, up to kReceiveRounds reads.
+    // Calls `each(const io::ReceivedBatch&)` for what the socket has, up to kReceiveRounds reads; a
+    // single datagram that comes after a pause is all for now.
     template <typename Each>
-    void receive(io::UdpSocket& socket, const Each& each) {
+    void receive(io::UdpSocket& socket, base::TimePoint now, const Each& each) {
+        const bool is_after_pause = pause_.ends(now);
         for (size_t round = 0; round < kReceiveRounds; ++round) {
             const auto batches = socket.receive(arena_);
             if (!batches) {
@@ -39,6 +42,9 @@ class DatagramReceiver {
                     recorder_->received(socket, batch);
                 }
                 each(batch);
+            }
+            if (is_after_pause && batches->size() <= 1) {
+                break;
             }
         }
     }
@@ -121,6 +127,7 @@ class DatagramReceiver {
     PacketRecorder* recorder_ = nullptr;
     io::UdpReceiveArena arena_;
     std::vector<session::ReceivedDatagram> run_;
+    PauseDetector pause_;
 };
 
 }  // namespace continuo::dataplane

@@ -5,6 +5,7 @@
 
 #include "common/base/drop_reason.hpp"
 #include "common/dataplane/packet_recorder.hpp"
+#include "common/dataplane/pause_detector.hpp"
 #include "common/io/tun_device.hpp"
 #include "common/packet/coalescer.hpp"
 
@@ -35,23 +36,22 @@ class TunPort final : public packet::FrameSink {
 
     // Takes up to kTunBurst packets; true when there may be more. `each` owns the packet; `flush`
     // is called after every kTunBytesBetweenFlushes, so that a burst of super-packets does not
-    // overflow a class queue; and after the first packet when the one before was alone, so that it
-    // does not wait for the kernel to say that there is none behind it.
+    // overflow a class queue. A packet that comes after a pause is all for now.
     template <typename Each, typename Flush>
-    bool read_burst(Each&& each, Flush&& flush) {
+    bool read_burst(base::TimePoint now, Each&& each, Flush&& flush) {
+        const size_t most = pause_.ends(now) ? 1 : kTunBurst;
         size_t bytes = 0;
-        for (size_t i = 0; i < kTunBurst; ++i) {
+        for (size_t i = 0; i < most; ++i) {
             packet::PacketPtr packet = read_one();
             if (packet == nullptr) {
                 return false;
             }
             bytes += packet->length;
             each(std::move(packet));
-            if (bytes >= kTunBytesBetweenFlushes || (i == 0 && was_alone_)) {
+            if (bytes >= kTunBytesBetweenFlushes) {
                 flush();
                 bytes = 0;
             }
-            was_alone_ = i == 0;
         }
         return true;
     }
@@ -77,7 +77,7 @@ class TunPort final : public packet::FrameSink {
     packet::PacketPtr spare_;              // large buffer for the next read
     std::unique_ptr<uint8_t[]> overflow_;  // takes a frame when the pool is empty
     uint64_t segments_read_ = 0;
-    bool was_alone_ = false;  // the packet of the latest burst
+    PauseDetector pause_;
 };
 
 }  // namespace continuo::dataplane
