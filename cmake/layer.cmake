@@ -15,6 +15,11 @@ if(CONTINUO_SANITIZE)
   target_compile_options(continuo_options INTERFACE -fsanitize=${CONTINUO_SANITIZE} -fno-omit-frame-pointer)
   target_link_options(continuo_options INTERFACE -fsanitize=${CONTINUO_SANITIZE})
 endif()
+if(CONTINUO_FUZZ)
+  # So that libFuzzer sees the branches of the layers and not of its target alone. What -fsanitize=fuzzer has besides,
+  # a call at each comparison, makes the tests of the same build twice as slow.
+  target_compile_options(continuo_options INTERFACE -fsanitize-coverage=inline-8bit-counters,pc-table)
+endif()
 
 function(continuo_layer name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_LIBS;PUBLIC_LIBS" ${ARGN})
