@@ -252,10 +252,6 @@ std::string_view to_string(Action action) {
     return kActions[static_cast<size_t>(action)].name;
 }
 
-std::string_view to_string(PathMode mode) {
-    return kModes[static_cast<size_t>(mode)].name;
-}
-
 ParsedPolicy parse_policy(std::string_view text, const std::string& filename) {
     ParsedPolicy parsed;
     config::DiagnosticSink sink(filename);

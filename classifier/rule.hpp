@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/base/ip_address.hpp"
+#include "common/base/path_mode.hpp"
 #include "common/base/time.hpp"
 #include "common/base/traffic_class.hpp"
 #include "common/config/values.hpp"
@@ -17,11 +18,10 @@ namespace continuo::classifier {
 inline constexpr size_t kMaxRules = 4096;
 
 enum class Action : uint8_t { Serve, Deny, Bypass };
-enum class PathMode : uint8_t { Handover, Redundant, Flow, Packet };
+using base::PathMode;
 enum class WhenUnmet : uint8_t { Serve, Degrade, Refuse };
 
 std::string_view to_string(Action action);
-std::string_view to_string(PathMode mode);
 
 // Icmp stands for ICMPv6 too.
 struct ProtocolSet {

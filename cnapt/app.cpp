@@ -74,7 +74,10 @@ class App final : public NodeEvents {
     void on_path_moved(SnaptLink& link) override;
     void on_link_usable(SnaptLink& link) override;
     void on_link_lost(SnaptLink& link) override;
-    void on_new_app(SnaptLink& link, uint16_t tag, const std::string& name) override;
+    void on_new_app(SnaptLink& link,
+                    uint16_t tag,
+                    const std::string& name,
+                    base::PathMode mode) override;
     void on_session_doubted(SnaptLink& link) override;
     void on_stream_stuck(SnaptLink& link) override;
 
@@ -286,9 +289,9 @@ void App::on_captured() {
     log(LogLevel::Info, "traffic goes through %s", config_.capture.device.c_str());
 }
 
-void App::on_new_app(SnaptLink& link, uint16_t tag, const std::string& name) {
+void App::on_new_app(SnaptLink& link, uint16_t tag, const std::string& name, base::PathMode mode) {
     if (SnaptClient* client = client_of(link)) {
-        client->name_app(tag, name);
+        client->name_app(tag, name, mode);
     }
 }
 

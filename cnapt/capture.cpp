@@ -125,7 +125,8 @@ void Node::classify(NodeFlow& node_flow, TimePoint now) {
     }
     // A late answer about the process: the class may change, the SNAPT does not.
     if (node_flow.link != nullptr && node_flow.link->session) {
-        flow.app = app_tag(*node_flow.link, classification.app);
+        flow.app = app_tag(*node_flow.link, classification);
+        node_flow.link->session->set_mode(flow, classification.mode);
         if (flow.traffic_class != classification.traffic_class) {
             change_class(node_flow, classification.traffic_class, now);
         }
@@ -183,7 +184,8 @@ void Node::bind(NodeFlow& node_flow, TimePoint now) {
     if (flow.traffic_class != decision.traffic_class) {
         flows_.reclassify(flow, decision.traffic_class, now);
     }
-    flow.app = app_tag(link, node_flow.classification.app);
+    flow.app = app_tag(link, node_flow.classification);
+    link.session->set_mode(flow, node_flow.classification.mode);
     link.session->attach(flow);
     if (journal_) {
         journal_->bind(flow.tuple, link.name);
@@ -210,12 +212,18 @@ policy::Decision Node::decide(const NodeFlow& node_flow) const {
                                 node_flow.ruleset->admission().when_unmet);
 }
 
-uint16_t Node::app_tag(SnaptLink& link, std::string_view app) {
-    if (app.empty()) {
+// Rules of the same name and different modes have a tag each: it tells SNAPT the mode.
+uint16_t Node::app_tag(SnaptLink& link, const classifier::Classification& classification) {
+    const base::PathMode mode = classification.mode;
+    if (classification.app.empty()) {
+        if (link.default_mode != mode) {
+            link.default_mode = mode;
+            events_.on_new_app(link, 0, {}, mode);
+        }
         return 0;
     }
-    const std::string name(app);
-    const auto known = link.app_tags.find(name);
+    const std::pair key(mode, std::string(classification.app));
+    const auto known = link.app_tags.find(key);
     if (known != link.app_tags.end()) {
         return known->second;
     }
@@ -224,9 +232,19 @@ uint16_t Node::app_tag(SnaptLink& link, std::string_view app) {
         return 0;
     }
     const auto tag = static_cast<uint16_t>(link.app_tags.size() + 1);
-    link.app_tags.emplace(name, tag);
-    events_.on_new_app(link, tag, name);
+    link.app_tags.emplace(key, tag);
+    events_.on_new_app(link, tag, key.second, mode);
     return tag;
+}
+
+// SNAPT may not know them: its association is new, or the messages were lost with the connection.
+void Node::name_apps(SnaptLink& link) {
+    for (const auto& [key, tag] : link.app_tags) {
+        events_.on_new_app(link, tag, key.second, key.first);
+    }
+    if (link.default_mode != base::PathMode::Handover) {
+        events_.on_new_app(link, 0, {}, link.default_mode);
+    }
 }
 
 void Node::refuse(NodeFlow& node_flow, std::string reason, TimePoint now) {
@@ -279,9 +297,10 @@ void Node::forward(NodeFlow& node_flow, PacketPtr packet, bool syn, TimePoint no
     SnaptLink& link = *node_flow.link;
     if (syn) {
         const auto destination = link.session->paths().destination(flow.traffic_class, now);
-        packet::clamp_mss(packet->bytes(),
-                          session::largest_segment(destination.value_or(session::Destination{})),
-                          packet->offload.partial_checksum);
+        packet::clamp_mss(
+            packet->bytes(),
+            session::largest_segment(destination.value_or(session::Destination{}), flow.paths.mode),
+            packet->offload.partial_checksum);
     }
     consider_promotion(node_flow, packet->length, now);
     link.session->on_packet(flow, std::move(packet), now);

@@ -150,6 +150,7 @@ std::string paths_text(const JsonValue& paths, bool is_terminal) {
                  {"ACTIVE"},
                  {"RTT", Align::Right},
                  {"LOSS", Align::Right},
+                 {"RATE", Align::Right},
                  {"MTU", Align::Right},
                  {"MTU STATE"},
                  {"BLACK HOLES", Align::Right}});
@@ -161,7 +162,8 @@ std::string paths_text(const JsonValue& paths, bool is_terminal) {
                            (path.text("transport") == "tcp" ? " tcp" : ""),
                        report::cell(path["local"]), state, is_active ? "yes" : "no",
                        report::milliseconds_cell(path["rtt_ms"]),
-                       report::fraction_cell(path["loss"]), report::cell(path["mtu"]),
+                       report::fraction_cell(path["loss"]),
+                       report::rate_cell(path["delivery_bits_per_s"]), report::cell(path["mtu"]),
                        report::cell(path["mtu_state"]), report::cell(path["black_holes"])},
                       is_active ? report::Colour::Green : colour);
     }

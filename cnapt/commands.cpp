@@ -19,6 +19,7 @@ using session::Session;
 namespace {
 
 constexpr int kLossDigits = 6;
+constexpr uint64_t kBitsPerByte = 8;
 
 bool is_usable(const SnaptLink& link) {
     if (!link.session || !link.is_up) {
@@ -28,21 +29,33 @@ bool is_usable(const SnaptLink& link) {
     return active && link.session->paths().path(*active).state == PathState::Usable;
 }
 
-// Of what arrived, the part of which gaps tell.
-double loss_of(const Session& session) {
+// Of the direction up, as SNAPT reports it lately.
+void write_reported(JsonWriter& json, const session::Path* path) {
+    const uint64_t bytes_per_s = path != nullptr ? path->delivery_bytes_per_s : 0;
+    json.field("loss", path != nullptr ? path->loss.value_or(NAN) : NAN, kLossDigits);
+    json.field("delivery_bits_per_s",
+               bytes_per_s != 0 ? std::optional(bytes_per_s * kBitsPerByte) : std::nullopt);
+}
+
+// Of the direction down, since the session began.
+double loss_down_of(const Session& session) {
     const session::SessionCounters& counters = session.counters();
     const uint64_t sent = counters.datagrams_received + counters.lost_datagrams;
     return sent == 0 ? NAN
                      : static_cast<double>(counters.lost_datagrams) / static_cast<double>(sent);
 }
 
-std::optional<std::string> active_path_of(Node& node, const SnaptLink* link) {
+// The path in use, or the one that the flow is bound to (mode "flow").
+std::optional<std::string> path_of(Node& node, const SnaptLink* link, const flow::Flow& flow) {
     if (link == nullptr || !link->session) {
         return std::nullopt;
     }
     const auto active = link->session->paths().active();
     const Uplink* uplink = link->active_slot && active ? node.uplinks().at(*link->active_slot)
                                                        : nullptr;  // TCP's, when that is in use
+    if (const Uplink* own = node.uplinks().at(flow.paths.pinned)) {
+        uplink = own;
+    }
     return uplink == nullptr ? std::nullopt : std::optional(uplink->interface + ">" + link->name);
 }
 
@@ -57,12 +70,14 @@ void write_session_fields(JsonWriter& json, const SnaptLink& link) {
     json.field("transport", active == wire::kTcpPath ? "tcp" : "udp");
     json.field("rtt_ms", rtt_ms, kMillisecondDigits);
     json.field("one_way_ms", rtt_ms / 2, kMillisecondDigits);
-    json.field("loss", loss_of(session), kLossDigits);
+    write_reported(json, path);
+    json.field("loss_down", loss_down_of(session), kLossDigits);
     json.field("throughput_bits_per_s", link.throughput_bits_per_s);
     json.field("mtu", path != nullptr ? std::optional(path->mtu) : std::nullopt);
     json.field("inner_ipv4", text_of(link.accept.lease_ipv4));
     json.field("inner_ipv6", text_of(link.accept.lease_ipv6));
     json.field("flows", session.flows());
+    dataplane::write_several_paths(json, session);
 }
 
 void write_sessions(JsonWriter& json, const Node& node) {
@@ -83,6 +98,9 @@ void write_path_details(JsonWriter& json, const session::Path& path, TimePoint n
     json.field("heard_ms_ago", was_heard ? milliseconds_or_nan(now - path.heard_at) : NAN,
                kMillisecondDigits);
     json.field("rtt_variation_ms", milliseconds_or_nan(path.rtt_variation), kMillisecondDigits);
+    json.field("lost_datagrams", path.lost_datagrams);
+    json.field("late_datagrams", path.late_datagrams);
+    json.field("duplicate_datagrams", path.duplicate_datagrams);
     json.field("mtu_limit", path.search.limit());
     json.key("tuples").begin_array();
     for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
@@ -111,7 +129,7 @@ void write_path(JsonWriter& json,
     json.field("state", session::to_string(path != nullptr ? path->state : PathState::Unknown));
     json.field("rtt_ms", path != nullptr ? milliseconds_or_nan(path->smoothed_rtt) : NAN,
                kMillisecondDigits);
-    json.field("loss", is_active ? loss_of(*link.session) : NAN, kLossDigits);
+    write_reported(json, path);
     json.field("mtu", path != nullptr ? path->mtu : uplink.mtu);
     json.field("mtu_state", session::to_string(path != nullptr ? path->search.state()
                                                                : session::MtuState::Base));
@@ -217,7 +235,7 @@ std::string flows_json(Node& node, const DaemonInfo& info) {
         figures.process = dataplane::if_any(node_flow->owner.process);
         figures.app = dataplane::if_any(node_flow->classification.app);
         figures.refused_reason = dataplane::if_any(node_flow->refused_reason);
-        figures.path = active_path_of(node, node_flow->link);
+        figures.path = path_of(node, node_flow->link, flow);
         if (node_flow->link != nullptr) {
             figures.snapt = node_flow->link->name;
         }

@@ -519,7 +519,7 @@ void ControlClient::request_rekey() {
     });
 }
 
-void ControlClient::send_apps(std::vector<control::App> apps) {
+void ControlClient::send_apps(control::Apps apps) {
     inner_->with_link([apps = std::move(apps)](control::ClientControl& client) {
         static_cast<void>(client.send_apps(apps).has_value());
     });

@@ -107,7 +107,7 @@ class ControlClient {
 
     // Without effect while no link is up; on_closed() told so.
     void request_rekey();
-    void send_apps(std::vector<control::App> apps);
+    void send_apps(control::Apps apps);
     void query_usage(uint32_t request, std::string json);
     void query_session();
     // Where outer datagrams go into the link. What is pushed while none is up is lost, sooner or

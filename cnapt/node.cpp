@@ -3,6 +3,7 @@
 #include "common/base/log.hpp"
 #include "common/dataplane/epoch_install.hpp"
 #include "common/dataplane/flow_tracking.hpp"
+#include "common/packet/rewrite.hpp"
 #include "common/wire/unsealed.hpp"
 
 #include <algorithm>
@@ -164,9 +165,7 @@ Node::establish(SnaptLink& link, const control::Accept& accept, const control::E
     link.accept = accept;
     link.is_control_open = true;
     link.session->install_epoch(std::move(install), now);
-    for (const auto& [name, tag] : link.app_tags) {
-        events_.on_new_app(link, tag, name);
-    }
+    name_apps(link);
     update_paths(link, {}, now);
     driver_.touch(*link.session);
     driver_.pump(now);
@@ -299,6 +298,15 @@ Flow* Node::deliver_whole(Session& session,
         return nullptr;
     }
     flows_.on_packet(*flow, flow::Direction::Down, *summary, now);
+    if ((summary->tcp_flags & packet::tcp_flag::kSyn) != 0 &&
+        flow->paths.mode == base::PathMode::Packet) {
+        // SNAPT may not have known the mode yet.
+        const auto destination = session.paths().destination(flow->traffic_class, now);
+        packet::clamp_mss(packet,
+                          session::largest_segment(destination.value_or(session::Destination{}),
+                                                   flow->paths.mode),
+                          false);
+    }
     const size_t payload = packet.size() - std::min<size_t>(summary->payload_offset, packet.size());
     tun_port_->write_packet(packet, flow, payload);
     return flow;

@@ -23,9 +23,9 @@
 #include "policy/promotion_tracker.hpp"
 #include "policy/snapt_choice.hpp"
 
+#include <map>
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 namespace continuo::cnapt {
@@ -70,8 +70,10 @@ struct SnaptLink {
     };
     std::array<Bar, wire::kMaxPaths> bars{};
     base::TimePoint bar_ends_at = base::kNever;  // the next
-    std::unordered_map<std::string, uint16_t> app_tags;
-    uint64_t committed_bits_per_s = 0;  // needs of the flows bound to it
+    // By mode and name.
+    std::map<std::pair<base::PathMode, std::string>, uint16_t> app_tags;
+    base::PathMode default_mode = base::PathMode::Handover;  // as told to SNAPT
+    uint64_t committed_bits_per_s = 0;                       // needs of the flows bound to it
     uint64_t handovers = 0;
     // Both ways, outer, over the last second or so; none before the first measurement.
     std::optional<uint64_t> throughput_bits_per_s;
@@ -122,7 +124,9 @@ class NodeEvents {
     virtual void on_link_usable(SnaptLink& link) = 0;
     // Nothing comes back from this SNAPT on any uplink.
     virtual void on_link_lost(SnaptLink& link) = 0;
-    virtual void on_new_app(SnaptLink& link, uint16_t tag, const std::string& name) = 0;
+    // Flows with that tag use the paths so. Tag 0 is of flows without a name.
+    virtual void
+    on_new_app(SnaptLink& link, uint16_t tag, const std::string& name, base::PathMode mode) = 0;
     // SNAPT says that it does not know the session; ask over control.
     virtual void on_session_doubted(SnaptLink& link) = 0;
     // Data goes over TCP and nothing comes back: the connection may be dead.
@@ -193,6 +197,9 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void on_path_silent(session::Session& session, uint8_t path, base::TimePoint now) override;
     void on_path_challenged(session::Session& session, uint8_t path, base::TimePoint now) override;
     void on_peer_closed(session::Session& session, base::TimePoint now) override;
+    void on_held_delivered(session::Session& /*session*/) override {
+        tun_port_->coalescer().flush();
+    }
 
     // --- dataplane::SocketDirectory
     io::UdpSocket* socket_for(const session::TransmitItem& item) override;
@@ -259,7 +266,8 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     classifier::FlowFacts facts_of(const NodeFlow& node_flow) const;
     void change_class(NodeFlow& node_flow, base::TrafficClass traffic_class, base::TimePoint now);
     void consider_promotion(NodeFlow& node_flow, uint32_t bytes, base::TimePoint now);
-    uint16_t app_tag(SnaptLink& link, std::string_view app);
+    uint16_t app_tag(SnaptLink& link, const classifier::Classification& classification);
+    void name_apps(SnaptLink& link);
     policy::Decision decide(const NodeFlow& node_flow) const;
     void end_flow(flow::Flow& flow, base::TimePoint now);
 

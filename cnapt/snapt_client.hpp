@@ -45,7 +45,15 @@ class SnaptClient final : public ControlClientHandler {
     bool is_started() const { return is_started_; }
     // Attempts to connect have failed since this was asked last.
     bool take_failure() { return std::exchange(has_failed_, false); }
-    void name_app(uint16_t tag, const std::string& name) { client_.send_apps({{tag, name}}); }
+    // An empty name: the tag of flows without one.
+    void name_app(uint16_t tag, const std::string& name, base::PathMode mode) {
+        control::Apps apps;
+        if (!name.empty()) {
+            apps.apps.push_back({tag, name});
+        }
+        apps.modes.push_back({tag, mode});
+        client_.send_apps(std::move(apps));
+    }
     void query_session() { client_.query_session(); }
     void query_usage(uint32_t number, std::string json) {
         client_.query_usage(number, std::move(json));

@@ -132,6 +132,8 @@ std::string sessions_text(const JsonValue& sessions, bool is_terminal) {
                  {"FROM"},
                  {"BY"},
                  {"RTT", Align::Right},
+                 {"LOSS", Align::Right},
+                 {"RATE", Align::Right},
                  {"HANDOVERS", Align::Right},
                  {"INNER IPV4"},
                  {"INNER IPV6"},
@@ -143,9 +145,11 @@ std::string sessions_text(const JsonValue& sessions, bool is_terminal) {
         table.add_row(
             {report::cell(session["user"]), report::cell(session["node"]),
              report::cell(session["from"]), report::cell(session["transport"]),
-             report::milliseconds_cell(session["rtt_ms"]), report::count_cell(session["handovers"]),
-             report::cell(session["inner_ipv4"]), report::cell(session["inner_ipv6"]),
-             report::bytes_cell(session["up_bytes"]), report::bytes_cell(session["down_bytes"]),
+             report::milliseconds_cell(session["rtt_ms"]), report::fraction_cell(session["loss"]),
+             report::rate_cell(session["delivery_bits_per_s"]),
+             report::count_cell(session["handovers"]), report::cell(session["inner_ipv4"]),
+             report::cell(session["inner_ipv6"]), report::bytes_cell(session["up_bytes"]),
+             report::bytes_cell(session["down_bytes"]),
              report::percent_cell(session["saved_percent"]), report::count_cell(session["flows"])});
     }
     return table.rows() == 0 ? "no sessions\n" : table.render(is_terminal);

@@ -14,6 +14,8 @@ using session::Session;
 namespace {
 
 constexpr int kPercentDigits = 2;
+constexpr int kLossDigits = 6;
+constexpr uint64_t kBitsPerByte = 8;
 
 report::ClassFigureTable class_figures(const Relay& relay) {
     report::ClassFigureTable table = relay.ended().classes;
@@ -130,8 +132,8 @@ void write_mtu(JsonWriter& json, const Session& session) {
 void write_session(JsonWriter& json, const NodeSession& node) {
     const Session& session = node.session;
     const auto active = session.paths().active();
-    const base::Duration rtt =
-        active ? session.paths().path(*active).smoothed_rtt : base::Duration{};
+    const session::Path* path = active ? &session.paths().path(*active) : nullptr;
+    const base::Duration rtt = path != nullptr ? path->smoothed_rtt : base::Duration{};
     // Down is what was sent; up before and after are what the kernel and the sockets saw.
     uint64_t down_inner = 0;
     uint64_t down_wire = 0;
@@ -150,6 +152,11 @@ void write_session(JsonWriter& json, const NodeSession& node) {
     json.field("from", remote_of(session));
     json.field("transport", active == wire::kTcpPath ? "tcp" : "udp");
     json.field("rtt_ms", dataplane::milliseconds_or_nan(rtt), dataplane::kMillisecondDigits);
+    // Of the direction down, as the node reports it.
+    json.field("loss", path != nullptr ? path->loss.value_or(NAN) : NAN, kLossDigits);
+    const uint64_t bytes_per_s = path != nullptr ? path->delivery_bytes_per_s : 0;
+    json.field("delivery_bits_per_s",
+               bytes_per_s != 0 ? std::optional(bytes_per_s * kBitsPerByte) : std::nullopt);
     write_mtu(json, session);
     json.field("handovers", counters.handovers);
     json.field("inner_ipv4", dataplane::text_of(node.grant.lease_ipv4));
@@ -162,6 +169,7 @@ void write_session(JsonWriter& json, const NodeSession& node) {
     json.field("epoch", session.send_epoch());
     json.field("lost_datagrams", counters.lost_datagrams);
     json.field("repeated_datagrams", counters.repeated_datagrams);
+    dataplane::write_several_paths(json, session);
     json.field("overhead_sent", counters.overhead_sent);
     json.field("overhead_received", counters.overhead_received);
     json.end_object();

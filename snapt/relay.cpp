@@ -119,7 +119,8 @@ void Relay::on_tun_packet(packet::PacketPtr packet, TimePoint now) {
         const auto destination =
             node->second->session.paths().destination(flow->traffic_class, now);
         packet::clamp_mss(packet->bytes(),
-                          session::largest_segment(destination.value_or(session::Destination{})),
+                          session::largest_segment(destination.value_or(session::Destination{}),
+                                                   flow->paths.mode),
                           packet->offload.partial_checksum);
     }
     node->second->session.on_packet(*flow, std::move(packet), now);
@@ -194,6 +195,8 @@ Flow* Relay::on_flow_opened(session::Session& session,
         return make_flow(node, opening.tuple, opening.traffic_class, opening.open, opening.index,
                          now);
     }
+    flow->app = opening.open.app;
+    session.set_mode(*flow, node.mode_of(flow->app));
     if (flow->traffic_class != opening.traffic_class) {
         const base::TrafficClass former = flow->traffic_class;
         if (flows_.reclassify(*flow, opening.traffic_class, now)) {
@@ -208,7 +211,6 @@ Flow* Relay::on_flow_opened(session::Session& session,
         session.detach(*flow, now);
     }
     flow->index = opening.index;
-    flow->app = opening.open.app;
     return session.attach(*flow) ? flow : nullptr;
 }
 
@@ -236,6 +238,7 @@ Flow* Relay::make_flow(NodeSession& node,
         return nullptr;
     }
     flow->details = &node;
+    node.session.set_mode(*flow, node.mode_of(open.app));
     ++node.flows;
     ++*node.user_flows;
     if (index <= elision::kMaxFlowIndex) {

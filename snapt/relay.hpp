@@ -71,7 +71,12 @@ struct NodeSession {
     session::Session session;
     SessionGrant grant;
     uint16_t wire_id = 0;
-    std::unordered_map<uint32_t, std::string> apps;  // names by tag
+    std::unordered_map<uint32_t, std::string> apps;      // names by tag
+    std::unordered_map<uint32_t, base::PathMode> modes;  // of flows, by tag
+    base::PathMode mode_of(uint32_t tag) const {
+        const auto told = modes.find(tag);
+        return told == modes.end() ? base::PathMode::Handover : told->second;
+    }
     base::TimePoint since{};
     int64_t since_utc_s = 0;
     uint64_t up_bytes = 0;  // inner, delivered to the kernel
@@ -115,6 +120,8 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     void close(uint16_t wire_id);
     void close_user(std::string_view user);
     void name_app(uint16_t wire_id, uint32_t tag, std::string name);
+    // How flows with that tag use the paths from now on.
+    void set_mode(uint16_t wire_id, uint32_t tag, base::PathMode mode);
     void set_classes(const dataplane::ClassTable& table);
     // Datagrams over TCP: where they go, what came from `from`, room again, the connection's end.
     void open_stream(uint16_t wire_id, dataplane::StreamPort port);
@@ -152,6 +159,9 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     void on_path_changed(session::Session& session, uint8_t path, base::TimePoint now) override;
     void on_path_silent(session::Session& session, uint8_t path, base::TimePoint now) override;
     void on_peer_closed(session::Session& session, base::TimePoint now) override;
+    void on_held_delivered(session::Session& /*session*/) override {
+        tun_port_->coalescer().flush();
+    }
 
     // --- dataplane::SocketDirectory
     io::UdpSocket* socket_for(const session::TransmitItem& item) override;

@@ -138,6 +138,21 @@ void Relay::name_app(uint16_t wire_id, uint32_t tag, std::string name) {
     }
 }
 
+void Relay::set_mode(uint16_t wire_id, uint32_t tag, base::PathMode mode) {
+    constexpr size_t kMaxModes = 1024;
+    NodeSession* node = by_wire_id_[wire_id];
+    if (node == nullptr || (node->modes.size() >= kMaxModes && !node->modes.contains(tag))) {
+        return;
+    }
+    node->modes[tag] = mode;
+    flows_.for_each([&](Flow& flow) {
+        if (flow.details == node && flow.app == tag) {
+            node->session.set_mode(flow, mode);
+        }
+    });
+    driver_.touch(node->session);
+}
+
 void Relay::set_classes(const dataplane::ClassTable& table) {
     settings_.classes = table.settings;
     settings_.tos = table.tos;

@@ -3,6 +3,7 @@
 #include "common/config/units.hpp"
 #include "common/config/values.hpp"
 
+#include <algorithm>
 #include <charconv>
 
 namespace continuo::config {
@@ -13,6 +14,13 @@ using base::milliseconds;
 constexpr std::array<int, base::kTrafficClasses> kDefaultHoldMs = {5, 10, 100, 20};
 constexpr std::array<std::string_view, base::kTrafficClasses> kDefaultDscp = {"ef", "af41", "af21",
                                                                               "cs1"};
+constexpr std::array<int, base::kTrafficClasses> kDefaultResequenceMs = {0, 0, 200, 200};
+constexpr base::Duration kMaxResequence = base::seconds(5);
+constexpr std::array<Choice<base::Striping>, 4> kStripings = {
+    {{"packet", base::Striping::Packet},
+     {"data+ack", base::Striping::DataAck},
+     {"data", base::Striping::Data},
+     {"ack", base::Striping::Ack}}};
 constexpr base::Duration kMaxHold = base::seconds(10);
 constexpr uint32_t kMaxDatagramBytes = 65535;
 constexpr uint32_t kMinDatagramBytes = 256;
@@ -87,6 +95,9 @@ void read_knobs(Section& section, ClassKnobs& knobs) {
             section.reject("compression", *node, R"("auto", "off" or a level from 1 to 19)");
         }
     }
+    knobs.resequence = section.duration("resequence_ms", knobs.resequence, milliseconds(1),
+                                        base::Duration(0), kMaxResequence);
+    knobs.striping = section.choice<base::Striping>("striping", knobs.striping, kStripings);
     section.finish();
 }
 
@@ -101,12 +112,18 @@ std::string compression_text(const Compression& compression) {
     }
 }
 
-std::string hold_text(base::Duration hold) {
+std::string milliseconds_text(base::Duration duration) {
     std::array<char, 32> text{};
     const auto result =
         std::to_chars(text.data(), text.data() + text.size(),
-                      static_cast<double>(hold.count()) / 1e6, std::chars_format::general, 12);
+                      static_cast<double>(duration.count()) / 1e6, std::chars_format::general, 12);
     return {text.data(), result.ptr};
+}
+
+std::string striping_text(base::Striping striping) {
+    const auto named = std::find_if(kStripings.begin(), kStripings.end(),
+                                    [&](const auto& choice) { return choice.value == striping; });
+    return std::string(named->name);
 }
 
 std::string line(std::string text, std::string_view comment = {}) {
@@ -124,6 +141,7 @@ ClassKnobTable default_class_knobs() {
     ClassKnobTable table;
     for (size_t i = 0; i < table.size(); ++i) {
         table[i].hold = milliseconds(kDefaultHoldMs[i]);
+        table[i].resequence = milliseconds(kDefaultResequenceMs[i]);
         table[i].dscp = parse_dscp(kDefaultDscp[i]).value_or(0);
     }
     return table;
@@ -157,6 +175,8 @@ std::vector<std::string> changed_class_knobs(const ClassKnobTable& from, const C
         compare("fill", left.fill_percent == right.fill_percent);
         compare("dscp", left.dscp == right.dscp);
         compare("compression", left.compression == right.compression);
+        compare("resequence_ms", left.resequence == right.resequence);
+        compare("striping", left.striping == right.striping);
     }
     return keys;
 }
@@ -172,7 +192,8 @@ std::string render_class_knobs(const ClassKnobTable& knobs, std::string_view dir
         text += first ? "" : "\n";
         text += line("[class." + std::string(base::token(traffic_class)) + "]",
                      comment("what this end sends (" + std::string(direction) + ")"));
-        text += line("hold_ms = " + hold_text(own.hold), comment("longest wait for more packets"));
+        text += line("hold_ms = " + milliseconds_text(own.hold),
+                     comment("longest wait for more packets"));
         text += line("min_bytes = " + std::to_string(own.min_bytes),
                      comment("hold until so much or hold_ms"));
         text += line("max_bytes = " + std::to_string(own.max_bytes),
@@ -181,6 +202,10 @@ std::string render_class_knobs(const ClassKnobTable& knobs, std::string_view dir
         text += line("dscp = " + quote(dscp_text(own.dscp)), comment("of outer datagrams"));
         text += line("compression = " + compression_text(own.compression),
                      comment("auto | off | 1 to 19"));
+        text += line("resequence_ms = " + milliseconds_text(own.resequence),
+                     comment("mode packet: longest wait for earlier packets that arrive here"));
+        text += line("striping = " + quote(striping_text(own.striping)),
+                     comment("packet | data+ack | data | ack"));
     }
     return text;
 }

@@ -2,6 +2,7 @@
 // [K], outer DSCP, compression).
 #pragma once
 
+#include "common/base/path_mode.hpp"
 #include "common/base/time.hpp"
 #include "common/base/traffic_class.hpp"
 #include "common/config/section.hpp"
@@ -31,6 +32,8 @@ struct ClassKnobs {
     std::optional<uint8_t> fill_percent;  // target of an aggregate, of the limit above; none: "mtu"
     uint8_t dscp = 0;                     // of outer datagrams
     Compression compression;
+    base::Duration resequence{};  // received packets of striped flows wait so long, at most
+    base::Striping striping = base::Striping::Packet;
 
     bool operator==(const ClassKnobs&) const = default;
 };

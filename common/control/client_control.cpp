@@ -228,8 +228,8 @@ base::Result<void> ClientControl::request_rekey(base::TimePoint now) {
     return {};
 }
 
-base::Result<void> ClientControl::send_apps(std::span<const App> apps) {
-    return send_open(Apps{{apps.begin(), apps.end()}});
+base::Result<void> ClientControl::send_apps(const Apps& apps) {
+    return send_open(apps);
 }
 
 base::Result<void> ClientControl::query_usage(uint32_t request, std::string json) {

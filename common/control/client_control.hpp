@@ -68,7 +68,7 @@ class ClientControl {
     // All but close(): InvalidState unless Open; WouldBlock when the output is full.
     // Asks for the keys of the next epoch; one request at a time (InvalidState).
     base::Result<void> request_rekey(base::TimePoint now);
-    base::Result<void> send_apps(std::span<const App> apps);
+    base::Result<void> send_apps(const Apps& apps);
     base::Result<void> query_usage(uint32_t request, std::string json);
     base::Result<void> query_session();
     base::Result<void> send_datagram(base::ByteView datagram);

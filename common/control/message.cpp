@@ -169,6 +169,13 @@ struct BodyWriter {
                 writer.chars(app.name);
             });
         }
+        writer.require(apps.modes.size() <= kMaxApps);
+        for (const AppMode& mode : apps.modes) {
+            writer.field(2, [&] {
+                writer.u32(mode.tag);
+                writer.u8(static_cast<uint8_t>(mode.mode));
+            });
+        }
         return MessageType::Apps;
     }
 

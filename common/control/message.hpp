@@ -5,6 +5,7 @@
 
 #include "common/base/bytes.hpp"
 #include "common/base/ip_address.hpp"
+#include "common/base/path_mode.hpp"
 #include "common/base/result.hpp"
 
 #include <array>
@@ -148,9 +149,16 @@ struct App {
     std::string name;
     bool operator==(const App&) const = default;
 };
-// Adds to the names known in this association.
+// How flows with that tag use the paths in the direction down; tag 0: flows without one.
+struct AppMode {
+    uint32_t tag = 0;
+    base::PathMode mode = base::PathMode::Handover;
+    bool operator==(const AppMode&) const = default;
+};
+// Adds to the names and modes known in this association; a tag may get another mode.
 struct Apps {
     std::vector<App> apps;
+    std::vector<AppMode> modes{};
     bool operator==(const Apps&) const = default;
 };
 

@@ -317,9 +317,24 @@ base::Result<void> parse_empty(ByteView body) {
     return {};
 }
 
+// A mode of a later version is as if it were not there.
+void read_mode(ByteReader& value, Apps& apps) {
+    const uint32_t tag = value.u32();
+    const uint8_t mode = value.u8();
+    if (apps.modes.size() == kMaxApps) {
+        value.fail();
+    } else if (mode < base::kPathModes) {
+        apps.modes.push_back({tag, static_cast<base::PathMode>(mode)});
+    }
+}
+
 base::Result<Message> parse_apps(ByteView body) {
     Apps apps;
-    CTN_TRY(read_fields(body, {1}, [&](uint8_t id, ByteReader& value) {
+    CTN_TRY(read_fields(body, {1, 2}, [&](uint8_t id, ByteReader& value) {
+        if (id == 2) {
+            read_mode(value, apps);
+            return true;
+        }
         if (id != 1) {
             return false;
         }

@@ -40,4 +40,8 @@ uint64_t ReplayWindow::lost() const {
     return state_->seen.retained_from() - accepted_before;
 }
 
+uint64_t ReplayWindow::missing_below(uint64_t number) const {
+    return state_ ? number - (state_->accepted - state_->seen.count_from(number)) : number;
+}
+
 }  // namespace continuo::crypto

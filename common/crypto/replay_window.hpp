@@ -38,6 +38,10 @@ class ReplayWindow {
     uint64_t accepted() const { return state_ ? state_->accepted : 0; }
     // Numbers up to the highest that have not arrived, reordered ones among them: falls again.
     uint64_t missing() const { return next() - accepted(); }
+    // The lowest number that is not late.
+    uint64_t low() const { return state_ ? state_->seen.low() : 0; }
+    // Those below `number`, which is in [low(), next()].
+    uint64_t missing_below(uint64_t number) const;
     // Numbers that left the window without having arrived: never falls.
     uint64_t lost() const;
     uint64_t duplicates() const { return state_ ? state_->duplicates : 0; }

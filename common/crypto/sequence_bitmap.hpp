@@ -44,6 +44,15 @@ class SequenceBitmap {
         }
         return total;
     }
+    // Of them, those at or above `from`, which must not be below retained_from().
+    uint64_t count_from(uint64_t from) const {
+        uint64_t total = 0;
+        for (uint64_t at = from; at < next_; at = (at / kWordBits + 1) * kWordBits) {
+            total +=
+                static_cast<uint64_t>(std::popcount(word(at) & ~uint64_t{0} << at % kWordBits));
+        }
+        return total;
+    }
     // One past the highest number in [floor, end) that is set (`wanted`) or is not; `floor` when
     // there is none. floor >= retained_from(), end <= next().
     uint64_t find_down(uint64_t end, uint64_t floor, bool wanted) const {

@@ -35,6 +35,8 @@ inline ClassTable class_table(const config::ClassKnobTable& knobs, uint64_t queu
             to.compression_level = from.compression.level;
             break;
         }
+        to.resequence = from.resequence;
+        to.striping = from.striping;
         table.tos[i] = static_cast<uint8_t>(from.dscp << 2);
     }
     return table;

@@ -76,6 +76,23 @@ report::IoFigures io_figures(const TunPort& port, uint64_t slow_iterations) {
     return figures;
 }
 
+void write_several_paths(report::JsonWriter& json, const session::Session& session) {
+    const session::SessionCounters& counters = session.counters();
+    json.key("copies").begin_object();
+    json.field("sent", counters.copies_sent);
+    json.field("unsent", counters.copies_unsent);
+    json.field("dropped", counters.copies_dropped);
+    json.end_object();
+    const session::ResequencerCounters& order = session.resequencing();
+    json.key("order").begin_object();
+    json.field("held", order.held);
+    json.field("late", order.late);
+    json.field("timeouts", order.timeouts);
+    json.field("given_up", order.given_up);
+    json.field("overflows", order.overflows);
+    json.end_object();
+}
+
 report::FlowFigures flow_figures(const flow::Flow& flow, base::TimePoint now) {
     const flow::CounterValues counters = flow::read_counters(flow.counters->counters);
     report::FlowFigures figures;

@@ -29,6 +29,8 @@ struct EndedSessions {
 
 void add_figures(report::ClassFigureTable& table, const session::Session& session);
 report::IoFigures io_figures(const TunPort& port, uint64_t slow_iterations);
+// The fields `copies` and `order`: what a session does on several paths at once.
+void write_several_paths(report::JsonWriter& json, const session::Session& session);
 // All but what only the daemon knows: process, app, path, names.
 report::FlowFigures flow_figures(const flow::Flow& flow, base::TimePoint now);
 

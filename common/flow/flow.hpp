@@ -3,6 +3,7 @@
 // counters, which are relaxed atomics with one writer.
 #pragma once
 
+#include "common/base/path_mode.hpp"
 #include "common/base/strong_id.hpp"
 #include "common/base/time.hpp"
 #include "common/base/traffic_class.hpp"
@@ -46,6 +47,14 @@ struct FlowQueue {
     bool in_round = false;
 };
 
+// How a flow uses the paths of its session; changed by session::Session alone.
+struct FlowPaths {
+    static constexpr uint8_t kNone = UINT8_MAX;
+    base::PathMode mode = base::PathMode::Handover;
+    uint8_t pinned = kNone;    // mode Flow
+    uint16_t next_number = 0;  // mode Packet: of its next datagram
+};
+
 struct Flow {
     FlowId id;
     packet::FiveTuple tuple;  // local address: cnapt0's on the node, the lease at SNAPT
@@ -60,6 +69,7 @@ struct Flow {
     void* details = nullptr;       // the daemon's own record (process, reason, ...)
     LiveSlot* counters = nullptr;  // never null while the flow is in a table
     FlowQueue queue;
+    FlowPaths paths;
     base::TimePoint created_at{};
     base::TimePoint last_packet_at{};
     base::TimePoint expires_at = base::kNever;

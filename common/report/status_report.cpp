@@ -195,6 +195,11 @@ std::string fraction_cell(const JsonValue& value) {
     return format_percent(fraction ? std::optional(*fraction * 100.0) : std::nullopt);
 }
 
+std::string rate_cell(const JsonValue& value) {
+    const auto bits_per_s = value.number();
+    return bits_per_s ? format_bits_per_s(*bits_per_s) : "-";
+}
+
 std::string state_word(std::string_view state, bool is_terminal) {
     const Colour colour = state == "up"         ? Colour::Green
                           : state == "degraded" ? Colour::Yellow

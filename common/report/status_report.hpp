@@ -114,6 +114,7 @@ std::string count_cell(const JsonValue& value);
 std::string milliseconds_cell(const JsonValue& value);
 std::string percent_cell(const JsonValue& value);   // of a percentage
 std::string fraction_cell(const JsonValue& value);  // of a fraction, as percentage
+std::string rate_cell(const JsonValue& value);      // of bits per second
 std::string state_word(std::string_view state, bool is_terminal);
 // Several addresses or names in a list, separated by commas; "none" for an empty one.
 std::string list_cell(const JsonValue& list);

@@ -219,6 +219,18 @@ Flow* ClassQueue::turn() {
     return round_head_;
 }
 
+bool ClassQueue::pass_turn() {
+    Flow* flow = turn();
+    if (flow == nullptr || flow->queue.next_in_round == nullptr) {
+        return false;
+    }
+    round_head_ = flow->queue.next_in_round;
+    flow->queue.next_in_round = nullptr;
+    round_tail_->queue.next_in_round = flow;
+    round_tail_ = flow;
+    return true;
+}
+
 void ClassQueue::drop_newest_of_fattest() {
     CTN_ASSERT(round_head_ != nullptr);
     Flow* fattest = round_head_;

@@ -31,6 +31,11 @@ class ClassQueue {
     size_t push(flow::Flow& flow, packet::PacketPtr packet, base::TimePoint now);
     // The packet that take() gives next; null when empty.
     const packet::Packet* peek();
+    // Whose it is; null when empty.
+    flow::Flow* peek_flow() { return turn(); }
+    // The next flow's turn comes before that of the one whose it is, which loses nothing by it.
+    // False when there is no other.
+    bool pass_turn();
     Item take();
     // Undoes the newest take() that was not undone: the packet is the next one again, and its flow
     // keeps its order. Fairness between flows is then off by at most what was put back.

@@ -8,6 +8,7 @@
 #include "common/elision/decoder.hpp"
 #include "common/elision/encoder.hpp"
 #include "common/session/receive_ledger.hpp"
+#include "common/session/receive_report.hpp"
 #include "common/wire/space.hpp"
 
 #include <array>
@@ -44,6 +45,7 @@ struct EpochState {
     elision::Encoder encoder;
     elision::Decoder decoder;
     ReceiveLedger ledger;
+    ReceiveReport report;
     uint64_t sealed_datagrams = 0;
     bool is_heard = false;  // an authenticated datagram of this epoch arrived
     base::TimePoint installed_at{};

@@ -50,15 +50,10 @@ std::optional<Probe> PathSet::mtu_probe(uint8_t index, TimePoint now) {
     if (!probe) {
         return std::nullopt;
     }
-    return Probe{index,
-                 base::TrafficClass::LtLd,
-                 tuple.remote,
-                 tuple.local,
-                 {},
-                 wire::Challenge{probe->token},
-                 {},
-                 false,
-                 probe->outer_bytes};
+    Probe result{index, base::TrafficClass::LtLd, tuple.remote, tuple.local};
+    result.challenge = wire::Challenge{probe->token};
+    result.outer_bytes = probe->outer_bytes;
+    return result;
 }
 
 }  // namespace continuo::session

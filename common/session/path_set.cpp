@@ -20,16 +20,11 @@ constexpr Duration kLongestProbeInterval = base::seconds(1);
 // mapping needs it, another one ever less.
 constexpr Duration kPatientProbeInterval = base::seconds(25);
 constexpr Duration kLongestPatience = base::seconds(300);
+// What is not heard of them costs SNAPT some datagrams until it misses answers.
+constexpr uint8_t kWithdrawals = 3;
 constexpr Duration kLongestPauseOfBurst = milliseconds(250);
 // Without an answer for so long a challenge is given up until the tuple is heard again.
 constexpr Duration kChallengeLifetime = base::seconds(30);
-// A NAT mapping may have expired after that (RFC 4787 REQ-5 allows two minutes; many boxes take 30
-// s).
-constexpr Duration kMappingLifetime = base::seconds(25);
-// The node keeps LtLd alive as often as it takes. Another class that was heard so much earlier may
-// have lost its mapping meanwhile.
-constexpr Duration kMayBeOlder = base::seconds(1);
-
 constexpr size_t kLtLd = index_of(TrafficClass::LtLd);
 
 Duration longer(Duration interval) {
@@ -70,6 +65,10 @@ void PathSet::add(uint8_t index, const base::Endpoint& remote, uint16_t mtu, Tim
     use(index);
     Path& path = paths_[index];
     path = Path{};
+    reports_[index].reset();
+    withdrawals_due_[index] = 0;
+    withdrawing_ &= static_cast<PathMask>(~mask_of(index));
+    ended_ &= static_cast<PathMask>(~mask_of(index));
     path.state = PathState::Challenged;
     path.search.begin(mtu);
     path.mtu = path.search.size();
@@ -82,21 +81,39 @@ void PathSet::add(uint8_t index, const base::Endpoint& remote, uint16_t mtu, Tim
     }
 }
 
+void PathSet::forget(uint8_t index) {
+    paths_[index] = Path{};
+    paths_[index].state = PathState::Dead;
+    reports_[index].reset();
+    used_ &= static_cast<PathMask>(~mask_of(index));
+}
+
 void PathSet::remove(uint8_t index) {
-    Path& path = paths_[index];
-    path = Path{};
-    path.state = PathState::Dead;
-    used_ = static_cast<uint16_t>(used_ & ~(1U << index));
+    if (tells_withdrawals_ && index != wire::kTcpPath && paths_[index].tuples[kLtLd].is_known) {
+        withdrawals_due_[index] = kWithdrawals;
+        withdrawing_ |= mask_of(index);
+        ended_ |= mask_of(index);
+    }
+    forget(index);
     if (active_ == index) {
         active_.reset();
+    }
+    if (former_ == index) {
+        former_.reset();
     }
 }
 
 void PathSet::activate(uint8_t index, TimePoint now) {
     CTN_ASSERT(role_ == Role::Node && paths_[index].tuples[kLtLd].is_known);
+    if (active_ && active_ != index) {
+        former_ = active_;
+    } else if (former_ == index) {
+        former_.reset();
+    }
     active_ = index;
     if (paths_[index].state == PathState::Dead) {
         paths_[index].unanswered_since = base::kNever;  // asked anew
+        paths_[index].needs_proof = false;
     }
     ++announcement_number_;
     announce_again(now);
@@ -119,6 +136,7 @@ void PathSet::announce_again(TimePoint now) {
     path.announcements_due = wire::kAnnounceCopies;
     path.announce_interval = kFirstProbeInterval;
     path.announce_again_at = now;
+    distrust_round_trip(*active_, now);
     start_challenge(path, path.tuples[kLtLd], now);
     path.tuples[kLtLd].challenge_again_at = base::kNever;  // the announcements carry it
 }
@@ -134,42 +152,32 @@ bool PathSet::on_authenticated(const wire::Space& space,
     path.burst_datagrams =
         now - path.heard_at > kLongestPauseOfBurst ? 1 : path.burst_datagrams + 1;
     path.heard_at = now;
-    path.unanswered_since = base::kNever;
+    if (!path.needs_proof) {
+        path.unanswered_since = base::kNever;
+    }
     note_sign_of_life(path, now);
     ++path.received_datagrams;
     path.search.on_heard();
     Tuple& tuple = path.tuples[index_of(space.traffic_class)];
     if (role_ == Role::Node) {
         tuple.heard_at = now;
-        if (path.state == PathState::Dead) {
+        // Not for each of many that come in while nothing goes out.
+        if (path.state == PathState::Dead && path.announce_again_at - now > kLongestProbeInterval) {
             ask_again(space.path, now);
         }
-        if (path.state != PathState::Doubtful) {
+        if (path.state != PathState::Doubtful || path.needs_proof) {
             return false;
         }
+        path.proof_wanted_from = now;
         path.state = path.has_answered ? PathState::Usable : PathState::Challenged;
         return path.has_answered;
     }
     const bool is_same = tuple.is_known && tuple.remote == from && tuple.local == local;
+    if (!is_same && !is_highest) {
+        return false;
+    }
     if (!is_same) {
-        if (!is_highest) {
-            return false;
-        }
-        const bool was_known = tuple.is_known;
-        if (space.traffic_class == TrafficClass::LtLd) {
-            path.search.distrust();
-        }
-        tuple = Tuple{};
-        tuple.remote = from;
-        tuple.local = local;
-        tuple.is_known = true;
-        if (space.traffic_class == TrafficClass::LtLd || !was_known) {
-            path.state =
-                path.state == PathState::Usable && space.traffic_class != TrafficClass::LtLd
-                    ? PathState::Usable
-                    : PathState::Challenged;
-        }
-        start_challenge(path, tuple, now);
+        move_tuple(space, from, local, now);
     }
     tuple.heard_at = now;
     if (!tuple.is_proven) {
@@ -184,18 +192,52 @@ bool PathSet::on_authenticated(const wire::Space& space,
     return false;
 }
 
+void PathSet::move_tuple(const wire::Space& space,
+                         const base::Endpoint& from,
+                         const base::Endpoint& local,
+                         TimePoint now) {
+    Path& path = paths_[space.path];
+    Tuple& tuple = path.tuples[index_of(space.traffic_class)];
+    const bool was_known = tuple.is_known;
+    const bool is_lt_ld = space.traffic_class == TrafficClass::LtLd;
+    if (is_lt_ld && tuple.remote.address != from.address) {
+        forget_reports(space.path);  // another network; another port is a NAT's doing
+    }
+    if (is_lt_ld) {
+        path.search.distrust();
+    }
+    tuple = Tuple{};
+    tuple.remote = from;
+    tuple.local = local;
+    tuple.is_known = true;
+    if (is_lt_ld || (!was_known && path.state != PathState::Usable)) {
+        path.state = PathState::Challenged;
+    }
+    start_challenge(path, tuple, now);
+}
+
 bool PathSet::on_announce(uint8_t path, const wire::Announce& announce, TimePoint now) {
     const bool is_old = has_announcement_ && announcement_number_ != announce.number &&
                         !wire::is_newer_announcement(announce.number, announcement_number_);
     if (is_old || announce.path >= paths_.size()) {
         return false;
     }
+    if (announcement_number_ != announce.number) {
+        end_copies();
+    }
     announcement_number_ = announce.number;
     has_announcement_ = true;
+    if (announce.copy_wanted && !announce.active) {
+        const bool is_other = announce.path != wire::kTcpPath && active_ != announce.path;
+        if (is_other && paths_[announce.path].tuples[kLtLd].is_known) {
+            want_copies(paths_[announce.path], now);
+        }
+        return false;
+    }
     if (announce.withdrawn) {
         // Told on another path: the withdrawn one has ended.
         if (announce.path != active_) {
-            paths_[announce.path].state = PathState::Dead;
+            forget(announce.path);
         }
         return false;
     }
@@ -214,6 +256,9 @@ bool PathSet::on_announce(uint8_t path, const wire::Announce& announce, TimePoin
     const bool is_new_connection = is_new && path == wire::kTcpPath;
     if (!announce.active || (active_ == path && !is_new_connection)) {
         return false;
+    }
+    for (const uint8_t any : {active_.value_or(path), path}) {
+        expect_nothing(paths_[any]);  // nobody may be there to answer
     }
     active_ = path;
     paths_[path].heard_at = now;
@@ -247,7 +292,7 @@ bool PathSet::on_response(const wire::Space& space, const wire::Response& respon
     Path& path = paths_[space.path];
     if (path.search.on_response(response.token, now)) {
         path.mtu = path.search.size();
-        return false;
+        return confirm(path, 0, now);
     }
     Tuple& tuple = path.tuples[index_of(space.traffic_class)];
     if (!tuple.is_known || tuple.challenged_at == base::kNever || tuple.token != response.token) {
@@ -265,9 +310,16 @@ bool PathSet::on_response(const wire::Space& space, const wire::Response& respon
     if (space.traffic_class != TrafficClass::LtLd) {
         return false;
     }
+    if (active_ == space.path) {
+        end_doubt();
+        if (path.announce_again_at != base::kNever) {
+            withdraw_again();
+        }
+    }
     path.announcements_due = 0;
     path.announce_again_at = base::kNever;
     const bool is_news = path.state != PathState::Usable;
+    confirm(path, 0, now);
     path.state = PathState::Usable;
     path.has_answered = true;
     return is_news;
@@ -280,6 +332,7 @@ void PathSet::on_sent(const Destination& destination,
     Path& path = paths_[destination.path];
     if (wants_answer) {
         expect_answer(path, now);
+        note_unconfirmed(path, now);
     }
     if (path.room_bytes != UINT64_MAX) {
         path.room_bytes -= std::min(path.room_bytes, bytes);
@@ -290,39 +343,6 @@ void PathSet::on_sent(const Destination& destination,
     }
 }
 
-std::optional<Destination> PathSet::destination(TrafficClass traffic_class, TimePoint now) const {
-    if (!active_) {
-        return std::nullopt;
-    }
-    const Path& path = paths_[*active_];
-    TrafficClass tuple_class = traffic_class;
-    if (role_ == Role::Snapt) {
-        const Tuple& own = path.tuples[index_of(traffic_class)];
-        const TimePoint heard_at = path.tuples[kLtLd].heard_at;
-        const bool is_stale =
-            now - own.heard_at > kMappingLifetime || heard_at - own.heard_at > kMayBeOlder;
-        if (!own.is_known || !own.is_proven || is_stale) {
-            tuple_class = TrafficClass::LtLd;
-        }
-        if (!path.tuples[index_of(tuple_class)].is_known) {
-            // The path was first heard in another class.
-            tuple_class = traffic_class;
-        }
-    }
-    const Tuple& tuple = path.tuples[index_of(tuple_class)];
-    if (!tuple.is_known) {
-        return std::nullopt;
-    }
-    const uint64_t room = room_for(path, traffic_class);
-    Destination result{*active_, tuple_class, tuple.remote, tuple.local, path.mtu, room};
-    if (!tuple.is_proven) {
-        const uint64_t allowed = tuple.unproven_received_bytes * wire::kAmplificationFactor;
-        result.budget_bytes = std::min(
-            room, allowed > tuple.unproven_sent_bytes ? allowed - tuple.unproven_sent_bytes : 0);
-    }
-    return result;
-}
-
 std::optional<Probe> PathSet::next_probe(TimePoint now) {
     while (response_count_ > 0) {
         const DueResponse due = responses_[--response_count_];
@@ -330,14 +350,9 @@ std::optional<Probe> PathSet::next_probe(TimePoint now) {
         if (!tuple.is_known) {
             continue;
         }
-        Probe probe{due.space.path,
-                    due.space.traffic_class,
-                    tuple.remote,
-                    tuple.local,
-                    {},
-                    {},
-                    due.response,
-                    due.is_padded};
+        Probe probe{due.space.path, due.space.traffic_class, tuple.remote, tuple.local};
+        probe.response = due.response;
+        probe.is_padded = due.is_padded;
         return probe;
     }
     std::optional<Probe> probe;
@@ -347,7 +362,7 @@ std::optional<Probe> PathSet::next_probe(TimePoint now) {
         }
         return probe.has_value();
     });
-    return probe;
+    return probe || !has_withdrawals() ? probe : withdrawal_probe();
 }
 
 std::optional<Probe> PathSet::announce_probe(uint8_t index, TimePoint now) {
@@ -374,8 +389,14 @@ std::optional<Probe> PathSet::announce_probe(uint8_t index, TimePoint now) {
     // Padded, so that SNAPT may send at once what waits. Every second repetition is short, since
     // the path may not take the others; a path long silent is only asked.
     const bool is_padded = path.state != PathState::Dead && announced.repetitions % 2 == 0;
-    return Probe{index,    TrafficClass::LtLd,           tuple.remote, tuple.local,
-                 announce, wire::Challenge{tuple.token}, {},           is_padded};
+    Probe probe{index, TrafficClass::LtLd, tuple.remote, tuple.local};
+    probe.announce = announce;
+    probe.challenge = wire::Challenge{tuple.token};
+    probe.is_padded = is_padded;
+    if (const auto second = announce.active ? second_path(now) : std::nullopt) {
+        probe.copies = copies_frame(*second);
+    }
+    return probe;
 }
 
 std::optional<Probe> PathSet::challenge_probe(uint8_t index, TimePoint now) {
@@ -388,6 +409,10 @@ std::optional<Probe> PathSet::challenge_probe(uint8_t index, TimePoint now) {
         if (now - tuple.challenged_at > kChallengeLifetime) {
             tuple.challenge_again_at = base::kNever;
             tuple.challenged_at = base::kNever;
+            const bool is_there = path.needs_proof && now - path.heard_at <= kChallengeLifetime;
+            if (role_ == Role::Snapt && active_ != index && !is_there) {
+                expect_nothing(path);  // nothing is sent there any more
+            }
             continue;
         }
         tuple.repetitions += tuple.was_sent ? 1 : 0;
@@ -395,19 +420,22 @@ std::optional<Probe> PathSet::challenge_probe(uint8_t index, TimePoint now) {
         tuple.challenge_again_at = now + tuple.challenge_interval;
         tuple.challenge_interval = longer(tuple.challenge_interval);
         expect_answer(path, now);
-        return Probe{
-            index, traffic_class, tuple.remote, tuple.local, {}, wire::Challenge{tuple.token},
-            {},    false};
+        Probe probe{index, traffic_class, tuple.remote, tuple.local};
+        probe.challenge = wire::Challenge{tuple.token};
+        if (role_ == Role::Node && is_in_doubt(now) && second_path(now) == index) {
+            probe.copies = copies_frame(index);
+        }
+        return probe;
     }
     return std::nullopt;
 }
 
 TimePoint PathSet::next_deadline() const {
-    TimePoint earliest = response_count_ > 0 ? TimePoint{} : base::kNever;
+    TimePoint earliest = response_count_ > 0 || has_withdrawals() ? TimePoint{} : base::kNever;
     any_used([&](uint8_t index) {
         const Path& path = paths_[index];
-        earliest = std::min(
-            {earliest, path.announce_again_at, silence_deadline(path), path.search.deadline()});
+        earliest = std::min({earliest, path.announce_again_at, silence_deadline(path),
+                             proof_deadline(index), path.search.deadline()});
         for (const Tuple& tuple : path.tuples) {
             earliest = std::min(earliest, tuple.challenge_again_at);
         }

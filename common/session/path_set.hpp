@@ -22,10 +22,12 @@
 #include "common/base/time.hpp"
 #include "common/base/traffic_class.hpp"
 #include "common/session/mtu_search.hpp"
+#include "common/session/path_report.hpp"
 #include "common/wire/frame.hpp"
 
 #include <array>
 #include <bit>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -59,17 +61,18 @@ struct Tuple {
 struct Path {
     PathState state = PathState::Unknown;
     bool is_failing() const { return state == PathState::Doubtful || state == PathState::Dead; }
+    bool has_answered = false;  // a challenge, since it was added or last dead
+    bool is_suspect = false;    // node: something below says that it may soon carry nothing
+    uint8_t announcements_due = 0;
     uint16_t mtu = 1500;  // of the outer IP packet, in the direction that this end sends
     MtuSearch search;
     std::array<Tuple, base::kTrafficClasses> tuples;
     base::Duration smoothed_rtt{};  // RFC 6298; zero: no sample
     base::Duration rtt_variation{};
     base::TimePoint heard_at{};
-    uint8_t announcements_due = 0;
     base::TimePoint announce_again_at = base::kNever;
     base::Duration announce_interval{};
     uint64_t received_datagrams = 0;
-    bool has_answered = false;  // a challenge, since it was added or last dead
     // What may be sent there before its sender has room again, kReservedRoomBytes of it by the
     // low-delay classes only; TCP only.
     uint64_t room_bytes = UINT64_MAX;
@@ -88,7 +91,34 @@ struct Path {
     base::Duration request_interval{};
     bool is_requested = false;
     base::TimePoint request_answered_at{};
+    // SNAPT: the node wants copies of low-delay classes there until then.
+    base::TimePoint copies_until{};
+    base::TimePoint copies_since{};  // by announcements of the same number
+
+    // In the direction that this end sends, as the peer reports it (PathReport).
+    uint64_t delivery_bytes_per_s = 0;  // of outer IP packets; 0: unknown
+    bool is_full = false;               // more is sent lately than it takes
+    bool was_full = false;              // when it was measured; else it may deliver far more
+    std::optional<double> loss;         // fraction of datagrams; nothing: unknown
+    uint64_t lost_datagrams = 0;
+    uint64_t late_datagrams = 0;  // came after they had been given up
+    uint64_t duplicate_datagrams = 0;
+
+    // Datagrams with packets that nothing has told to have arrived, and since when there are any
+    // (path_proof.cpp).
+    uint64_t unconfirmed_datagrams = 0;
+    base::TimePoint unconfirmed_since{};
+    // Only proof that what is sent arrives ends the silence; datagrams that come do not.
+    bool needs_proof = false;
+    base::TimePoint proof_wanted_from{};
+    base::Duration proof_patience{};
 };
+
+// A set of paths: bit n is the path with index n.
+using PathMask = uint16_t;
+constexpr PathMask mask_of(uint8_t path) {
+    return static_cast<PathMask>(1U << path);
+}
 
 // One datagram without packets that the session shall send.
 struct Probe {
@@ -96,9 +126,10 @@ struct Probe {
     base::TrafficClass traffic_class = base::TrafficClass::LtLd;
     base::Endpoint to;
     base::Endpoint from;
-    std::optional<wire::Announce> announce;
-    std::optional<wire::Challenge> challenge;
-    std::optional<wire::Response> response;
+    std::optional<wire::Announce> announce{};
+    std::optional<wire::Announce> copies{};  // where copies are wanted meanwhile
+    std::optional<wire::Challenge> challenge{};
+    std::optional<wire::Response> response{};
     bool is_padded = false;    // to kAnnounceBodyBytes
     uint16_t outer_bytes = 0;  // to this size of the outer packet; 0: as it is
 };
@@ -150,6 +181,17 @@ class PathSet {
     void redirect(const base::Endpoint& remote, base::TimePoint now);
     // Announces the active path once more, for instance after a route appeared.
     void announce_again(base::TimePoint now);
+    // Paths that are not active are used as well: asks those that have not answered yet, and each
+    // that was not heard for `longest`, so that mappings stay and the dead are noticed.
+    void keep_ready(base::Duration longest, base::TimePoint now);
+    // What is below the path says that it may carry nothing, be it soon: its silence is believed
+    // sooner.
+    void suspect(uint8_t index, bool is_suspect) { paths_[index].is_suspect = is_suspect; }
+    // Asks whether it works, whatever the path is used for, unless that question is open.
+    void ask(uint8_t index, base::TimePoint now);
+    // This end did not run for a while: what is unanswered was not waited for, and mappings may be
+    // gone. Announces the active path, and asks the others but dead ones.
+    void on_pause(base::TimePoint now);
 
     // --- SNAPT
     // An authenticated datagram of `bytes` outer bytes. `is_highest`: it has the highest number of
@@ -165,6 +207,37 @@ class PathSet {
     bool is_overdue(uint8_t index, base::TimePoint now) const;
     // True when the return path moved.
     bool on_announce(uint8_t path, const wire::Announce& announce, base::TimePoint now);
+
+    // Datagrams with these numbers left in the space, `bytes` of outer packets in all.
+    // `has_packets`: not only frames.
+    void on_numbered(const wire::Space& space,
+                     uint32_t epoch,
+                     uint64_t first_sequence,
+                     uint64_t bytes,
+                     bool has_packets,
+                     base::TimePoint now) {
+        auto& report = reports_[space.path];
+        if (report == nullptr) {
+            if (!has_packets) {
+                return;  // a path that only announces itself costs nothing
+            }
+            report = std::make_unique<PathReport>();
+        }
+        report->on_sent(epoch, space.traffic_class, first_sequence, bytes, has_packets, now);
+    }
+    // A REPORT of a space of that epoch, which came on path `arrived_on`; on_reports_read() follows
+    // the last one of a datagram.
+    void on_report(uint32_t epoch, const wire::Report& report, uint8_t arrived_on);
+    void on_reports_read(base::TimePoint now);
+    // ACK or REPORT came on path `arrived_on` and named a higher number of a space of path `index`
+    // than any before; `outstanding` further ones were sent. True when it ends a doubt (node).
+    bool on_feedback(uint8_t index, uint8_t arrived_on, uint64_t outstanding, base::TimePoint now);
+    bool is_time_due(uint8_t index, bool is_cheap, base::TimePoint now) const {
+        return reports_[index] != nullptr && reports_[index]->is_time_due(is_cheap, now);
+    }
+    void on_time_sent(uint8_t index, base::TimePoint now) { reports_[index]->on_time_sent(now); }
+    // Forgets what was reported too long ago.
+    void forget_old_reports(base::TimePoint now);
 
     // The tuple of that class has answered by another way: TCP proves an address by itself.
     void trust(const wire::Space& space);
@@ -194,9 +267,25 @@ class PathSet {
     // SNAPT misses a sign of life, at most one a call.
     std::optional<uint8_t> on_time(base::TimePoint now);
 
-    // Where traffic of that class goes now; nothing when there is no path.
+    // Where traffic of that class goes now; nothing when there is no path. While the active path
+    // is in doubt and may not be sent more, low-delay classes go by the second one.
     std::optional<Destination> destination(base::TrafficClass traffic_class,
                                            base::TimePoint now) const;
+    // The same by one path, be it active or not; nothing when no tuple of it is known.
+    std::optional<Destination>
+    destination_on(uint8_t index, base::TrafficClass traffic_class, base::TimePoint now) const;
+    // Where what goes to `original` is copied to: while the active path is in doubt, or `always`.
+    std::optional<Destination> copy_destination(base::TrafficClass traffic_class,
+                                                uint8_t original,
+                                                bool always,
+                                                base::TimePoint now) const;
+    // The paths over which traffic may be spread; the active one when there is no other, none when
+    // there is none. Those are left out that answer slower than the fastest by more than
+    // `difference` each way.
+    PathMask spread(base::Duration difference, base::TimePoint now) const;
+    // Where copies of what takes the active path go.
+    std::optional<uint8_t> second_path(base::TimePoint now) const;
+    bool is_in_doubt(base::TimePoint now) const;
     std::optional<Probe> next_probe(base::TimePoint now);
     base::TimePoint next_deadline() const;
 
@@ -208,10 +297,27 @@ class PathSet {
 
   private:
     void start_challenge(Path& path, Tuple& tuple, base::TimePoint now);
+    void move_tuple(const wire::Space& space,
+                    const base::Endpoint& from,
+                    const base::Endpoint& local,
+                    base::TimePoint now);
     static void forget_other_tuples(Path& path);
     void expect_answer(Path& path, base::TimePoint now);
     static void note_sign_of_life(Path& path, base::TimePoint now);
+    void ask_others(base::TimePoint now);
     void ask_active_or_other(uint8_t index, base::TimePoint now);
+    static base::Duration ask_after(const Path& path);
+    static base::Duration doubt_after(const Path& path);
+    static void note_unconfirmed(Path& path, base::TimePoint now);
+    static bool confirm(Path& path, uint64_t outstanding, base::TimePoint now);
+    base::TimePoint proof_deadline(uint8_t index) const;
+    void ask_for_proof(uint8_t index, base::TimePoint now);
+    bool on_proof_missing(uint8_t index, base::TimePoint now);
+    static void expect_nothing(Path& path);
+    void distrust_round_trip(uint8_t index, base::TimePoint now);
+    void forget_reports(uint8_t index);
+    // Nothing has answered for as long as makes a path doubtful.
+    static bool is_late(const Path& path, base::TimePoint now);
     base::TimePoint silence_deadline(const Path& path) const;
     // The deadline has passed. True when that is to be told.
     bool on_silence(uint8_t index, base::TimePoint now);
@@ -221,7 +327,9 @@ class PathSet {
     std::optional<Probe> mtu_probe(uint8_t index, base::TimePoint now);
     static void set_limit(Path& path, uint16_t mtu);
     bool is_live(const Path& path) const;
-    void use(uint8_t index) { used_ = static_cast<uint16_t>(used_ | 1U << index); }
+    void use(uint8_t index) { used_ |= mask_of(index); }
+    // The path has ended, and what was known of it with it.
+    void forget(uint8_t index);
     // In the order of their indexes, those that may have something to do. True as soon as `visit`
     // says so.
     template <typename Visit>
@@ -233,15 +341,38 @@ class PathSet {
         }
         return false;
     }
+    bool may_copy_on(uint8_t index, base::TimePoint now) const;
+    bool may_spread_on(uint8_t index, base::TimePoint now) const;
+    bool is_second_better(uint8_t candidate, uint8_t other, base::TimePoint now) const;
+    static void want_copies(Path& path, base::TimePoint now);
+    void end_copies();
+    void end_doubt();
+    std::optional<Probe> withdrawal_probe();
+    // When the active path has answered: SNAPT has left the one that it went from.
+    bool has_withdrawals() const {
+        return withdrawing_ != 0 && active_ &&
+               paths_[*active_].tuples[0].challenged_at == base::kNever;
+    }
+    void withdraw_again();
+    std::optional<wire::Announce> copies_frame(uint8_t path) const;
     static uint64_t room_for(const Path& path, base::TrafficClass traffic_class);
 
     Role role_;
     base::Random& random_;
     std::array<Path, wire::kMaxPaths> paths_;
-    uint16_t used_ = 0;  // a bit each, so that nothing looks at all of them for each packet
+    PathMask used_ = 0;  // so that nothing looks at all of them for each packet
+    std::array<std::unique_ptr<PathReport>, wire::kMaxPaths>
+        reports_;            // of paths that carry packets
+    PathMask reported_ = 0;  // by the datagram that is being read
     std::optional<uint8_t> active_;
+    std::optional<uint8_t> former_;  // node: was active until the move that is not answered yet
     uint16_t announcement_number_ = 0;
     bool has_announcement_ = false;
+    // Node: paths that have ended, to be told so often on the active one.
+    std::array<uint8_t, wire::kMaxPaths> withdrawals_due_{};
+    PathMask withdrawing_ = 0;                   // those of which some are due
+    PathMask ended_ = 0;                         // of which that was told
+    bool tells_withdrawals_ = false;             // SNAPT may use paths that are not active
     std::optional<uint16_t> activation_number_;  // SNAPT: of the latest announcement of a move
 
     static constexpr size_t kMaxResponses = 16;  // the oldest challenge waits for its repetition

@@ -20,6 +20,7 @@ void PathSet::give_up(uint8_t index) {
     Path& path = paths_[index];
     path.state = PathState::Dead;
     path.unanswered_since = base::kNever;
+    path.needs_proof = false;
     path.announcements_due = 0;
     path.announce_again_at = base::kNever;
     path.tuples[kLtLd].challenged_at = base::kNever;

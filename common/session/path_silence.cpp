@@ -19,6 +19,9 @@ constexpr Duration kSoonestAsk = milliseconds(500);
 constexpr Duration kLatestAsk = base::seconds(1);
 constexpr Duration kShortestAnswer = milliseconds(300);  // some repetitions of the challenge
 constexpr Duration kLongestAnswer = base::seconds(1);
+// Of a suspect path, whose silence is expected.
+constexpr Duration kSoonestAskOfSuspect = milliseconds(200);
+constexpr Duration kShortestAnswerOfSuspect = milliseconds(200);
 constexpr Duration kDeadAfter = base::seconds(10);
 
 constexpr Duration kDeadProbeInterval = base::seconds(1);
@@ -36,20 +39,21 @@ constexpr Duration kTryLongerAfter = base::seconds(600);
 
 constexpr size_t kLtLd = base::index_of(TrafficClass::LtLd);
 
-Duration ask_after(const Path& path) {
+}  // namespace
+
+Duration PathSet::ask_after(const Path& path) {
     const Duration patience = path.smoothed_rtt * 4 + path.rtt_variation * 4;
-    return path.smoothed_rtt == Duration{} ? kLatestAsk
-                                           : std::clamp(patience, kSoonestAsk, kLatestAsk);
+    const Duration soonest = path.is_suspect ? kSoonestAskOfSuspect : kSoonestAsk;
+    return path.smoothed_rtt == Duration{} ? kLatestAsk : std::clamp(patience, soonest, kLatestAsk);
 }
 
-Duration doubt_after(const Path& path) {
+Duration PathSet::doubt_after(const Path& path) {
     const Duration patience = path.smoothed_rtt * 4 + path.rtt_variation * 4;
+    const Duration shortest = path.is_suspect ? kShortestAnswerOfSuspect : kShortestAnswer;
     return ask_after(path) + (path.smoothed_rtt == Duration{}
                                   ? kLongestAnswer
-                                  : std::clamp(patience, kShortestAnswer, kLongestAnswer));
+                                  : std::clamp(patience, shortest, kLongestAnswer));
 }
-
-}  // namespace
 
 void PathSet::expect_answer(Path& path, TimePoint now) {
     if (path.unanswered_since == base::kNever) {
@@ -64,6 +68,11 @@ void PathSet::note_sign_of_life(Path& path, TimePoint now) {
     } else if (now - path.request_answered_at > ask_after(path)) {
         path.request_interval = {};
     }
+}
+
+bool PathSet::is_late(const Path& path, TimePoint now) {
+    return path.unanswered_since != base::kNever &&
+           now - path.unanswered_since >= doubt_after(path);
 }
 
 bool PathSet::is_overdue(uint8_t index, TimePoint now) const {
@@ -82,9 +91,14 @@ TimePoint PathSet::silence_deadline(const Path& path) const {
         return is_cut_short ? path.heard_at + ask_after(path) : base::kNever;
     }
     if (role_ == Role::Snapt) {
-        const bool is_active = active_ == &path - paths_.data() && active_ != wire::kTcpPath;
-        return is_active ? path.unanswered_since + std::max(ask_after(path), path.request_interval)
-                         : base::kNever;
+        if (active_ != &path - paths_.data()) {
+            const Tuple& tuple = path.tuples[kLtLd];
+            const bool may_ask = tuple.is_known && tuple.challenged_at == base::kNever;
+            return may_ask ? path.unanswered_since + ask_after(path) : base::kNever;
+        }
+        return active_ == wire::kTcpPath
+                   ? base::kNever
+                   : path.unanswered_since + std::max(ask_after(path), path.request_interval);
     }
     switch (path.state) {
     case PathState::Usable:
@@ -105,7 +119,10 @@ TimePoint PathSet::silence_deadline(const Path& path) const {
 std::optional<uint8_t> PathSet::on_time(TimePoint now) {
     std::optional<uint8_t> silent;
     any_used([&](uint8_t index) {
-        if (silence_deadline(paths_[index]) <= now && on_silence(index, now)) {
+        const bool is_told = proof_deadline(index) <= now
+                                 ? on_proof_missing(index, now)
+                                 : silence_deadline(paths_[index]) <= now && on_silence(index, now);
+        if (is_told) {
             silent = index;
         }
         return silent.has_value();
@@ -115,6 +132,10 @@ std::optional<uint8_t> PathSet::on_time(TimePoint now) {
 
 bool PathSet::on_silence(uint8_t index, TimePoint now) {
     Path& path = paths_[index];
+    if (role_ == Role::Snapt && active_ != index) {
+        start_challenge(path, path.tuples[kLtLd], now);
+        return false;
+    }
     if (role_ == Role::Snapt) {
         path.unanswered_since = now;
         path.is_requested = true;
@@ -131,6 +152,9 @@ bool PathSet::on_silence(uint8_t index, TimePoint now) {
             path.burst_datagrams = 0;
             ask_active_or_other(index, now);
             path.state = PathState::Usable;
+            if (active_ == index) {
+                ask_others(now);
+            }
             return false;
         }
     }
@@ -156,9 +180,19 @@ void PathSet::ask_active_or_other(uint8_t index, TimePoint now) {
     start_challenge(path, path.tuples[kLtLd], now);
     if (active_ == index) {
         path.tuples[kLtLd].challenge_again_at = base::kNever;
+        distrust_round_trip(index, now);
         path.announcements_due = 1;
         path.announce_interval = path.tuples[kLtLd].challenge_interval;
         path.announce_again_at = now;
+    }
+}
+
+// Who may have to take the active path's place, or copies.
+void PathSet::ask_others(TimePoint now) {
+    for (uint8_t index = 0; index < wire::kTcpPath; ++index) {
+        if (active_ != index) {
+            probe(index, now);
+        }
     }
 }
 
@@ -168,8 +202,14 @@ bool PathSet::on_request(TimePoint idle_since, TimePoint now) {
     }
     Path& path = paths_[*active_];
     const bool is_asked = path.tuples[kLtLd].challenged_at != base::kNever;
-    if (path.state != PathState::Usable || is_asked || now - path.heard_at < kWorksAfterHearing) {
-        return false;  // it works, or is being asked
+    if (path.state != PathState::Usable || is_asked) {
+        return false;  // it is being asked
+    }
+    if (now - path.heard_at < kWorksAfterHearing) {
+        if (*active_ != wire::kTcpPath) {
+            ask_for_proof(*active_, now);  // one way works
+        }
+        return false;
     }
     if (now - idle_since >= kShortestKeepalive) {
         path.idle_when_asked = now - idle_since;
@@ -218,6 +258,33 @@ void PathSet::try_longer_keepalive(Duration longest, TimePoint now) {
 Duration PathSet::keepalive(Duration longest) const {
     const Duration learned = active_ ? paths_[*active_].keepalive : Duration{};
     return learned == Duration{} ? longest : std::min(learned, longest);
+}
+
+void PathSet::ask(uint8_t index, TimePoint now) {
+    if (active_ != index) {
+        probe(index, now);
+        return;
+    }
+    Path& path = paths_[index];
+    const bool is_asked = path.tuples[kLtLd].challenged_at != base::kNever;
+    if (path.state == PathState::Usable && !is_asked) {
+        ask_active_or_other(index, now);
+        path.state = PathState::Usable;
+    }
+}
+
+void PathSet::on_pause(TimePoint now) {
+    for (uint8_t index = 0; index < wire::kMaxPaths; ++index) {
+        Path& path = paths_[index];
+        path.unanswered_since = base::kNever;
+        path.burst_datagrams = 0;
+        path.lost_known_by = {};
+        // TCP's connection is looked after by its own end.
+        if (index != wire::kTcpPath && active_ != index && is_live(path)) {
+            start_challenge(path, path.tuples[kLtLd], now);
+        }
+    }
+    announce_again(now);
 }
 
 void PathSet::ask_again(uint8_t index, TimePoint now) {

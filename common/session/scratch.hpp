@@ -9,6 +9,7 @@
 #include "common/session/class_queue.hpp"
 #include "common/wire/body.hpp"
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <vector>
@@ -41,6 +42,7 @@ struct SessionScratch {
     compress::ZstdCodec codec;
     std::array<PendingPacket, kMaxPacketsPerDatagram> packets;
     std::array<base::IpAddress, kMaxGroups> group_remotes;
+    wire::Order order;  // of the datagram at hand, when its packets are striped
     std::unique_ptr<uint8_t[]> section =
         std::make_unique<uint8_t[]>(wire::kDefaultSectionOutputBytes);
     std::unique_ptr<uint8_t[]> compressed =
@@ -56,6 +58,13 @@ struct SessionScratch {
         frames.reserve(kMaxFramesPerDatagram);
         members.reserve(elision::kMaxEntries);
         shares.reserve(flow::kMaxAttributionMembers);
+    }
+    // In the body at hand.
+    template <typename Frame>
+    bool has_frame() const {
+        return std::any_of(frames.begin(), frames.end(), [](const wire::BodyItem& item) {
+            return std::holds_alternative<Frame>(item);
+        });
     }
 };
 

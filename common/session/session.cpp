@@ -19,6 +19,8 @@ namespace {
 // What an unproven tuple must still be worth for acknowledgements to be sent there.
 constexpr uint64_t kUpkeepBytes = 1300;
 constexpr Duration kHousekeepingInterval = base::seconds(1);
+// Memory of the resequencer is given back when it was not needed for so long.
+constexpr Duration kTrimAfter = base::seconds(30);
 // A flow that its acknowledgements pace may lose so much of a round trip to the hold.
 constexpr int64_t kClockedShare = 4;
 // Half of what a key may seal: the new epoch is there in time.
@@ -75,6 +77,7 @@ void Session::install_epoch(EpochInstall keys, TimePoint now) {
     epoch->opener = std::move(keys.opener);
     epoch->installed_at = now;
     epoch->encoder.set_skew(elision::skew_for(paths_.largest_rtt()));
+    epoch->report.set_rtt(paths_.largest_rtt());
     const bool is_granted_anew = current_ && current_->number == epoch->number;
     if (!is_granted_anew) {
         // A first epoch after a lost association has nothing to share with the one before.
@@ -121,12 +124,19 @@ bool Session::attach(Flow& flow) {
     if (flows_[flow.index] != nullptr) {
         // SNAPT: the node gave the index to another flow; the old one stays in the table until its
         // own timeout.
-        flows_[flow.index]->owner = nullptr;
+        Flow& former = *flows_[flow.index];
+        count_mode(former, -1);
+        unpin(former, former.traffic_class);
+        former.owner = nullptr;
         --attached_;
+    }
+    if (flows_[flow.index] != &flow) {
+        drops_.add(DropReason::QueueFull, resequencer_.forget(flow.index));
     }
     flows_[flow.index] = &flow;
     flow.owner = this;
     ++attached_;
+    count_mode(flow, 1);
     for (EpochState* epoch : {current_.get(), previous_.get()}) {
         if (epoch != nullptr) {
             epoch->encoder.remove_flow(flow.index);
@@ -155,6 +165,9 @@ void Session::detach(Flow& flow, TimePoint /*now*/) {
     flows_[flow.index] = nullptr;
     flow.owner = nullptr;
     --attached_;
+    count_mode(flow, -1);
+    unpin(flow, flow.traffic_class);
+    drops_.add(DropReason::QueueFull, resequencer_.forget(flow.index));
     for (EpochState* epoch : {current_.get(), previous_.get()}) {
         if (epoch != nullptr) {
             epoch->encoder.remove_flow(flow.index);
@@ -168,6 +181,7 @@ void Session::detach(Flow& flow, TimePoint /*now*/) {
 
 void Session::requeue(Flow& flow, TrafficClass former) {
     classes_[index_of(former)].queue.move_flow(flow, classes_[index_of(flow.traffic_class)].queue);
+    unpin(flow, former);
     if (flow_at(flow.index) == &flow && current_) {
         current_->encoder.remove_flow(flow.index);
         current_->encoder.add_flow(flow.index, {flow.app, true});
@@ -272,17 +286,25 @@ void Session::on_timeout(TimePoint now) {
         host_.on_path_silent(*this, *silent, now);
     }
     keepalive_due_ = keepalive_due_ || keepalive_at() <= now;
+    if (deliver_due(now)) {
+        host_.on_held_delivered(*this);
+    }
     if (!timers_.expire(Timer::Housekeeping, now)) {
         return;
     }
     timers_.set(Timer::Housekeeping, now + kHousekeepingInterval);
     release_sent(now);
+    keep_paths_ready(now);
+    fade_pinned_flows();
+    resequencer_.trim(now - std::min<Duration>(kTrimAfter, now.time_since_epoch()));
     if (previous_ && previous_->retire_at <= now) {
         previous_.reset();
     }
     const Duration skew = elision::skew_for(paths_.largest_rtt());
+    paths_.forget_old_reports(now);
     for (EpochState* epoch : {current_.get(), previous_.get()}) {
         if (epoch != nullptr) {
+            epoch->report.set_rtt(paths_.largest_rtt());
             epoch->encoder.set_skew(skew);
             epoch->encoder.on_time(now);
         }
@@ -306,20 +328,23 @@ TimePoint Session::next_deadline(TimePoint now) const {
     if (current_ == nullptr) {
         return timers_.next_deadline();
     }
-    TimePoint earliest =
-        std::min({timers_.next_deadline(), paths_.next_deadline(), keepalive_at()});
+    TimePoint earliest = std::min({timers_.next_deadline(), paths_.next_deadline(), keepalive_at(),
+                                   resequencer_.next_deadline()});
     const auto upkeep = paths_.destination(TrafficClass::LtLd, now);
     if (upkeep && upkeep->budget_bytes >= kUpkeepBytes) {
-        earliest = std::min(earliest, current_->ledger.next_deadline());
-        if (previous_) {
-            earliest = std::min(earliest, previous_->ledger.next_deadline());
+        for (const EpochState* epoch : {current_.get(), previous_.get()}) {
+            if (epoch != nullptr) {
+                earliest = std::min({earliest, epoch->ledger.next_deadline(),
+                                     epoch->report.next_deadline(epoch->ledger.credit_bytes())});
+            }
         }
     }
     for (size_t i = 0; i < classes_.size(); ++i) {
+        const ClassState& state = classes_[i];
         const auto destination = paths_.destination(base::kAllTrafficClasses[i], now);
-        if (destination && destination->budget_bytes >= destination->mtu) {
-            earliest = std::min(earliest,
-                                ready_at(classes_[i], knobs(classes_[i], *destination), nullptr));
+        const bool is_open = destination && destination->budget_bytes >= destination->mtu;
+        if (destination && (is_open || has_spread_flows()) && !state.is_blocked) {
+            earliest = std::min(earliest, ready_at(state, knobs(state, *destination), nullptr));
         }
     }
     return earliest;

@@ -14,9 +14,11 @@
 #include "common/session/epoch_state.hpp"
 #include "common/session/path_set.hpp"
 #include "common/session/reassembly.hpp"
+#include "common/session/resequencer.hpp"
 #include "common/session/scheduler.hpp"
 #include "common/session/scratch.hpp"
 #include "common/session/sent_ring.hpp"
+#include "common/session/session_paths.hpp"
 #include "common/session/session_types.hpp"
 #include "common/session/transmit_batch.hpp"
 #include "common/wire/tunnel_header.hpp"
@@ -70,6 +72,8 @@ class Session {
     // The flow's class was changed (FlowTable::reclassify): moves what it has queued there, in
     // order, and opens it there anew.
     void requeue(flow::Flow& flow, base::TrafficClass former);
+    // How the flow, attached or not, uses the paths from now on.
+    void set_mode(flow::Flow& flow, base::PathMode mode);
 
     // --- Inputs
     // Takes an inner packet or super-packet of an attached flow.
@@ -98,6 +102,7 @@ class Session {
         return classes_[base::index_of(c)].counters;
     }
     const SessionCounters& counters() const { return counters_; }
+    const ResequencerCounters& resequencing() const { return resequencer_.counters(); }
     const base::DropCounters& drops() const { return drops_; }
     base::TimePoint heard_at() const { return heard_at_; }
     size_t flows() const { return attached_; }
@@ -124,6 +129,19 @@ class Session {
         uint16_t split_id = 0;
         uint8_t split_index = 0;
         Attribution split_attribution;
+        bool is_blocked = false;  // what is next must not be sent yet (docs/PROTOCOL.md 5.4)
+    };
+    // How the packet that is next in a class's queue travels.
+    struct Way {
+        Destination destination;
+        bool is_striped = false;  // told by ORDER
+        StripeRow row = StripeRow::Data;
+        PathMask paths = 0;  // striped over them
+    };
+    // Where a datagram is copied to.
+    struct CopyWay {
+        Destination destination;
+        bool is_doubt = false;  // else only packets of flows in mode Redundant are worth it
     };
     // A datagram under construction.
     struct Draft {
@@ -146,6 +164,7 @@ class Session {
     HoldKnobs knobs(const ClassState& state, const Destination& destination) const;
     base::TimePoint
     ready_at(const ClassState& state, const HoldKnobs& knobs, ReleaseReason* reason) const;
+    base::TimePoint keepalive_at() const;
 
     // session_send.cpp
     std::optional<Draft> start_draft(const Destination& destination,
@@ -155,13 +174,49 @@ class Session {
     bool send_probe(TransmitBatch& batch, base::TimePoint now);
     bool send_upkeep(TransmitBatch& batch, base::TimePoint now);
     static void write_floors(const elision::Encoder& encoder, base::ByteWriter& body);
-    size_t write_frames(Draft& draft, base::ByteWriter& body, bool alone, base::TimePoint now);
+    size_t write_frames(Draft& draft,
+                        base::ByteWriter& body,
+                        bool alone,
+                        base::TimePoint now,
+                        size_t spare_bytes = SIZE_MAX);
+    void
+    write_acks(const Draft& draft, EpochState& epoch, base::ByteWriter& body, base::TimePoint now);
+    bool write_reports(const Draft& draft,
+                       EpochState& epoch,
+                       base::ByteWriter& body,
+                       bool rides,
+                       size_t room_bytes,
+                       base::TimePoint now);
     std::optional<base::TrafficClass> pick(base::TimePoint now);
     bool send_class(base::TrafficClass traffic_class, TransmitBatch& batch, base::TimePoint now);
+
+    // session_super.cpp
+    // A super-packet on its way, in runs.
+    struct SuperRun {
+        ClassQueue::Item item;
+        packet::RegularPacket regular;
+        elision::SegmentForm form;
+        uint32_t segment_bytes = 0;
+        uint32_t segments = 0;
+        uint32_t last_bytes = 0;
+    };
     bool send_super(base::TrafficClass traffic_class,
-                    const Destination& destination,
+                    Way way,
                     TransmitBatch& batch,
                     base::TimePoint now);
+    bool fits_super(const Draft& draft, const SuperRun& run, const Way& way) const;
+    uint32_t send_run(Draft& draft,
+                      const SuperRun& run,
+                      const Way& way,
+                      uint32_t done,
+                      TransmitBatch& batch,
+                      base::TimePoint now);
+    size_t write_segments(Draft& draft,
+                          const SuperRun& run,
+                          const Way& way,
+                          uint32_t done,
+                          uint32_t count,
+                          base::MutableByteView arena);
     bool is_worth_compressing(const ClassState& state,
                               const flow::Flow& flow,
                               base::ByteView payload,
@@ -177,14 +232,63 @@ class Session {
     void mark_lost();
     bool send_again(TransmitBatch& batch, base::TimePoint now);
     void release_sent(base::TimePoint now);
-    void write_received(const Draft& draft, base::ByteWriter& body) const;
+    void write_received(const Draft& draft, base::ByteWriter& body, base::TimePoint now) const;
+
+    // session_paths.cpp
+    std::optional<Way>
+    next_way(ClassState& state, base::TrafficClass traffic_class, base::TimePoint now);
+    std::optional<Way> way_of(flow::Flow& flow, const packet::Packet& packet, base::TimePoint now);
+    std::optional<Way>
+    sendable_way(ClassState& state, base::TrafficClass traffic_class, base::TimePoint now);
+    bool goes_along(const Way& way, ClassState& state, base::TimePoint now);
+    PathMask spread(base::TrafficClass traffic_class, base::TimePoint now);
+    uint8_t pinned_path(flow::Flow& flow, PathMask paths);
+    void unpin(flow::Flow& flow, base::TrafficClass traffic_class);
+    void count_mode(const flow::Flow& flow, int change);
+    std::optional<CopyWay>
+    copy_way(base::TrafficClass traffic_class, const Way& way, base::TimePoint now) const;
+    void leave_room(Draft& draft, const std::optional<CopyWay>& copy) const;
+    void send_copy(const wire::Copy& original,
+                   ClassState& state,
+                   size_t count,
+                   const CopyWay& copy,
+                   TransmitBatch& batch,
+                   base::TimePoint now);
+    void send_piece_copy(const wire::Copy& original,
+                         const wire::Fragment& piece,
+                         const CopyWay& copy,
+                         TransmitBatch& batch,
+                         base::TimePoint now);
+    bool may_copy(const CopyWay& copy, size_t count, size_t bytes, base::TimePoint now);
+    void keep_paths_ready(base::TimePoint now);
+    void fade_pinned_flows();
+    bool has_spread_flows() const {
+        return flows_by_mode_[static_cast<size_t>(base::PathMode::Flow)] +
+                   flows_by_mode_[static_cast<size_t>(base::PathMode::Packet)] >
+               0;
+    }
 
     // session_aggregate.cpp
     bool send_aggregate(base::TrafficClass traffic_class,
-                        const Destination& destination,
+                        const Way& way,
                         TransmitBatch& batch,
                         base::TimePoint now);
-    size_t gather(ClassState& state, const Draft& draft, size_t used, base::TimePoint now);
+    void send_split(Draft& draft,
+                    ClassState& state,
+                    const std::optional<CopyWay>& copy,
+                    base::ByteWriter& body,
+                    TransmitBatch& batch,
+                    base::TimePoint now);
+    size_t
+    gather(ClassState& state, const Draft& draft, const Way& way, size_t used, base::TimePoint now);
+    bool encode_what_fits(Draft& draft,
+                          ClassState& state,
+                          const Way& way,
+                          size_t& count,
+                          base::ByteWriter& body,
+                          base::TimePoint now);
+    void write_order(const Way& way, size_t count, base::ByteWriter& body);
+    void number_flows(const Way& way, size_t outer_bytes);
     void keep_flow_together(size_t newest);
     bool prepare(PendingPacket& pending, const ClassState& state, size_t& groups);
     bool encode(Draft& draft, ClassState& state, size_t count, base::ByteWriter& body);
@@ -197,10 +301,10 @@ class Session {
     bool encode_entries(Draft& draft, size_t count, uint8_t group, base::ByteWriter& writer);
     void
     start_split(Draft& draft, ClassState& state, PendingPacket& pending, base::ByteWriter& body);
-    void write_split_piece(ClassState& state,
-                           Draft& draft,
-                           base::ByteWriter& body,
-                           TransmitBatch& batch);
+    std::optional<wire::Fragment> write_split_piece(ClassState& state,
+                                                    Draft& draft,
+                                                    base::ByteWriter& body,
+                                                    TransmitBatch& batch);
     void account(ClassState& state, size_t count, TransmitBatch& batch, base::TimePoint now);
 
     // session_receive.cpp
@@ -217,26 +321,56 @@ class Session {
         bool is_urgent = false;
         bool is_delivered = false;  // its packets came before, on another path
         std::optional<wire::Copy> copy;
+        std::optional<wire::Order> order;
     };
     EpochState* epoch_of(uint8_t modulo);
     static uint32_t outer_bytes_of(const Opened& opened);
     void on_authentic(const Opened& opened, base::TimePoint now);
+    bool note_arrival(const Opened& opened,
+                      const wire::Space& arrival,
+                      bool is_highest,
+                      base::TimePoint now);
     bool decode_body(const Opened& opened, BodyFacts& facts, base::TimePoint now);
     bool take_frame(const Opened& opened, const wire::BodyItem& item, BodyFacts& facts);
     static bool is_copy_allowed(const Opened& opened, const wire::Copy& copy);
     static bool is_delivered(const Opened& opened, const std::optional<wire::Copy>& copy);
     bool decode_fragments(const Opened& opened, size_t& arena_used, base::TimePoint now);
-    void attribute_received(uint32_t own);
     bool decode_section(EpochState& epoch, const wire::Section& section, size_t& arena_used);
-    base::TimePoint keepalive_at() const;
+    void on_epoch_heard(EpochState& epoch, base::TimePoint now);
+
+    // session_frames.cpp
     void apply_frames(const Opened& opened, bool may_repeat, base::TimePoint now);
     void apply_ack(const Opened& opened, const wire::Ack& ack, base::TimePoint now);
-    void apply_report(const Opened& opened, const wire::Report& report);
+    void apply_report(const Opened& opened, const wire::Report& report, base::TimePoint now);
+    void take_highest(const Opened& opened,
+                      const wire::Space& space,
+                      SendSpace& sent,
+                      uint64_t highest,
+                      base::TimePoint now);
+    static uint8_t arrival_path(const Opened& opened);
     EpochState* acknowledged_epoch(const Opened& opened, bool previous);
-    void deliver_entries(const Opened& opened, base::TimePoint now);
-    flow::Flow*
-    deliver_entry(const Opened& opened, const elision::DecodedEntry& entry, base::TimePoint now);
-    void on_epoch_heard(EpochState& epoch, base::TimePoint now);
+
+    // session_deliver.cpp
+    // ORDER of the datagram at hand; bit n is its n-th flow.
+    struct Ordering {
+        const wire::Order* order = nullptr;
+        uint32_t met = 0;
+        uint32_t waiting = 0;  // its packets are held
+    };
+    void deliver_entries(const Opened& opened, const wire::Order* order, base::TimePoint now);
+    flow::Flow* deliver_entry(const Opened& opened,
+                              const elision::DecodedEntry& entry,
+                              Ordering& ordering,
+                              base::TimePoint now);
+    bool is_held(const Opened& opened,
+                 const elision::DecodedEntry& entry,
+                 flow::Flow& flow,
+                 const packet::HeaderFields& fields,
+                 Ordering& ordering,
+                 base::TimePoint now);
+    void deliver_held(uint32_t index, base::TimePoint now);
+    bool deliver_due(base::TimePoint now);
+    void attribute_received(uint32_t own);
 
     SessionSettings settings_;
     SessionHost& host_;
@@ -259,16 +393,22 @@ class Session {
     base::TimePoint kept_alive_at_{};  // last datagram of lt-ld on the active path
     bool keepalive_due_ = false;
     SentRing sent_ring_;  // SNAPT
-    // Node: the space that something came in last, by class.
-    struct LastSpace {
+    // Node: when something came in each space last.
+    struct HeardSpace {
+        base::TimePoint at{};
         uint32_t epoch = 0;
-        uint16_t space = 0;
-        bool is_known = false;
     };
-    std::array<LastSpace, base::kTrafficClasses> last_spaces_;
+    std::array<HeardSpace, kSpaceSlots> heard_spaces_{};
     std::optional<uint8_t> sends_on_;  // the path of the last poll_transmit
     uint32_t split_outer_bytes_ = 0;   // earlier pieces of packets that this datagram completed
     CompressionBudget compression_budget_;
+    CopyBudget copy_budget_;
+    Resequencer resequencer_;
+    std::array<size_t, base::kPathModes> flows_by_mode_{};  // attached
+    // Flows in mode Flow that got that path; fades, since those that have ended are told late.
+    std::array<std::array<double, wire::kMaxPaths>, base::kTrafficClasses> pinned_flows_{};
+    std::array<Striper, kStripeRows> stripers_;
+    bool wants_ready_paths_ = false;
 };
 
 }  // namespace continuo::session

@@ -23,8 +23,11 @@ namespace {
 constexpr size_t kMinCompressBytes = 48;
 constexpr size_t kWholeHeadBytes = 5;
 constexpr size_t kMaxSectionHeadBytes = 6;
+constexpr size_t kMaxEntryBeyondPacket = kWholeHeadBytes + kMaxSectionHeadBytes;
 constexpr double kRatioGain = 1.0 / 16;
 constexpr size_t kMinPieceBytes = 64;
+// What an ORDER of some flows takes.
+constexpr size_t kOrderAllowance = 16;
 
 // Makes the packet what a WHOLE entry carries: complete checksum, node's address unspecified.
 void make_whole(packet::Packet& packet, packet::NodeSide side) {
@@ -38,67 +41,68 @@ void make_whole(packet::Packet& packet, packet::NodeSide side) {
         base::IpAddress::any(is_v6 ? base::IpVersion::V6 : base::IpVersion::V4), false);
 }
 
+void count_datagram(ClassCounters& counters, size_t packets, ReleaseReason reason) {
+    ++counters.datagrams;
+    counters.packets_alone += packets == 1 ? 1 : 0;
+    counters.sent_by_timeout += reason == ReleaseReason::Timeout ? 1 : 0;
+    counters.sent_by_size += reason == ReleaseReason::Size ? 1 : 0;
+}
+
 }  // namespace
 
 bool Session::send_aggregate(TrafficClass traffic_class,
-                             const Destination& destination,
+                             const Way& way,
                              TransmitBatch& batch,
                              TimePoint now) {
     ClassState& state = classes_[index_of(traffic_class)];
-    auto draft = start_draft(destination, traffic_class, batch);
+    auto draft = start_draft(way.destination, traffic_class, batch);
     if (!draft) {
         return false;
     }
+    const auto copy = copy_way(traffic_class, way, now);
+    leave_room(*draft, copy);
     ReleaseReason reason = ReleaseReason::Size;
-    ready_at(state, knobs(state, destination), &reason);
+    ready_at(state, knobs(state, way.destination), &reason);
     elision::Encoder& encoder = draft->epoch->encoder;
     ByteWriter body(draft->datagram.subspan(draft->header.size(), draft->body_limit));
     if (!state.split_entry.empty()) {
         encoder.begin_datagram(draft->space_number, draft->space->next, now,
                                elision::Setting::Forbidden);
-        write_split_piece(state, *draft, body, batch);
-        encoder.end_datagram();
-        finish_draft(*draft, body.size(), batch, now);
+        send_split(*draft, state, copy, body, batch, now);
         return true;
     }
     encoder.begin_datagram(draft->space_number, draft->space->next, now);
     write_floors(encoder, body);
-    write_frames(*draft, body, false, now);
-    const size_t frames = body.size();
-    size_t count = gather(state, *draft, frames, now);
-    while (!encode(*draft, state, count, body)) {
-        encoder.abort_datagram();
+    const packet::Packet* next = state.queue.peek();
+    const size_t taken = next != nullptr ? next->length + kMaxEntryBeyondPacket : 0;
+    write_frames(*draft, body, false, now, body.room() - std::min(body.room(), taken));
+    size_t count = gather(state, *draft, way, body.size(), now);
+    if (!encode_what_fits(*draft, state, way, count, body, now)) {
         if (count == 0) {
             return false;  // a path too narrow even for the frames
         }
-        body.rewind(frames);
         encoder.begin_datagram(draft->space_number, draft->space->next, now);
-        if (count == 1) {
-            start_split(*draft, state, scratch_.packets[0], body);
-            scratch_.packets[0] = {};
-            write_split_piece(state, *draft, body, batch);
-            count = 0;
-            break;
-        }
-        const size_t keep = count / 2;
-        while (count > keep) {
-            state.queue.put_back(std::move(scratch_.packets[--count].item));
-        }
+        start_split(*draft, state, scratch_.packets[0], body);
+        scratch_.packets[0] = {};
+        send_split(*draft, state, copy, body, batch, now);
+        return true;
     }
     encoder.end_datagram();
+    const wire::Copy identity{draft->header.space(), static_cast<uint32_t>(draft->space->next)};
+    const size_t length = draft->header.size() + body.size() + draft->epoch->sealer->tag_bytes();
     if (count > 0) {
         state.estimator.on_released(reason, count);
-        ++state.counters.datagrams;
-        state.counters.packets_alone += count == 1 ? 1 : 0;
-        state.counters.sent_by_timeout += reason == ReleaseReason::Timeout ? 1 : 0;
-        state.counters.sent_by_size += reason == ReleaseReason::Size ? 1 : 0;
+        count_datagram(state.counters, count, reason);
         account(state, count, batch, now);
-        const size_t length =
-            draft->header.size() + body.size() + draft->epoch->sealer->tag_bytes();
-        state.counters.wire_bytes += outer_bytes(destination.path, destination.to.address, length);
+        state.counters.wire_bytes +=
+            outer_bytes(way.destination.path, way.destination.to.address, length);
     }
     if (body.size() > 0) {
         finish_draft(*draft, body.size(), batch, now);
+    }
+    number_flows(way, length);
+    if (copy && count > 0 && may_copy(*copy, count, length, now)) {
+        send_copy(identity, state, count, *copy, batch, now);
     }
     for (size_t i = 0; i < count; ++i) {
         scratch_.packets[i] = {};
@@ -106,12 +110,101 @@ bool Session::send_aggregate(TrafficClass traffic_class,
     return true;
 }
 
+// Of the packets at hand as many as fit; the others go back. False: not even one does, and the
+// datagram is not begun.
+bool Session::encode_what_fits(Draft& draft,
+                               ClassState& state,
+                               const Way& way,
+                               size_t& count,
+                               ByteWriter& body,
+                               TimePoint now) {
+    elision::Encoder& encoder = draft.epoch->encoder;
+    const size_t frames = body.size();
+    write_order(way, count, body);
+    while (!encode(draft, state, count, body)) {
+        encoder.abort_datagram();
+        body.rewind(frames);
+        if (count <= 1) {
+            return false;
+        }
+        encoder.begin_datagram(draft.space_number, draft.space->next, now);
+        const size_t keep = count / 2;
+        while (count > keep) {
+            state.queue.put_back(std::move(scratch_.packets[--count].item));
+        }
+        write_order(way, count, body);
+    }
+    return true;
+}
+
+// The next piece of the packet that is being split, in a datagram that is begun already.
+void Session::send_split(Draft& draft,
+                         ClassState& state,
+                         const std::optional<CopyWay>& copy,
+                         ByteWriter& body,
+                         TransmitBatch& batch,
+                         TimePoint now) {
+    const wire::Copy identity{draft.header.space(), static_cast<uint32_t>(draft.space->next)};
+    const flow::Flow* flow = state.split_attribution.flow;
+    const bool is_redundant = flow != nullptr && flow->paths.mode == base::PathMode::Redundant;
+    const auto piece = write_split_piece(state, draft, body, batch);
+    draft.epoch->encoder.end_datagram();
+    if (body.size() > 0) {
+        finish_draft(draft, body.size(), batch, now);
+    }
+    if (piece && copy && (is_redundant || may_copy(*copy, 0, piece->piece.size(), now))) {
+        send_piece_copy(identity, *piece, *copy, batch, now);
+    }
+    if (!piece || piece->last) {
+        state.split_entry.clear();
+    }
+}
+
+// ORDER of the first `count` packets at hand, numbered as their flows go on.
+void Session::write_order(const Way& way, size_t count, ByteWriter& body) {
+    wire::Order& order = scratch_.order;
+    order.count = 0;
+    if (!way.is_striped) {
+        return;
+    }
+    order.paths = way.paths;
+    for (size_t i = 0; i < count; ++i) {
+        const flow::Flow& flow = *scratch_.packets[i].item.flow;
+        if (scratch_.packets[i].regular && order.find(flow.index) == nullptr) {
+            order.add(flow.index, flow.paths.next_number);
+        }
+    }
+    if (order.count > 0) {
+        order.serialize(body);
+    }
+}
+
+// The datagram that was told by ORDER has left.
+void Session::number_flows(const Way& way, size_t outer_bytes) {
+    if (!way.is_striped) {
+        return;
+    }
+    for (size_t i = 0; i < scratch_.order.count; ++i) {
+        if (flow::Flow* flow = flow_at(scratch_.order.places[i].index)) {
+            ++flow->paths.next_number;
+        }
+    }
+    stripers_[static_cast<size_t>(way.row)].on_sent(way.destination.path, way.paths,
+                                                    weights_of(paths_, way.paths), outer_bytes);
+}
+
 // Takes packets from the queue while they are predicted to fit; gives how many.
-size_t Session::gather(ClassState& state, const Draft& draft, size_t used, TimePoint /*now*/) {
+size_t
+Session::gather(ClassState& state, const Draft& draft, const Way& way, size_t used, TimePoint now) {
     size_t count = 0;
     size_t groups = 0;
-    auto predicted = static_cast<double>(used + kMaxSectionHeadBytes);
-    while (count < kMaxPacketsPerDatagram) {
+    const size_t limit = way.is_striped ? wire::kMaxOrderedFlows : kMaxPacketsPerDatagram;
+    const size_t order_bytes = way.is_striped ? kOrderAllowance : 0;
+    auto predicted = static_cast<double>(used + kMaxSectionHeadBytes + order_bytes);
+    while (count < limit) {
+        if (count > 0 && has_spread_flows() && !goes_along(way, state, now)) {
+            break;
+        }
         const packet::Packet* next = state.queue.peek();
         if (next == nullptr || (count > 0 && next->offload.gso != packet::GsoType::None)) {
             break;
@@ -321,15 +414,15 @@ void Session::start_split(Draft& draft,
     state.counters.inner_bytes += packet.length;
 }
 
-void Session::write_split_piece(ClassState& state,
-                                Draft& draft,
-                                ByteWriter& body,
-                                TransmitBatch& batch) {
+// None when the path is too narrow.
+std::optional<wire::Fragment> Session::write_split_piece(ClassState& state,
+                                                         Draft& draft,
+                                                         ByteWriter& body,
+                                                         TransmitBatch& batch) {
     const size_t left = state.split_entry.size() - state.split_sent;
     if (body.room() < wire::Fragment::kHeadBytes + kMinPieceBytes) {
-        state.split_entry.clear();  // a path this narrow carries no packets
-        drops_.add(base::DropReason::TooLong);
-        return;
+        drops_.add(base::DropReason::TooLong);  // a path this narrow carries no packets
+        return std::nullopt;
     }
     wire::Fragment fragment;
     const size_t take = std::min(left, body.room() - wire::Fragment::kHeadBytes);
@@ -347,7 +440,6 @@ void Session::write_split_piece(ClassState& state,
     // The flow pays for every piece; the packet counts with its last one.
     Attribution part = state.split_attribution;
     if (fragment.last) {
-        state.split_entry.clear();
         state.split_attribution = {};
     } else {
         part.packets = 0;
@@ -357,6 +449,7 @@ void Session::write_split_piece(ClassState& state,
     if (part.flow != nullptr) {
         batch.attribute(part);
     }
+    return fragment;
 }
 
 // One attribution for each flow in the datagram.

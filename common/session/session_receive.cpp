@@ -1,6 +1,5 @@
-// What a session does with received datagrams: open, check, decode, apply, deliver, in the order of
-// trust.
-#include "common/packet/rewrite.hpp"
+// What a session does with received datagrams, in the order of trust: open, check, decode, then
+// apply (session_frames.cpp) and deliver (session_deliver.cpp).
 #include "common/session/session.hpp"
 
 #include <algorithm>
@@ -13,18 +12,6 @@ using base::ByteView;
 using base::DropReason;
 using base::MutableByteView;
 using base::TimePoint;
-using flow::Flow;
-
-namespace {
-
-template <typename Frame>
-bool has_frame(std::span<const wire::BodyItem> frames) {
-    return std::any_of(frames.begin(), frames.end(), [](const wire::BodyItem& item) {
-        return std::holds_alternative<Frame>(item);
-    });
-}
-
-}  // namespace
 
 EpochState* Session::epoch_of(uint8_t modulo) {
     for (EpochState* epoch : {current_.get(), previous_.get()}) {
@@ -89,6 +76,11 @@ void Session::on_datagrams(std::span<ReceivedDatagram> datagrams, TimePoint now)
     }
 }
 
+// Another than that of its header for what SNAPT sent again.
+uint8_t Session::arrival_path(const Opened& opened) {
+    return opened.datagram->arrived_on.value_or(opened.header.path);
+}
+
 uint32_t Session::outer_bytes_of(const Opened& opened) {
     const ReceivedDatagram& datagram = *opened.datagram;
     return outer_bytes(datagram.arrived_on.value_or(opened.header.path), datagram.from.address,
@@ -121,19 +113,9 @@ void Session::on_authentic(const Opened& opened, TimePoint now) {
     }
     // What SNAPT sent again tells of the path it took.
     wire::Space arrival = opened.header.space();
-    arrival.path = opened.datagram->arrived_on.value_or(arrival.path);
+    arrival.path = arrival_path(opened);
     const bool may_repeat = settings_.role == Role::Snapt && paths_.is_overdue(arrival.path, now);
-    const bool ends_doubt =
-        paths_.on_authenticated(arrival, opened.datagram->from, opened.datagram->to,
-                                opened.datagram->bytes.size(), is_highest, now);
-    if (!epoch.decoder.entries().empty()) {
-        paths_.on_packets(arrival.path, kept_alive_at_, settings_.keepalive, now);
-    }
-    if (settings_.role == Role::Snapt && arrival.path == wire::kTcpPath &&
-        opened.datagram->arrived_on) {
-        paths_.trust(arrival);
-    }
-    last_spaces_[base::index_of(opened.header.traffic_class)] = {epoch.number, space, true};
+    const bool ends_doubt = note_arrival(opened, arrival, is_highest, now);
     epoch.ledger.on_outer_bytes(outer);
     facts.is_urgent = facts.is_urgent || epoch.decoder.has_set();
     if (facts.copy) {
@@ -144,7 +126,7 @@ void Session::on_authentic(const Opened& opened, TimePoint now) {
         ++counters_.copies_dropped;
         counters_.overhead_received += outer;
     } else {
-        deliver_entries(opened, now);
+        deliver_entries(opened, facts.order ? &*facts.order : nullptr, now);
     }
     facts.is_stateful = epoch.decoder.commit() || facts.is_stateful;
     if (facts.is_stateful) {
@@ -156,6 +138,31 @@ void Session::on_authentic(const Opened& opened, TimePoint now) {
     if (ends_doubt) {
         host_.on_path_changed(*this, arrival.path, now);
     }
+}
+
+// Of a good datagram, for the path that it came on and for the next REPORT. True when it ends a
+// doubt.
+bool Session::note_arrival(const Opened& opened,
+                           const wire::Space& arrival,
+                           bool is_highest,
+                           TimePoint now) {
+    EpochState& epoch = *opened.epoch;
+    const ReceivedDatagram& datagram = *opened.datagram;
+    const uint16_t space = opened.header.space_number();
+    const bool ends_doubt = paths_.on_authenticated(arrival, datagram.from, datagram.to,
+                                                    datagram.bytes.size(), is_highest, now);
+    const bool has_entries = !epoch.decoder.entries().empty();
+    if (has_entries) {
+        paths_.on_packets(arrival.path, kept_alive_at_, settings_.keepalive, now);
+    }
+    if (settings_.role == Role::Snapt && arrival.path == wire::kTcpPath && datagram.arrived_on) {
+        paths_.trust(arrival);
+    }
+    heard_spaces_[space_slot(space)] = {now, epoch.number};
+    epoch.report.on_datagram(space, epoch.windows[space_slot(space)], opened.sequence,
+                             datagram.bytes.size(),
+                             has_entries || scratch_.has_frame<wire::Fragment>(), now);
+    return ends_doubt;
 }
 
 void Session::on_epoch_heard(EpochState& epoch, TimePoint now) {
@@ -220,6 +227,10 @@ bool Session::take_frame(const Opened& opened, const wire::BodyItem& item, BodyF
     if (const auto* floor = std::get_if<wire::Floor>(&item)) {
         facts.is_stateful = true;
         return opened.epoch->decoder.apply_floor(wire::space_number(floor->space), floor->sequence);
+    }
+    if (const auto* order = std::get_if<wire::Order>(&item)) {
+        facts.order = *order;
+        return true;
     }
     if (std::holds_alternative<wire::Ping>(item)) {
         facts.is_stateful = true;
@@ -308,202 +319,6 @@ bool Session::decode_section(EpochState& epoch, const wire::Section& section, si
         return false;
     }
     return true;
-}
-
-void Session::deliver_entries(const Opened& opened, TimePoint now) {
-    const auto entries = opened.epoch->decoder.entries();
-    const uint32_t own = outer_bytes_of(opened);
-    auto& members = scratch_.members;
-    members.clear();
-    for (const elision::DecodedEntry& entry : entries) {
-        Flow* flow = deliver_entry(opened, entry, now);
-        if (flow == nullptr) {
-            continue;
-        }
-        size_t inner = 0;
-        if (entry.kind != elision::EntryKind::Context) {
-            inner = entry.payload.size() +
-                    (entry.kind == elision::EntryKind::Whole ? 0 : entry.fields.header_bytes());
-        }
-        const auto same =
-            std::find_if(members.begin(), members.end(),
-                         [&](const ReceivedMember& member) { return member.flow == flow; });
-        if (same != members.end()) {
-            same->inner_bytes += static_cast<uint32_t>(inner);
-        } else {
-            members.push_back({flow, static_cast<uint32_t>(inner)});
-        }
-    }
-    attribute_received(own);
-}
-
-// A flow may have ended by what was delivered: detach() took it out. Counters are looked up only
-// now.
-void Session::attribute_received(uint32_t own) {
-    auto& shares = scratch_.shares;
-    shares.clear();
-    for (const ReceivedMember& member : scratch_.members) {
-        if (member.flow != nullptr && member.flow->counters != nullptr &&
-            shares.size() < flow::kMaxAttributionMembers) {
-            shares.push_back({&member.flow->counters->counters, member.inner_bytes});
-        }
-    }
-    scratch_.members.clear();
-    if (shares.empty()) {
-        counters_.overhead_received += own;
-        return;
-    }
-    // What earlier pieces of a split packet cost was booked as overhead until it was whole.
-    counters_.overhead_received -=
-        std::min<uint64_t>(counters_.overhead_received, split_outer_bytes_);
-    const auto direction =
-        settings_.role == Role::Node ? flow::Direction::Down : flow::Direction::Up;
-    flow::attribute(shares, own + split_outer_bytes_, direction);
-}
-
-Flow* Session::deliver_entry(const Opened& opened,
-                             const elision::DecodedEntry& entry,
-                             TimePoint now) {
-    if (entry.kind == elision::EntryKind::Whole) {
-        if (entry.payload.empty() || entry.payload.size() > packet::kLargeBufferBytes) {
-            drops_.add(DropReason::MalformedPacket);
-            return nullptr;
-        }
-        const MutableByteView whole(scratch_.whole.get(), entry.payload.size());
-        std::memcpy(whole.data(), entry.payload.data(), whole.size());
-        const auto version = whole[0] >> 4 == 6 ? base::IpVersion::V6 : base::IpVersion::V4;
-        if (!packet::rewrite_node_address(whole, receives_side(), node_address(version), false)) {
-            drops_.add(DropReason::MalformedPacket);
-            return nullptr;
-        }
-        return host_.deliver_whole(*this, opened.header.traffic_class, whole, now);
-    }
-    packet::HeaderFields fields = entry.fields;
-    const bool is_up = receives_side() == packet::NodeSide::Source;
-    base::IpAddress& node = is_up ? fields.source : fields.destination;
-    const base::IpAddress& remote = is_up ? fields.destination : fields.source;
-    node = node_address(remote.version);
-    FlowOpening opening;
-    opening.index = entry.index;
-    opening.traffic_class = opened.header.traffic_class;
-    opening.open = entry.open;
-    const bool is_echo =
-        fields.protocol == packet::Protocol::Icmp || fields.protocol == packet::Protocol::IcmpV6;
-    opening.tuple.local = node;
-    opening.tuple.remote = remote;
-    opening.tuple.local_port = is_up || is_echo ? fields.source_port : fields.destination_port;
-    opening.tuple.remote_port =
-        is_echo ? uint16_t{0} : (is_up ? fields.destination_port : fields.source_port);
-    opening.tuple.protocol = fields.protocol;
-    Flow* flow = flow_at(entry.index);
-    const bool is_known = flow != nullptr && flow->tuple == opening.tuple;
-    if (entry.kind == elision::EntryKind::Elided) {
-        // A late packet of the flow that had this index before is not the new one's.
-        flow = is_known ? flow : host_.find_flow(*this, opening.tuple);
-    } else if (!is_known ||
-               (entry.open.continues && flow->traffic_class != opened.header.traffic_class)) {
-        flow = host_.on_flow_opened(*this, opening, now);
-    }
-    if (flow == nullptr) {
-        drops_.add(DropReason::FlowLimit);
-        return nullptr;
-    }
-    if (entry.kind != elision::EntryKind::Context) {
-        host_.deliver(*this, *flow, fields, entry.payload, now);
-    }
-    return flow;
-}
-
-// `may_repeat`: it ends a silence in which datagrams may have been lost.
-void Session::apply_frames(const Opened& opened, bool may_repeat, TimePoint now) {
-    const wire::Space space = opened.header.space();
-    const bool is_announcement = has_frame<wire::Announce>(scratch_.frames);
-    const bool is_long_announcement =
-        is_announcement && opened.datagram->bytes.size() >= wire::kAnnounceBodyBytes;
-    // A padded CHALLENGE alone asks for the MTU: its answer is short, and nothing has moved.
-    const bool is_mtu_probe = !is_announcement && has_frame<wire::Pad>(scratch_.frames);
-    bool is_repeating = false;
-    for (const wire::BodyItem& item : scratch_.frames) {
-        if (const auto* report = std::get_if<wire::Report>(&item)) {
-            apply_report(opened, *report);
-        } else if (const auto* ack = std::get_if<wire::Ack>(&item)) {
-            apply_ack(opened, *ack, now);
-        } else if (const auto* challenge = std::get_if<wire::Challenge>(&item)) {
-            paths_.on_challenge(space, *challenge, is_long_announcement);
-            if (settings_.role == Role::Node && !is_mtu_probe) {
-                host_.on_path_challenged(*this, space.path, now);
-            }
-        } else if (const auto* response = std::get_if<wire::Response>(&item)) {
-            if (paths_.on_response(space, *response, now) && settings_.role == Role::Node) {
-                host_.on_path_changed(*this, space.path, now);
-            }
-        } else if (const auto* announce = std::get_if<wire::Announce>(&item)) {
-            if (settings_.role != Role::Snapt) {
-                continue;
-            }
-            is_repeating = is_repeating || (may_repeat && announce->active);
-            if (paths_.on_announce(space.path, *announce, now)) {
-                ++counters_.handovers;
-                is_repeating = true;
-                host_.on_path_changed(*this, space.path, now);
-            }
-        } else if (const auto* closed = std::get_if<wire::Closed>(&item)) {
-            for (size_t i = 0; i < closed->count; ++i) {
-                if (Flow* flow = flow_at(closed->indexes[i])) {
-                    host_.on_flows_closed(*this, *flow, now);
-                }
-            }
-        } else if (std::holds_alternative<wire::Close>(item)) {
-            host_.on_peer_closed(*this, now);
-            return;  // nothing that follows is of a session that goes on
-        }
-    }
-    if (is_repeating) {
-        mark_lost();  // reports and acknowledgements of the same datagram are in
-    }
-}
-
-EpochState* Session::acknowledged_epoch(const Opened& opened, bool previous) {
-    if (!previous) {
-        return opened.epoch;
-    }
-    return opened.epoch == current_.get() ? previous_.get() : nullptr;
-}
-
-void Session::apply_report(const Opened& opened, const wire::Report& report) {
-    EpochState* epoch = acknowledged_epoch(opened, report.previous_epoch);
-    if (epoch == nullptr || report.space.lane != 0) {
-        return;
-    }
-    SendSpace& sent = epoch->send_spaces[space_slot(wire::space_number(report.space))];
-    if (report.highest >= sent.next) {
-        drops_.add(DropReason::BadBody);  // reports what was never sent
-        return;
-    }
-    sent.highest_acknowledged =
-        std::max<uint64_t>(sent.highest_acknowledged.value_or(0), report.highest);
-}
-
-void Session::apply_ack(const Opened& opened, const wire::Ack& ack, TimePoint now) {
-    EpochState* epoch = acknowledged_epoch(opened, ack.previous_epoch);
-    if (epoch == nullptr) {
-        return;
-    }
-    ++counters_.acks_received;
-    const uint16_t space = wire::space_number(ack.space);
-    if (ack.space.lane != 0) {
-        return;
-    }
-    SendSpace& sent = epoch->send_spaces[space_slot(space)];
-    if (ack.highest() >= sent.next) {
-        drops_.add(DropReason::BadBody);  // acknowledges what was never sent
-        return;
-    }
-    sent.highest_acknowledged =
-        std::max<uint64_t>(sent.highest_acknowledged.value_or(0), ack.highest());
-    for (size_t i = 0; i < ack.run_count; ++i) {
-        epoch->encoder.on_acknowledged(space, ack.runs[i].first, ack.runs[i].last, now);
-    }
 }
 
 }  // namespace continuo::session

@@ -18,6 +18,8 @@ namespace {
 constexpr Duration kKeepBeyondRtt = base::milliseconds(200);
 // A session that sends nothing for so long gives the memory back.
 constexpr Duration kReleaseAfter = base::seconds(30);
+// What SNAPT may still have of a space that is silent for so long is of no use any more.
+constexpr Duration kReportHeard = base::seconds(120);
 
 }  // namespace
 
@@ -115,16 +117,20 @@ void Session::release_sent(TimePoint now) {
     }
 }
 
-// The highest number of the space that each class came in last: SNAPT repeats from there on.
-void Session::write_received(const Draft& draft, base::ByteWriter& body) const {
-    for (const LastSpace& last : last_spaces_) {
+// The highest number of each space in which something came lately: SNAPT repeats from there on.
+void Session::write_received(const Draft& draft, base::ByteWriter& body, TimePoint now) const {
+    for (size_t slot = 0; slot < kSpaceSlots; ++slot) {
+        const HeardSpace& heard = heard_spaces_[slot];
+        if (heard.at == TimePoint{} || now - heard.at > kReportHeard) {
+            continue;
+        }
         for (const EpochState* epoch : {current_.get(), previous_.get()}) {
-            if (epoch == nullptr || !last.is_known || last.epoch != epoch->number) {
+            if (epoch == nullptr || heard.epoch != epoch->number) {
                 continue;
             }
-            const auto highest = epoch->windows[space_slot(last.space)].highest();
+            const auto highest = epoch->windows[slot].highest();
             wire::Report report;
-            report.space = wire::space_from_number(last.space);
+            report.space = wire::space_from_number(static_cast<uint16_t>(slot * wire::kMaxLanes));
             report.previous_epoch = epoch != draft.epoch;
             report.highest = static_cast<uint32_t>(highest.value_or(0));
             const bool is_sayable = !report.previous_epoch || draft.epoch == current_.get();

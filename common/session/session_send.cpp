@@ -1,17 +1,15 @@
-// What a session sends: probes of paths, upkeep, super-packets. Aggregates are in
-// session_aggregate.cpp.
-#include "common/compress/incompressible.hpp"
-#include "common/packet/segmenter.hpp"
+// What a session sends: probes of paths, upkeep. Aggregates are in session_aggregate.cpp,
+// super-packets in session_super.cpp.
 #include "common/session/session.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace continuo::session {
 
 using base::ByteWriter;
 using base::DropReason;
 using base::index_of;
-using base::MutableByteView;
 using base::TimePoint;
 using base::TrafficClass;
 using flow::Flow;
@@ -21,6 +19,7 @@ namespace {
 // A datagram without packets is small; room for frames of one.
 constexpr uint32_t kControlBodyBytes = 1300;
 constexpr size_t kMaxAcksPerDatagram = 8;
+constexpr size_t kMaxReportsPerDatagram = 8;
 
 wire::Ack to_frame(const AckContent& content, bool previous_epoch) {
     wire::Ack ack;
@@ -44,6 +43,9 @@ bool Session::poll_transmit(TransmitBatch& batch, TimePoint now) {
         for (ClassState& state : classes_) {
             state.estimator.on_path_changed();
         }
+    }
+    if (std::exchange(wants_ready_paths_, false)) {
+        keep_paths_ready(now);
     }
     while (batch.has_room()) {
         if (send_probe(batch, now) || send_again(batch, now)) {
@@ -105,6 +107,8 @@ void Session::finish_draft(Draft& draft, size_t body_bytes, TransmitBatch& batch
     const uint32_t outer =
         outer_bytes(draft.destination.path, draft.destination.to.address, length);
     paths_.on_sent(draft.destination, length, !batch.open_attributions().empty(), now);
+    paths_.on_numbered(draft.header.space(), draft.epoch->number, unit.sequence, outer,
+                       !batch.open_attributions().empty(), now);
     if (draft.header.traffic_class == TrafficClass::LtLd &&
         paths_.active() == draft.destination.path) {
         kept_alive_at_ = now;
@@ -169,6 +173,9 @@ bool Session::send_probe(TransmitBatch& batch, TimePoint now) {
     if (probe->announce) {
         probe->announce->serialize(body);
     }
+    if (probe->copies) {
+        probe->copies->serialize(body);
+    }
     if (probe->challenge) {
         probe->challenge->serialize(body);
     }
@@ -176,10 +183,11 @@ bool Session::send_probe(TransmitBatch& batch, TimePoint now) {
         probe->response->serialize(body);
     }
     if (probe->announce && probe->announce->active) {
-        write_received(*draft, body);
+        write_received(*draft, body, now);
     }
     if (probe->outer_bytes == 0) {
-        write_frames(*draft, body, false, now);
+        // An unproven tuple's few bytes are for the answer.
+        write_frames(*draft, body, false, now, tuple.is_proven ? SIZE_MAX : 0);
     }
     draft->epoch->encoder.end_datagram();
     const size_t unpadded = draft->header.size() + body.size() + draft->epoch->sealer->tag_bytes();
@@ -192,9 +200,12 @@ bool Session::send_probe(TransmitBatch& batch, TimePoint now) {
 
 bool Session::send_upkeep(TransmitBatch& batch, TimePoint now) {
     EpochState* epoch = sending();
+    const auto wants = [now](EpochState& from) {
+        return from.ledger.want_ack(now, false) ||
+               from.report.wants(now, false, from.ledger.credit_bytes());
+    };
     const bool wants_ack =
-        epoch->ledger.want_ack(now, false) ||
-        (previous_ && epoch == current_.get() && previous_->ledger.want_ack(now, false));
+        wants(*epoch) || (previous_ && epoch == current_.get() && wants(*previous_));
     const bool wants_floor = epoch->encoder.wants_floor();
     if (!wants_ack && !keepalive_due_ && !wants_floor) {
         return false;
@@ -230,44 +241,87 @@ void Session::write_floors(const elision::Encoder& encoder, ByteWriter& body) {
     }
 }
 
-// Acknowledgements that are due. FLOOR frames are written by who began the datagram.
-size_t Session::write_frames(Draft& draft, ByteWriter& body, bool alone, TimePoint now) {
+// Acknowledgements and reports that are due. FLOOR frames are written by who began the datagram.
+// Reports and TIME take at most `spare_bytes`: they can wait for another datagram.
+size_t Session::write_frames(
+    Draft& draft, ByteWriter& body, bool alone, TimePoint now, size_t spare_bytes) {
     const size_t before = body.size();
+    const auto spare = [&] { return std::min(body.room(), spare_bytes); };
     const bool is_current = draft.epoch == current_.get();
+    bool has_report = false;
     for (EpochState* epoch : {draft.epoch, is_current ? previous_.get() : nullptr}) {
-        if (epoch == nullptr || !epoch->ledger.want_ack(now, !alone)) {
+        if (epoch == nullptr) {
             continue;
         }
-        std::array<AckContent, kMaxAcksPerDatagram> contents;
-        const size_t count = epoch->ledger.build(contents, now, body.room());
-        size_t ack_bytes = 0;
-        for (size_t i = 0; i < count; ++i) {
-            const wire::Ack ack = to_frame(contents[i], epoch != draft.epoch);
-            if (ack.run_count > 0 && ack.size() <= body.room()) {
-                ack.serialize(body);
-                ack_bytes += ack.size();
-                ++counters_.acks_sent;
-            }
+        const bool wants_ack = epoch->ledger.want_ack(now, !alone);
+        const bool rides = !alone || wants_ack || keepalive_due_ || body.size() > 0;
+        const size_t start = body.size();
+        has_report = write_reports(draft, *epoch, body, rides, spare(), now) || has_report;
+        spare_bytes -= std::min(spare_bytes, body.size() - start);
+        if (wants_ack) {
+            write_acks(draft, *epoch, body, now);
         }
-        epoch->ledger.on_ack_sent(ack_bytes +
-                                  (alone ? outer_overhead(draft.destination.to.address) + 22 : 0));
+        if (wants_ack || body.size() > start) {
+            const bool pays_datagram = alone && start == before;
+            epoch->ledger.on_ack_sent(
+                body.size() - start +
+                (pays_datagram ? outer_overhead(draft.destination.to.address) + 22 : 0));
+        }
+    }
+    const uint8_t path = draft.destination.path;
+    if (paths_.is_time_due(path, has_report, now) && spare() >= wire::Time::kBytes) {
+        wire::Time{clock_at(now)}.serialize(body);
+        paths_.on_time_sent(path, now);
     }
     return body.size() - before;
+}
+
+void Session::write_acks(const Draft& draft, EpochState& epoch, ByteWriter& body, TimePoint now) {
+    std::array<AckContent, kMaxAcksPerDatagram> contents;
+    const size_t count = epoch.ledger.build(contents, now, body.room());
+    for (size_t i = 0; i < count; ++i) {
+        const wire::Ack ack = to_frame(contents[i], &epoch != draft.epoch);
+        if (ack.run_count > 0 && ack.size() <= body.room()) {
+            ack.serialize(body);
+            ++counters_.acks_sent;
+        }
+    }
+}
+
+// `rides`: on a datagram that leaves anyway. True when there was something to tell.
+bool Session::write_reports(const Draft& draft,
+                            EpochState& epoch,
+                            ByteWriter& body,
+                            bool rides,
+                            size_t room_bytes,
+                            TimePoint now) {
+    if (!epoch.report.wants(now, rides, epoch.ledger.credit_bytes())) {
+        return false;
+    }
+    std::array<wire::Report, kMaxReportsPerDatagram> reports;
+    const uint64_t lost_before = epoch.report.lost();
+    const size_t count = epoch.report.build(reports, room_bytes, now);
+    counters_.lost_datagrams += epoch.report.lost();
+    counters_.lost_datagrams -= std::min(counters_.lost_datagrams, lost_before);
+    for (size_t i = 0; i < count; ++i) {
+        reports[i].previous_epoch = &epoch != draft.epoch;
+        reports[i].serialize(body);
+    }
+    return count > 0;
 }
 
 std::optional<TrafficClass> Session::pick(TimePoint now) {
     std::array<TimePoint, base::kTrafficClasses> ready_since;
     ready_since.fill(base::kNever);
     for (size_t i = 0; i < classes_.size(); ++i) {
-        const ClassState& state = classes_[i];
+        ClassState& state = classes_[i];
+        state.is_blocked = false;
         if (state.queue.empty() && state.split_entry.empty()) {
             continue;
         }
-        const auto destination = paths_.destination(base::kAllTrafficClasses[i], now);
-        if (!destination || destination->budget_bytes < destination->mtu) {
-            continue;
-        }
-        if (ready_at(state, knobs(state, *destination), nullptr) <= now) {
+        const auto way = sendable_way(state, base::kAllTrafficClasses[i], now);
+        state.is_blocked = !way;
+        if (way && ready_at(state, knobs(state, way->destination), nullptr) <= now) {
             ready_since[i] = state.split_entry.empty() ? state.queue.waiting_since() : TimePoint{};
         }
     }
@@ -276,158 +330,15 @@ std::optional<TrafficClass> Session::pick(TimePoint now) {
 
 bool Session::send_class(TrafficClass traffic_class, TransmitBatch& batch, TimePoint now) {
     ClassState& state = classes_[index_of(traffic_class)];
-    const auto destination = paths_.destination(traffic_class, now);
-    if (!destination) {
+    const auto way = sendable_way(state, traffic_class, now);
+    if (!way) {
         return false;
     }
-    if (state.split_entry.empty()) {
-        const packet::Packet* next = state.queue.peek();
-        if (next != nullptr && next->offload.gso != packet::GsoType::None) {
-            return send_super(traffic_class, *destination, batch, now);
-        }
+    const packet::Packet* next = state.split_entry.empty() ? state.queue.peek() : nullptr;
+    if (next != nullptr && next->offload.gso != packet::GsoType::None) {
+        return send_super(traffic_class, *way, batch, now);
     }
-    return send_aggregate(traffic_class, *destination, batch, now);
-}
-
-bool Session::send_super(TrafficClass traffic_class,
-                         const Destination& destination,
-                         TransmitBatch& batch,
-                         TimePoint now) {
-    ClassState& state = classes_[index_of(traffic_class)];
-    ClassQueue::Item item = state.queue.take();
-    const packet::Offload& offload = item.packet->offload;
-    const auto regular = packet::parse_regular(item.packet->bytes(), offload);
-    auto draft = start_draft(destination, traffic_class, batch);
-    if (!regular || !draft || flow_at(item.flow->index) != item.flow ||
-        offload.segment_bytes == 0 || draft->epoch->encoder.wants_floor()) {
-        cut_into_segments(state, std::move(item));
-        return true;
-    }
-    const auto payload_bytes = static_cast<uint32_t>(regular->payload.size());
-    const uint32_t segment_bytes = offload.segment_bytes;
-    const uint32_t segments =
-        std::max<uint32_t>(1, (payload_bytes + segment_bytes - 1) / segment_bytes);
-    const uint32_t last_bytes = payload_bytes - (segments - 1) * segment_bytes;
-    EpochState& epoch = *draft->epoch;
-    const auto form = epoch.encoder.plan_segments(item.flow->index, regular->fields, segment_bytes,
-                                                  segments, last_bytes, now);
-    // One header form for the whole run keeps the datagrams equal.
-    draft->header.long_sequence =
-        wire::needs_long_form(draft->space->next + segments, draft->space->highest_acknowledged);
-    const size_t header_bytes = draft->header.size();
-    const size_t fixed = header_bytes + 1 + form.header_bytes + epoch.sealer->tag_bytes();
-    const size_t datagram_bytes = fixed + segment_bytes;
-    const uint32_t overhead = outer_overhead(destination.to.address);
-    if (form.header_bytes == 0 || datagram_bytes + overhead > destination.mtu ||
-        segments > 2 * kMaxSegmentsPerSend || datagram_bytes * segments > 2 * kMaxUdpPayloadBytes ||
-        destination.budget_bytes < (datagram_bytes + overhead) * segments) {
-        cut_into_segments(state, std::move(item));
-        return true;
-    }
-    const size_t headers = regular->fields.header_bytes();
-    const size_t per_send = std::min(kMaxSegmentsPerSend, kMaxUdpPayloadBytes / datagram_bytes);
-    state.counters.queue_delay.add(now - item.packet->queued_at);
-    for (uint32_t done = 0; done < segments;) {
-        const auto count = static_cast<uint32_t>(std::min<size_t>(per_send, segments - done));
-        const MutableByteView arena = batch.free_space();
-        size_t used = 0;
-        uint64_t payload_sent = 0;
-        for (uint32_t i = 0; i < count; ++i) {
-            const uint32_t segment = done + i;
-            const uint32_t bytes = segment + 1 == segments ? last_bytes : segment_bytes;
-            const MutableByteView datagram = arena.subspan(used, fixed + bytes);
-            draft->header.sequence = static_cast<uint32_t>(draft->space->next + i);
-            ByteWriter writer(datagram);
-            draft->header.serialize(writer);
-            constexpr uint8_t kLastRawSlot0 = 0x40;  // wire::SectionHead{}.serialize_last
-            writer.u8(kLastRawSlot0);
-            elision::write_segment_header(form, segment, writer.reserve(form.header_bytes).data());
-            writer.bytes(regular->payload.subspan(size_t{segment} * segment_bytes, bytes));
-            crypto::SealedUnit& unit = scratch_.units[i];
-            unit.datagram = datagram;
-            unit.header_bytes = static_cast<uint8_t>(header_bytes);
-            unit.space = draft->space_number;
-            unit.sequence = draft->space->next + i;
-            used += datagram.size();
-            payload_sent += bytes;
-        }
-        epoch.sealer->seal(std::span(scratch_.units).first(count));
-        epoch.encoder.record_segments(form, done, count, draft->space_number, draft->space->next,
-                                      now);
-        draft->space->next += count;
-        epoch.sealed_datagrams += count;
-        const uint64_t outer =
-            outer_bytes_of_run(destination.path, destination.to.address, used, datagram_bytes);
-        paths_.on_sent(destination, used, true, now);
-        paths_.on_data_sent(destination.path, static_cast<uint32_t>(datagram_bytes) + overhead,
-                            outer, now);
-        const uint64_t inner = payload_sent + headers * count;
-        batch.attribute({item.flow, count, inner, payload_sent, outer});
-        TransmitItem out;
-        out.session = this;
-        out.path = destination.path;
-        out.traffic_class = destination.tuple_class;
-        out.marked_class = traffic_class;
-        out.to = destination.to;
-        out.from = destination.from;
-        out.length = static_cast<uint32_t>(used);
-        out.segment_bytes = static_cast<uint16_t>(count > 1 ? datagram_bytes : 0);
-        out.datagrams = static_cast<uint16_t>(count);
-        remember(batch, out, *draft, draft->space->next - count, now);
-        batch.commit(out);
-        state.counters.packets += count;
-        state.counters.datagrams += count;
-        state.counters.inner_bytes += inner;
-        state.counters.wire_bytes += outer;
-        done += count;
-    }
-    ++state.counters.super_packets;
-    state.counters.super_segments += segments;
-    state.counters.packets_alone += segments;
-    return true;
-}
-
-bool Session::is_worth_compressing(const ClassState& state,
-                                   const Flow& flow,
-                                   base::ByteView payload,
-                                   TimePoint now) {
-    if (state.settings.compression_level == 0 || !flow.may_compress ||
-        compress::is_incompressible(payload)) {
-        return false;
-    }
-    return !state.settings.is_compression_automatic ||
-           compression_budget_.take(payload.size(), now);
-}
-
-// Puts the packets that the kernel would have cut in the super-packet's place.
-void Session::cut_into_segments(ClassState& state, ClassQueue::Item item) {
-    packet::Packet& super = *item.packet;
-    packet::PacketPool& pool = *super.pool;
-    const uint32_t count = packet::segment_count(super.bytes(), super.offload);
-    if (count == 0) {
-        drops_.add(DropReason::MalformedPacket);
-        return;
-    }
-    const size_t capacity =
-        size_t{super.offload.segment_bytes} + 128;  // headers are at most 40 + 60
-    for (uint32_t i = count; i-- > 0;) {
-        auto segment = pool.take(capacity);
-        if (segment == nullptr) {
-            drops_.add(DropReason::PoolEmpty);
-            continue;
-        }
-        const size_t length =
-            packet::write_segment(super.bytes(), super.offload, i, segment->buffer());
-        if (length == 0) {
-            drops_.add(DropReason::MalformedPacket);
-            continue;
-        }
-        segment->length = static_cast<uint32_t>(length);
-        segment->offload = {};
-        segment->queued_at = super.queued_at;
-        state.queue.put_back({item.flow, std::move(segment)});
-    }
-    ++state.counters.software_segmented;
+    return send_aggregate(traffic_class, *way, batch, now);
 }
 
 void Session::on_sent(const TransmitBatch& batch, const TransmitItem& item) {

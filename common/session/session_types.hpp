@@ -3,6 +3,7 @@
 
 #include "common/base/drop_reason.hpp"
 #include "common/base/ip_address.hpp"
+#include "common/base/path_mode.hpp"
 #include "common/elision/types.hpp"
 #include "common/flow/flow.hpp"
 #include "common/packet/header_fields.hpp"
@@ -27,6 +28,10 @@ struct ClassSettings {
     uint64_t queue_bytes = 1 << 20;        // per class and session
     int compression_level = 3;             // 0: off
     bool is_compression_automatic = true;  // super-packets: while they come slowly enough
+    // Receiver: a packet of a striped flow waits so long for earlier ones, at most; sender: paths
+    // whose delays differ by more are not striped over.
+    base::Duration resequence{};
+    base::Striping striping = base::Striping::Packet;
 };
 
 struct SessionSettings {
@@ -43,13 +48,12 @@ struct SessionSettings {
         false;  // authenticate only: a section may hold packets of several remote addresses
 };
 
-// What automatic compression may cost: super-packets of compressible flows are cut up and
-// compressed at this rate and sent as they are beyond it, since a link that takes more is not the
-// bottleneck, but the CPU is (about 12 us for 1360 bytes).
-class CompressionBudget {
+// A rate with a burst, in bytes.
+template <int64_t kRatePerSecond, int64_t kBurst>
+class ByteBudget {
   public:
-    static constexpr int64_t kBytesPerSecond = 8'000'000;
-    static constexpr int64_t kBurstBytes = 2'000'000;
+    static constexpr int64_t kBytesPerSecond = kRatePerSecond;
+    static constexpr int64_t kBurstBytes = kBurst;
 
     bool take(size_t bytes, base::TimePoint now) {
         const int64_t gained = base::to_us(now - refilled_at_) * (kBytesPerSecond / 1'000'000);
@@ -69,6 +73,14 @@ class CompressionBudget {
     int64_t credit_ = kBurstBytes;
     base::TimePoint refilled_at_{};
 };
+
+// What automatic compression may cost: super-packets of compressible flows are cut up and
+// compressed at this rate and sent as they are beyond it, since a link that takes more is not the
+// bottleneck, but the CPU is (about 12 us for 1360 bytes).
+using CompressionBudget = ByteBudget<8'000'000, 2'000'000>;
+// Copies while a path is in doubt: calls and key strokes, not a download that is in a low-delay
+// class.
+using CopyBudget = ByteBudget<1'000'000, 262'144>;
 
 // Powers of two of microseconds: enough for a median and a 99th percentile.
 class DelayHistogram {
@@ -130,6 +142,8 @@ struct SessionCounters {
     uint64_t lost_datagrams = 0;  // gaps that were not filled
     uint64_t duplicates = 0;
     uint64_t copies_dropped = 0;  // whose packets had come on another path
+    uint64_t copies_sent = 0;
+    uint64_t copies_unsent = 0;  // wanted, but beyond CopyBudget or not as long as the path takes
     uint64_t handovers = 0;
     uint64_t repeated_datagrams = 0;  // SNAPT: sent again after a move of the return path
 };
@@ -176,6 +190,8 @@ class SessionHost {
     virtual void
     on_path_challenged(Session& /*session*/, uint8_t /*path*/, base::TimePoint /*now*/) {}
     virtual void on_peer_closed(Session& session, base::TimePoint now) = 0;
+    // From on_timeout: packets that had been held were delivered.
+    virtual void on_held_delivered(Session& /*session*/) {}
 };
 
 // A datagram as it came from the socket; opened in place.
@@ -219,10 +235,12 @@ outer_bytes_of_run(uint8_t path, const base::IpAddress& peer, size_t run, size_t
 }
 
 // The MSS for which a segment fits one datagram in its widest form (docs/PROTOCOL.md section 6).
-inline uint16_t largest_segment(const Destination& destination) {
+inline uint16_t largest_segment(const Destination& destination,
+                                base::PathMode mode = base::PathMode::Handover) {
     constexpr uint16_t kBeside = 33;  // header, section head, entry and tag
     constexpr uint16_t kSmallest = 536;
-    const uint32_t beside = outer_overhead(destination.to.address) + kBeside;
+    const uint32_t order = mode == base::PathMode::Packet ? wire::Order::kMaxSingleBytes : 0;
+    const uint32_t beside = outer_overhead(destination.to.address) + kBeside + order;
     return static_cast<uint16_t>(destination.mtu > beside + kSmallest ? destination.mtu - beside
                                                                       : kSmallest);
 }

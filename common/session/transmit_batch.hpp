@@ -22,6 +22,8 @@ inline constexpr size_t kBatchAttributions = 4096;
 // UDP_SEGMENT takes 64 segments on every kernel; one send is at most 65507 bytes of UDP payload.
 inline constexpr size_t kMaxSegmentsPerSend = 64;
 inline constexpr size_t kMaxUdpPayloadBytes = 65507;
+// What a session adds at once: a super-packet in runs of eight, or a datagram and its copy.
+inline constexpr size_t kMaxItemsPerTurn = 2 * kMaxSegmentsPerSend / 8;
 
 // What a datagram, or a run of them, carries of one flow.
 struct Attribution {
@@ -62,9 +64,11 @@ class TransmitBatch {
         attributed_ = 0;
     }
     bool empty() const { return items_.empty(); }
-    // Room for the largest super-packet, which is two items. False: send what there is first.
+    // Room for the largest super-packet, which is two items, or more when it is striped. False:
+    // send what there is first.
     bool has_room() const {
-        return kBatchArenaBytes - used_ >= 2 * kMaxUdpPayloadBytes && items_.size() < kBatchItems &&
+        return kBatchArenaBytes - used_ >= 2 * kMaxUdpPayloadBytes &&
+               items_.size() + kMaxItemsPerTurn <= kBatchItems &&
                attributions_.size() + kMaxSegmentsPerSend * 2 < kBatchAttributions;
     }
     base::MutableByteView free_space() { return {arena_.get() + used_, kBatchArenaBytes - used_}; }

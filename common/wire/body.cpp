@@ -180,6 +180,8 @@ Result<bool> BodyReader::next_frame(uint8_t type, BodyItem& item) {
         return parse_into<Report>(reader_, item);
     case FrameType::Close:
         return parse_into<Close>(reader_, item);
+    case FrameType::Order:
+        return parse_into<Order>(reader_, item);
     }
     if (type >= kFirstSkippableType && type < kFirstReservedType) {
         return parse_unknown(reader_, item);

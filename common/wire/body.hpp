@@ -62,6 +62,7 @@ using BodyItem = std::variant<Section,
                               Caps,
                               Report,
                               Close,
+                              Order,
                               UnknownFrame>;
 
 // Reads a section head with its content. Errors: Truncated, Malformed, Unsupported (mode 3).

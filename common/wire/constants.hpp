@@ -62,7 +62,8 @@ inline constexpr uint32_t kAckCreditCapBytes = 3000;
 inline constexpr base::Duration kAckMinInterval = base::milliseconds(20);
 inline constexpr base::Duration kAckRideInterval = base::milliseconds(100);
 inline constexpr base::Duration kAckLazyInterval = base::milliseconds(500);
-inline constexpr base::Duration kReportMinInterval = base::milliseconds(25);
+inline constexpr base::Duration kReportShortest = base::milliseconds(100);
+inline constexpr base::Duration kReportLongest = base::seconds(1);
 inline constexpr uint32_t kReportEveryDatagrams = 8192;
 inline constexpr base::Duration kTimeMinInterval = base::milliseconds(20);
 
@@ -71,6 +72,8 @@ inline constexpr size_t kAnnounceCopies = 4;
 inline constexpr size_t kAnnounceBodyBytes = 1200;  // padded datagram: IP payload of UDP
 inline constexpr size_t kAmplificationFactor = 3;
 inline constexpr base::Duration kKeepaliveInterval = base::seconds(25);
+// Copies that an ANNOUNCE asked for end so long after it.
+inline constexpr base::Duration kCopiesLifetime = base::seconds(2);
 inline constexpr base::Duration kReassemblyTimeout = base::seconds(1);
 
 // T_skew: a datagram is dead when one sent at least this much later has been acknowledged.
@@ -80,6 +83,9 @@ inline constexpr base::Duration kSkewMargin = base::milliseconds(100);
 constexpr base::Duration skew_allowance(base::Duration largest_path_rtt) {
     return std::max<base::Duration>(kMinSkew, 2 * largest_path_rtt + kSkewMargin);
 }
+
+// Flows that one ORDER names.
+inline constexpr size_t kMaxOrderedFlows = 16;
 
 // Section 3.4.
 enum class FrameType : uint8_t {
@@ -100,6 +106,7 @@ enum class FrameType : uint8_t {
     Caps = 0x8E,
     Report = 0xA0,
     Close = 0xA1,
+    Order = 0xA3,
 };
 
 // Section 3.6.

@@ -274,4 +274,34 @@ struct Close {
     bool operator==(const Close& other) const;
 };
 
+// Where the packets of striped flows stand: this datagram is number `number` of that flow.
+struct Order {
+    struct Place {
+        uint32_t index = 0;  // of the flow
+        uint16_t number = 0;
+        bool operator==(const Place&) const = default;
+    };
+    uint16_t paths = 0;  // over which the sender stripes now: bit n is path n
+    uint8_t count = 0;
+    std::array<Place, kMaxOrderedFlows> places{};
+
+    // Null when it is not there.
+    const Place* find(uint32_t index) const {
+        for (size_t i = 0; i < count; ++i) {
+            if (places[i].index == index) {
+                return &places[i];
+            }
+        }
+        return nullptr;
+    }
+    // False when full.
+    bool add(uint32_t index, uint16_t number);
+    static base::Result<Order> parse(base::ByteReader& reader);
+    void serialize(base::ByteWriter& writer) const;
+    size_t size() const;
+    // Of an ORDER of one flow, at most.
+    static constexpr size_t kMaxSingleBytes = 10;
+    bool operator==(const Order& other) const;
+};
+
 }  // namespace continuo::wire

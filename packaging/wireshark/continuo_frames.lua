@@ -5,7 +5,8 @@ local band, rshift = bits.band, bits.rshift
 
 local frame_names = {[0x80] = "PAD", [0x81] = "ACK", [0x82] = "COPY", [0x83] = "FLOOR", [0x84] = "GENERATION", [0x85] = "CONFIRM",
     [0x86] = "REFUSE", [0x87] = "FRAGMENT", [0x88] = "CHALLENGE", [0x89] = "RESPONSE", [0x8a] = "ANNOUNCE", [0x8b] = "TIME",
-    [0x8c] = "PING", [0x8d] = "CLOSED", [0x8e] = "CAPS", [0xa0] = "REPORT", [0xa1] = "CLOSE"}
+    [0x8c] = "PING", [0x8d] = "CLOSED", [0x8e] = "CAPS", [0xa0] = "REPORT", [0xa1] = "CLOSE",
+    [0xa3] = "ORDER"}
 local class_names = {[0] = "lt-ld", "ht-ld", "lt-hd", "ht-hd"}
 local link_kinds = {[0] = "unknown", "Ethernet", "Wi-Fi", "cellular", "mesh", "other"}
 local refusals = {"hash differs", "memory", "base unknown"}
@@ -59,6 +60,9 @@ local f = {
     delay_held = number("report.delay_held", "Held, units of 100 µs"),
     close_reason = number("close.reason", "Reason", close_reasons),
     close_text = ProtoField.string("continuo.close.text", "Text"),
+    ordered_paths = ProtoField.uint16("continuo.order.paths", "Paths, bit n for path n", base.HEX),
+    ordered_flow = number("order.flow", "Flow"),
+    ordered_number = number("order.number", "Number in the flow"),
     content = ProtoField.bytes("continuo.frame.content", "Content"),
 }
 
@@ -196,6 +200,12 @@ local readers = {
     [0x8e] = function(cursor, tree) cursor:add(tree, f.kept_bytes, 4) cursor:add(tree, f.live_generations, 1) end,
     [0xa0] = read_report,
     [0xa1] = function(cursor, tree) cursor:add(tree, f.close_reason, 1) cursor:bytes(tree, f.close_text, cursor:left()) end,
+    [0xa3] = function(cursor, tree)
+        cursor:add(tree, f.ordered_paths, 2)
+        local count = cursor:number(1)
+        if count < 1 or count > 16 then malformed("ORDER of no or too many flows") end
+        for _ = 1, count do cursor:add(tree, f.ordered_flow) cursor:add(tree, f.ordered_number, 2) end
+    end,
 }
 
 local function read_frame(cursor, parent, state)

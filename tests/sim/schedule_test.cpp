@@ -1,9 +1,9 @@
-// Random schedules of trouble in virtual time: loss, reordering, duplication, blackouts, moves with
-// and without a moment on two uplinks, NAT rebinding, re-keys that one end gets late or never,
-// restarts, and datagrams of a stranger. Whatever comes, nothing is delivered twice or altered, no
-// (key, space, sequence) seals twice, a stranger changes nothing, no flow ends, and when the
-// trouble is over everything arrives. CONTINUO_SCHEDULES (default 1000) and CONTINUO_FIRST_SCHEDULE
-// choose the seeds; a failure names its own.
+// Random schedules of trouble in virtual time, in any mode of paths: loss, reordering, duplication,
+// blackouts, moves with and without a moment on two uplinks, NAT rebinding, re-keys that one end
+// gets late or never, restarts, and datagrams of a stranger. Whatever comes, nothing is delivered
+// twice or altered, no (key, space, sequence) seals twice, a stranger changes nothing, no flow
+// ends, and when the trouble is over everything arrives. CONTINUO_SCHEDULES (default 1000) and
+// CONTINUO_FIRST_SCHEDULE choose the seeds; a failure names its own.
 #include "tests/support/session_pair.hpp"
 
 #include <array>
@@ -68,6 +68,8 @@ class Schedule {
             return std::make_unique<WatchedSealer>(std::move(sealer), sealed[keys.key],
                                                    sealed_twice);
         };
+        mode_ = static_cast<base::PathMode>(below(base::kPathModes));
+        pair.snapt.mode_of_opened = mode_;
         pair.restart(generation);  // with keys that are watched
         for (size_t i = 0; i < kStreams; ++i) {
             make_stream(i);
@@ -114,7 +116,13 @@ class Schedule {
         pair.up.change(good, pair.now);
         pair.down.change(good, pair.now);
         finish_late_rekey();
-        pair.node.session->paths().announce_again(pair.now);
+        session::PathSet& paths = pair.node.session->paths();
+        for (uint8_t path = 0; path < wire::kMaxPaths; ++path) {
+            if (paths.active() != path && paths.path(path).tuples[0].is_known) {
+                paths.remove(path);
+            }
+        }
+        paths.announce_again(pair.now);
         pair.run_for(seconds(2));
         collect();
         std::array<std::array<uint32_t, 2>, kStreams> before{};
@@ -217,6 +225,9 @@ class Schedule {
                                           : pair.snapt.find(stream.leased);
         if (flow == nullptr || flow->owner == nullptr) {
             return;  // SNAPT has not heard of it, or not since its restart
+        }
+        if (direction == 0) {
+            end.session->set_mode(*flow, mode_);
         }
         if (direction == 1) {
             std::swap(fields.source, fields.destination);
@@ -403,6 +414,7 @@ class Schedule {
     }
 
     base::SeededRandom chance;
+    base::PathMode mode_ = base::PathMode::Handover;
     uint8_t generation = 1;  // of keys
     uint32_t epoch = 1;
     uint32_t late_rekey = 0;  // granted, not at the node yet

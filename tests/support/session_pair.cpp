@@ -24,6 +24,9 @@ session::SessionSettings settings_for(session::Role role) {
         *base::IpAddress::parse(role == session::Role::Node ? "192.0.0.5" : "100.64.0.2");
     settings.node_ipv6 =
         *base::IpAddress::parse(role == session::Role::Node ? "fd43:6f6e:7469::1" : "fd93:47::2");
+    for (const auto traffic_class : {base::TrafficClass::LtHd, base::TrafficClass::HtHd}) {
+        settings.classes[base::index_of(traffic_class)].resequence = base::milliseconds(200);
+    }
     return settings;
 }
 
@@ -46,6 +49,9 @@ void SessionEnd::on_path_silent(session::Session& silent, uint8_t path, base::Ti
     silent_paths.push_back(silent.paths().path(path).state);
     if (role == session::Role::Snapt && pair.has_control && pair.node.session) {
         pair.node.session->request_keepalive(now);
+    }
+    if (when_silent) {
+        when_silent(path);
     }
 }
 
@@ -112,6 +118,7 @@ flow::Flow* SessionEnd::on_flow_opened(session::Session& opened_in,
         }
         known.index = opening.index;
         opened_in.attach(known);
+        opened_in.set_mode(known, mode_of_opened);
     }
     return &known;
 }
@@ -120,15 +127,17 @@ void SessionEnd::deliver(session::Session& /*session*/,
                          flow::Flow& /*flow*/,
                          const packet::HeaderFields& fields,
                          base::ByteView payload,
-                         TimePoint /*now*/) {
+                         TimePoint now) {
     delivered.push_back(make_packet(fields, payload));
+    delivered_at.push_back(now);
 }
 
 flow::Flow* SessionEnd::deliver_whole(session::Session& /*session*/,
                                       base::TrafficClass /*traffic_class*/,
                                       base::MutableByteView packet,
-                                      TimePoint /*now*/) {
+                                      TimePoint now) {
     delivered.emplace_back(packet.begin(), packet.end());
+    delivered_at.push_back(now);
     return nullptr;
 }
 
@@ -174,6 +183,7 @@ void SessionPair::restart(uint8_t generation) {
     node.begin_anew(now);
     snapt.begin_anew(now);
     path_addresses.clear();
+    path_links.clear();
     install_epoch_at(snapt, 1, generation);
     install_epoch_at(node, 1, generation);
     node.session->paths().add(0, snapt_address, 1500, now);
@@ -194,6 +204,23 @@ void SessionPair::lose(LinkModel& direction, uint32_t loss_ppm) const {
     LinkSettings settings = direction.settings();
     settings.loss_ppm = loss_ppm;
     direction.change(std::move(settings), now);
+}
+
+void SessionPair::add_path(uint8_t path, const base::Endpoint& address, const SimLink& link) {
+    path_links.erase(path);
+    path_links.emplace(path, PathLinks{LinkModel(link, random), LinkModel(link, random)});
+    path_addresses[path] = address;
+    node.session->paths().add(path, snapt_address, 1500, now);
+}
+
+LinkModel& SessionPair::up_link(uint8_t path) {
+    const auto own = path_links.find(path);
+    return own == path_links.end() ? up : own->second.up;
+}
+
+LinkModel& SessionPair::down_link(uint8_t path) {
+    const auto own = path_links.find(path);
+    return own == path_links.end() ? down : own->second.down;
 }
 
 void SessionPair::pump(SessionEnd& end) {
@@ -217,6 +244,15 @@ base::Endpoint SessionPair::address_of(uint8_t path) const {
     return own == path_addresses.end() ? node_address : own->second;
 }
 
+std::optional<uint8_t> SessionPair::path_at(const base::Endpoint& address) const {
+    for (const auto& [path, own] : path_addresses) {
+        if (own == address) {
+            return path;
+        }
+    }
+    return address == node_address ? node.session->paths().active() : std::nullopt;
+}
+
 // The link carries the node's address in front: where the datagram came from, or goes to.
 void SessionPair::put_on_link(const SessionEnd& end,
                               const session::TransmitItem& item,
@@ -226,13 +262,16 @@ void SessionPair::put_on_link(const SessionEnd& end,
         recorded_up.emplace_back(datagram.begin(), datagram.end());
     }
     const std::string address = (is_up ? address_of(item.path) : item.to).to_string();
+    if (is_swallowed && is_swallowed(is_up, is_up ? address_of(item.path) : item.to)) {
+        return;
+    }
     std::vector<uint8_t> carried{static_cast<uint8_t>(address.size())};
     carried.insert(carried.end(), address.begin(), address.end());
     LinkPacket packet = LinkPacket::of_datagram({datagram.begin(), datagram.end()});
     packet.corruptible_at += static_cast<uint32_t>(carried.size());
     carried.insert(carried.end(), datagram.begin(), datagram.end());
     packet.bytes = std::move(carried);
-    (is_up ? up : down).send(std::move(packet), now);
+    (is_up ? up_link(item.path) : down_link(item.path)).send(std::move(packet), now);
 }
 
 void SessionPair::take_from_link(SessionEnd& end, base::ByteView carried) {
@@ -245,12 +284,8 @@ void SessionPair::take_from_link(SessionEnd& end, base::ByteView carried) {
         inject(end, {bytes.begin(), bytes.end()}, address);
         return;
     }
-    const bool is_here =
-        address == node_address ||
-        std::any_of(path_addresses.begin(), path_addresses.end(),
-                    [&](const auto& path_address) { return path_address.second == address; });
-    if (is_here) {
-        inject(end, {bytes.begin(), bytes.end()}, snapt_address);
+    if (address == node_address || path_at(address)) {
+        inject(end, {bytes.begin(), bytes.end()}, snapt_address, path_at(address));
     } else {
         ++misdirected;
     }
@@ -258,13 +293,14 @@ void SessionPair::take_from_link(SessionEnd& end, base::ByteView carried) {
 
 void SessionPair::inject(SessionEnd& to,
                          std::vector<uint8_t> datagram,
-                         const base::Endpoint& from) {
+                         const base::Endpoint& from,
+                         std::optional<uint8_t> path) {
     session::ReceivedDatagram received;
     received.bytes = base::MutableByteView(datagram);
     received.from = from;
     received.to = {base::IpAddress::any(base::IpVersion::V4), 0};
     if (to.role == session::Role::Node) {
-        received.arrived_on = to.session->paths().active();
+        received.arrived_on = path ? path : to.session->paths().active();
     }
     to.session->on_datagrams(std::span(&received, 1), now);
 }
@@ -276,19 +312,28 @@ void SessionPair::run_for(base::Duration span) {
         pump(snapt);
         TimePoint next = std::min({up.next_due(), down.next_due(), node.session->next_deadline(now),
                                    snapt.session->next_deadline(now)});
+        for (const auto& [path, links] : path_links) {
+            next = std::min({next, links.up.next_due(), links.down.next_due()});
+        }
         if (next > end) {
             now = end;
             return;
         }
         now = std::max(next, now + base::microseconds(10));
-        while (auto packet = up.receive(now)) {
-            take_from_link(snapt, packet->bytes);
-        }
-        while (auto packet = down.receive(now)) {
-            take_from_link(node, packet->bytes);
+        take_all(up, snapt);
+        take_all(down, node);
+        for (auto& [path, links] : path_links) {
+            take_all(links.up, snapt);
+            take_all(links.down, node);
         }
         node.session->on_timeout(now);
         snapt.session->on_timeout(now);
+    }
+}
+
+void SessionPair::take_all(LinkModel& link, SessionEnd& end) {
+    while (auto packet = link.receive(now)) {
+        take_from_link(end, packet->bytes);
     }
 }
 

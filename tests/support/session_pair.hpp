@@ -58,10 +58,14 @@ class SessionEnd final : public session::SessionHost {
     }
     void on_path_changed(session::Session&, uint8_t path, base::TimePoint) override {
         paths_changed.push_back(path);
+        if (when_changed) {
+            when_changed(path);
+        }
     }
     void on_path_challenged(session::Session&, uint8_t, base::TimePoint) override { ++challenges; }
     void on_path_silent(session::Session& silent, uint8_t path, base::TimePoint now) override;
     void on_peer_closed(session::Session&, base::TimePoint) override {}
+    void on_held_delivered(session::Session&) override { ++held_deliveries; }
 
     SessionPair& pair;
     session::Role role;
@@ -72,9 +76,17 @@ class SessionEnd final : public session::SessionHost {
     std::vector<std::vector<uint8_t>> delivered;  // whole packets, checksums complete
     std::vector<uint8_t> paths_changed;
     std::vector<session::PathState> silent_paths;
+    // What a daemon would do then; may be empty.
+    std::function<void(uint8_t path)> when_changed;
+    std::function<void(uint8_t path)> when_silent;
     uint16_t last_app = 0;
     uint64_t closed_flows = 0;
     uint64_t challenges = 0;  // that told of another address
+    uint64_t held_deliveries = 0;
+    // How flows that the other end opens use the paths, as control would tell.
+    base::PathMode mode_of_opened = base::PathMode::Handover;
+    // When each of `delivered` came.
+    std::vector<base::TimePoint> delivered_at;
     base::Random& random;
     std::unique_ptr<session::Session> session;
 };
@@ -96,8 +108,17 @@ class SessionPair {
     void lose(LinkModel& direction, uint32_t loss_ppm) const;
     // The node's datagrams leave from this address from now on.
     void move_node(const base::Endpoint& address, uint8_t path);
-    // A datagram to or from the node; `from` is where it came from. Takes it as from the network.
-    void inject(SessionEnd& to, std::vector<uint8_t> datagram, const base::Endpoint& from);
+    // Another uplink of the node, with links of its own, that is not active.
+    void add_path(uint8_t path, const base::Endpoint& address, const SimLink& link);
+    // The links of a path: its own, or those that all share.
+    LinkModel& up_link(uint8_t path);
+    LinkModel& down_link(uint8_t path);
+    // A datagram to or from the node; `from` is where it came from, `path` what it arrived on (the
+    // node's active path unless said). Takes it as from the network.
+    void inject(SessionEnd& to,
+                std::vector<uint8_t> datagram,
+                const base::Endpoint& from,
+                std::optional<uint8_t> path = std::nullopt);
 
     base::SeededRandom random;
     base::TimePoint now{base::seconds(1000)};
@@ -109,6 +130,13 @@ class SessionPair {
     base::Endpoint snapt_address;
     // Of paths that do not have node_address: a node with two uplinks at once.
     std::map<uint8_t, base::Endpoint> path_addresses;
+    // Loses a datagram between this address of the node and SNAPT; may be empty.
+    std::function<bool(bool is_up, const base::Endpoint& node_side)> is_swallowed;
+    struct PathLinks {
+        LinkModel up;
+        LinkModel down;
+    };
+    std::map<uint8_t, PathLinks> path_links;
     // SNAPT asks for a sign of life, as over control.
     bool has_control = false;
     uint64_t misdirected = 0;  // datagrams to an address where the node is not
@@ -124,7 +152,9 @@ class SessionPair {
     void
     put_on_link(const SessionEnd& end, const session::TransmitItem& item, base::ByteView datagram);
     void take_from_link(SessionEnd& end, base::ByteView carried);
+    void take_all(LinkModel& link, SessionEnd& end);
     base::Endpoint address_of(uint8_t path) const;
+    std::optional<uint8_t> path_at(const base::Endpoint& address) const;
     crypto::Protection protection_;
     session::TransmitBatch batch_;
 };

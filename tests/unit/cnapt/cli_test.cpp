@@ -2,9 +2,11 @@
 #include "common/report/status_report.hpp"
 
 #include <cerrno>
+#include <cstdlib>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 namespace continuo::cnapt {
 namespace {
@@ -18,7 +20,7 @@ constexpr std::string_view kStatus = R"({"version":"0.1.0","node":"laptop","stat
 "rtt_ms":24.2,"one_way_ms":12.1,"loss":0.0123,"throughput_bits_per_s":null,"mtu":1492,
 "inner_ipv4":"100.64.0.2","inner_ipv6":null,"flows":3}],
 "paths":[{"interface":"wlan0","local":"192.0.2.7","snapt":"zrh-1","state":"usable","rtt_ms":24.2,
-"loss":null,"mtu":1492,"mtu_state":"searching","black_holes":17,"active":true}],
+"loss":0.031,"delivery_bits_per_s":12400000,"mtu":1492,"mtu_state":"searching","black_holes":17,"active":true}],
 "classes":{"lt-ld":{"packets":12,"datagrams":4,"packets_alone":1,"sent_by_timeout":3,
 "sent_by_size":1,"inner_bytes":2048,"wire_bytes":1024,"saved_percent":50.0,"queue_ms_p50":4.1,
 "queue_ms_p99":8.2,"queue_drops":0}},
@@ -71,8 +73,8 @@ const base::Error kNobody{base::Errc::System, "connect", ENOENT};
 const base::Error kRefused{base::Errc::System, "connect", ECONNREFUSED};
 
 TEST(CnaptCommandLine, KnowsTheCommandsOfTheContract) {
-    for (const char* name :
-         {"run", "status", "flows", "paths", "snapts", "usage", "reload", "check"}) {
+    for (const char* name : {"run", "resolver", "status", "flows", "paths", "snapts", "portal",
+                             "usage", "reload", "check"}) {
         EXPECT_TRUE(parse({name}).command) << name;
     }
     EXPECT_EQ(parse({"fly"}).exit_code, report::kExitUsage);
@@ -102,6 +104,44 @@ TEST(CnaptStatus, ShowsSessionsPathsClassesAndHandovers) {
     EXPECT_FALSE(contains(text, "too_short")) << "a reason that did not occur is shown";
     EXPECT_FALSE(contains(text, "\x1b")) << "colour without a terminal";
     EXPECT_TRUE(contains(status_text(json(kStatus), true), "\x1b"));
+}
+
+TEST(CnaptStatus, SaysHowNamesAreLookedUpIfThatIsItsBusiness) {
+    const auto names = [](const std::string& dns) {
+        return status_text(json(R"({"state":"up","dns":)" + dns + "}"), false);
+    };
+    EXPECT_TRUE(contains(names(R"({"state":"tunnel"})"), "names      through the tunnel\n"));
+    EXPECT_TRUE(contains(names(R"({"state":"plain"})"), "names      as without cnapt\n"));
+    EXPECT_TRUE(contains(names(R"({"state":"failed","error":"no file"})"), "cnapt: no file\n"));
+    EXPECT_FALSE(contains(names(R"({"state":"off"})"), "names "));
+    EXPECT_FALSE(contains(status_text(json(kStatus), false), "names "));
+}
+
+TEST(CnaptPaths, OneBehindAPortalSaysSo) {
+    const std::string text = paths_text(
+        json(R"([{"interface":"wlan0","snapt":"zrh-1","state":"dead","captive":true}])"), false);
+    EXPECT_TRUE(contains(text, "portal"));
+    EXPECT_FALSE(contains(text, "dead"));
+}
+
+TEST(CnaptPortal, AsksForTheUserWhoTypesAndSaysWhereToLogIn) {
+    ::unsetenv("SUDO_UID");
+    FakeDaemon daemon;
+    daemon.answers = {std::string(
+        R"({"interface":"wlan0","url":"http://login.example/","user":1000,"seconds":300})")};
+    const CommandOutput output = daemon.run({"portal", "wlan0"});
+    EXPECT_EQ(output.exit_code, report::kExitGood);
+    EXPECT_TRUE(contains(output.out, "wlan0: log in at http://login.example/\n"));
+    EXPECT_TRUE(contains(output.out, "user 1000 go to that portal for 300 s"));
+    daemon.run({"portal"});
+    const std::string user = R"("user":)" + std::to_string(::getuid());
+    ASSERT_EQ(daemon.requests.size(), 2U);
+    EXPECT_TRUE(contains(daemon.requests[0], R"("interface":"wlan0")"));
+    EXPECT_FALSE(contains(daemon.requests[1], "interface"));
+    for (const std::string& request : daemon.requests) {
+        EXPECT_TRUE(contains(request, R"("command":"portal")"));
+        EXPECT_TRUE(contains(request, user));
+    }
 }
 
 TEST(CnaptStatus, SurvivesAnswersOfAnotherShape) {

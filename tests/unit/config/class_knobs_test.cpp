@@ -34,6 +34,8 @@ TEST(ClassKnobs, HaveTheDefaultsOfTheDesign) {
     EXPECT_EQ(knobs[1].dscp, 34);
     EXPECT_EQ(knobs[2].dscp, 18);
     EXPECT_EQ(knobs[3].dscp, 8);
+    EXPECT_EQ(knobs[0].resequence, base::Duration(0)) << "low delay waits for nothing";
+    EXPECT_EQ(knobs[3].resequence, milliseconds(200));
     EXPECT_FALSE(knobs[0].fill_percent);
     EXPECT_EQ(knobs[0].compression.mode, Compression::Mode::Auto);
 }
@@ -41,12 +43,15 @@ TEST(ClassKnobs, HaveTheDefaultsOfTheDesign) {
 TEST(ClassKnobs, ReadEveryKey) {
     const ClassKnobs knobs =
         read("[class.ht-hd]\nhold_ms = 2.5\nmin_bytes = 500\nmax_bytes = 1500\n"
-             "fill = \"70%\"\ndscp = 12\ncompression = 9\n")[3];
+             "fill = \"70%\"\ndscp = 12\ncompression = 9\nresequence_ms = 350\n"
+             "striping = \"data+ack\"\n")[3];
     EXPECT_EQ(knobs.hold, base::microseconds(2500));
     EXPECT_EQ(knobs.min_bytes, 500U);
     EXPECT_EQ(knobs.max_bytes, 1500U);
     EXPECT_EQ(knobs.fill_percent, 70);
     EXPECT_EQ(knobs.dscp, 12);
+    EXPECT_EQ(knobs.resequence, milliseconds(350));
+    EXPECT_EQ(knobs.striping, base::Striping::DataAck);
     EXPECT_EQ(knobs.compression, (Compression{Compression::Mode::Level, 9}));
     EXPECT_EQ(read("[class.lt-ld]\nhold_ms = \"50us\"\n")[0].hold, base::microseconds(50));
     EXPECT_EQ(read("[class.lt-ld]\ncompression = \"off\"\n")[0].compression.mode,
@@ -68,6 +73,8 @@ TEST(ClassKnobs, GoRoundThroughTheirText) {
     knobs[1] = {base::microseconds(2500),     100, 1400, uint8_t{70}, 12,
                 {Compression::Mode::Level, 3}};
     knobs[2].compression.mode = Compression::Mode::Off;
+    knobs[2].resequence = milliseconds(70);
+    knobs[3].striping = base::Striping::DataAck;
     EXPECT_EQ(read(render_class_knobs(knobs, "up")), knobs);
 }
 

@@ -210,7 +210,7 @@ TEST(Control, CarriesEveryRequestBothWays) {
     ControlPair pair;
     pair.establish();
     const std::vector<App> apps = {{1, "firefox"}};
-    ASSERT_TRUE(pair.client->send_apps(apps));
+    ASSERT_TRUE(pair.client->send_apps({apps}));
     ASSERT_TRUE(pair.client->query_usage(3, "{}"));
     ASSERT_TRUE(pair.client->query_session());
     ASSERT_TRUE(pair.client->send_datagram(std::vector<uint8_t>{1, 2, 3}));

@@ -114,6 +114,12 @@ TEST(ReplayWindow, AgreesWithASetOfAllNumbersUnderReorderingAndDuplication) {
         EXPECT_EQ(window.accepted(), accepted.size());
         EXPECT_EQ(window.next(), *accepted.rbegin() + 1);
         EXPECT_LE(window.lost(), window.missing());
+        for (uint64_t number = window.low(); number <= window.next();
+             number += 1 + random.below(99)) {
+            const auto below = static_cast<uint64_t>(
+                std::distance(accepted.begin(), accepted.lower_bound(number)));
+            ASSERT_EQ(window.missing_below(number), number - below);
+        }
     }
 }
 

@@ -40,6 +40,7 @@ struct Snapt {
         ASSERT_TRUE(probe && probe->challenge);
         EXPECT_TRUE(
             paths.on_response(space(path), {probe->challenge->token}, now + milliseconds(30)));
+        paths.on_authenticated(space(path), from, kLocal, 100, true, now + milliseconds(30));
     }
 };
 
@@ -156,6 +157,100 @@ TEST(PathSet, ARepeatedChallengeGivesNoRoundTrip) {
     EXPECT_TRUE(
         snapt.paths.on_response(space(0), {second->challenge->token}, later + milliseconds(20)));
     EXPECT_EQ(snapt.paths.path(0).smoothed_rtt, base::Duration{});
+}
+
+wire::Announce wish(uint8_t path, uint16_t number) {
+    wire::Announce announce;
+    announce.path = path;
+    announce.copy_wanted = true;
+    announce.number = number;
+    return announce;
+}
+
+TEST(PathSet, CopiesAreMadeWhereTheNodeWantsThemUntilTheWishIsOld) {
+    Snapt snapt;
+    snapt.prove(0, kHome);
+    snapt.prove(1, kAway);
+    snapt.now += milliseconds(100);
+    const auto copy = [&] {
+        return snapt.paths.copy_destination(TrafficClass::HtLd, 0, false, snapt.now);
+    };
+    EXPECT_FALSE(copy()) << "nothing is in doubt";
+    snapt.paths.on_announce(0, announce(0, 5), snapt.now);
+    EXPECT_FALSE(snapt.paths.on_announce(0, wish(1, 5), snapt.now));
+    ASSERT_TRUE(copy());
+    EXPECT_EQ(copy()->path, 1);
+    EXPECT_EQ(copy()->to, kAway);
+    snapt.now += milliseconds(250);
+    EXPECT_FALSE(copy());
+    snapt.paths.on_announce(0, wish(1, 4), snapt.now);
+    EXPECT_FALSE(copy()) << "that of an older announcement";
+}
+
+TEST(PathSet, AWishForCopiesThatIsRepeatedLastsTwoSecondsAtMost) {
+    Snapt snapt;
+    snapt.prove(0, kHome);
+    snapt.prove(1, kAway);
+    snapt.paths.on_announce(0, announce(0, 5), snapt.now);
+    for (int64_t wait = 40; wait < 3000; wait *= 2) {
+        snapt.paths.on_announce(0, wish(1, 5), snapt.now);
+        snapt.now += milliseconds(std::min<int64_t>(wait, 1000));
+        EXPECT_TRUE(snapt.paths.is_in_doubt(snapt.now)) << "until the next repetition";
+    }
+    snapt.now += base::seconds(2);
+    EXPECT_FALSE(snapt.paths.is_in_doubt(snapt.now));
+}
+
+TEST(PathSet, NothingIsCopiedToAPathThatIsNotKnown) {
+    Snapt snapt;
+    snapt.prove(0, kHome);
+    snapt.paths.on_announce(0, announce(0, 5), snapt.now);
+    snapt.paths.on_announce(0, wish(3, 5), snapt.now);
+    EXPECT_FALSE(snapt.paths.copy_destination(TrafficClass::LtLd, 0, true, snapt.now));
+}
+
+TEST(PathSet, LowDelayGoesByTheOldPathWhileTheNewOneHasNoBudget) {
+    Snapt snapt;
+    snapt.prove(0, kHome);
+    snapt.paths.on_announce(0, announce(0, 1), snapt.now);
+    snapt.paths.on_authenticated(space(1), kAway, kLocal, 300, true, snapt.now);
+    ASSERT_TRUE(snapt.paths.on_announce(1, announce(1, 2), snapt.now));
+    EXPECT_EQ(snapt.paths.destination(TrafficClass::LtLd, snapt.now)->path, 0);
+    EXPECT_EQ(snapt.paths.destination(TrafficClass::HtHd, snapt.now)->path, 1) << "that waits";
+    EXPECT_FALSE(snapt.paths.copy_destination(TrafficClass::LtLd, 0, false, snapt.now))
+        << "the new one may not be sent any more";
+    snapt.paths.on_authenticated(space(1), kAway, kLocal, 1200, true, snapt.now);
+    EXPECT_EQ(snapt.paths.destination(TrafficClass::LtLd, snapt.now)->path, 1);
+    EXPECT_EQ(snapt.paths.copy_destination(TrafficClass::LtLd, 1, false, snapt.now)->path, 0);
+}
+
+TEST(PathSet, AWithdrawnPathIsForgotten) {
+    Snapt snapt;
+    snapt.prove(0, kHome);
+    snapt.prove(1, kAway);
+    EXPECT_EQ(snapt.paths.spread(milliseconds(100), snapt.now), mask_of(0) | mask_of(1));
+    wire::Announce gone;
+    gone.path = 1;
+    gone.withdrawn = true;
+    snapt.paths.on_announce(0, gone, snapt.now);
+    EXPECT_EQ(snapt.paths.spread(milliseconds(100), snapt.now), mask_of(0));
+    snapt.prove(1, kAway);
+    EXPECT_EQ(snapt.paths.spread(milliseconds(100), snapt.now), mask_of(0) | mask_of(1));
+}
+
+TEST(PathSet, TrafficIsSpreadOverProvenPathsThatAnswer) {
+    Snapt snapt;
+    snapt.prove(0, kHome);
+    snapt.paths.on_authenticated(space(3), kAway, kLocal, 1200, true, snapt.now);
+    EXPECT_EQ(snapt.paths.spread(milliseconds(100), snapt.now), mask_of(0));
+    snapt.prove(2, kAway);
+    EXPECT_EQ(snapt.paths.spread(milliseconds(100), snapt.now), mask_of(0) | mask_of(2));
+    const auto other = snapt.paths.destination_on(2, TrafficClass::HtHd, snapt.now);
+    snapt.paths.on_sent(*other, 1000, true, snapt.now);
+    snapt.now += base::seconds(3);
+    EXPECT_EQ(snapt.paths.spread(milliseconds(100), snapt.now), mask_of(0)) << "it owes an answer";
+    snapt.paths.on_authenticated(space(2), kAway, kLocal, 100, false, snapt.now);
+    EXPECT_EQ(snapt.paths.spread(milliseconds(100), snapt.now), mask_of(0) | mask_of(2));
 }
 
 struct Node {
@@ -534,6 +629,44 @@ TEST(PathSet, AConnectionProvesAnAddress) {
     EXPECT_LT(snapt.paths.destination(TrafficClass::LtLd, snapt.now)->budget_bytes, 200U);
     snapt.paths.trust(tcp);
     EXPECT_EQ(snapt.paths.destination(TrafficClass::LtLd, snapt.now)->budget_bytes, UINT64_MAX);
+}
+
+TEST(PathSet, AfterAMoveThePathThatWasLeftTakesCopiesUntilTheNewOneAnswers) {
+    Node node;
+    prove(node);
+    node.paths.add(1, kSnapt, 1500, node.now);
+    node.paths.activate(1, node.now);
+    ASSERT_EQ(node.paths.second_path(node.now), 0);
+    const auto copy = node.paths.copy_destination(TrafficClass::HtLd, 1, false, node.now);
+    ASSERT_TRUE(copy);
+    EXPECT_EQ(copy->path, 0);
+    EXPECT_FALSE(node.paths.copy_destination(TrafficClass::LtLd, 1, false, node.now)->path == 1);
+    const auto probe = node.paths.next_probe(node.now);
+    ASSERT_TRUE(probe && probe->announce && probe->announce->active && probe->copies);
+    EXPECT_EQ(probe->copies->path, 0);
+    EXPECT_TRUE(probe->copies->copy_wanted);
+    EXPECT_EQ(probe->copies->number, probe->announce->number);
+    node.paths.on_response(space(1), {probe->challenge->token}, node.now + milliseconds(30));
+    EXPECT_FALSE(node.paths.is_in_doubt(node.now));
+    EXPECT_FALSE(node.paths.copy_destination(TrafficClass::HtLd, 1, false, node.now));
+}
+
+TEST(PathSet, APathThatHasEndedIsWithdrawnOnceOthersAreUsedToo) {
+    Node node;
+    prove(node);
+    node.paths.add(1, kSnapt, 1500, node.now);
+    node.paths.keep_ready(base::seconds(15), node.now);
+    while (node.paths.next_probe(node.now)) {
+    }
+    node.paths.remove(1);
+    size_t told = 0;
+    while (const auto probe = node.paths.next_probe(node.now)) {
+        ASSERT_TRUE(probe->announce && probe->announce->withdrawn);
+        EXPECT_EQ(probe->announce->path, 1);
+        EXPECT_EQ(probe->path, 0);
+        ++told;
+    }
+    EXPECT_EQ(told, 3U);
 }
 
 }  // namespace

@@ -249,11 +249,11 @@ TEST(SnaptStatus, ShowsLedgerDenyListAndClasses) {
 TEST(SnaptSessions, ShowsWhoIsWhereAndWhatWasSaved) {
     const std::string text = sessions_text(
         json(R"([{"user":"alice","node":"laptop","session_id":"00ff","from":"192.0.2.2:40001",
-"transport":"udp","rtt_ms":0.42,"handovers":1,"inner_ipv4":"100.64.0.2","inner_ipv6":null,
+"transport":"udp","rtt_ms":0.42,"loss":0.021,"delivery_bits_per_s":2500000,"handovers":1,"inner_ipv4":"100.64.0.2","inner_ipv6":null,
 "up_bytes":2048,"down_bytes":4096,"saved_percent":33.3,"since":1793491200,"flows":2}])"),
         false);
-    for (const char* part :
-         {"alice", "laptop", "192.0.2.2:40001", "0.42 ms", "100.64.0.2", "2.00 KiB", "33.3 %"}) {
+    for (const char* part : {"alice", "laptop", "192.0.2.2:40001", "0.42 ms", "2.1 %",
+                             "2.50 Mbit/s", "100.64.0.2", "2.00 KiB", "33.3 %"}) {
         EXPECT_TRUE(contains(text, part)) << part << "\n" << text;
     }
 }

@@ -177,7 +177,7 @@ TEST_F(ControlLinkTest, EstablishesWithEqualKeys) {
 TEST_F(ControlLinkTest, CarriesRequestsAndAnswers) {
     establish();
     client->request_rekey();
-    client->send_apps({{5, "ssh"}});
+    client->send_apps({{{5, "ssh"}}, {{5, base::PathMode::Redundant}}});
     client->query_usage(9, "[]");
     client->query_session();
     const std::vector<uint8_t> datagram(1400, 0xAB);
@@ -192,6 +192,7 @@ TEST_F(ControlLinkTest, CarriesRequestsAndAnswers) {
     EXPECT_EQ(node_side.rekeyed[0], snapt_side.keys.at(2));
     EXPECT_EQ(node_side.usage[0].json, "[][]");
     EXPECT_EQ(snapt_side.last_apps.apps.at(0).name, "ssh");
+    EXPECT_EQ(snapt_side.last_apps.modes.at(0).mode, base::PathMode::Redundant);
     EXPECT_EQ(node_side.datagrams[29], datagram);
     server->ask_for_rekey(snapt_side.last_link);
     server->ask_for_keepalive(snapt_side.last_link);

@@ -157,6 +157,14 @@ std::string line(const Close& frame) {
     return "CLOSE reason=" + number(frame.reason) + " text=" + to_hex(frame.text);
 }
 
+std::string line(const Order& frame) {
+    std::vector<std::string> places;
+    for (size_t i = 0; i < frame.count; ++i) {
+        places.push_back(number(frame.places[i].index) + ":" + number(frame.places[i].number));
+    }
+    return "ORDER paths=" + number(frame.paths) + " places=" + joined(places, ",");
+}
+
 std::string line(const UnknownFrame& frame) {
     const uint8_t type[] = {frame.type};
     return "UNKNOWN type=" + to_hex(type) + " content=" + to_hex(frame.content);

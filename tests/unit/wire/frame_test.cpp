@@ -53,6 +53,7 @@ TEST(FrameTest, EachParserTakesItsOwnTypeOnly) {
     expect_own_type_only<Caps>(FrameType::Caps);
     expect_own_type_only<Report>(FrameType::Report);
     expect_own_type_only<Close>(FrameType::Close);
+    expect_own_type_only<Order>(FrameType::Order);
 }
 
 TEST(AckTest, TakesRunsNewestFirstWithGaps) {

@@ -1,0 +1,251 @@
+// PathSet: which path a datagram takes, and which a copy of it (docs/PROTOCOL.md sections 5.3, 5.4
+// and 5.9).
+#include "common/session/path_set.hpp"
+
+#include <algorithm>
+
+namespace continuo::session {
+
+using base::Duration;
+using base::index_of;
+using base::TimePoint;
+using base::TrafficClass;
+
+namespace {
+
+// A NAT mapping may have expired after that (RFC 4787 REQ-5 allows two minutes; many boxes take 30
+// s).
+constexpr Duration kMappingLifetime = base::seconds(25);
+// The node keeps LtLd alive as often as it takes. Another class that was heard so much earlier may
+// have lost its mapping meanwhile.
+constexpr Duration kMayBeOlder = base::seconds(1);
+
+// Copies that the other end asks for once, when the path then answers.
+constexpr Duration kShortestCopies = base::milliseconds(200);
+
+constexpr size_t kLtLd = index_of(TrafficClass::LtLd);
+
+}  // namespace
+
+std::optional<Destination>
+PathSet::destination_on(uint8_t index, TrafficClass traffic_class, TimePoint now) const {
+    const Path& path = paths_[index];
+    TrafficClass tuple_class = traffic_class;
+    if (role_ == Role::Snapt) {
+        const Tuple& own = path.tuples[index_of(traffic_class)];
+        const TimePoint heard_at = path.tuples[kLtLd].heard_at;
+        const bool is_stale =
+            now - own.heard_at > kMappingLifetime || heard_at - own.heard_at > kMayBeOlder;
+        if (!own.is_known || !own.is_proven || is_stale) {
+            tuple_class = TrafficClass::LtLd;
+        }
+        if (!path.tuples[index_of(tuple_class)].is_known) {
+            // The path was first heard in another class.
+            tuple_class = traffic_class;
+        }
+    }
+    const Tuple& tuple = path.tuples[index_of(tuple_class)];
+    if (!tuple.is_known) {
+        return std::nullopt;
+    }
+    const uint64_t room = room_for(path, traffic_class);
+    Destination result{index, tuple_class, tuple.remote, tuple.local, path.mtu, room};
+    if (!tuple.is_proven) {
+        const uint64_t allowed = tuple.unproven_received_bytes * wire::kAmplificationFactor;
+        result.budget_bytes = std::min(
+            room, allowed > tuple.unproven_sent_bytes ? allowed - tuple.unproven_sent_bytes : 0);
+    }
+    return result;
+}
+
+std::optional<Destination> PathSet::destination(TrafficClass traffic_class, TimePoint now) const {
+    if (!active_) {
+        return std::nullopt;
+    }
+    const auto result = destination_on(*active_, traffic_class, now);
+    const bool is_short = result && result->budget_bytes < result->mtu;
+    if (is_short && base::is_low_delay(traffic_class)) {
+        const auto other = copy_destination(traffic_class, *active_, false, now);
+        return other ? other : result;
+    }
+    return result;
+}
+
+bool PathSet::is_in_doubt(TimePoint now) const {
+    if (!active_) {
+        return false;
+    }
+    const Path& path = paths_[*active_];
+    const Tuple& tuple = path.tuples[kLtLd];
+    if (role_ == Role::Node) {
+        return path.state == PathState::Doubtful || tuple.challenged_at != base::kNever;
+    }
+    return !tuple.is_proven || is_overdue(*active_, now) ||
+           any_used([&](uint8_t index) { return paths_[index].copies_until > now; });
+}
+
+bool PathSet::may_copy_on(uint8_t index, TimePoint now) const {
+    const Path& path = paths_[index];
+    const Tuple& tuple = path.tuples[kLtLd];
+    if (active_ == index || !tuple.is_known || !is_live(path)) {
+        return false;
+    }
+    if (role_ == Role::Node) {
+        return path.state != PathState::Doubtful || former_ == index;
+    }
+    return now - tuple.heard_at <= kMappingLifetime || path.copies_until > now;
+}
+
+// First the one that was left or asked for, then what has answered, then the faster.
+bool PathSet::is_second_better(uint8_t candidate, uint8_t other, TimePoint now) const {
+    const auto rank = [&](uint8_t index) {
+        const Path& path = paths_[index];
+        if (former_ == index || path.copies_until > now) {
+            return 0;
+        }
+        return path.state == PathState::Usable ? 1 : 2;
+    };
+    if (rank(candidate) != rank(other)) {
+        return rank(candidate) < rank(other);
+    }
+    const Duration own = paths_[candidate].smoothed_rtt;
+    const Duration theirs = paths_[other].smoothed_rtt;
+    return own != Duration{} && (theirs == Duration{} || own < theirs);
+}
+
+std::optional<uint8_t> PathSet::second_path(TimePoint now) const {
+    std::optional<uint8_t> best;
+    any_used([&](uint8_t index) {
+        if (index != wire::kTcpPath && may_copy_on(index, now) &&
+            (!best || is_second_better(index, *best, now))) {
+            best = index;
+        }
+        return false;
+    });
+    return best;
+}
+
+std::optional<Destination> PathSet::copy_destination(TrafficClass traffic_class,
+                                                     uint8_t original,
+                                                     bool always,
+                                                     TimePoint now) const {
+    if (!active_ || (!always && !is_in_doubt(now))) {
+        return std::nullopt;
+    }
+    const auto target = original != *active_ ? active_ : second_path(now);
+    if (!target) {
+        return std::nullopt;
+    }
+    const auto result = destination_on(*target, traffic_class, now);
+    return result && result->budget_bytes >= result->mtu ? result : std::nullopt;
+}
+
+std::optional<wire::Announce> PathSet::copies_frame(uint8_t path) const {
+    wire::Announce announce;
+    announce.path = path;
+    announce.copy_wanted = true;
+    announce.number = announcement_number_;
+    return announce;
+}
+
+// The wish is repeated at intervals that double, so it is good for as long as it has been there.
+void PathSet::want_copies(Path& path, TimePoint now) {
+    if (path.copies_until < now) {
+        path.copies_since = now;
+    }
+    const Duration life = kShortestCopies + (now - path.copies_since) * 2;
+    path.copies_until = now + std::min<Duration>(life, wire::kCopiesLifetime);
+}
+
+void PathSet::end_copies() {
+    for (Path& path : paths_) {
+        path.copies_until = {};
+    }
+}
+
+// The active path has answered.
+void PathSet::end_doubt() {
+    former_.reset();
+    end_copies();
+}
+
+std::optional<Probe> PathSet::withdrawal_probe() {
+    while (has_withdrawals()) {
+        const auto index = static_cast<uint8_t>(std::countr_zero(withdrawing_));
+        if (--withdrawals_due_[index] == 0 || active_ == index) {
+            withdrawing_ &= static_cast<PathMask>(~mask_of(index));
+        }
+        if (active_ == index) {
+            continue;
+        }
+        const Tuple& tuple = paths_[*active_].tuples[kLtLd];
+        Probe probe{*active_, TrafficClass::LtLd, tuple.remote, tuple.local};
+        probe.announce.emplace();
+        probe.announce->path = index;
+        probe.announce->withdrawn = true;
+        probe.announce->number = announcement_number_;
+        return probe;
+    }
+    return std::nullopt;
+}
+
+void PathSet::keep_ready(Duration longest, TimePoint now) {
+    tells_withdrawals_ = true;
+    for (uint8_t index = 0; index < wire::kTcpPath; ++index) {
+        const Path& path = paths_[index];
+        const bool is_due = path.state == PathState::Challenged ||
+                            (path.state == PathState::Usable && now - path.heard_at >= longest);
+        if (active_ != index && is_due) {
+            probe(index, now);
+        }
+    }
+}
+
+// What was told before the announcement may have been lost with it.
+void PathSet::withdraw_again() {
+    for (unsigned left = ended_; left != 0; left &= left - 1) {
+        uint8_t& due = withdrawals_due_[static_cast<size_t>(std::countr_zero(left))];
+        due = std::max<uint8_t>(due, 1);
+    }
+    withdrawing_ |= ended_;
+}
+
+bool PathSet::may_spread_on(uint8_t index, TimePoint now) const {
+    const Path& path = paths_[index];
+    const Tuple& tuple = path.tuples[kLtLd];
+    if (!tuple.is_known || !tuple.is_proven || !is_live(path) || is_late(path, now)) {
+        return false;
+    }
+    if (role_ == Role::Node) {
+        return path.has_answered && path.state != PathState::Doubtful;
+    }
+    return now - tuple.heard_at <= kMappingLifetime;
+}
+
+PathMask PathSet::spread(Duration difference, TimePoint now) const {
+    if (!active_) {
+        return 0;
+    }
+    if (*active_ == wire::kTcpPath) {
+        return mask_of(*active_);
+    }
+    PathMask mask = 0;
+    Duration fastest = Duration::max();
+    any_used([&](uint8_t index) {
+        if (index != wire::kTcpPath && may_spread_on(index, now)) {
+            mask |= mask_of(index);
+            const Duration rtt = paths_[index].smoothed_rtt;
+            fastest = rtt != Duration{} ? std::min(fastest, rtt) : fastest;
+        }
+        return false;
+    });
+    for (unsigned left = fastest != Duration::max() ? mask : 0U; left != 0; left &= left - 1) {
+        const auto index = static_cast<uint8_t>(std::countr_zero(left));
+        if (paths_[index].smoothed_rtt > fastest + 2 * difference) {
+            mask &= static_cast<PathMask>(~mask_of(index));
+        }
+    }
+    return mask != 0 ? mask : mask_of(*active_);
+}
+
+}  // namespace continuo::session

@@ -1,0 +1,259 @@
+#include "common/session/path_report.hpp"
+
+#include "common/session/receive_report.hpp"
+
+#include <algorithm>
+
+namespace continuo::session {
+
+using base::Duration;
+using base::index_of;
+using base::milliseconds;
+using base::TimePoint;
+using base::TrafficClass;
+
+namespace {
+
+// What comes from the peer is believed up to these, far above what a path can do.
+constexpr uint64_t kMostBytes = uint64_t{1} << 40;
+constexpr uint64_t kMostDatagrams = uint64_t{1} << 28;
+constexpr uint64_t kLongestIntervalMs = 600'000;
+constexpr Duration kLongestRtt = base::seconds(30);
+
+constexpr Duration kBaseDelaySpan = base::seconds(15);
+// Datagrams wait in the path when they take so much longer than the fastest did.
+constexpr Duration kSmallestQueue = milliseconds(10);
+constexpr int64_t kQueueShareOfRtt = 8;
+// A path that takes in so many times as fast as it gives out is filling up.
+constexpr double kFillingFactor = 1.3;
+// TIME costs 4 bytes: 0.2 % of these.
+constexpr uint64_t kTimeEveryBytes = 2000;
+
+}  // namespace
+
+void PathReport::forget_epoch(uint32_t epoch) {
+    epoch_ = epoch;
+    marks_.fill({});
+    mark_at_.fill({});
+    reported_next_.fill(0);
+}
+
+void PathReport::on_sent(uint32_t epoch,
+                         TrafficClass traffic_class,
+                         uint64_t first_sequence,
+                         uint64_t bytes,
+                         bool has_packets,
+                         TimePoint now) {
+    if (epoch_ != epoch) {
+        forget_epoch(epoch);
+    }
+    TimePoint& mark_at = mark_at_[index_of(traffic_class)];
+    if (now >= mark_at) {
+        mark_at = now + mark_every_;
+        sent_at_ = has_packets ? now : sent_at_;
+        marks_[next_mark_] = {now, sent_bytes_, static_cast<uint32_t>(first_sequence),
+                              traffic_class, true};
+        next_mark_ = (next_mark_ + 1) % kMarks;
+    }
+    sent_bytes_ += bytes;
+}
+
+void PathReport::on_report(uint32_t epoch,
+                           const wire::Report& report,
+                           uint32_t overhead,
+                           bool came_back) {
+    const size_t slot = index_of(report.space.traffic_class);
+    const uint64_t from = reported_next_[slot];
+    const bool is_sending = epoch_ == epoch;
+    if (is_sending) {
+        reported_next_[slot] = std::max<uint64_t>(from, uint64_t{report.highest} + 1);
+    }
+    const uint64_t datagrams = std::min(report.datagrams, kMostDatagrams);
+    if (datagrams == 0 || report.interval_ms == 0) {
+        return;  // tells the number only
+    }
+    const uint64_t bytes = std::min(report.bytes, kMostBytes) + datagrams * overhead;
+    batch_.is_open = true;
+    batch_.bytes += bytes;
+    batch_.datagrams += datagrams;
+    batch_.lost += std::min(report.lost, kMostDatagrams);
+    batch_.late += std::min(report.late, datagrams);
+    batch_.interval_ms =
+        std::max(batch_.interval_ms, std::min(report.interval_ms, kLongestIntervalMs));
+    duplicates_ += std::min(report.duplicates, kMostDatagrams);
+    if (report.delay) {
+        batch_.delay = report.delay;
+        batch_.came_back = came_back;
+    }
+    if (is_sending && bytes > batch_.main_bytes) {
+        batch_.main_bytes = bytes;
+        batch_.main_class = report.space.traffic_class;
+        batch_.main_from = from;
+        batch_.main_to = uint64_t{report.highest} + 1;
+        batch_.has_numbers = true;
+    }
+}
+
+std::optional<Duration> PathReport::finish(Duration smoothed_rtt, TimePoint now) {
+    if (!batch_.is_open) {
+        return std::nullopt;
+    }
+    reported_at_ = now;
+    note_loss(now);
+    note_delay(now);
+    note_rate(has_standing_queue(smoothed_rtt));
+    const auto sample = round_trip(now);
+    batch_ = {};
+    mark_every_ = std::clamp(smoothed_rtt, wire::kReportShortest, wire::kReportLongest) / 4;
+    return sample;
+}
+
+std::optional<Duration> PathReport::round_trip(TimePoint now) const {
+    if (!batch_.delay || !batch_.came_back) {
+        return std::nullopt;
+    }
+    const uint32_t since_time = (clock_at(now) - batch_.delay->echo) % wire::kClockModulus;
+    const uint32_t units = (since_time - batch_.delay->held) % wire::kClockModulus;
+    const Duration sample = wire::kClockUnit * units;
+    if (sample > kLongestRtt || now - wire::kClockUnit * since_time < round_trips_from_) {
+        return std::nullopt;
+    }
+    // A whole unit: rounding must not make a round trip that was there into none.
+    return std::max<Duration>(sample, wire::kClockUnit);
+}
+
+void PathReport::note_loss(TimePoint now) {
+    lost_ += batch_.lost;
+    late_ += batch_.late;
+    const int64_t second = base::to_ms(now.time_since_epoch()) / 1000;
+    LossSecond& current = loss_seconds_[static_cast<size_t>(second) % kLossSeconds];
+    if (current.second != second) {
+        current = {second, 0, 0};
+    }
+    current.received += batch_.datagrams;
+    current.lost += static_cast<int64_t>(batch_.lost) - static_cast<int64_t>(batch_.late);
+    uint64_t received = 0;
+    int64_t lost = 0;
+    for (const LossSecond& part : loss_seconds_) {
+        if (part.second > second - static_cast<int64_t>(kLossSeconds)) {
+            received += part.received;
+            lost += part.lost;
+        }
+    }
+    const auto missing = static_cast<uint64_t>(std::max<int64_t>(0, lost));
+    if (received + missing >= kLossNumbers) {
+        has_loss_ = true;
+        loss_ = static_cast<double>(missing) / static_cast<double>(received + missing);
+    }
+}
+
+std::optional<double> PathReport::loss(TimePoint now) const {
+    return has_loss_ && now - reported_at_ <= kLifetime ? std::optional(loss_) : std::nullopt;
+}
+
+// Both clocks have any zero, so that only differences mean anything.
+int16_t PathReport::delay_above(uint16_t delay, uint16_t other) {
+    return static_cast<int16_t>(static_cast<uint16_t>(delay - other));
+}
+
+void PathReport::note_delay(TimePoint now) {
+    if (!batch_.delay) {
+        return;
+    }
+    const uint16_t smallest = batch_.delay->smallest;
+    if (!has_base_ || now - base_since_ >= kBaseDelaySpan) {
+        base_delays_ = {smallest, has_base_ ? base_delays_[0] : smallest};
+        has_base_ = true;
+        base_since_ = now;
+    } else if (delay_above(smallest, base_delays_[0]) < 0) {
+        base_delays_[0] = smallest;
+    }
+    delays_[delay_count_++ % kQueueReports] = smallest;
+}
+
+bool PathReport::has_standing_queue(Duration smoothed_rtt) const {
+    if (delay_count_ < kQueueReports) {
+        return false;
+    }
+    const uint16_t base =
+        delay_above(base_delays_[0], base_delays_[1]) < 0 ? base_delays_[0] : base_delays_[1];
+    const Duration threshold = std::max<Duration>(kSmallestQueue, smoothed_rtt / kQueueShareOfRtt);
+    return std::all_of(delays_.begin(), delays_.end(), [&](uint16_t delay) {
+        return wire::kClockUnit * delay_above(delay, base) > threshold;
+    });
+}
+
+// Bytes per millisecond at which the numbers of the batch were sent; 0: not known.
+double PathReport::sending_rate() const {
+    const Mark* first = nullptr;
+    const Mark* last = nullptr;
+    for (size_t i = 0; i < kMarks && batch_.has_numbers; ++i) {
+        const Mark& mark = marks_[(next_mark_ + i) % kMarks];
+        if (mark.is_set && mark.traffic_class == batch_.main_class &&
+            mark.sequence >= batch_.main_from && mark.sequence <= batch_.main_to) {
+            first = first == nullptr ? &mark : first;
+            last = &mark;
+        }
+    }
+    if (first == last) {
+        return 0;
+    }
+    const uint64_t bytes = last->sent_bytes - first->sent_bytes;
+    if (bytes * 2 < batch_.bytes) {
+        return 0;  // too small a part of it
+    }
+    const double ms = static_cast<double>(base::to_us(last->at - first->at)) / 1000.0;
+    return static_cast<double>(bytes) / std::max(ms, 1.0);
+}
+
+void PathReport::note_rate(bool is_queued) {
+    const auto interval_ms = static_cast<double>(batch_.interval_ms);
+    const auto bytes = static_cast<double>(batch_.bytes);
+    // What was lost had been sent too.
+    const double sent_bytes = bytes * static_cast<double>(batch_.datagrams + batch_.lost) /
+                              static_cast<double>(batch_.datagrams);
+    const double rate = sending_rate();
+    const double sent_ms = rate > 0 ? sent_bytes / rate : interval_ms;
+    const bool is_filling =
+        batch_.datagrams >= kSampleDatagrams && sent_ms * kFillingFactor < interval_ms;
+    is_bottleneck_ = is_queued || is_filling;
+    sample_.bytes += batch_.bytes;
+    sample_.datagrams += batch_.datagrams;
+    // What took longer to send than to arrive had been held up together.
+    const double elapsed_ms = std::max(interval_ms, sent_ms);
+    sample_.elapsed_ms += elapsed_ms;
+    sample_.bottleneck_ms += is_bottleneck_ ? elapsed_ms : 0;
+    const auto shortest = static_cast<double>(base::to_ms(kShortestSample));
+    const auto longest = static_cast<double>(base::to_ms(kLongestSample));
+    if (sample_.elapsed_ms >= longest ||
+        (sample_.elapsed_ms >= shortest && sample_.datagrams >= kSampleDatagrams)) {
+        take_sample();
+    }
+}
+
+void PathReport::take_sample() {
+    const auto rate =
+        static_cast<uint64_t>(static_cast<double>(sample_.bytes) * 1000.0 / sample_.elapsed_ms);
+    const bool is_limited_by_path = sample_.bottleneck_ms * 2 >= sample_.elapsed_ms;
+    if (is_limited_by_path || rate > delivery_bytes_per_s_) {
+        samples_[next_sample_] = {rate, is_limited_by_path};
+        next_sample_ = (next_sample_ + 1) % kKeptSamples;
+        delivery_bytes_per_s_ = 0;
+        for (const KeptSample& sample : samples_) {
+            delivery_bytes_per_s_ = std::max(delivery_bytes_per_s_, sample.bytes_per_s);
+        }
+    }
+    sample_ = {};
+}
+
+bool PathReport::is_time_due(bool is_cheap, TimePoint now) const {
+    return now - time_sent_at_ >= mark_every_ * 4 &&
+           (is_cheap || sent_bytes_ - bytes_at_time_ >= kTimeEveryBytes);
+}
+
+void PathReport::on_time_sent(TimePoint now) {
+    time_sent_at_ = now;
+    bytes_at_time_ = sent_bytes_;
+}
+
+}  // namespace continuo::session

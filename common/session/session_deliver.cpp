@@ -1,0 +1,176 @@
+// What a session does with the packets of a received datagram: restored, put in order, given to the
+// daemon, counted.
+#include "common/packet/rewrite.hpp"
+#include "common/session/session.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace continuo::session {
+
+using base::DropReason;
+using base::Duration;
+using base::MutableByteView;
+using base::TimePoint;
+using flow::Flow;
+
+void Session::deliver_entries(const Opened& opened, const wire::Order* order, TimePoint now) {
+    const auto entries = opened.epoch->decoder.entries();
+    const uint32_t own = outer_bytes_of(opened);
+    auto& members = scratch_.members;
+    members.clear();
+    Ordering ordering{order};
+    for (const elision::DecodedEntry& entry : entries) {
+        Flow* flow = deliver_entry(opened, entry, ordering, now);
+        if (flow == nullptr) {
+            continue;
+        }
+        size_t inner = 0;
+        if (entry.kind != elision::EntryKind::Context) {
+            inner = entry.payload.size() +
+                    (entry.kind == elision::EntryKind::Whole ? 0 : entry.fields.header_bytes());
+        }
+        const auto same =
+            std::find_if(members.begin(), members.end(),
+                         [&](const ReceivedMember& member) { return member.flow == flow; });
+        if (same != members.end()) {
+            same->inner_bytes += static_cast<uint32_t>(inner);
+        } else {
+            members.push_back({flow, static_cast<uint32_t>(inner)});
+        }
+    }
+    for (size_t i = 0; order != nullptr && i < order->count; ++i) {
+        deliver_held(order->places[i].index, now);
+    }
+    attribute_received(own);
+}
+
+// The flow's packets in this datagram stand at one place, which is told to the resequencer when the
+// flow is known: a late datagram may be of the one that had the index before.
+bool Session::is_held(const Opened& opened,
+                      const elision::DecodedEntry& entry,
+                      Flow& flow,
+                      const packet::HeaderFields& fields,
+                      Ordering& ordering,
+                      TimePoint now) {
+    const wire::Order* const order = ordering.order;
+    if (order == nullptr || flow_at(entry.index) != &flow) {
+        return false;
+    }
+    const wire::Order::Place* const place = order->find(entry.index);
+    if (place == nullptr) {
+        return false;
+    }
+    const Duration bound =
+        classes_[base::index_of(opened.header.traffic_class)].settings.resequence;
+    const uint32_t bit = 1U << (place - order->places.data());
+    if ((ordering.met & bit) == 0) {
+        ordering.met |= bit;
+        const bool waits =
+            resequencer_.arrive(*place, opened.header.path, order->paths, bound, now);
+        ordering.waiting |= waits ? bit : 0U;
+    }
+    return (ordering.waiting & bit) != 0 &&
+           resequencer_.hold(*place, flow, fields, entry.payload, bound, now);
+}
+
+void Session::deliver_held(uint32_t index, TimePoint now) {
+    while (Resequencer::Held* held = resequencer_.take(index, now)) {
+        host_.deliver(*this, *held->flow, held->fields, held->payload, now);
+        resequencer_.done(*held);
+    }
+}
+
+// True when there was something.
+bool Session::deliver_due(TimePoint now) {
+    bool is_any = false;
+    while (Resequencer::Held* held = resequencer_.take_due(now)) {
+        host_.deliver(*this, *held->flow, held->fields, held->payload, now);
+        resequencer_.done(*held);
+        is_any = true;
+    }
+    return is_any;
+}
+
+// A flow may have ended by what was delivered: detach() took it out. Counters are looked up only
+// now.
+void Session::attribute_received(uint32_t own) {
+    auto& shares = scratch_.shares;
+    shares.clear();
+    for (const ReceivedMember& member : scratch_.members) {
+        if (member.flow != nullptr && member.flow->counters != nullptr &&
+            shares.size() < flow::kMaxAttributionMembers) {
+            shares.push_back({&member.flow->counters->counters, member.inner_bytes});
+        }
+    }
+    scratch_.members.clear();
+    if (shares.empty()) {
+        counters_.overhead_received += own;
+        return;
+    }
+    // What earlier pieces of a split packet cost was booked as overhead until it was whole.
+    counters_.overhead_received -=
+        std::min<uint64_t>(counters_.overhead_received, split_outer_bytes_);
+    const auto direction =
+        settings_.role == Role::Node ? flow::Direction::Down : flow::Direction::Up;
+    flow::attribute(shares, own + split_outer_bytes_, direction);
+}
+
+Flow* Session::deliver_entry(const Opened& opened,
+                             const elision::DecodedEntry& entry,
+                             Ordering& ordering,
+                             TimePoint now) {
+    if (entry.kind == elision::EntryKind::Whole) {
+        if (entry.payload.empty() || entry.payload.size() > packet::kLargeBufferBytes) {
+            drops_.add(DropReason::MalformedPacket);
+            return nullptr;
+        }
+        const MutableByteView whole(scratch_.whole.get(), entry.payload.size());
+        std::memcpy(whole.data(), entry.payload.data(), whole.size());
+        const auto version = whole[0] >> 4 == 6 ? base::IpVersion::V6 : base::IpVersion::V4;
+        if (!packet::rewrite_node_address(whole, receives_side(), node_address(version), false)) {
+            drops_.add(DropReason::MalformedPacket);
+            return nullptr;
+        }
+        return host_.deliver_whole(*this, opened.header.traffic_class, whole, now);
+    }
+    packet::HeaderFields fields = entry.fields;
+    const bool is_up = receives_side() == packet::NodeSide::Source;
+    base::IpAddress& node = is_up ? fields.source : fields.destination;
+    const base::IpAddress& remote = is_up ? fields.destination : fields.source;
+    node = node_address(remote.version);
+    FlowOpening opening;
+    opening.index = entry.index;
+    opening.traffic_class = opened.header.traffic_class;
+    opening.open = entry.open;
+    const bool is_echo =
+        fields.protocol == packet::Protocol::Icmp || fields.protocol == packet::Protocol::IcmpV6;
+    opening.tuple.local = node;
+    opening.tuple.remote = remote;
+    opening.tuple.local_port = is_up || is_echo ? fields.source_port : fields.destination_port;
+    opening.tuple.remote_port =
+        is_echo ? uint16_t{0} : (is_up ? fields.destination_port : fields.source_port);
+    opening.tuple.protocol = fields.protocol;
+    Flow* flow = flow_at(entry.index);
+    const bool is_known = flow != nullptr && flow->tuple == opening.tuple;
+    if (entry.kind == elision::EntryKind::Elided) {
+        // A late packet of the flow that had this index before is not the new one's.
+        flow = is_known ? flow : host_.find_flow(*this, opening.tuple);
+    } else if (!is_known ||
+               (entry.open.continues && flow->traffic_class != opened.header.traffic_class)) {
+        flow = host_.on_flow_opened(*this, opening, now);
+    }
+    if (flow == nullptr) {
+        drops_.add(DropReason::FlowLimit);
+        return nullptr;
+    }
+    if (entry.kind == elision::EntryKind::Context) {
+        return flow;
+    }
+    if (!is_held(opened, entry, *flow, fields, ordering, now)) {
+        host_.deliver(*this, *flow, fields, entry.payload, now);
+    }
+    return flow;
+}
+
+}  // namespace continuo::session

@@ -1,0 +1,124 @@
+// What a session does with the frames of a received datagram, of a body that was good as a whole.
+#include "common/session/session.hpp"
+
+namespace continuo::session {
+
+using base::DropReason;
+using base::TimePoint;
+using flow::Flow;
+
+// `may_repeat`: it ends a silence in which datagrams may have been lost.
+void Session::apply_frames(const Opened& opened, bool may_repeat, TimePoint now) {
+    const wire::Space space = opened.header.space();
+    const bool is_announcement = scratch_.has_frame<wire::Announce>();
+    const bool is_long_announcement =
+        is_announcement && opened.datagram->bytes.size() >= wire::kAnnounceBodyBytes;
+    // A padded CHALLENGE alone asks for the MTU: its answer is short, and nothing has moved.
+    const bool is_mtu_probe = !is_announcement && scratch_.has_frame<wire::Pad>();
+    bool is_repeating = false;
+    bool has_report = false;
+    for (const wire::BodyItem& item : scratch_.frames) {
+        if (const auto* report = std::get_if<wire::Report>(&item)) {
+            apply_report(opened, *report, now);
+            has_report = true;
+        } else if (const auto* time = std::get_if<wire::Time>(&item)) {
+            opened.epoch->report.on_time_frame(opened.header.space_number(), time->clock, now);
+        } else if (const auto* ack = std::get_if<wire::Ack>(&item)) {
+            apply_ack(opened, *ack, now);
+        } else if (const auto* challenge = std::get_if<wire::Challenge>(&item)) {
+            paths_.on_challenge(space, *challenge, is_long_announcement);
+            if (settings_.role == Role::Node && !is_mtu_probe) {
+                host_.on_path_challenged(*this, space.path, now);
+            }
+        } else if (const auto* response = std::get_if<wire::Response>(&item)) {
+            if (paths_.on_response(space, *response, now) && settings_.role == Role::Node) {
+                host_.on_path_changed(*this, space.path, now);
+            }
+        } else if (const auto* announce = std::get_if<wire::Announce>(&item)) {
+            if (settings_.role != Role::Snapt) {
+                continue;
+            }
+            is_repeating = is_repeating || (may_repeat && announce->active);
+            if (paths_.on_announce(space.path, *announce, now)) {
+                ++counters_.handovers;
+                is_repeating = true;
+                host_.on_path_changed(*this, space.path, now);
+            }
+        } else if (const auto* closed = std::get_if<wire::Closed>(&item)) {
+            for (size_t i = 0; i < closed->count; ++i) {
+                if (Flow* flow = flow_at(closed->indexes[i])) {
+                    host_.on_flows_closed(*this, *flow, now);
+                }
+            }
+        } else if (std::holds_alternative<wire::Close>(item)) {
+            host_.on_peer_closed(*this, now);
+            return;  // nothing that follows is of a session that goes on
+        }
+    }
+    if (has_report) {
+        paths_.on_reports_read(now);
+    }
+    if (is_repeating) {
+        mark_lost();  // reports and acknowledgements of the same datagram are in
+    }
+}
+
+EpochState* Session::acknowledged_epoch(const Opened& opened, bool previous) {
+    if (!previous) {
+        return opened.epoch;
+    }
+    return opened.epoch == current_.get() ? previous_.get() : nullptr;
+}
+
+// A number that was not known to have arrived: what is sent on that path gets through.
+void Session::take_highest(const Opened& opened,
+                           const wire::Space& space,
+                           SendSpace& sent,
+                           uint64_t highest,
+                           TimePoint now) {
+    if (sent.highest_acknowledged && highest <= *sent.highest_acknowledged) {
+        return;
+    }
+    sent.highest_acknowledged = highest;
+    const uint64_t outstanding = sent.next - 1 - highest;
+    if (paths_.on_feedback(space.path, arrival_path(opened), outstanding, now)) {
+        host_.on_path_changed(*this, space.path, now);
+    }
+}
+
+void Session::apply_report(const Opened& opened, const wire::Report& report, TimePoint now) {
+    EpochState* epoch = acknowledged_epoch(opened, report.previous_epoch);
+    if (epoch == nullptr || report.space.lane != 0) {
+        return;
+    }
+    SendSpace& sent = epoch->send_spaces[space_slot(wire::space_number(report.space))];
+    if (report.highest >= sent.next) {
+        drops_.add(DropReason::BadBody);  // reports what was never sent
+        return;
+    }
+    take_highest(opened, report.space, sent, report.highest, now);
+    paths_.on_report(epoch->number, report, arrival_path(opened));
+}
+
+void Session::apply_ack(const Opened& opened, const wire::Ack& ack, TimePoint now) {
+    EpochState* epoch = acknowledged_epoch(opened, ack.previous_epoch);
+    if (epoch == nullptr) {
+        return;
+    }
+    ++counters_.acks_received;
+    const uint16_t space = wire::space_number(ack.space);
+    if (ack.space.lane != 0) {
+        return;
+    }
+    SendSpace& sent = epoch->send_spaces[space_slot(space)];
+    if (ack.highest() >= sent.next) {
+        drops_.add(DropReason::BadBody);  // acknowledges what was never sent
+        return;
+    }
+    take_highest(opened, ack.space, sent, ack.highest(), now);
+    for (size_t i = 0; i < ack.run_count; ++i) {
+        epoch->encoder.on_acknowledged(space, ack.runs[i].first, ack.runs[i].last, now);
+    }
+}
+
+}  // namespace continuo::session

@@ -1,0 +1,246 @@
+// Super-packets: their segments leave as datagrams of one length, in runs for UDP_SEGMENT, or are
+// cut up for aggregates (docs/PROTOCOL.md section 6.3).
+#include "common/compress/incompressible.hpp"
+#include "common/packet/segmenter.hpp"
+#include "common/session/session.hpp"
+
+#include <algorithm>
+
+namespace continuo::session {
+
+using base::ByteWriter;
+using base::DropReason;
+using base::index_of;
+using base::MutableByteView;
+using base::PathMode;
+using base::TimePoint;
+using base::TrafficClass;
+using flow::Flow;
+
+namespace {
+
+// Segments of a striped flow that take the same path: few enough that the others are not kept
+// waiting for them.
+constexpr size_t kStripedRun = 8;
+
+size_t order_bytes(bool is_striped, const Flow& flow) {
+    if (!is_striped) {
+        return 0;
+    }
+    wire::Order order;
+    order.add(flow.index, 0);
+    return order.size();
+}
+
+}  // namespace
+
+bool Session::send_super(TrafficClass traffic_class, Way way, TransmitBatch& batch, TimePoint now) {
+    ClassState& state = classes_[index_of(traffic_class)];
+    SuperRun run;
+    run.item = state.queue.take();
+    Flow& flow = *run.item.flow;
+    const packet::Offload& offload = run.item.packet->offload;
+    auto regular = packet::parse_regular(run.item.packet->bytes(), offload);
+    auto draft = start_draft(way.destination, traffic_class, batch);
+    const auto copy = copy_way(traffic_class, way, now);
+    const bool is_copied = copy && (copy->is_doubt || flow.paths.mode == PathMode::Redundant);
+    if (!regular || !draft || flow_at(flow.index) != &flow || offload.segment_bytes == 0 ||
+        draft->epoch->encoder.wants_floor() || is_copied) {
+        cut_into_segments(state, std::move(run.item));
+        return true;
+    }
+    run.regular = *regular;
+    const auto payload_bytes = static_cast<uint32_t>(regular->payload.size());
+    run.segment_bytes = offload.segment_bytes;
+    run.segments =
+        std::max<uint32_t>(1, (payload_bytes + run.segment_bytes - 1) / run.segment_bytes);
+    run.last_bytes = payload_bytes - (run.segments - 1) * run.segment_bytes;
+    run.form = draft->epoch->encoder.plan_segments(flow.index, regular->fields, run.segment_bytes,
+                                                   run.segments, run.last_bytes, now);
+    if (!fits_super(*draft, run, way)) {
+        cut_into_segments(state, std::move(run.item));
+        return true;
+    }
+    state.counters.queue_delay.add(now - run.item.packet->queued_at);
+    for (uint32_t done = 0; done < run.segments;) {
+        done += send_run(*draft, run, way, done, batch, now);
+        if (way.is_striped && done < run.segments) {
+            const uint8_t next = stripers_[static_cast<size_t>(way.row)].next(way.paths);
+            const auto destination = paths_.destination_on(next, traffic_class, now);
+            way.destination = destination ? *destination : way.destination;
+            draft = start_draft(way.destination, traffic_class, batch);
+        }
+        CTN_ASSERT(draft.has_value());
+    }
+    ++state.counters.super_packets;
+    state.counters.super_segments += run.segments;
+    state.counters.packets_alone += run.segments;
+    return true;
+}
+
+// Those of a striped flow in their widest form, on whatever path they take.
+bool Session::fits_super(const Draft& draft, const SuperRun& run, const Way& way) const {
+    const bool is_long = way.is_striped || wire::needs_long_form(draft.space->next + run.segments,
+                                                                 draft.space->highest_acknowledged);
+    const size_t header = is_long ? wire::kLongHeaderBytes : wire::kShortHeaderBytes;
+    const size_t datagram = header + order_bytes(way.is_striped, *run.item.flow) + 1 +
+                            run.form.header_bytes + draft.epoch->sealer->tag_bytes() +
+                            run.segment_bytes;
+    const size_t outer = datagram + outer_overhead(way.destination.to.address);
+    size_t mtu = way.destination.mtu;
+    for (uint8_t index = 0; index < wire::kMaxPaths && way.is_striped; ++index) {
+        if ((way.paths & mask_of(index)) != 0) {
+            mtu = std::min<size_t>(mtu, paths_.path(index).mtu);
+        }
+    }
+    const bool has_key_left = draft.epoch->sealed_datagrams + run.segments < wire::kMaxKeyDatagrams;
+    return run.form.header_bytes != 0 && outer <= mtu && has_key_left &&
+           run.segments <= 2 * kMaxSegmentsPerSend &&
+           datagram * run.segments <= 2 * kMaxUdpPayloadBytes &&
+           way.destination.budget_bytes >= outer * run.segments;
+}
+
+// Seals the segments from number `done` on that leave with one call; gives how many.
+uint32_t Session::send_run(Draft& draft,
+                           const SuperRun& run,
+                           const Way& way,
+                           uint32_t done,
+                           TransmitBatch& batch,
+                           TimePoint now) {
+    ClassState& state = classes_[index_of(draft.header.traffic_class)];
+    EpochState& epoch = *draft.epoch;
+    Flow& flow = *run.item.flow;
+    // One header form for the whole run keeps the datagrams equal.
+    draft.header.long_sequence =
+        wire::needs_long_form(draft.space->next + run.segments, draft.space->highest_acknowledged);
+    const size_t header_bytes = draft.header.size();
+    const size_t fixed = header_bytes + order_bytes(way.is_striped, flow) + 1 +
+                         run.form.header_bytes + epoch.sealer->tag_bytes();
+    const size_t datagram_bytes = fixed + run.segment_bytes;
+    const size_t most = way.is_striped ? kStripedRun : kMaxSegmentsPerSend;
+    const auto count = static_cast<uint32_t>(
+        std::min({most, kMaxUdpPayloadBytes / datagram_bytes, size_t{run.segments - done}}));
+    const size_t used = write_segments(draft, run, way, done, count, batch.free_space());
+    const uint64_t payload_sent = used - fixed * count;
+    epoch.sealer->seal(std::span(scratch_.units).first(count));
+    epoch.encoder.record_segments(run.form, done, count, draft.space_number, draft.space->next,
+                                  now);
+    draft.space->next += count;
+    epoch.sealed_datagrams += count;
+    const Destination& to = way.destination;
+    const uint64_t outer = outer_bytes_of_run(to.path, to.to.address, used, datagram_bytes);
+    paths_.on_sent(to, used, true, now);
+    paths_.on_data_sent(
+        to.path, static_cast<uint32_t>(datagram_bytes) + outer_overhead(to.to.address), outer, now);
+    paths_.on_numbered(draft.header.space(), epoch.number, draft.space->next - count, outer, true,
+                       now);
+    if (way.is_striped) {
+        stripers_[static_cast<size_t>(way.row)].on_sent(to.path, way.paths,
+                                                        weights_of(paths_, way.paths), outer);
+    }
+    const uint64_t inner = payload_sent + run.regular.fields.header_bytes() * count;
+    batch.attribute({&flow, count, inner, payload_sent, outer});
+    TransmitItem out;
+    out.session = this;
+    out.path = to.path;
+    out.traffic_class = to.tuple_class;
+    out.marked_class = draft.header.traffic_class;
+    out.to = to.to;
+    out.from = to.from;
+    out.length = static_cast<uint32_t>(used);
+    out.segment_bytes = static_cast<uint16_t>(count > 1 ? datagram_bytes : 0);
+    out.datagrams = static_cast<uint16_t>(count);
+    remember(batch, out, draft, draft.space->next - count, now);
+    batch.commit(out);
+    state.counters.packets += count;
+    state.counters.datagrams += count;
+    state.counters.inner_bytes += inner;
+    state.counters.wire_bytes += outer;
+    return count;
+}
+
+// Writes the datagrams of these segments one behind the other, ready to be sealed; gives their
+// bytes.
+size_t Session::write_segments(Draft& draft,
+                               const SuperRun& run,
+                               const Way& way,
+                               uint32_t done,
+                               uint32_t count,
+                               MutableByteView arena) {
+    Flow& flow = *run.item.flow;
+    const size_t header_bytes = draft.header.size();
+    const size_t fixed = header_bytes + order_bytes(way.is_striped, flow) + 1 +
+                         run.form.header_bytes + draft.epoch->sealer->tag_bytes();
+    size_t used = 0;
+    for (uint32_t i = 0; i < count; ++i) {
+        const uint32_t segment = done + i;
+        const uint32_t bytes = segment + 1 == run.segments ? run.last_bytes : run.segment_bytes;
+        const MutableByteView datagram = arena.subspan(used, fixed + bytes);
+        draft.header.sequence = static_cast<uint32_t>(draft.space->next + i);
+        ByteWriter writer(datagram);
+        draft.header.serialize(writer);
+        if (way.is_striped) {
+            wire::Order order;
+            order.paths = way.paths;
+            order.add(flow.index, flow.paths.next_number++);
+            order.serialize(writer);
+        }
+        constexpr uint8_t kLastRawSlot0 = 0x40;  // wire::SectionHead{}.serialize_last
+        writer.u8(kLastRawSlot0);
+        elision::write_segment_header(run.form, segment,
+                                      writer.reserve(run.form.header_bytes).data());
+        writer.bytes(run.regular.payload.subspan(size_t{segment} * run.segment_bytes, bytes));
+        crypto::SealedUnit& unit = scratch_.units[i];
+        unit.datagram = datagram;
+        unit.header_bytes = static_cast<uint8_t>(header_bytes);
+        unit.space = draft.space_number;
+        unit.sequence = draft.space->next + i;
+        used += datagram.size();
+    }
+    return used;
+}
+
+bool Session::is_worth_compressing(const ClassState& state,
+                                   const Flow& flow,
+                                   base::ByteView payload,
+                                   TimePoint now) {
+    if (state.settings.compression_level == 0 || !flow.may_compress ||
+        compress::is_incompressible(payload)) {
+        return false;
+    }
+    return !state.settings.is_compression_automatic ||
+           compression_budget_.take(payload.size(), now);
+}
+
+// Puts the packets that the kernel would have cut in the super-packet's place.
+void Session::cut_into_segments(ClassState& state, ClassQueue::Item item) {
+    packet::Packet& super = *item.packet;
+    packet::PacketPool& pool = *super.pool;
+    const uint32_t count = packet::segment_count(super.bytes(), super.offload);
+    if (count == 0) {
+        drops_.add(DropReason::MalformedPacket);
+        return;
+    }
+    const size_t capacity =
+        size_t{super.offload.segment_bytes} + 128;  // headers are at most 40 + 60
+    for (uint32_t i = count; i-- > 0;) {
+        auto segment = pool.take(capacity);
+        if (segment == nullptr) {
+            drops_.add(DropReason::PoolEmpty);
+            continue;
+        }
+        const size_t length =
+            packet::write_segment(super.bytes(), super.offload, i, segment->buffer());
+        if (length == 0) {
+            drops_.add(DropReason::MalformedPacket);
+            continue;
+        }
+        segment->length = static_cast<uint32_t>(length);
+        segment->offload = {};
+        segment->queued_at = super.queued_at;
+        state.queue.put_back({item.flow, std::move(segment)});
+    }
+    ++state.counters.software_segmented;
+}
+
+}  // namespace continuo::session

@@ -1,0 +1,175 @@
+#!/usr/bin/env bash
+# An uplink of which one direction dies while the other carries on is left for another one that works: beside a TCP
+# connection and a stream of datagrams down, and beside both up. No connection notices.
+#
+# The bound of 2.8 s (docs/PROTOCOL.md section 5.1): T_doubt is 2 s at most. Proof of what was sent before still comes in for a
+# T_report and the way back, 0.4 s with the queues of these links full; the other uplink answers within 0.1 s, and that the move
+# has happened is seen within 0.3 s. Datagrams miss no more than that. TCP tries again after intervals that double (RFC 6298), so
+# it misses twice as much.
+. "$(dirname "$0")/lib.sh"
+require ethtool
+uplink_cable=emulated_cable
+build_topology
+two_uplinks
+cable_set gw1-wan both delay 20ms rate 12M queue 100
+cable_set gw2-wan both delay 20ms rate 12M queue 100
+start_snapt 1
+add_user alice
+start_cnapt
+
+# traffic.py ROLE ADDRESS PORT LOG : who receives logs "UNIX_TIME NUMBER-OR-BYTES".
+# tcp-serve sends and tcp-take receives what the first connection brings, from tcp-get and tcp-put; udp-serve sends a
+# datagram every 10 ms to whom sent a first word, udp-listen, and udp-take receives those of udp-put.
+cat >"$work/traffic.py" <<'END'
+import itertools, os, socket, struct, sys, time
+role, address, port, log = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
+
+def accept():
+    server = socket.create_server((address, port))
+    connection, _ = server.accept()
+    server.close()
+    return connection
+def push(connection):
+    while True:
+        connection.sendall(os.urandom(65536))
+def read(connection):
+    total = 0
+    with open(log, "w", buffering=1) as out:
+        while data := connection.recv(65536):
+            total += len(data)
+            out.write(f"{time.time():.6f} {total}\n")
+def send(flow, peer):
+    began = time.monotonic()
+    for number in itertools.count():
+        try:
+            flow.sendto(struct.pack("!I", number) + os.urandom(196), peer)
+        except OSError:
+            pass  # no route for a moment: a lost packet
+        time.sleep(max(0, began + number * 0.01 - time.monotonic()))
+def receive(flow):
+    with open(log, "w", buffering=1) as out:
+        while True:
+            number, = struct.unpack_from("!I", flow.recv(2048))
+            out.write(f"{time.time():.6f} {number}\n")
+def datagrams(bound=False):
+    flow = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    if bound:
+        flow.bind((address, port))
+    return flow
+
+if role == "tcp-serve":
+    push(accept())
+elif role == "tcp-take":
+    read(accept())
+elif role == "tcp-get":
+    read(socket.create_connection((address, port)))
+elif role == "tcp-put":
+    push(socket.create_connection((address, port)))
+elif role == "udp-serve":
+    flow = datagrams(True)
+    send(flow, flow.recvfrom(2048)[1])
+elif role == "udp-take":
+    receive(datagrams(True))
+elif role == "udp-listen":
+    flow = datagrams()
+    flow.sendto(bytes(4), (address, port))
+    receive(flow)
+elif role == "udp-put":
+    send(datagrams(), (address, port))
+END
+traffic() { spawn "$1" "$2" "$python" "$work/traffic.py" "$2" "$inet4" "$3" "$work/$2.times"; }
+is_there() { in_ns inet ss -Hln"$1" "sport = :$2" | grep -q .; }
+
+have() { tail -n 1 "$work/$1" 2>/dev/null | cut -d' ' -f2; }
+arrived() { local count; count=$(have "$1") && [ "${count:-0}" -gt "$2" ]; }
+# longest_gap LOG FROM : of its lines' times, in seconds, since then.
+longest_gap() {
+    "$python" - "$work/$1" "$2" <<'END'
+import sys
+since = float(sys.argv[2])
+times = [since] + [t for t in (float(line.split()[0]) for line in open(sys.argv[1]) if line.strip()) if t >= since]
+print(round(max(b - a for a, b in zip(times, times[1:])), 3))
+END
+}
+# The gateway loses what the node sends (up) or what SNAPT sends (down); TCP of the control link too.
+kill_direction() {
+    local from=lan
+    [ "$2" = up ] || from=wan
+    in_ns "gw$1" nft "add table inet hole; add chain inet hole pass { type filter hook forward priority 0; }; add rule inet hole pass iifname $from drop"
+}
+sum() { "$python" -c 'import sys; print(sum(map(float, sys.argv[1:])))' "$@"; }
+revive() { in_ns "gw$1" nft delete table inet hole; }
+state_of() { cnapt_json paths | json "[p['state'] for p in d if p['interface'] == '$1'][0]"; }
+# left_within SECONDS FROM : up1 for up2.
+left_within() {
+    wait_for 10 is_active up2
+    took=$("$python" -c 'import sys; print(round(float(sys.argv[2]) - float(sys.argv[1]), 2))' "$2" "$EPOCHREALTIME")
+    at_most "$took" "$1"
+}
+taken_back() { claim "the better uplink is taken back when it works both ways" wait_for 60 is_active up1; }
+
+# --- Down traffic: the direction up dies, then the direction down
+traffic inet tcp-serve 8000
+traffic inet udp-serve 6000
+wait_for 10 is_there t 8000
+wait_for 10 is_there u 6000
+traffic node tcp-get 8000
+traffic node udp-listen 6000
+wait_for 10 arrived tcp-get.times 3000000
+wait_for 10 arrived udp-listen.times 100
+claim "the uplink of the smaller metric is in use" is_active up1
+
+# dies DIRECTION TCP-LOG UDP-LOG : of up1, while both receive.
+dies() {
+    local began gap before
+    began=$EPOCHREALTIME
+    kill_direction 1 "$1"
+    claim "nothing gets $1: the uplink is left within 2.8 s" left_within 2.8 "$began"
+    echo "      after $took s"
+    before=$(have "$2")
+    claim "the connection goes on" wait_for 20 arrived "$2" $((before + 2000000))
+    gap=$(longest_gap "$2" "$began")
+    claim "it was silent for twice that at most ($gap s)" at_most "$gap" "$(sum "$took" "$took" 0.3)"
+    gap=$(longest_gap "$3" "$began")
+    claim "the datagrams were for no longer than that ($gap s)" at_most "$gap" "$(sum "$took" 0.3)"
+    revive 1
+    taken_back
+    before=$(have "$2")
+    wait_for 20 arrived "$2" $((before + 2000000))
+}
+dies up tcp-get.times udp-listen.times
+dies down tcp-get.times udp-listen.times
+claim "loss and delivery rate down are known at the SNAPT" json_true \
+    "d[0]['loss'] is not None and d[0]['delivery_bits_per_s'] > 1000000" < <(snapt_json 1 sessions)
+
+# --- The node itself has nothing to say: SNAPT asks over control, after 2 s at most if it has asked a moment before, and the node
+# waits 1 s at most for its answer.
+stop tcp-get
+stop tcp-serve
+sleep 2  # what was under way
+began=$EPOCHREALTIME
+kill_direction 1 up
+claim "beside a stream down alone: the uplink whose way up is dead is left within 4 s" left_within 4 "$began"
+echo "      after $took s"
+revive 1
+taken_back
+stop udp-listen
+stop udp-serve
+
+# --- Up traffic
+traffic inet tcp-take 8001
+traffic inet udp-take 6001
+wait_for 10 is_there t 8001
+wait_for 10 is_there u 6001
+traffic node tcp-put 8001
+traffic node udp-put 6001
+wait_for 10 arrived tcp-take.times 3000000
+wait_for 10 arrived udp-take.times 100
+dies up tcp-take.times udp-take.times
+dies down tcp-take.times udp-take.times
+reported() {
+    cnapt_json paths | json_true "[p['loss'] is not None and p['delivery_bits_per_s'] > 1000000 for p in d if p['active']] == [True]"
+}
+claim "loss and delivery rate up are known at the node" reported
+claim "no path was in doubt but those" equal "$(cnapt_json status | json "d['handovers']['count'] - 10")" 0
+finish

@@ -1,0 +1,259 @@
+// Several paths at once in virtual time (docs/PROTOCOL.md section 5.9): copies while links are in
+// doubt, and the modes redundant and flow.
+#include "tests/sim/two_paths.hpp"
+
+#include <set>
+
+#include <gtest/gtest.h>
+
+namespace continuo::tests {
+namespace {
+
+using base::Duration;
+using base::microseconds;
+using base::milliseconds;
+using base::PathMode;
+using base::seconds;
+using base::TimePoint;
+using base::TrafficClass;
+
+// --- Make before break
+
+TEST(MultipathSim, AMoveWithBothLinksUpLosesNothingOfALowDelayClassAndDeliversNothingTwice) {
+    for (const TrafficClass traffic_class : {TrafficClass::LtLd, TrafficClass::HtLd}) {
+        for (uint64_t seed = 1; seed <= 10; ++seed) {
+            SCOPED_TRACE(seed);
+            TwoPaths call(traffic_class, PathMode::Handover, link_of(milliseconds(10)),
+                          link_of(milliseconds(40)), seed);
+            call.talk(milliseconds(300 + static_cast<int64_t>(seed) * 7));
+            call.move();
+            call.talk(milliseconds(500));
+            call.cut(0);
+            call.pair.node.session->paths().remove(0);
+            call.talk(milliseconds(500));
+            call.pair.run_for(seconds(1));
+            call.expect_all();
+            EXPECT_GT(call.pair.node.session->counters().copies_sent, 0U);
+            EXPECT_GT(call.pair.snapt.session->counters().copies_sent, 0U);
+            EXPECT_LT(call.pair.node.session->counters().copies_sent, 12U) << "until it answers";
+            EXPECT_LT(call.pair.snapt.session->counters().copies_sent, 30U);
+        }
+    }
+}
+
+// The new path takes the announcements, and its answers come late or never.
+TEST(MultipathSim, TheOldPathServesWhileTheNewOneDoesNotDeliverDown) {
+    TwoPaths call(TrafficClass::HtLd, PathMode::Handover, link_of(milliseconds(10)),
+                  link_of(milliseconds(10)));
+    call.talk(milliseconds(200));
+    call.pair.lose(call.pair.down_link(1), kCertain);
+    call.move();
+    call.talk(seconds(3));
+    call.pair.run_for(milliseconds(100));
+    call.expect_all();
+}
+
+TEST(MultipathSim, TheOldPathServesWhileTheNewOneDeliversNothing) {
+    TwoPaths call(TrafficClass::LtLd, PathMode::Handover, link_of(milliseconds(10)),
+                  link_of(milliseconds(10)));
+    call.talk(milliseconds(200));
+    call.cut(1);
+    call.move();
+    call.talk(seconds(3));
+    call.pair.run_for(milliseconds(100));
+    call.expect_all();
+}
+
+// What was under way when the path fell silent is lost, and what is sent until that is noticed.
+TEST(MultipathSim, ADoubtfulPathsLowDelayPacketsAreCopiedToOneThatWorks) {
+    TwoPaths call(TrafficClass::LtLd, PathMode::Handover, link_of(milliseconds(10)),
+                  link_of(milliseconds(10)));
+    call.talk(milliseconds(200));
+    const uint32_t before = call.sent_up;
+    call.cut(0);
+    call.talk(milliseconds(2500));
+    call.pair.run_for(milliseconds(200));
+    const auto numbers = TwoPaths::numbers(call.pair.snapt);
+    const std::set<uint32_t> arrived(numbers.begin(), numbers.end());
+    EXPECT_EQ(arrived.size(), numbers.size()) << "nothing twice";
+    size_t lost = 0;
+    for (uint32_t number = before; number < call.sent_up; ++number) {
+        lost += arrived.count(number) == 0 ? 1U : 0U;
+    }
+    EXPECT_LE(lost, 40U) << "0.5 s until it is asked, and a round trip";
+}
+
+TEST(MultipathSim, CopiesToAnUnprovenAddressStayBelowThreeTimesWhatItSent) {
+    TwoPaths call(TrafficClass::LtLd, PathMode::Redundant, link_of(milliseconds(10)),
+                  link_of(milliseconds(10)), 1, 1000);
+    // Another NAT mapping, from which nothing comes but a few datagrams.
+    call.pair.path_addresses[1] = *base::Endpoint::parse("198.51.100.99:1234");
+    const session::Tuple& tuple =
+        call.pair.snapt.session->paths().path(1).tuples[base::index_of(TrafficClass::LtLd)];
+    for (int i = 0; i < 10 && tuple.remote == kOther; ++i) {
+        call.send_up();
+        call.pair.run_for(milliseconds(3));
+    }
+    call.pair.lose(call.pair.up_link(1), kCertain);
+    ASSERT_FALSE(tuple.is_proven);
+    call.talk(seconds(3));
+    EXPECT_FALSE(tuple.is_proven);
+    EXPECT_GT(tuple.unproven_sent_bytes, 1000U) << "copies are sent as far as that";
+    EXPECT_LE(tuple.unproven_sent_bytes,
+              wire::kAmplificationFactor * tuple.unproven_received_bytes);
+}
+
+TEST(MultipathSim, CopiesOfADownloadInALowDelayClassAreBounded) {
+    TwoPaths bulk(TrafficClass::HtLd, PathMode::Handover, link_of(milliseconds(10)),
+                  link_of(milliseconds(10)), 1, 1200);
+    bulk.pair.lose(bulk.pair.down_link(1), kCertain);
+    bulk.move();
+    for (int i = 0; i < 2000; ++i) {
+        bulk.send_up();
+        bulk.pair.run_for(microseconds(500));
+    }
+    const session::SessionCounters& counters = bulk.pair.node.session->counters();
+    EXPECT_GT(counters.copies_unsent, 0U);
+    EXPECT_LE(counters.copies_sent * 1200,
+              static_cast<uint64_t>(session::CopyBudget::kBurstBytes +
+                                    session::CopyBudget::kBytesPerSecond * 11 / 10));
+}
+
+// --- Redundant
+
+TEST(MultipathSim, ARedundantFlowGoesOnWithoutAGapWhenEitherPathIsLost) {
+    for (const uint8_t lost : {uint8_t{0}, uint8_t{1}}) {
+        for (const TrafficClass traffic_class : {TrafficClass::LtLd, TrafficClass::HtHd}) {
+            SCOPED_TRACE(int{lost});
+            TwoPaths call(traffic_class, PathMode::Redundant, link_of(milliseconds(10)),
+                          link_of(milliseconds(25)));
+            auto classes = call.pair.node.session->settings().classes;
+            for (auto& settings : classes) {
+                settings.hold = milliseconds(1);
+            }
+            call.pair.node.session->set_class_settings(classes);
+            call.pair.snapt.session->set_class_settings(classes);
+            call.talk(milliseconds(400));
+            const TimePoint since = call.pair.now - milliseconds(100);
+            call.cut(lost);
+            call.talk(seconds(4));
+            call.pair.run_for(milliseconds(200));
+            call.expect_all();
+            for (const SessionEnd* end : {&call.pair.node, &call.pair.snapt}) {
+                EXPECT_LE(TwoPaths::longest_gap(*end, since), milliseconds(60));
+            }
+        }
+    }
+}
+
+TEST(MultipathSim, ARedundantFlowLosesLittleOnTwoBadPaths) {
+    TwoPaths call(TrafficClass::HtLd, PathMode::Redundant, link_of(milliseconds(10)),
+                  link_of(milliseconds(10)));
+    for (const uint8_t path : {uint8_t{0}, uint8_t{1}}) {
+        call.pair.lose(call.pair.up_link(path), 200'000);
+        call.pair.lose(call.pair.down_link(path), 200'000);
+    }
+    const size_t before = call.pair.snapt.delivered.size();
+    const uint32_t sent_before = call.sent_up;
+    call.talk(seconds(20));
+    call.pair.run_for(milliseconds(200));
+    const auto numbers = TwoPaths::numbers(call.pair.snapt);
+    EXPECT_EQ(std::set<uint32_t>(numbers.begin(), numbers.end()).size(), numbers.size());
+    EXPECT_GE(call.pair.snapt.delivered.size() - before, (call.sent_up - sent_before) * 92 / 100)
+        << "4 % are lost on both";
+}
+
+// --- Flow
+
+TEST(MultipathSim, FlowsAreSpreadOverThePathsAndEachKeepsItsOrder) {
+    TwoPaths two(TrafficClass::HtHd, PathMode::Flow, link_of(milliseconds(10)),
+                 link_of(milliseconds(30)));
+    std::vector<flow::Flow*> flows;
+    packet::HeaderFields fields;
+    fields.source = *base::IpAddress::parse("192.0.0.5");
+    fields.destination = *base::IpAddress::parse("198.51.100.2");
+    fields.protocol = packet::Protocol::Udp;
+    fields.destination_port = 6000;
+    fields.ttl = 64;
+    for (uint16_t port = 6000; port < 6040; ++port) {
+        packet::FiveTuple tuple;
+        tuple.local = fields.source;
+        tuple.remote = fields.destination;
+        tuple.local_port = port;
+        tuple.remote_port = 6000;
+        tuple.protocol = fields.protocol;
+        flows.push_back(&two.pair.node.flow(tuple, TrafficClass::HtHd));
+        two.pair.node.session->set_mode(*flows.back(), PathMode::Flow);
+    }
+    two.pair.snapt.delivered.clear();
+    for (uint32_t round = 0; round < 20; ++round) {
+        for (size_t i = 0; i < flows.size(); ++i) {
+            fields.source_port = static_cast<uint16_t>(6000 + i);
+            std::vector<uint8_t> payload(100);
+            base::store_big_endian<uint32_t>(payload.data(), round);
+            two.pair.node.send(*flows[i], make_packet(fields, payload), {}, two.pair.now);
+        }
+        two.pair.run_for(milliseconds(10));
+    }
+    two.pair.run_for(seconds(1));
+    std::array<size_t, 2> on{};
+    for (const flow::Flow* flow : flows) {
+        ASSERT_LT(flow->paths.pinned, 2);
+        ++on[flow->paths.pinned];
+    }
+    EXPECT_GE(on[0], 15U);
+    EXPECT_GE(on[1], 15U);
+    std::map<uint16_t, uint32_t> next;
+    for (const auto& packet : two.pair.snapt.delivered) {
+        const auto port = base::load_big_endian<uint16_t>(&packet[20]);
+        EXPECT_EQ(base::load_big_endian<uint32_t>(&packet[28]), next[port]++);
+    }
+    EXPECT_EQ(two.pair.snapt.delivered.size(), 20U * flows.size());
+}
+
+TEST(MultipathSim, MoreFlowsGoToTheFasterPath) {
+    TwoPaths two(TrafficClass::HtHd, PathMode::Flow, link_of(milliseconds(10)),
+                 link_of(milliseconds(10)));
+    two.tell_rate(0, 1'000'000);
+    two.tell_rate(1, 3'000'000);
+    std::array<size_t, 2> on{};
+    for (uint16_t port = 7000; port < 7040; ++port) {
+        packet::HeaderFields fields;
+        fields.source = *base::IpAddress::parse("192.0.0.5");
+        fields.destination = *base::IpAddress::parse("198.51.100.2");
+        fields.protocol = packet::Protocol::Udp;
+        fields.source_port = port;
+        fields.destination_port = 7000;
+        fields.ttl = 64;
+        packet::FiveTuple tuple;
+        tuple.local = fields.source;
+        tuple.remote = fields.destination;
+        tuple.local_port = port;
+        tuple.remote_port = 7000;
+        tuple.protocol = fields.protocol;
+        flow::Flow& flow = two.pair.node.flow(tuple, TrafficClass::HtHd);
+        two.pair.node.session->set_mode(flow, PathMode::Flow);
+        two.pair.node.send(flow, make_packet(fields, std::vector<uint8_t>(50)), {}, two.pair.now);
+        two.pair.run_for(milliseconds(200));
+        ASSERT_LT(flow.paths.pinned, 2);
+        ++on[flow.paths.pinned];
+    }
+    EXPECT_NEAR(static_cast<double>(on[1]), 30, 2);
+}
+
+TEST(MultipathSim, AFlowLeavesAPathThatDeliversNothing) {
+    TwoPaths two(TrafficClass::HtHd, PathMode::Flow, link_of(milliseconds(10)),
+                 link_of(milliseconds(10)));
+    two.talk(milliseconds(500));
+    ASSERT_LT(two.up_flow_->paths.pinned, 2);
+    const uint8_t first = two.up_flow_->paths.pinned;
+    two.cut(first);
+    two.talk(seconds(3));
+    const size_t before = two.pair.snapt.delivered.size();
+    EXPECT_NE(two.up_flow_->paths.pinned, first);
+    two.talk(seconds(1));
+    EXPECT_GE(two.pair.snapt.delivered.size() - before, 45U);
+}
+
+}  // namespace
+}  // namespace continuo::tests

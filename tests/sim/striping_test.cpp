@@ -1,0 +1,300 @@
+// Mode packet in virtual time (docs/PROTOCOL.md section 5.9): the packets of one flow over two
+// paths.
+#include "tests/sim/two_paths.hpp"
+
+#include <set>
+
+#include <gtest/gtest.h>
+
+namespace continuo::tests {
+namespace {
+
+using base::Duration;
+using base::microseconds;
+using base::milliseconds;
+using base::PathMode;
+using base::seconds;
+using base::TimePoint;
+using base::TrafficClass;
+
+// Packets as fast as two links of 10 Mbit/s take them; gives Mbit/s of packets in order.
+struct Striped {
+    double megabits_per_s = 0;
+    size_t out_of_order = 0;
+    Duration longest_gap{};
+};
+
+Striped stripe(TwoPaths& two,
+               Duration span,
+               size_t packet_bytes,
+               uint64_t bits_per_s,
+               Duration rest = seconds(1)) {
+    const TimePoint began = two.pair.now;
+    const size_t before = two.pair.snapt.delivered.size();
+    const double interval_us =
+        static_cast<double>(packet_bytes + 28) * 8e6 / static_cast<double>(bits_per_s);
+    double due_us = 0;
+    while (two.pair.now - began < span) {
+        while (due_us <= static_cast<double>(base::to_us(two.pair.now - began))) {
+            two.send_up();
+            due_us += interval_us;
+        }
+        two.pair.run_for(microseconds(500));
+    }
+    two.pair.run_for(rest);
+    Striped result;
+    const auto numbers = TwoPaths::numbers(two.pair.snapt);
+    uint32_t newest = 0;
+    size_t in_order = 0;
+    for (size_t i = before; i < numbers.size(); ++i) {
+        const bool is_late = i > before && numbers[i] < newest;
+        result.out_of_order += is_late ? 1U : 0U;
+        in_order += is_late ? 0U : 1U;
+        newest = std::max(newest, numbers[i]);
+    }
+    for (size_t i = before + 1; i < numbers.size(); ++i) {
+        result.longest_gap =
+            std::max<Duration>(result.longest_gap,
+                               two.pair.snapt.delivered_at[i] - two.pair.snapt.delivered_at[i - 1]);
+    }
+    result.megabits_per_s = static_cast<double>(in_order * (packet_bytes + 28)) * 8 /
+                            static_cast<double>(base::to_us(span));
+    return result;
+}
+
+TEST(MultipathSim, PacketsOfOneFlowOverTwoPathsGetFourFifthsOfTheSumInOrder) {
+    TwoPaths two(TrafficClass::HtHd, PathMode::Packet, link_of(milliseconds(5), 10'000'000),
+                 link_of(milliseconds(30), 10'000'000), 1, 1300);
+    const Striped result = stripe(two, seconds(5), 1300, 18'000'000);
+    EXPECT_GE(result.megabits_per_s, 16.0);
+    EXPECT_EQ(result.out_of_order, 0U);
+    EXPECT_LE(result.longest_gap, milliseconds(60));
+    EXPECT_EQ(two.pair.snapt.session->resequencing().overflows, 0U);
+}
+
+// Nothing is known of the rates in the beginning.
+TEST(MultipathSim, SharesFollowTheDeliveryRatesThatAreReported) {
+    for (const uint64_t fast : {uint64_t{12'000'000}, uint64_t{40'000'000}}) {
+        SCOPED_TRACE(fast);
+        TwoPaths two(TrafficClass::HtHd, PathMode::Packet, link_of(milliseconds(10), fast),
+                     link_of(milliseconds(10), 4'000'000), 1, 1300);
+        const uint64_t offered = (fast + 4'000'000) * 9 / 10;
+        stripe(two, seconds(5), 1300, offered);
+        const Striped result = stripe(two, seconds(5), 1300, offered);
+        EXPECT_GE(result.megabits_per_s, static_cast<double>(offered) / 1e6 * 0.95);
+        EXPECT_EQ(result.out_of_order, 0U);
+    }
+}
+
+// A sender that is slowed down by what it loses, as TCP is, does not fill the faster path by
+// itself.
+TEST(MultipathSim, APathThatCouldTakeMoreIsTriedWithMore) {
+    TwoPaths two(TrafficClass::HtHd, PathMode::Packet, link_of(milliseconds(10), 20'000'000),
+                 link_of(milliseconds(10), 2'000'000), 1, 1300);
+    uint64_t offered = 3'000'000;
+    for (int round = 0; round < 120; ++round) {
+        const auto lost = [&] {
+            return two.pair.up_link(0).counters().all_dropped() +
+                   two.pair.up_link(1).counters().all_dropped();
+        };
+        const uint64_t before = lost();
+        stripe(two, milliseconds(500), 1300, offered, milliseconds(50));
+        offered = lost() > before ? offered * 7 / 10 : offered + 300'000;
+    }
+    EXPECT_GE(offered, 12'000'000U);
+}
+
+TEST(MultipathSim, ADyingPathStallsAStripedFlowForTheBoundOfItsClassAtMost) {
+    for (const uint8_t lost : {uint8_t{0}, uint8_t{1}}) {
+        SCOPED_TRACE(int{lost});
+        TwoPaths two(TrafficClass::HtHd, PathMode::Packet, link_of(milliseconds(5), 10'000'000),
+                     link_of(milliseconds(30), 10'000'000), 1, 1300);
+        stripe(two, seconds(1), 1300, 8'000'000);
+        two.cut(lost);
+        const Striped result = stripe(two, seconds(6), 1300, 8'000'000);
+        EXPECT_LE(result.longest_gap, TwoPaths::kBound + milliseconds(40));
+        EXPECT_GE(result.megabits_per_s, 6.0) << "the other path takes it all after 2 s at most";
+        EXPECT_EQ(result.out_of_order, 0U);
+    }
+}
+
+// What the other direction brings says nothing of the one that is dead.
+TEST(MultipathSim, AStripedFlowLeavesAPathOfWhichOneDirectionIsDead) {
+    for (const bool is_up_dead : {true, false}) {
+        SCOPED_TRACE(is_up_dead ? "up" : "down");
+        TwoPaths two(TrafficClass::HtHd, PathMode::Packet, link_of(milliseconds(10)),
+                     link_of(milliseconds(20)));
+        two.talk(seconds(2));
+        two.pair.lose(is_up_dead ? two.pair.up_link(1) : two.pair.down_link(1), kCertain);
+        two.talk(seconds(3));
+        const size_t up = two.pair.snapt.delivered.size();
+        const size_t down = two.pair.node.delivered.size();
+        two.talk(seconds(40));
+        EXPECT_GE(two.pair.snapt.delivered.size() - up, 1950U) << "of 2000";
+        EXPECT_GE(two.pair.node.delivered.size() - down, 1950U) << "of 2000";
+        EXPECT_EQ(two.pair.node.session->paths().active(), 0);
+        // And takes it again.
+        two.pair.lose(is_up_dead ? two.pair.up_link(1) : two.pair.down_link(1), 0);
+        two.pair.node.session->paths().ask_again(1, two.pair.now);
+        two.talk(seconds(5));
+        for (const SessionEnd* end : {&two.pair.node, &two.pair.snapt}) {
+            EXPECT_EQ(end->session->paths().spread(seconds(1), two.pair.now),
+                      session::mask_of(0) | session::mask_of(1));
+        }
+    }
+}
+
+// REPORTs of both paths come by either.
+TEST(MultipathSim, EachPathHasItsOwnRoundTripThoughItsReportsComeByTheOther) {
+    TwoPaths two(TrafficClass::HtHd, PathMode::Packet, link_of(milliseconds(5)),
+                 link_of(milliseconds(80)));
+    two.talk(seconds(20));
+    for (const SessionEnd* end : {&two.pair.node, &two.pair.snapt}) {
+        const session::PathSet& paths = end->session->paths();
+        EXPECT_LE(paths.path(0).smoothed_rtt, milliseconds(20));
+        EXPECT_GE(paths.path(1).smoothed_rtt, milliseconds(155));
+        EXPECT_LE(paths.path(1).smoothed_rtt, milliseconds(180));
+    }
+}
+
+// Nothing is missing, so that nothing waits, neither in the beginning.
+TEST(MultipathSim, AFlowThatSpeaksNowAndThenWaitsForNothing) {
+    TwoPaths two(TrafficClass::HtHd, PathMode::Packet, link_of(milliseconds(5)),
+                 link_of(milliseconds(5)));
+    two.pair.run_for(seconds(1));
+    for (int i = 0; i < 20; ++i) {
+        two.send_up();
+        two.send_down();
+        two.pair.run_for(milliseconds(300));
+    }
+    two.expect_all();
+    EXPECT_EQ(two.pair.snapt.session->resequencing().held, 0U);
+    EXPECT_EQ(two.pair.node.session->resequencing().held, 0U);
+}
+
+TEST(MultipathSim, ALowDelayClassWaitsForNothing) {
+    TwoPaths call(TrafficClass::HtLd, PathMode::Packet, link_of(milliseconds(5)),
+                  link_of(milliseconds(60)));
+    call.talk(seconds(2));
+    call.pair.run_for(milliseconds(200));
+    call.expect_all();
+    EXPECT_EQ(call.pair.snapt.session->resequencing().held, 0U);
+    EXPECT_EQ(call.pair.node.session->resequencing().held, 0U);
+}
+
+TEST(MultipathSim, LossOnOnePathIsKnownWhenAllPathsHaveBroughtLaterPackets) {
+    TwoPaths two(TrafficClass::HtHd, PathMode::Packet, link_of(milliseconds(5), 10'000'000),
+                 link_of(milliseconds(30), 10'000'000), 1, 1300);
+    two.pair.lose(two.pair.up_link(1), 20'000);
+    const Striped result = stripe(two, seconds(5), 1300, 14'000'000);
+    EXPECT_GE(result.megabits_per_s, 13.0);
+    EXPECT_LE(result.longest_gap, milliseconds(60)) << "far from the bound";
+    EXPECT_LE(two.pair.snapt.session->resequencing().timeouts, 2U) << "at the end";
+    EXPECT_GT(two.pair.snapt.session->resequencing().given_up, 0U);
+}
+
+// Contexts that were acknowledged on one path are used on the other.
+TEST(MultipathSim, StripedTcpIsRestoredByteForByteWhateverIsLost) {
+    for (uint64_t seed = 1; seed <= 20; ++seed) {
+        SCOPED_TRACE(seed);
+        SimLink bad = link_of(milliseconds(10));
+        bad.loss_ppm = 50'000;
+        bad.jitter = milliseconds(20);
+        bad.keeps_order = false;
+        bad.duplicate_ppm = 20'000;
+        SimLink slow = bad;
+        slow.delay = milliseconds(80);
+        TwoPaths two(TrafficClass::HtHd, PathMode::Packet, link_of(milliseconds(10)), slow, seed);
+        two.pair.up.change(bad, two.pair.now);
+        two.pair.down.change(bad, two.pair.now);
+        packet::HeaderFields fields;
+        fields.source = *base::IpAddress::parse("192.0.0.5");
+        fields.destination = *base::IpAddress::parse("198.51.100.2");
+        fields.protocol = packet::Protocol::Tcp;
+        fields.source_port = 8000;
+        fields.destination_port = 80;
+        fields.ttl = 64;
+        fields.flags = packet::tcp_flag::kAck;
+        fields.has_timestamps = true;
+        packet::FiveTuple tuple;
+        tuple.local = fields.source;
+        tuple.remote = fields.destination;
+        tuple.local_port = fields.source_port;
+        tuple.remote_port = fields.destination_port;
+        tuple.protocol = fields.protocol;
+        flow::Flow& flow = two.pair.node.flow(tuple, TrafficClass::HtHd);
+        two.pair.node.session->set_mode(flow, PathMode::Packet);
+        std::set<std::vector<uint8_t>> expected;
+        two.pair.snapt.delivered.clear();
+        for (uint32_t i = 0; i < 600; ++i) {
+            fields.sequence += 400;
+            fields.ip_id = static_cast<uint16_t>(i);
+            fields.acknowledgement += i % 7;
+            fields.timestamp_value = 1000 + i;
+            std::vector<uint8_t> payload(400);
+            two.pair.random.fill(payload);
+            two.pair.node.send(flow, make_packet(fields, payload), {}, two.pair.now);
+            packet::HeaderFields restored = fields;
+            restored.source = kLease;
+            expected.insert(make_packet(restored, payload));
+            two.pair.run_for(milliseconds(2));
+        }
+        two.pair.run_for(seconds(1));
+        std::set<std::vector<uint8_t>> arrived;
+        for (const auto& packet : two.pair.snapt.delivered) {
+            EXPECT_TRUE(expected.contains(packet)) << "altered";
+            EXPECT_TRUE(arrived.insert(packet).second) << "twice";
+        }
+        EXPECT_GE(arrived.size(), 540U);
+    }
+}
+
+// Segments of a super-packet leave in runs by both paths and come back in their order.
+TEST(MultipathSim, SuperPacketsAreStripedInRuns) {
+    TwoPaths two(TrafficClass::HtHd, PathMode::Packet, link_of(milliseconds(5), 50'000'000),
+                 link_of(milliseconds(25), 50'000'000));
+    packet::HeaderFields fields;
+    fields.source = *base::IpAddress::parse("192.0.0.5");
+    fields.destination = *base::IpAddress::parse("198.51.100.2");
+    fields.protocol = packet::Protocol::Tcp;
+    fields.source_port = 8000;
+    fields.destination_port = 443;
+    fields.ttl = 64;
+    fields.flags = packet::tcp_flag::kAck;
+    packet::FiveTuple tuple;
+    tuple.local = fields.source;
+    tuple.remote = fields.destination;
+    tuple.local_port = fields.source_port;
+    tuple.remote_port = fields.destination_port;
+    tuple.protocol = fields.protocol;
+    flow::Flow& flow = two.pair.node.flow(tuple, TrafficClass::HtHd);
+    two.pair.node.session->set_mode(flow, PathMode::Packet);
+    two.pair.node.send(flow, make_packet(fields, std::vector<uint8_t>(10)), {}, two.pair.now);
+    two.pair.run_for(seconds(1));
+    fields.sequence += 10;
+    two.pair.snapt.delivered.clear();
+    constexpr uint16_t kSegment = 1300;
+    const uint32_t began = fields.sequence;
+    for (int i = 0; i < 20; ++i) {
+        std::vector<uint8_t> payload(size_t{kSegment} * 30);
+        two.pair.random.fill(payload);
+        packet::Offload offload;
+        offload.gso = packet::GsoType::Tcp4;
+        offload.segment_bytes = kSegment;
+        offload.header_bytes = 40;
+        two.pair.node.send(flow, make_packet(fields, payload), offload, two.pair.now);
+        fields.sequence += static_cast<uint32_t>(payload.size());
+        two.pair.run_for(milliseconds(10));
+    }
+    two.pair.run_for(seconds(1));
+    EXPECT_GT(two.pair.node.session->class_counters(TrafficClass::HtHd).super_packets, 10U);
+    EXPECT_GT(two.pair.up_link(1).counters().delivered_packets, 200U);
+    ASSERT_EQ(two.pair.snapt.delivered.size(), 600U);
+    for (uint32_t i = 0; i < 600; ++i) {
+        ASSERT_EQ(base::load_big_endian<uint32_t>(&two.pair.snapt.delivered[i][24]),
+                  began + i * kSegment);
+    }
+}
+
+}  // namespace
+}  // namespace continuo::tests

@@ -1,0 +1,278 @@
+#include "common/session/path_report.hpp"
+#include "common/session/receive_report.hpp"
+
+#include <gtest/gtest.h>
+
+namespace continuo::session {
+namespace {
+
+using base::Duration;
+using base::milliseconds;
+using base::seconds;
+using base::TimePoint;
+using base::TrafficClass;
+
+constexpr uint32_t kEpoch = 3;
+constexpr uint32_t kOverhead = 28;
+constexpr uint64_t kDatagram = 1000;  // outer
+
+// A sender that is told what a receiver saw.
+struct Sender {
+    PathReport report;
+    TimePoint now{seconds(100)};
+    uint64_t next = 0;
+    Duration rtt = milliseconds(20);
+
+    // Sends so many, evenly over the time.
+    void send(uint64_t count, Duration over) {
+        for (uint64_t i = 0; i < count; ++i) {
+            report.on_sent(kEpoch, TrafficClass::HtHd, next++, kDatagram, true, now);
+            now += over / static_cast<int64_t>(count);
+        }
+    }
+    wire::Report seen(uint64_t datagrams, uint64_t interval_ms) const {
+        wire::Report told;
+        told.space.traffic_class = TrafficClass::HtHd;
+        told.highest = static_cast<uint32_t>(next - 1);
+        told.interval_ms = interval_ms;
+        told.datagrams = datagrams;
+        told.bytes = datagrams * (kDatagram - kOverhead);
+        return told;
+    }
+    std::optional<Duration> hear(const wire::Report& told) {
+        report.on_report(kEpoch, told, kOverhead);
+        return report.finish(rtt, now);
+    }
+    // `queued`: more than the path's delay, which is 5 ms.
+    void hear_delayed(uint64_t datagrams, uint64_t interval_ms, Duration queued) {
+        wire::Report told = seen(datagrams, interval_ms);
+        wire::ReportDelay delay;
+        const auto units = static_cast<uint16_t>((milliseconds(5) + queued) / wire::kClockUnit);
+        delay.smallest = units;
+        delay.mean = units;
+        delay.echo = clock_at(now - milliseconds(30));
+        told.delay = delay;
+        hear(told);
+    }
+};
+
+TEST(PathReport, LossIsOfWhatWasJudgedLessWhatCameLater) {
+    Sender sender;
+    EXPECT_FALSE(sender.report.loss(sender.now));
+    sender.send(100, seconds(1));
+    wire::Report told = sender.seen(80, 1000);
+    told.lost = 20;
+    sender.hear(told);
+    EXPECT_DOUBLE_EQ(*sender.report.loss(sender.now), 0.2);
+    sender.send(100, seconds(1));
+    told = sender.seen(110, 1000);
+    told.late = 10;
+    sender.hear(told);
+    EXPECT_DOUBLE_EQ(*sender.report.loss(sender.now), 10.0 / 200);
+    EXPECT_EQ(sender.report.lost(), 20U);
+    EXPECT_EQ(sender.report.late(), 10U);
+}
+
+TEST(PathReport, LossIsOfTheLastSeconds) {
+    Sender sender;
+    for (int second = 0; second < 30; ++second) {
+        sender.send(100, seconds(1));
+        wire::Report told = sender.seen(90, 1000);
+        told.lost = second < 15 ? 10 : 0;
+        sender.hear(told);
+    }
+    EXPECT_DOUBLE_EQ(*sender.report.loss(sender.now), 0);
+}
+
+TEST(PathReport, AFewNumbersTellNoLoss) {
+    Sender sender;
+    sender.send(10, seconds(1));
+    wire::Report told = sender.seen(5, 1000);
+    told.lost = 5;
+    sender.hear(told);
+    EXPECT_FALSE(sender.report.loss(sender.now));
+}
+
+TEST(PathReport, TheRoundTripIsFromTheEchoWithoutTheTimeItWasHeld) {
+    Sender sender;
+    sender.send(20, milliseconds(200));
+    wire::Report told = sender.seen(20, 200);
+    wire::ReportDelay delay;
+    delay.echo = clock_at(sender.now - milliseconds(80));
+    delay.held = 300;  // 30 ms
+    told.delay = delay;
+    EXPECT_EQ(sender.hear(told), milliseconds(50));
+    delay.echo = clock_at(sender.now + seconds(1));
+    told.delay = delay;
+    EXPECT_FALSE(sender.hear(told)) << "a clock that was never sent";
+}
+
+TEST(PathReport, WhatThePathGivesOutIsItsRateWhenItTakesInMore) {
+    Sender sender;
+    for (int i = 0; i < 10; ++i) {
+        sender.send(100, milliseconds(200));  // 500 kB/s
+        sender.hear(sender.seen(50, 200));    // 250 kB/s
+    }
+    EXPECT_NEAR(static_cast<double>(sender.report.delivery_bytes_per_s()), 250e3, 1e3);
+    EXPECT_TRUE(sender.report.is_bottleneck());
+}
+
+TEST(PathReport, AnApplicationThatSendsLessChangesNothing) {
+    Sender sender;
+    for (int i = 0; i < 10; ++i) {
+        sender.send(100, milliseconds(200));
+        sender.hear(sender.seen(50, 200));
+    }
+    const uint64_t before = sender.report.delivery_bytes_per_s();
+    for (int i = 0; i < 100; ++i) {
+        sender.send(10, milliseconds(200));
+        sender.hear(sender.seen(10, 200));
+    }
+    EXPECT_EQ(sender.report.delivery_bytes_per_s(), before);
+    EXPECT_FALSE(sender.report.is_bottleneck());
+    sender.send(200, milliseconds(200));
+    sender.hear(sender.seen(200, 200));
+    EXPECT_NEAR(static_cast<double>(sender.report.delivery_bytes_per_s()), 1e6, 1e4)
+        << "but one that gets more through does";
+}
+
+TEST(PathReport, RandomLossIsNotTakenForAFullPath) {
+    Sender sender;
+    for (int i = 0; i < 30; ++i) {
+        sender.send(100, milliseconds(200));
+        wire::Report told = sender.seen(70, 200);
+        told.lost = 30;
+        sender.hear(told);
+        EXPECT_FALSE(sender.report.is_bottleneck());
+    }
+}
+
+TEST(PathReport, AQueueThatStandsMakesTheSampleCount) {
+    Sender sender;
+    for (int i = 0; i < 20; ++i) {
+        sender.send(100, milliseconds(200));
+        sender.hear_delayed(100, 200, {});
+    }
+    EXPECT_NEAR(static_cast<double>(sender.report.delivery_bytes_per_s()), 500e3, 5e3);
+    for (int i = 0; i < 30; ++i) {
+        sender.send(50, milliseconds(200));
+        sender.hear_delayed(50, 200, milliseconds(60));
+    }
+    EXPECT_TRUE(sender.report.is_bottleneck());
+    EXPECT_NEAR(static_cast<double>(sender.report.delivery_bytes_per_s()), 250e3, 5e3);
+}
+
+TEST(PathReport, AQueueThatComesAndGoesDoesNot) {
+    Sender sender;
+    for (int i = 0; i < 40; ++i) {
+        sender.send(100, milliseconds(200));
+        sender.hear_delayed(100, 200, i % 4 == 0 ? milliseconds(60) : Duration{});
+        EXPECT_FALSE(sender.report.is_bottleneck());
+    }
+}
+
+TEST(PathReport, WhatArrivesAllAtOnceWasHeldUpTogether) {
+    Sender sender;
+    sender.send(100, seconds(1));  // 100 kB/s
+    sender.hear(sender.seen(100, 200));
+    EXPECT_NEAR(static_cast<double>(sender.report.delivery_bytes_per_s()), 100e3, 5e3);
+}
+
+TEST(PathReport, AReportThatIsLostChangesNoRate) {
+    Sender sender;
+    for (int i = 0; i < 20; ++i) {
+        sender.send(100, milliseconds(200));
+        if (i % 3 != 0) {
+            sender.hear(sender.seen(50, 200));
+        }
+    }
+    EXPECT_NEAR(static_cast<double>(sender.report.delivery_bytes_per_s()), 250e3, 5e3);
+}
+
+TEST(PathReport, AThinStreamTakesASecondForASample) {
+    Sender sender;
+    sender.send(4, milliseconds(400));
+    sender.hear(sender.seen(4, 400));
+    EXPECT_EQ(sender.report.delivery_bytes_per_s(), 0U);
+    sender.send(8, milliseconds(800));
+    sender.hear(sender.seen(8, 800));
+    EXPECT_NEAR(static_cast<double>(sender.report.delivery_bytes_per_s()), 10e3, 1e3);
+}
+
+TEST(PathReport, AnotherEpochBeginsWithItsOwnNumbers) {
+    Sender sender;
+    sender.send(100, milliseconds(200));
+    sender.hear(sender.seen(50, 200));
+    sender.next = 0;
+    sender.report.on_sent(kEpoch + 1, TrafficClass::HtHd, sender.next++, kDatagram, true,
+                          sender.now);
+    wire::Report late = sender.seen(50, 200);
+    late.highest = 99;
+    sender.hear(late);
+    EXPECT_FALSE(sender.report.is_bottleneck()) << "its numbers are of the epoch before";
+}
+
+TEST(PathReport, FiguresBeyondAllReasonDoNoHarm) {
+    Sender sender;
+    sender.send(10, seconds(1));
+    wire::Report told = sender.seen(10, 1);
+    for (uint64_t* value : {&told.interval_ms, &told.bytes, &told.datagrams, &told.lost, &told.late,
+                            &told.duplicates}) {
+        *value = UINT64_MAX;
+    }
+    for (int i = 0; i < 100; ++i) {
+        sender.hear(told);
+    }
+    const auto loss = sender.report.loss(sender.now);
+    EXPECT_TRUE(loss && *loss >= 0 && *loss <= 1);
+    told.datagrams = 0;
+    sender.hear(told);
+    told.datagrams = 1;
+    told.interval_ms = 0;
+    sender.hear(told);
+}
+
+TEST(PathReport, TimeGoesOnceAnIntervalWhereBytesGo) {
+    Sender sender;
+    sender.send(1, milliseconds(1));
+    EXPECT_FALSE(sender.report.is_time_due(false, sender.now));
+    EXPECT_TRUE(sender.report.is_time_due(true, sender.now));
+    sender.send(2, milliseconds(1));
+    EXPECT_TRUE(sender.report.is_time_due(false, sender.now));
+    sender.report.on_time_sent(sender.now);
+    sender.send(10, milliseconds(90));
+    EXPECT_FALSE(sender.report.is_time_due(true, sender.now));
+    sender.now += milliseconds(11);
+    EXPECT_TRUE(sender.report.is_time_due(false, sender.now));
+}
+
+TEST(PathReport, AfterAMinuteWithoutReportsTheLossIsUnknown) {
+    Sender sender;
+    sender.send(100, seconds(1));
+    sender.hear(sender.seen(100, 1000));
+    EXPECT_TRUE(sender.report.loss(sender.now + seconds(60)));
+    EXPECT_FALSE(sender.report.loss(sender.now + seconds(61)));
+    EXPECT_TRUE(sender.report.is_idle(sender.now + seconds(61)));
+}
+
+TEST(PathReport, ARoundTripIsOfReportsThatCameBackByThePathAndWereNotHeldUp) {
+    Sender sender;
+    sender.send(100, seconds(1));
+    wire::Report told = sender.seen(80, 1000);
+    told.delay.emplace();
+    told.delay->echo = clock_at(sender.now - milliseconds(50));
+    told.delay->held = 100;  // 10 ms
+    const auto hear = [&](bool came_back) {
+        sender.report.on_report(kEpoch, told, kOverhead, came_back);
+        return sender.report.finish(sender.rtt, sender.now);
+    };
+    EXPECT_EQ(hear(true), base::Duration(milliseconds(40)));
+    EXPECT_FALSE(hear(false));
+    sender.report.distrust_round_trip(sender.now - milliseconds(60));
+    EXPECT_EQ(hear(true), base::Duration(milliseconds(40)));
+    sender.report.distrust_round_trip(sender.now - milliseconds(40));
+    EXPECT_FALSE(hear(true));
+}
+
+}  // namespace
+}  // namespace continuo::session
