@@ -31,6 +31,7 @@ install(CODE "
     file(INSTALL ${CONTINUO_PACKAGING}/policy.toml ${CONTINUO_PACKAGING}/config/cnapt.toml.example
       ${CONTINUO_PACKAGING}/config/snapt.toml.example DESTINATION /etc/continuo)
     file(INSTALL ${CONTINUO_PACKAGING}/systemd/cnapt.service ${CONTINUO_PACKAGING}/systemd/snapt.service
+      ${CONTINUO_PACKAGING}/systemd/cnapt-resolver.socket ${CONTINUO_PACKAGING}/systemd/cnapt-resolver@.service
       DESTINATION /usr/lib/systemd/system)
   endif()")
 

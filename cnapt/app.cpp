@@ -2,6 +2,9 @@
 
 #include "cnapt/capture_switch.hpp"
 #include "cnapt/commands.hpp"
+#include "cnapt/dns_helper.hpp"
+#include "cnapt/dns_switch.hpp"
+#include "cnapt/portal_control.hpp"
 #include "cnapt/snapt_client.hpp"
 #include "common/base/version.hpp"
 #include "common/daemon/controls.hpp"
@@ -15,6 +18,8 @@
 #include <array>
 #include <cerrno>
 #include <map>
+
+#include <unistd.h>
 
 namespace continuo::cnapt {
 
@@ -48,16 +53,20 @@ node_settings(const NodeConfig& config, const CaptureSwitch& capture, const std:
 
 class App final : public NodeEvents {
   public:
-    App(RunOptions options, NodeConfig config, dataplane::RecordingFiles files)
+    App(RunOptions options,
+        NodeConfig config,
+        dataplane::RecordingFiles files,
+        io::UniqueFd dns_helper)
         : options_(std::move(options))
         , config_(std::move(config))
         , node_name_(config_.node.empty() ? daemon::host_name("node") : config_.node)
         , recorders_(loop_, config_.debug, std::move(files), config_.capture.device)
         , capture_(loop_, config_.capture, [this] { on_captured(); })
+        , dns_(loop_, config_.dns.servers, std::move(dns_helper))
         , controls_(loop_,
                     {[this](const report::JsonValue& request,
-                            const std::string& line,
-                            const io::UnixReply& reply) { on_request(request, line, reply); },
+                            const io::UnixRequest& raw,
+                            const io::UnixReply& reply) { on_request(request, raw, reply); },
                      [this] { return reload(); }, [this] { on_tick(); }}) {}
 
     // `configured`: what the configuration says; an option of the command line wins.
@@ -80,6 +89,11 @@ class App final : public NodeEvents {
                     base::PathMode mode) override;
     void on_session_doubted(SnaptLink& link) override;
     void on_stream_stuck(SnaptLink& link) override;
+    void on_network_changed() override {
+        if (portals_) {
+            portals_->on_network_changed();
+        }
+    }
 
   private:
     void add_snapt(const SnaptEntry& entry);
@@ -90,7 +104,7 @@ class App final : public NodeEvents {
     void on_tick();
     std::string reload();
     void on_request(const report::JsonValue& request,
-                    const std::string& line,
+                    const io::UnixRequest& raw,
                     const io::UnixReply& reply);
     void ask_usage(const std::string& line, const io::UnixReply& reply);
     void on_usage(const control::UsageReply& reply);
@@ -102,8 +116,10 @@ class App final : public NodeEvents {
     io::EventLoop loop_;
     dataplane::Recorders recorders_;
     CaptureSwitch capture_;
+    DnsSwitch dns_;
     std::shared_ptr<const classifier::Ruleset> ruleset_;
     std::unique_ptr<Node> node_;
+    std::unique_ptr<PortalControl> portals_;
     std::unique_ptr<ControlThread> control_thread_;
     std::vector<std::unique_ptr<SnaptClient>> clients_;
     daemon::Controls controls_;
@@ -155,6 +171,9 @@ base::Result<void> App::start(std::string& failure) {
     settings.recording = recorders_.recording();
     node_ = std::make_unique<Node>(loop_, settings, random_, *this);
     CTN_TRY(node_->start(failure));
+    portals_ = std::make_unique<PortalControl>(
+        loop_, *node_, capture_, config_.capture,
+        control::derive_portal_key(*config_.identity.key, config_.realm));
     CTN_TRY(capture_.set_up_device(failure));
     node_->set_ruleset(ruleset_);
     if (config_.capture.kill_switch) {
@@ -208,11 +227,16 @@ void App::look_up_names() {
             continue;
         }
         auto found = std::make_shared<std::vector<base::Endpoint>>();
-        is_resolving_ = resolver_->submit([found, entry] { *found = resolve(entry); },
-                                          [this, found, number] {
-                                              is_resolving_ = false;
-                                              on_addresses(number, std::move(*found));
-                                          });
+        LookupPlaces places;
+        places.original = dns_.original_servers();
+        places.servers = config_.dns.servers;
+        places.fwmark = config_.capture.fwmark;
+        is_resolving_ =
+            resolver_->submit([found, entry, places] { *found = resolve(entry, places); },
+                              [this, found, number] {
+                                  is_resolving_ = false;
+                                  on_addresses(number, std::move(*found));
+                              });
         next_lookup_ = number + 1;
         resolve_again_at_ = loop_.now() + kLookupInterval;
         return;
@@ -241,11 +265,16 @@ void App::on_addresses(size_t number, std::vector<base::Endpoint> addresses) {
 void App::stop() {
     io::notify_service_manager("STOPPING=1");
     controls_.close();
+    dns_.end();
+    if (portals_) {
+        portals_->stop();
+    }
     for (const auto& client : clients_) {
         client->stop();
     }
     clients_.clear();
     control_thread_.reset();
+    portals_.reset();
     node_.reset();
     if (lock_) {
         capture_.end();  // without the lock, what is there is another daemon's
@@ -286,6 +315,7 @@ void App::on_link_lost(SnaptLink& link) {
 
 void App::on_captured() {
     io::notify_service_manager("READY=1");
+    dns_.set_in_tunnel(true);
     log(LogLevel::Info, "traffic goes through %s", config_.capture.device.c_str());
 }
 
@@ -311,6 +341,8 @@ void App::on_tick() {
     const base::TimePoint now = loop_.refresh_now();
     node_->flows().set_utc_offset_us(daemon::utc_us() - base::to_us(now.time_since_epoch()));
     capture_.on_tick();
+    dns_.set_in_tunnel(capture_.is_open());
+    portals_->on_tick();
     look_up_names();
     for (const auto& client : clients_) {
         client->rekey_if_due(now);
@@ -318,11 +350,15 @@ void App::on_tick() {
 }
 
 void App::on_request(const report::JsonValue& request,
-                     const std::string& line,
+                     const io::UnixRequest& raw,
                      const io::UnixReply& reply) {
     const std::string command = request.text("command");
     if (command == "usage") {
-        ask_usage(line, reply);
+        ask_usage(raw.line, reply);
+        return;
+    }
+    if (command == "portal") {
+        reply.finish(portals_->log_in(request, raw.user_id) + "\n");
         return;
     }
     DaemonInfo info;
@@ -333,6 +369,7 @@ void App::on_request(const report::JsonValue& request,
     info.slow_iterations = loop_.counters().slow_iterations;
     info.is_capturing = capture_.is_open();
     info.recorder = recorders_.recording().packets;
+    info.dns = &dns_;
     info.version = std::string(base::kVersion);
     reply.finish(answer(*node_, info, command) + "\n");
 }
@@ -397,6 +434,25 @@ bool load_key(NodeConfig& config) {
     return config.identity.key.has_value();
 }
 
+// Before root is given up, since /etc is root's. Without it names are looked up as before.
+io::UniqueFd start_helper(const RunOptions& options, const NodeConfig& config) {
+    if (config.dns.servers.empty()) {
+        return {};
+    }
+    const size_t slash = options.socket.rfind('/');
+    const std::string directory =
+        slash == std::string::npos ? "" : options.socket.substr(0, slash + 1);
+    auto helper = start_dns_helper({config.capture.device, config.dns.servers,
+                                    options.state + (::geteuid() == 0 ? "/dns" : "/dns-user")},
+                                   directory + kDnsSocketName);
+    if (!helper) {
+        log(LogLevel::Warning, "DNS: %s; names are looked up as before",
+            describe(helper.error()).c_str());
+        return {};
+    }
+    return std::move(*helper);
+}
+
 }  // namespace
 
 int run_daemon(const RunOptions& options) {
@@ -412,13 +468,14 @@ int run_daemon(const RunOptions& options) {
         daemon::say(std::span(&complaint, 1), daemon::DiagnosticsTo::Stderr);
         return report::kExitConfig;
     }
+    io::UniqueFd dns_helper = start_helper(options, *loaded.config);
     constexpr std::array kForStart = {io::Capability::NetAdmin, io::Capability::Bpf,
                                       io::Capability::SysAdmin};
     if (!daemon::reduce_rights(
             options, options.policy.empty() ? loaded.config->policy : options.policy, kForStart)) {
         return report::kExitError;
     }
-    App app(options, std::move(*loaded.config), std::move(*files));
+    App app(options, std::move(*loaded.config), std::move(*files), std::move(dns_helper));
     if (!app.load_policy()) {
         return report::kExitConfig;
     }

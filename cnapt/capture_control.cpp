@@ -116,6 +116,7 @@ CaptureOptions CaptureControl::options(const classifier::Ruleset* ruleset) const
     options.exclude = config_.exclude;
     options.gateway_interfaces = config_.gateway_interfaces;
     options.kill_switch = config_.kill_switch;
+    options.portal = portal_;
     if (ruleset != nullptr) {
         for (const classifier::BypassStep& step : ruleset->bypass_steps()) {
             expand(step, options.bypass);
@@ -148,6 +149,7 @@ base::Result<void> CaptureControl::remove_rules(const CapturePlan& plan) const {
     auto routes = CTN_TRY(io::RouteClient::open());
     CTN_TRY(routes.remove_own_rules(plan.first_priority, plan.last_priority));
     CTN_TRY(routes.remove_own_routes(config_.routing_table));
+    CTN_TRY(routes.remove_own_routes(portal_table(config_.routing_table)));
     return {};
 }
 
@@ -213,6 +215,14 @@ base::Result<void> CaptureControl::set_rules(CapturePlan plan, std::string& fail
             std::find(plan.rules.begin(), plan.rules.end(), rule) != plan.rules.end();
         if (!is_there || (rule.priority == plan.bypass_priority && plan.rules != plan_.rules)) {
             CTN_TRY(remove_if_there(routes, rule));
+        }
+    }
+    for (const io::RouteEntry& route : plan_.routes) {
+        const bool is_there =
+            std::any_of(plan.routes.begin(), plan.routes.end(),
+                        [&](const io::RouteEntry& other) { return other.table == route.table; });
+        if (!is_there) {
+            CTN_TRY(routes.remove_own_routes(route.table));
         }
     }
     plan_ = std::move(plan);  // already: a second try finds what the first one added

@@ -37,6 +37,8 @@ class CaptureControl {
     // tunnel ends: IPv6 connections of this host and translated ones of the LAN sides. (IPv4
     // packets with a source that is no address of the host are not routed.)
     void end();
+    // Part of what begin() sets, from the next time on.
+    void set_portal(std::optional<PortalBypass> portal) { portal_ = std::move(portal); }
     bool is_active() const { return is_active_; }
 
     base::IpAddress ipv4() const { return default_node_ipv4(); }
@@ -65,6 +67,7 @@ class CaptureControl {
     void end_connections() const;
 
     CaptureConfig config_;
+    std::optional<PortalBypass> portal_;
     CapturePlan plan_;
     io::Nft nft_;
     bool is_active_ = false;

@@ -37,7 +37,7 @@ base::Result<void> CaptureSwitch::set_up_device(std::string& failure) {
 
 base::Result<void> CaptureSwitch::begin_at_once(std::shared_ptr<const classifier::Ruleset> ruleset,
                                                 std::string& failure) {
-    wish_ = {std::move(ruleset), false};
+    wish_ = {std::move(ruleset), false, {}};
     CTN_TRY(apply(wish_, failure));
     done_ = wish_;
     return {};
@@ -53,6 +53,11 @@ void CaptureSwitch::set_open(bool is_open) {
     follow();
 }
 
+void CaptureSwitch::set_portal(std::optional<PortalBypass> portal) {
+    wish_.portal = std::move(portal);
+    follow();
+}
+
 void CaptureSwitch::on_tick() {
     follow();
     supervise();
@@ -60,7 +65,9 @@ void CaptureSwitch::on_tick() {
 
 base::Result<void> CaptureSwitch::apply(const Wish& wish, std::string& failure) {
     const bool is_let_in = control_.let_in(wish.is_open, failure).has_value();
-    const bool has_new_rules = !done_ || done_->ruleset != wish.ruleset;
+    const bool has_new_rules =
+        !done_ || done_->ruleset != wish.ruleset || done_->portal != wish.portal;
+    control_.set_portal(wish.portal);
     if (is_let_in && !has_new_rules) {
         return {};
     }

@@ -30,6 +30,8 @@ class CaptureSwitch {
     // What shall be: which rules decide, and whether new flows are captured. Takes effect soon.
     void set_ruleset(std::shared_ptr<const classifier::Ruleset> ruleset);
     void set_open(bool is_open);
+    // Only while there are rules at all: traffic is captured, or was.
+    void set_portal(std::optional<PortalBypass> portal);
     // New flows are captured now; with the kill switch always.
     bool is_open() const { return done_ && (done_->is_open || is_kill_switch_); }
     // Tries again what failed. What somebody else has removed is looked for here and, sooner, when
@@ -45,6 +47,7 @@ class CaptureSwitch {
     struct Wish {
         std::shared_ptr<const classifier::Ruleset> ruleset;
         bool is_open = false;
+        std::optional<PortalBypass> portal;
         bool operator==(const Wish&) const = default;
     };
     void follow();

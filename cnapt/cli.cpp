@@ -1,11 +1,15 @@
 #include "cnapt/cli.hpp"
 
 #include "cnapt/app.hpp"
+#include "cnapt/dns_helper.hpp"
 #include "cnapt/node_config.hpp"
 #include "common/daemon/command_program.hpp"
+#include "common/daemon/startup.hpp"
+#include "common/report/json.hpp"
 #include "common/report/status_report.hpp"
 #include "common/report/table.hpp"
 
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -76,6 +80,73 @@ std::string handovers_text(const JsonValue& handovers) {
     return text + "\n";
 }
 
+// Where it is said how names are looked up.
+std::string names_text(const JsonValue& dns) {
+    const std::string state = dns.text("state");
+    if (state != "tunnel" && state != "plain" && state != "failed") {
+        return {};
+    }
+    std::string text = "names      ";
+    if (state == "failed") {
+        return text + "as without cnapt: " + report::cell(dns["error"]) + "\n";
+    }
+    return text + (state == "tunnel" ? "through the tunnel\n" : "as without cnapt\n");
+}
+
+// Of the user who types, also through sudo.
+std::string portal_request(const ParsedCommand& command) {
+    const char* const by_sudo = std::getenv("SUDO_UID");
+    uint32_t user = getuid();
+    if (by_sudo != nullptr && user == 0) {
+        static_cast<void>(std::from_chars(by_sudo, by_sudo + std::strlen(by_sudo), user));
+    }
+    report::JsonWriter json;
+    json.begin_object();
+    json.field("command", "portal");
+    if (!command.arguments.empty()) {
+        json.field("interface", command.arguments.front());
+    }
+    json.field("user", user);
+    json.end_object();
+    return json.take();
+}
+
+std::string portal_text(const JsonValue& answer) {
+    return report::cell(answer["interface"]) + ": log in at " + report::cell(answer["url"]) +
+           "\nNew web connections and DNS questions (IPv4) of user " +
+           report::cell(answer["user"]) + " go to that portal for " +
+           report::cell(answer["seconds"]) +
+           " s, or until it lets through. All else stays in the tunnel.\n";
+}
+
+// What a helper that was killed has left.
+CommandOutput restore_command(const std::string& state) {
+    const auto restored = restore_dns({"", {}, state});
+    if (!restored) {
+        return {"", "cnapt: " + state + ": " + daemon::describe(restored.error()) + "\n",
+                report::kExitError};
+    }
+    return {*restored ? std::string(kResolvConf) + " is as it was\n" : "", "", report::kExitGood};
+}
+
+// For a service manager: standard input is the connection to the daemon.
+CommandOutput resolver_command(const ParsedCommand& command) {
+    const std::string state = command.value_or("--state", kDefaultResolverState);
+    if (command.has("--restore")) {
+        return restore_command(state);
+    }
+    const std::string path = command.value_or("--config", kDefaultConfig);
+    daemon::begin_process(false);
+    const auto loaded =
+        daemon::load_config<NodeConfig>(path, parse_node_config, daemon::DiagnosticsTo::Stderr);
+    if (!loaded.config) {
+        return {"", "", report::kExitConfig};
+    }
+    const int code = run_dns_helper(
+        STDIN_FILENO, {loaded.config->capture.device, loaded.config->dns.servers, state});
+    return {"", "", code};
+}
+
 }  // namespace
 
 const report::ProgramSpec& program_spec() {
@@ -89,10 +160,18 @@ const report::ProgramSpec& program_spec() {
            {"--policy", "F", OptionValue::Required},
            {"--state", "DIR", OptionValue::Required},
            {"--verbose", "", OptionValue::None}}},
+         {"resolver",
+          "",
+          0,
+          0,
+          {{"--config", "F", OptionValue::Required},
+           {"--restore", "", OptionValue::None},
+           {"--state", "DIR", OptionValue::Required}}},
          daemon::status_spec(),
          {"flows", "", 0, 0, {}},
          {"paths", "", 0, 0, {}},
          {"snapts", "", 0, 0, {}},
+         {"portal", "[INTERFACE]", 0, 1, {}},
          daemon::usage_spec(),
          {"reload", "", 0, 0, {}},
          daemon::check_spec(
@@ -103,6 +182,10 @@ const report::ProgramSpec& program_spec() {
 
 CommandOutput
 ask_command(const report::DaemonAccess& access, const ParsedCommand& command, bool is_terminal) {
+    if (command.name == "portal") {
+        return report::ask_daemon(access, portal_request(command), report::kAnswerTimeout,
+                                  command.has("--json"), portal_text);
+    }
     daemon::AskTexts texts;
     texts.status = [&](const JsonValue& json) { return status_text(json, is_terminal); };
     texts.other = [&](const std::string& name, const JsonValue& json) {
@@ -123,6 +206,9 @@ int run_program(std::span<const char* const> arguments) {
         if (command.name == "check") {
             return check_command(command);
         }
+        if (command.name == "resolver") {
+            return resolver_command(command);
+        }
         const auto access =
             daemon::access_to("cnapt", command.value_or("--socket", kDefaultSocket));
         return ask_command(access, command, daemon::is_stdout_terminal());
@@ -139,6 +225,7 @@ std::string status_text(const JsonValue& status, bool is_terminal) {
     text += paths_text(status["paths"], is_terminal) + "\n";
     text += report::classes_text(status["classes"], is_terminal) + "\n";
     text += handovers_text(status["handovers"]);
+    text += names_text(status["dns"]);
     text += report::drops_text(status["drops"]);
     return text + report::io_text(status["io"]);
 }
@@ -156,7 +243,8 @@ std::string paths_text(const JsonValue& paths, bool is_terminal) {
                  {"BLACK HOLES", Align::Right}});
     for (const JsonValue& path : paths.items()) {
         const bool is_active = path["active"].boolean().value_or(false);
-        const std::string state = path.text("state");
+        const bool is_captive = path["captive"].boolean().value_or(false);
+        const std::string state = is_captive ? "portal" : path.text("state");
         const auto colour = state == "dead" ? report::Colour::Dim : report::Colour::None;
         table.add_row({report::cell(path["interface"]) + ">" + report::cell(path["snapt"]) +
                            (path.text("transport") == "tcp" ? " tcp" : ""),

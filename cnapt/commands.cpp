@@ -135,6 +135,8 @@ void write_path(JsonWriter& json,
                                                                : session::MtuState::Base));
     json.field("black_holes", path != nullptr ? path->search.black_holes() : 0);
     json.field("active", is_active);
+    json.field("captive", uplink.is_captive);
+    json.field("portal_url", dataplane::if_any(uplink.portal_url));
     if (with_details) {
         json.field("path", uplink.interface + ">" + link.name);
         json.field("slot", index);
@@ -218,6 +220,10 @@ std::string status_json(Node& node, const DaemonInfo& info) {
     json.field("state_directory", info.state_directory);
     json.key("process");
     daemon::write_process(json);
+    if (info.dns != nullptr) {
+        json.key("dns");
+        info.dns->write_status(json);
+    }
     if (info.recorder != nullptr) {
         json.key("capture_file");
         info.recorder->write_status(json);

@@ -2,6 +2,7 @@
 // it. Data loop only; answers are built at once.
 #pragma once
 
+#include "cnapt/dns_switch.hpp"
 #include "cnapt/node.hpp"
 
 #include <string>
@@ -19,6 +20,7 @@ struct DaemonInfo {
     uint64_t slow_iterations = 0;  // of the data loop
     bool is_capturing = false;     // new flows are let into the tunnel
     const dataplane::PacketRecorder* recorder = nullptr;
+    const DnsSwitch* dns = nullptr;
 };
 
 // "up": a SNAPT can be used and new flows go there; "down": none answers; "degraded": in between.

@@ -131,6 +131,8 @@ class NodeEvents {
     virtual void on_session_doubted(SnaptLink& link) = 0;
     // Data goes over TCP and nothing comes back: the connection may be dead.
     virtual void on_stream_stuck(SnaptLink& link) = 0;
+    // Addresses, routes or interfaces are others now.
+    virtual void on_network_changed() = 0;
 };
 
 class Node final : public session::SessionHost, public dataplane::SocketDirectory {
@@ -160,6 +162,12 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void on_stream_lost(SnaptLink& link);
     void close_stream(SnaptLink& link);
     void request_keepalive(SnaptLink& link);
+    // Whether a portal stands behind the uplink: then others are used, if there are any.
+    void set_captive(uint8_t slot, bool is_captive, const std::string& portal_url);
+    // A SNAPT answers over it, as far as is known.
+    bool works(const Uplink& uplink) const;
+    // Data goes over it, or would if it worked.
+    bool is_needed(const Uplink& uplink) const;
     // Sends CLOSE and whatever waits.
     void shut_down();
 

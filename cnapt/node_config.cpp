@@ -1,6 +1,7 @@
 #include "cnapt/node_config.hpp"
 
 #include "classifier/ruleset.hpp"
+#include "cnapt/resolv_conf.hpp"
 #include "common/config/base64.hpp"
 #include "common/config/prefixes.hpp"
 #include "common/config/section.hpp"
@@ -27,9 +28,9 @@ constexpr std::array<uint32_t, 4> kReservedTables = {0, 253, 254, 255};
 constexpr std::string_view kKeyForm = "base 64 of 32 bytes, which is 44 characters";
 constexpr std::array<std::string_view, 5> kPolicyKeys = {"rule", "default", "promotion",
                                                          "admission", "version"};
-constexpr std::array<std::string_view, 12> kNodeKeys = {
-    "node",  "realm",   "protection", "tag_bytes", "policy", "identity",
-    "snapt", "capture", "uplinks",    "class",     "limits", "debug"};
+constexpr std::array<std::string_view, 13> kNodeKeys = {
+    "node",    "realm",   "protection", "tag_bytes", "policy", "identity", "snapt",
+    "capture", "uplinks", "dns",        "class",     "limits", "debug"};
 constexpr std::array<Choice<Protection>, 2> kProtections = {
     {{"encrypt", Protection::Encrypt}, {"authenticate", Protection::Authenticate}}};
 
@@ -165,6 +166,45 @@ void read_uplinks(Section& root, UplinkConfig& uplinks) {
     section.finish();
 }
 
+// A server that is not reached through the tunnel would be asked beside it.
+void check_dns_server(Section& section, const config::Node& item, const CaptureConfig& capture) {
+    const auto server = base::IpAddress::parse(item.text);
+    if (!server) {
+        return;
+    }
+    const std::string start = "\"servers\" holds " + item.describe();
+    if (!config::is_unicast(*server) || server->is_loopback() || server->is_link_local()) {
+        section.error_at(item, start + ", which cannot be reached through the tunnel",
+                         "the address of a name server");
+    }
+    if (!(server->is_v4() ? capture.ipv4 : capture.ipv6)) {
+        section.error_at(item, start + ", and its IP version is not captured",
+                         std::string("capture.") + (server->is_v4() ? "ipv4" : "ipv6") + " = true");
+    }
+    for (const base::IpPrefix& prefix : capture.exclude) {
+        if (prefix.contains(*server)) {
+            section.error_at(item,
+                             start + ", which \"capture.exclude\" keeps out of the tunnel by " +
+                                 quote(prefix.to_string()),
+                             "a server that is not excluded");
+        }
+    }
+}
+
+void read_dns(Section& root, const CaptureConfig& capture, DnsConfig& dns) {
+    Section section = root.child("dns");
+    dns.servers = section.list<base::IpAddress>("servers", base::IpAddress::parse, "IP addresses");
+    for (const config::Node* item : section.items("servers")) {
+        check_dns_server(section, *item, capture);
+    }
+    if (dns.servers.size() > kMaxNameServers) {
+        section.error("servers",
+                      "\"servers\" holds " + std::to_string(dns.servers.size()) + " addresses",
+                      "at most 3, since more are not asked");
+    }
+    section.finish();
+}
+
 void read_top(Section& root, NodeConfig& config) {
     config.node = root.text("node", "", config::check_name);
     config.realm = root.text("realm", config.realm, config::check_name);
@@ -242,6 +282,9 @@ std::string render_capture(const NodeConfig& config) {
     text += "\n" + line("[uplinks]");
     text += line("allow = " + list_text(config.uplinks.allow), "interface globs; deny wins");
     text += line("deny = " + list_text(config.uplinks.deny));
+    text += "\n" + line("[dns]");
+    text += line("servers = " + list_text(config.dns.servers),
+                 "asked through the tunnel; none: names are left alone");
     return text;
 }
 
@@ -301,6 +344,7 @@ ParsedNodeConfig parse_node_config(std::string_view text, const std::string& fil
         read_snapts(root, config.snapts);
         read_capture(root, config.capture);
         read_uplinks(root, config.uplinks);
+        read_dns(root, config.capture, config.dns);
         config.classes = config::read_class_knobs(root);
         config.debug = config::read_debug(root);
         Section limits = root.child("limits");
@@ -382,6 +426,7 @@ ConfigChanges changes_between(const NodeConfig& running, const NodeConfig& fresh
     compare(restart, "limits.flows", running.limits.flows == fresh.limits.flows);
     compare(restart, "uplinks.allow", running.uplinks.allow == fresh.uplinks.allow);
     compare(restart, "uplinks.deny", running.uplinks.deny == fresh.uplinks.deny);
+    compare(restart, "dns.servers", running.dns.servers == fresh.dns.servers);
 
     const auto debug = config::changed_debug_keys(running.debug, fresh.debug);
     restart.insert(restart.end(), debug.begin(), debug.end());

@@ -66,6 +66,12 @@ struct UplinkConfig {
     bool operator==(const UplinkConfig&) const = default;
 };
 
+struct DnsConfig {
+    std::vector<base::IpAddress> servers;  // of the host, through the tunnel; none: left alone
+
+    bool operator==(const DnsConfig&) const = default;
+};
+
 struct NodeLimits {
     uint32_t flows = 65'536;
     uint64_t queue_bytes = 1'048'576;  // per class and session
@@ -83,6 +89,7 @@ struct NodeConfig {
     std::vector<SnaptEntry> snapts;
     CaptureConfig capture;
     UplinkConfig uplinks;
+    DnsConfig dns;
     config::ClassKnobTable classes = config::default_class_knobs();
     config::DebugConfig debug;
     NodeLimits limits;

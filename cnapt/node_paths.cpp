@@ -32,6 +32,50 @@ void Node::on_network_changed() {
         update_paths(*link, change, now);
     }
     driver_.pump(now);
+    events_.on_network_changed();
+}
+
+void Node::set_captive(uint8_t slot, bool is_captive, const std::string& portal_url) {
+    Uplink* uplink = uplinks_->at(slot);
+    if (uplink == nullptr) {
+        return;
+    }
+    uplink->portal_url = portal_url;
+    if (std::exchange(uplink->is_captive, is_captive) == is_captive) {
+        return;
+    }
+    const TimePoint now = loop_.refresh_now();
+    for (const auto& link : links_) {
+        if (link->session) {
+            if (!is_captive) {
+                link->session->paths().ask_again(slot, now);
+            }
+            choose_uplink(*link, now);
+            driver_.touch(*link->session);
+        }
+        events_.on_path_moved(*link);
+    }
+    driver_.pump(now);
+}
+
+bool Node::works(const Uplink& uplink) const {
+    return std::any_of(links_.begin(), links_.end(), [&](const auto& link) {
+        const bool is_active = link->active_slot == uplink.slot;
+        if (!link->session) {
+            return false;
+        }
+        const uint8_t index = is_active && link->is_on_stream ? wire::kTcpPath : uplink.slot;
+        const session::Path& path = link->session->paths().path(index);
+        return path.state == session::PathState::Usable ||
+               (is_active && link->is_control_open && !path.is_failing());
+    });
+}
+
+bool Node::is_needed(const Uplink& uplink) const {
+    const auto is_up = [](const auto& link) { return link->is_up; };
+    const auto is_active = [&](const auto& link) { return link->active_slot == uplink.slot; };
+    return std::any_of(links_.begin(), links_.end(), is_active) ||
+           std::none_of(links_.begin(), links_.end(), is_up);
 }
 
 void Node::update_paths(SnaptLink& link, const Uplinks::Change& change, TimePoint now) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace continuo::cnapt {
 
@@ -56,6 +57,26 @@ RuleEntry tunnel_at(const CaptureOptions& options, IpVersion version, RulePlace 
     RuleEntry rule = rule_at(options, version, place);
     rule.table = options.routing_table;
     return rule;
+}
+
+// Behind the rule of the same priority: what is near needs no portal.
+void add_portal(const CaptureOptions& options, IpVersion version, std::vector<RuleEntry>& rules) {
+    constexpr std::array<std::pair<packet::Protocol, uint32_t>, 4> kWeb = {
+        {{packet::Protocol::Tcp, 80},
+         {packet::Protocol::Tcp, 443},
+         {packet::Protocol::Udp, 53},
+         {packet::Protocol::Tcp, 53}}};
+    if (!options.portal || version != IpVersion::V4) {
+        return;
+    }
+    for (const auto& [protocol, port] : kWeb) {
+        RuleEntry rule = rule_at(options, version, RulePlace::Near);
+        rule.table = portal_table(options.routing_table);
+        rule.ip_protocol = number(protocol);
+        rule.destination_ports = io::NumberRange{port, port};
+        rule.users = io::NumberRange{options.portal->user, options.portal->user};
+        rules.push_back(std::move(rule));
+    }
 }
 
 void add_bypass(const CaptureOptions& options, IpVersion version, std::vector<RuleEntry>& rules) {
@@ -120,6 +141,7 @@ void add_rules(const CaptureOptions& options, const IpAddress& own, std::vector<
     add_bypass(options, version, rules);
     rules.push_back(rule_at(options, version, RulePlace::Near));
     rules.back().suppress_prefix_length = 0;
+    add_portal(options, version, rules);
     if (!options.gateway_interfaces.empty()) {
         rules.push_back(tunnel_at(options, version, RulePlace::Gateway));
         rules.back().fwmark = gateway_mark(options);
@@ -339,6 +361,12 @@ std::string capture_table(std::string_view device) {
     return name;
 }
 
+uint32_t portal_table(uint32_t routing_table) {
+    constexpr uint32_t kFirstOfKernel = 253;
+    const bool has_room = routing_table != UINT32_MAX && routing_table + 1 != kFirstOfKernel;
+    return has_room ? routing_table + 1 : routing_table - 1;
+}
+
 CapturePlan build_capture_plan(const CaptureOptions& options) {
     CTN_ASSERT(is_safe_interface_name(options.device));
     CTN_ASSERT(options.bypass.size() <= kMaxBypassMatches);
@@ -360,6 +388,14 @@ CapturePlan build_capture_plan(const CaptureOptions& options) {
         plan.routes.push_back(std::move(route));
         add_rules(options, *address, plan.rules);
         add_capture(options, *address, plan.capture_rules);
+    }
+    if (options.portal && options.ipv4) {
+        io::RouteEntry route;
+        route.destination = default_prefix(IpVersion::V4);
+        route.interface = options.portal->interface;
+        route.gateway = options.portal->gateway;
+        route.table = portal_table(options.routing_table);
+        plan.routes.push_back(std::move(route));
     }
     plan.device_settings = build_device_settings(options.device);
     plan.table = capture_table(options.device);

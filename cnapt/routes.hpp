@@ -10,6 +10,7 @@
 //   bypass   to excluded prefixes, bypass   -> end    (what is to be captured -> groups)
 //   groups   to multicast, link-local       -> end
 //   near     any, suppress_prefixlength 0   -> main   LAN and every route but the default one
+//            a user's web, for a while      -> portal table, the default route to a captive portal
 //   capture  source not chosen yet          -> table  one each for TCP, UDP, ICMP
 //   gateway  fwmark M + 1                   -> table  flows of the LAN sides that began so
 //   end      nothing: what follows are the host's own rules, as if there were no Continuo
@@ -48,6 +49,15 @@ struct BypassMatch {
     bool operator==(const BypassMatch&) const = default;
 };
 
+// The web traffic (ports 80, 443 and 53, IPv4) of one user goes to a captive portal for a while.
+struct PortalBypass {
+    std::string interface;
+    std::optional<base::IpAddress> gateway;  // of the interface's default route
+    uint32_t user = 0;
+
+    bool operator==(const PortalBypass&) const = default;
+};
+
 struct CaptureOptions {
     std::string device = "cnapt0";
     std::optional<base::IpAddress> ipv4;  // cnapt0's own; absent: that version is not captured
@@ -57,6 +67,7 @@ struct CaptureOptions {
     uint32_t fwmark = 0x9347;
     std::vector<base::IpPrefix> exclude;
     std::vector<BypassMatch> bypass;
+    std::optional<PortalBypass> portal;
     std::vector<std::string> gateway_interfaces;
     bool kill_switch = false;  // nothing but `exclude` may be reached outside the tunnel
 };
@@ -64,6 +75,9 @@ struct CaptureOptions {
 // cnapt0's usual addresses (RFC 7335; ULA).
 base::IpAddress default_node_ipv4();  // 192.0.0.5
 base::IpAddress default_node_ipv6();  // fd43:6f6e:7469::1
+
+// Table for the way to a captive portal: beside `routing_table`, none of the kernel's.
+uint32_t portal_table(uint32_t routing_table);
 
 struct CapturePlan {
     std::vector<io::RouteEntry> routes;

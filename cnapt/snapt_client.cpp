@@ -5,10 +5,6 @@
 #include "common/daemon/startup.hpp"
 
 #include <algorithm>
-#include <array>
-
-#include <netdb.h>
-#include <sys/socket.h>
 
 namespace continuo::cnapt {
 
@@ -34,30 +30,20 @@ std::vector<control::ProtectionOffer> offers_of(const NodeConfig& config) {
 
 }  // namespace
 
-std::vector<base::Endpoint> resolve(const SnaptEntry& entry) {
+std::vector<base::Endpoint> resolve(const SnaptEntry& entry, const LookupPlaces& places) {
     std::vector<base::Endpoint> endpoints;
     for (const config::HostPort& address : entry.addresses) {
         if (const auto endpoint = address.endpoint()) {
             endpoints.push_back(*endpoint);
             continue;
         }
-        addrinfo hints{};
-        hints.ai_socktype = SOCK_DGRAM;
-        addrinfo* found = nullptr;
-        if (::getaddrinfo(address.host.c_str(), nullptr, &hints, &found) != 0) {
+        const std::vector<base::IpAddress> found = look_up(address.host, places);
+        if (found.empty()) {
             log(LogLevel::Warning, "cannot resolve %s", address.host.c_str());
-            continue;
         }
-        for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
-            std::array<char, NI_MAXHOST> text{};
-            if (::getnameinfo(at->ai_addr, at->ai_addrlen, text.data(), text.size(), nullptr, 0,
-                              NI_NUMERICHOST) == 0) {
-                if (const auto parsed = base::IpAddress::parse(text.data())) {
-                    endpoints.push_back({*parsed, address.port});
-                }
-            }
+        for (const base::IpAddress& one : found) {
+            endpoints.push_back({one, address.port});
         }
-        ::freeaddrinfo(found);
     }
     return endpoints;
 }

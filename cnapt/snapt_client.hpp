@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cnapt/control_client.hpp"
+#include "cnapt/name_lookup.hpp"
 #include "cnapt/node.hpp"
 #include "cnapt/node_config.hpp"
 
@@ -14,8 +15,8 @@
 
 namespace continuo::cnapt {
 
-// Addresses of a SNAPT; names are looked up, which may block for seconds.
-std::vector<base::Endpoint> resolve(const SnaptEntry& entry);
+// Addresses of a SNAPT; names are looked up beside the tunnel, which may block for seconds.
+std::vector<base::Endpoint> resolve(const SnaptEntry& entry, const LookupPlaces& places);
 
 class SnaptClient final : public ControlClientHandler {
   public:

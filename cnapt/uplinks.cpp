@@ -177,8 +177,11 @@ Uplink* Uplinks::best_for(const base::IpAddress& destination,
             excluded.test(uplink->slot)) {
             continue;
         }
-        const uint64_t cost =
-            route_cost(*uplink, destination, snapshot) * 2 + (uplink->is_deprecated ? 1 : 0);
+        uint64_t cost = route_cost(*uplink, destination, snapshot);
+        if (uplink->is_captive && cost < kNoRoute) {
+            cost = kNoRoute - 1;
+        }
+        cost = cost * 2 + (uplink->is_deprecated ? 1 : 0);
         if (cost < best_cost) {
             best = uplink.get();
             best_cost = cost;

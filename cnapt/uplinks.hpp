@@ -32,6 +32,8 @@ struct Uplink {
     base::IpAddress address;
     uint16_t mtu = 1500;
     bool is_deprecated = false;
+    bool is_captive = false;  // a portal answers in the place of SNAPTs
+    std::string portal_url;   // where it leads, if it said so
     struct Port {
         io::UdpSocket socket;
         std::unique_ptr<io::Poller> poller;
@@ -62,7 +64,8 @@ class Uplinks {
 
     // The uplink that the host would use towards `destination`, had it none of `excluded`: that of
     // the longest prefix that covers it and the lowest metric; without such a route any uplink of
-    // that version (its route may follow in a moment), and null when there is none.
+    // that version (its route may follow in a moment), and null when there is none. One behind a
+    // captive portal only if no other has a route.
     Uplink* best_for(const base::IpAddress& destination,
                      const io::NetSnapshot& snapshot,
                      SlotSet excluded = {});

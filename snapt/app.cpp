@@ -62,7 +62,7 @@ class App final : public control::CredentialSource {
         , worker_(loop_, "snapt-lease", kWorkerQueue)
         , controls_(loop_,
                     {[this](const report::JsonValue& request,
-                            const std::string& /*line*/,
+                            const io::UnixRequest& /*raw*/,
                             const io::UnixReply& reply) { on_request(request, reply); },
                      [this] { return reload(); }, [this] { on_tick(); }}) {}
 
@@ -77,6 +77,9 @@ class App final : public control::CredentialSource {
     std::optional<control::UserKey> find(const control::Identity& identity) override {
         const auto key = users_->lookup(identity.user, identity.key_id);
         return key ? std::optional<control::UserKey>(*key) : std::nullopt;
+    }
+    std::shared_ptr<const std::vector<control::UserKey>> keys() override {
+        return users_->all_keys();
     }
 
   private:

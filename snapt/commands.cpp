@@ -56,6 +56,7 @@ void write_control(JsonWriter& json, const ControlServerCounters& control) {
     json.field("refused", control.refused);
     json.field("displaced", control.displaced);
     json.field("failed_handshakes", control.failed_handshakes);
+    json.field("portal_checks", control.portal_checks);
     json.end_object();
 }
 

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <sys/socket.h>
+
 namespace continuo::snapt {
 
 namespace {
@@ -26,6 +28,7 @@ base::Result<void> ControlServer::Inner::start(ControlServerOptions options) {
     }
     context_.emplace(CTN_TRY(control::TlsContext::server()));
     parameters_ = std::move(options.parameters);
+    desk_.emplace(credentials_, parameters_.realm);
     max_links_ = options.max_links;
     endpoints = CTN_TRY(listener_.open(options.listen));
     thread_ = std::thread([this] {
@@ -100,14 +103,30 @@ void ControlServer::Inner::add_link(io::UniqueFd fd, const base::Endpoint& from)
     update(link);
 }
 
+ControlServer::Inner::Kind ControlServer::Inner::kind_of(const Link& link) {
+    constexpr uint8_t kHelloLength = 0;  // of its two octets the first
+    uint8_t first = 0;
+    if (::recv(link.stream.fd(), &first, 1, MSG_PEEK) != 1) {
+        return Kind::Unknown;
+    }
+    return first == kHelloLength ? Kind::Plain : first == 'G' ? Kind::PortalCheck : Kind::Tls;
+}
+
 void ControlServer::Inner::on_readable(LinkId id) {
     const auto found = links_.find(id);
     if (found == links_.end()) {
         return;
     }
     Link& link = *found->second;
-    if (begins_plain(link)) {
+    if (link.kind == Kind::Unknown) {
+        link.kind = kind_of(link);
+    }
+    if (link.kind == Kind::Plain) {
         on_stranger_readable(link);
+        return;
+    }
+    if (link.kind == Kind::PortalCheck) {
+        on_portal_readable(link);
         return;
     }
     if (!daemon::receive_pending(link.stream, link.control, loop_)) {
@@ -123,7 +142,8 @@ void ControlServer::Inner::on_timer() {
     const base::TimePoint now = loop_.refresh_now();
     while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
         Link& link = *links_.at(deadlines_.begin()->second);
-        if (link.lingering || link.is_plain_stranger) {
+        const bool is_other = link.kind == Kind::Plain || link.kind == Kind::PortalCheck;
+        if (link.lingering || is_other) {
             remove(link);
             continue;
         }
@@ -295,7 +315,7 @@ dataplane::StreamPort ControlServer::Inner::open_stream(LinkId id) {
 }
 
 ControlServerCounters ControlServer::Inner::counters() const {
-    return {accepted_, refused_, displaced_, failed_handshakes_, link_count_};
+    return {accepted_, refused_, displaced_, failed_handshakes_, portal_checks_, link_count_};
 }
 
 ControlServer::ControlServer(io::EventLoop& data_loop,

@@ -55,6 +55,7 @@ struct ControlServerCounters {
     uint64_t refused = 0;            // by HandshakeLimiter or max_links
     uint64_t displaced = 0;          // unfinished ones that gave way to newer ones
     uint64_t failed_handshakes = 0;  // closed before authentication
+    uint64_t portal_checks = 0;      // answered
     uint64_t links = 0;              // now
 };
 

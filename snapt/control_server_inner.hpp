@@ -8,6 +8,7 @@
 #include "common/io/tcp_stream.hpp"
 #include "snapt/control_listener.hpp"
 #include "snapt/control_server.hpp"
+#include "snapt/portal_desk.hpp"
 
 #include <atomic>
 #include <optional>
@@ -68,6 +69,8 @@ class ControlServer::Inner {
     std::vector<base::Endpoint> endpoints;
 
   private:
+    // Told by the first octet, and never again: later ones may look like any.
+    enum class Kind : uint8_t { Unknown, Tls, Plain, PortalCheck };
     struct Link {
         Link(Inner& owner, io::UniqueFd fd)
             : stream(std::move(fd))
@@ -87,21 +90,24 @@ class ControlServer::Inner {
         uint16_t wire_session_up = 0;
         uint8_t tag_bytes = 0;
         dataplane::HelloCheck hellos;
-        // Of the association's own link: its plain connection. Of another one: it is plain itself
-        // and its HELLO has not come.
+        // Of the association's own link: its plain connection. Of one of that kind: itself, until
+        // its HELLO has come.
         std::unique_ptr<dataplane::PlainStream> plain;
-        bool is_plain_stranger = false;
+        Kind kind = Kind::Unknown;
+        std::vector<uint8_t> portal_input;         // what has come of a question
         std::unique_ptr<io::Poller> plain_poller;  // gone before the descriptor
         std::unique_ptr<io::Poller> poller;        // last: gone before the descriptor
     };
 
     void add_link(io::UniqueFd fd, const base::Endpoint& from);
     void on_readable(LinkId id);
+    static Kind kind_of(const Link& link);
     // Plain connections: docs/PROTOCOL.md section 3.7.
-    static bool begins_plain(const Link& link);
     void on_stranger_readable(Link& link);
     Link* greeted(const wire::Hello& hello);
     void on_plain_readable(LinkId id);
+    // Questions for a captive portal: docs/PROTOCOL.md section 4.9.
+    void on_portal_readable(Link& link);
     void remember_keys(Link& link, const control::EpochKeys& keys);
     void on_timer();
     // After every input of a link: events, bytes, timer. May destroy it.
@@ -118,6 +124,7 @@ class ControlServer::Inner {
     control::ServerParameters parameters_;
     size_t max_links_ = 0;
     std::optional<control::TlsContext> context_;
+    std::optional<PortalDesk> desk_;
     io::EventLoop loop_;
     ControlListener listener_;
     io::DeadlineTimer timer_;
@@ -129,6 +136,7 @@ class ControlServer::Inner {
     std::atomic<uint64_t> refused_ = 0;
     std::atomic<uint64_t> displaced_ = 0;
     std::atomic<uint64_t> failed_handshakes_ = 0;
+    std::atomic<uint64_t> portal_checks_ = 0;
     std::atomic<uint64_t> link_count_ = 0;
     std::thread thread_;
 };

@@ -2,21 +2,10 @@
 // (docs/PROTOCOL.md section 3.7). They come to the same ports as control links.
 #include "snapt/control_server_inner.hpp"
 
-#include <sys/socket.h>
-
 namespace continuo::snapt {
-
-// TLS begins with another octet than the length of a HELLO.
-bool ControlServer::Inner::begins_plain(const Link& link) {
-    uint8_t first = 0;
-    return link.is_plain_stranger ||
-           (!link.control.is_authenticated() &&
-            ::recv(link.stream.fd(), &first, 1, MSG_PEEK) == 1 && first == 0);
-}
 
 // The deadline of an unfinished handshake goes on for it.
 void ControlServer::Inner::on_stranger_readable(Link& link) {
-    link.is_plain_stranger = true;
     if (!link.plain) {
         link.plain = std::make_unique<dataplane::PlainStream>(std::move(link.stream));
     }

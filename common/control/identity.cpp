@@ -123,8 +123,9 @@ base::Result<Identity> open_identity(base::ByteView wire, const IdentityKey& key
 
 }  // namespace
 
-Psk derive_psk(const UserKey& key, std::string_view realm) {
-    Psk psk{};
+std::array<uint8_t, 32>
+derive_key(const UserKey& key, std::string_view salt, std::string_view info) {
+    std::array<uint8_t, 32> result{};
     EVP_KDF* kdf = EVP_KDF_fetch(nullptr, "HKDF", nullptr);
     CTN_ASSERT(kdf != nullptr);
     EVP_KDF_CTX* context = EVP_KDF_CTX_new(kdf);
@@ -134,14 +135,17 @@ Psk derive_psk(const UserKey& key, std::string_view realm) {
     const std::array<OSSL_PARAM, 5> parameters = {
         OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, digest.data(), 0),
         OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_KEY, unconst(key.data()), key.size()),
-        OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_SALT, unconst(kPskSalt.data()),
-                                          kPskSalt.size()),
-        OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_INFO, unconst(realm.data()), realm.size()),
+        OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_SALT, unconst(salt.data()), salt.size()),
+        OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_INFO, unconst(info.data()), info.size()),
         OSSL_PARAM_construct_end()};
-    const int derived = EVP_KDF_derive(context, psk.data(), psk.size(), parameters.data());
+    const int derived = EVP_KDF_derive(context, result.data(), result.size(), parameters.data());
     EVP_KDF_CTX_free(context);
     CTN_ASSERT(derived == 1);
-    return psk;
+    return result;
+}
+
+Psk derive_psk(const UserKey& key, std::string_view realm) {
+    return derive_key(key, kPskSalt, realm);
 }
 
 bool is_valid_identity(const Identity& identity) {

@@ -35,7 +35,10 @@ struct Identity {
     bool operator==(const Identity&) const = default;
 };
 
-// HKDF-SHA256 (RFC 5869): secret `key`, salt "continuo psk 1", info `realm`.
+// HKDF-SHA256 (RFC 5869): secret `key`. Each use has a salt of its own.
+std::array<uint8_t, 32>
+derive_key(const UserKey& key, std::string_view salt, std::string_view info);
+// Salt "continuo psk 1", info `realm`.
 Psk derive_psk(const UserKey& key, std::string_view realm);
 
 bool is_valid_identity(const Identity& identity);

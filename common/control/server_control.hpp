@@ -9,6 +9,8 @@
 #include "common/control/epoch_keys.hpp"
 
 #include <deque>
+#include <memory>
+#include <vector>
 
 namespace continuo::control {
 
@@ -21,6 +23,11 @@ class CredentialSource {
     virtual ~CredentialSource() = default;
     // Nothing for unknown, disabled and expired ones.
     virtual std::optional<UserKey> find(const Identity& identity) = 0;
+    // Those of all users who may log in; another object when they have changed, never null.
+    virtual std::shared_ptr<const std::vector<UserKey>> keys() {
+        static const auto none = std::make_shared<const std::vector<UserKey>>();
+        return none;
+    }
 };
 
 struct ServerParameters {

@@ -38,7 +38,7 @@ void Controls::on_request(const io::UnixRequest& request, const io::UnixReply& r
     } else if (parsed->text("command") == "reload") {
         reply.finish(handlers_.on_reload() + "\n");
     } else {
-        handlers_.on_request(*parsed, request.line, reply);
+        handlers_.on_request(*parsed, request, reply);
     }
 }
 

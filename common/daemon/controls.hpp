@@ -18,10 +18,10 @@ inline constexpr base::Duration kTick = base::seconds(1);
 inline constexpr report::JsonLimits kRequestLimits = {size_t{64} * 1024, 4096, 16};
 
 struct ControlHandlers {
-    // A request of the socket but `reload`. `line` is the object as it came. The answer may come
-    // later; finish() wants its line feed.
+    // A request of the socket but `reload`, parsed and as it came. The answer may come later;
+    // finish() wants its line feed.
     std::function<void(
-        const report::JsonValue& request, const std::string& line, const io::UnixReply& reply)>
+        const report::JsonValue& request, const io::UnixRequest& raw, const io::UnixReply& reply)>
         on_request;
     // The answer to the command, without line feed.
     std::function<std::string()> on_reload;

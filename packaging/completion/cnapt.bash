@@ -48,10 +48,11 @@ _cnapt()
     esac
 
     case $command in
-        '') options='run status flows paths snapts usage reload check --help --version' ;;
+        '') options='run resolver status flows paths snapts portal usage reload check --help --version' ;;
         run) options='--config --policy --state --verbose' ;;
         status) options='--wait --timeout' ;;
-        flows | paths | snapts | reload) options='' ;;
+        resolver) options='--config --restore --state' ;;
+        flows | paths | snapts | portal | reload) options='' ;;
         usage) options='--by --from --to --zone --user' ;;
         check)
             options='--config --policy'

@@ -206,6 +206,7 @@ Result<void> UserStore::load_directory() {
         }
         std::copy(secret.begin(), secret.end(), key.begin());
         fresh->keys[directory_key(select.text(0), select.text(1))] = key;
+        fresh->list.push_back(key);
         fresh->users[select.text(0)] = true;
     }
     const std::lock_guard lock(directory_mutex_);
@@ -229,6 +230,11 @@ std::optional<UserKey> UserStore::lookup(std::string_view user_id, std::string_v
 
 bool UserStore::is_known(std::string_view user_id) const {
     return directory()->users.contains(std::string(user_id));
+}
+
+std::shared_ptr<const std::vector<UserKey>> UserStore::all_keys() const {
+    const auto current = directory();
+    return {current, &current->list};
 }
 
 Result<void> UserStore::refresh() {

@@ -68,6 +68,8 @@ class UserStore {
     // The key of a user who may log in.
     std::optional<UserKey> lookup(std::string_view user_id, std::string_view key_id) const;
     bool is_known(std::string_view user_id) const;  // and enabled
+    // Of all users who may log in; another object when they have changed.
+    std::shared_ptr<const std::vector<UserKey>> all_keys() const;
     // Makes changes of other processes visible.
     base::Result<void> refresh();
 
@@ -75,6 +77,7 @@ class UserStore {
     struct Directory {
         std::unordered_map<std::string, UserKey> keys;  // "user/key id"
         std::unordered_map<std::string, bool> users;    // enabled ones
+        std::vector<UserKey> list;                      // all of `keys`
     };
     explicit UserStore(Database database) : database_(std::move(database)) {}
     base::Result<void> load_directory();

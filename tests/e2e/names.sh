@@ -11,7 +11,7 @@ sed -i 's/198\.51\.100\.2:9347/snapt.example.org:9347/' "$work/cnapt.toml"
 sed -i '0,/^\[\[snapt\]\]/s//[[snapt]]\nname = "zrh-0"\naddresses = ["dead.example.org:9347"]\n\n&/' "$work/cnapt.toml"
 etc=/etc/netns/$(ns node)
 mkdir -p "$etc" || skip "cannot write to /etc/netns"
-trap 'rm -rf "$etc"; rmdir /etc/netns 2>/dev/null; clean_up' EXIT
+trap 'status=$?; rm -rf "$etc"; rmdir /etc/netns 2>/dev/null; (exit $status); clean_up' EXIT
 echo "127.0.0.1 localhost" >"$etc/hosts"
 echo "nameserver 127.0.0.1" >"$etc/resolv.conf"  # nobody there
 

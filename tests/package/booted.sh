@@ -76,6 +76,28 @@ for daemon in cnapt snapt; do
     claim "$daemon killed: systemd starts it again" wait_for 30 restarted $daemon
 done
 claim "curl after that" wait_for 30 fetch
+# Names through the tunnel: resolv.conf is root's, and nothing of cnapt.service is.
+printf 'nameserver 192.0.2.53\n' >/etc/resolv.conf
+touch -d @1000000000 /etc/resolv.conf
+printf '\n[dns]\nservers = ["203.0.113.10"]\n' >>/etc/continuo/cnapt.toml
+claim "systemctl restart of cnapt with name servers" timeout 60 systemctl restart cnapt
+in_tunnel() { grep -qx 'nameserver 203.0.113.10' /etc/resolv.conf; }
+as_before() { equal "$(stat -c %Y /etc/resolv.conf) $(cat /etc/resolv.conf)" "1000000000 nameserver 192.0.2.53"; }
+claim "resolv.conf names them" wait_for 10 in_tunnel
+systemctl stop cnapt
+claim "and not after its stop" as_before
+systemctl start cnapt
+wait_for 10 in_tunnel
+systemctl kill -s KILL cnapt 'cnapt-resolver@*'
+claim "killed with its helper, it starts again and names them" wait_for 30 in_tunnel
+systemctl kill -s KILL 'cnapt-resolver@*'
+claim "a helper that is killed alone leaves it as it was" wait_for 10 as_before
+systemctl restart cnapt
+wait_for 10 in_tunnel
+systemctl stop cnapt
+claim "and resolv.conf is as it was after its stop" as_before
+systemctl start cnapt
+
 claim "no call was refused by a filter" equal "$(journalctl -q -k -o cat -g 'type=1326' | head -n 3)" ""
 
 claim "systemctl stop of both" timeout 60 systemctl stop cnapt snapt

@@ -100,7 +100,18 @@ claim "and puts its own beside it" grep -qx '# A newer policy.' /etc/continuo/po
 claim "users and state stay" snapt user list
 claim "the same as before" grep -q alice <(snapt user list)
 
+# A run that was killed has left its resolv.conf.
+resolv=/etc/resolv.conf
+cp -a $resolv /tmp/resolv.before
+rm $resolv
+echo 'nameserver 203.0.113.10' >$resolv
+mkdir -m 700 /var/lib/cnapt-resolver
+printf 'continuo kept resolv.conf 1\nkind 1\nmode 420\nuser 0\ngroup 0\nseconds 1000000000\nnanoseconds 0\nours 24\n\n%s\n%s\n' \
+    'nameserver 203.0.113.10' 'nameserver 192.0.2.53' >/var/lib/cnapt-resolver/resolv.conf
 claim "the package can be removed" dpkg -r continuo
+claim "which puts the original of resolv.conf back" equal "$(stat -c '%a %Y' $resolv) $(cat $resolv)" "644 1000000000 nameserver 192.0.2.53"
+rm $resolv
+mv /tmp/resolv.before $resolv
 claim "its configuration and state stay" test -e /etc/continuo/policy.toml -a -e /etc/continuo/snapt.toml -a -e /var/lib/snapt/ledger.db
 claim "the package can be purged" dpkg -P continuo
 files >/tmp/files.after

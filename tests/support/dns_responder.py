@@ -32,9 +32,11 @@ def answer(query):
     return header + question + record, query[13:17].lower() == b"slow"
 
 
-def serve_udp(listener):
+def serve_udp(listener, log):
     while True:
         query, peer = listener.recvfrom(4096)
+        if log:
+            print(peer[0], file=log)
         reply = answer(query)
         if reply is None:
             continue
@@ -67,7 +69,7 @@ def bound(family, kind, address, port):
     return listener
 
 
-def serve_tcp(listener):
+def serve_tcp(listener, _log):
     listener.listen()
     while True:
         threading.Thread(target=serve_connection, args=(listener.accept()[0],), daemon=True).start()
@@ -76,11 +78,16 @@ def serve_tcp(listener):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=53)
-    port = parser.parse_args().port
+    parser.add_argument("--ipv4", type=ipaddress.IPv4Address, help="the A record")
+    parser.add_argument("--log", type=argparse.FileType("a", 1), help="gets the peer's address for each UDP query")
+    arguments = parser.parse_args()
+    port = arguments.port
+    if arguments.ipv4:
+        RECORDS[A] = arguments.ipv4.packed
     threads = []
     for family, address in ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")):
         for kind, serve in ((socket.SOCK_DGRAM, serve_udp), (socket.SOCK_STREAM, serve_tcp)):
-            threads.append(threading.Thread(target=serve, args=(bound(family, kind, address, port),), daemon=True))
+            threads.append(threading.Thread(target=serve, args=(bound(family, kind, address, port), arguments.log), daemon=True))
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -90,6 +90,7 @@ TEST(NodeConfig, GoesRoundThroughItsText) {
     other.capture.exclude = {*base::IpPrefix::parse("2001:db8::/32")};
     other.capture.gateway_interfaces = {"br-lan"};
     other.uplinks.deny = {};
+    other.dns.servers = {*base::IpAddress::parse("198.51.100.53")};
     other.classes[2].fill_percent = 70;
     other.limits.flows = 5;
     EXPECT_EQ(good(render_node_config(other)), other);
@@ -117,12 +118,14 @@ TEST(NodeConfig, TellsReloadFromRestart) {
     fresh.limits.flows = 7;
     fresh.policy = "/p";
     fresh.capture.fwmark = 7;
+    fresh.dns.servers = {*base::IpAddress::parse("198.51.100.53")};
     fresh.identity.user = "bob";
     fresh.snapts.pop_back();
     const ConfigChanges changes = changes_between(running, fresh);
     EXPECT_EQ(changes.applied, (std::vector<std::string>{"class.lt-ld.hold_ms", "policy"}));
-    EXPECT_EQ(changes.needs_restart, (std::vector<std::string>{"identity.user", "snapt",
-                                                               "capture.fwmark", "limits.flows"}));
+    EXPECT_EQ(changes.needs_restart,
+              (std::vector<std::string>{"identity.user", "snapt", "capture.fwmark", "limits.flows",
+                                        "dns.servers"}));
 }
 
 TEST(NodeConfig, AllowsUplinksByGlob) {

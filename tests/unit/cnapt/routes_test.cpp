@@ -110,6 +110,36 @@ TEST(CapturePlan, BypassBecomesRulesOfItsVersion) {
               1);
 }
 
+TEST(CapturePlan, TheWayToAPortalIsOneUsersAndComesBehindWhatIsNear) {
+    CaptureOptions options = both_versions();
+    options.portal = {"wlan0", IpAddress::parse("192.168.2.1"), 1000};
+    const CapturePlan plan = build_capture_plan(options);
+    ASSERT_EQ(plan.routes.size(), 3U);
+    EXPECT_EQ(plan.routes[2].interface, "wlan0");
+    EXPECT_EQ(plan.routes[2].gateway, IpAddress::parse("192.168.2.1"));
+    EXPECT_EQ(plan.routes[2].table, 9348U);
+    const auto near = std::find_if(plan.rules.begin(), plan.rules.end(), [](const RuleEntry& rule) {
+        return rule.version == IpVersion::V4 && rule.suppress_prefix_length.has_value();
+    });
+    for (ptrdiff_t i = 1; i <= 4; ++i) {
+        ASSERT_NE(near + i, plan.rules.end());
+        EXPECT_EQ(near[i].priority, near->priority);
+        EXPECT_EQ(near[i].table, 9348U);
+        EXPECT_EQ(near[i].users, (io::NumberRange{1000, 1000}));
+        EXPECT_TRUE(near[i].destination_ports);
+    }
+    EXPECT_EQ(std::count_if(plan.rules.begin(), plan.rules.end(),
+                            [](const RuleEntry& rule) { return rule.table == 9348U; }),
+              4);
+}
+
+TEST(CapturePlan, TheTableForAPortalIsNeverTheKernels) {
+    EXPECT_EQ(portal_table(9347), 9348U);
+    EXPECT_EQ(portal_table(252), 251U);
+    EXPECT_EQ(portal_table(256), 257U);
+    EXPECT_EQ(portal_table(UINT32_MAX), UINT32_MAX - 1);
+}
+
 TEST(CapturePlan, MissingVersionIsLeftAlone) {
     CaptureOptions options;
     options.ipv4 = default_node_ipv4();

@@ -41,13 +41,15 @@ class ControlsTest : public testing::Test {
     io::EventLoop loop_;
     std::string folder_;
     std::string seen_line_;
+    std::optional<uint32_t> seen_user_;
     int reloads_ = 0;
     int ticks_ = 0;
     Controls controls_{loop_,
                        {[this](const report::JsonValue& request,
-                               const std::string& line,
+                               const io::UnixRequest& raw,
                                const io::UnixReply& reply) {
-                            seen_line_ = line;
+                            seen_line_ = raw.line;
+                            seen_user_ = raw.user_id;
                             reply.finish("did " + request.text("command") + "\n");
                         },
                         [this] {
@@ -61,6 +63,7 @@ class ControlsTest : public testing::Test {
 TEST_F(ControlsTest, HandsRequestsOver) {
     EXPECT_EQ(ask(R"({"command":"status"})"), "did status\n");
     EXPECT_EQ(seen_line_, R"({"command":"status"})");
+    EXPECT_EQ(seen_user_, ::getuid());
 }
 
 TEST_F(ControlsTest, ReloadsByCommandAndBySignal) {

@@ -1,5 +1,6 @@
 // The socket sides of control, ControlClient and ControlServer, over loopback.
 #include "cnapt/control_client.hpp"
+#include "cnapt/portal_probe.hpp"
 #include "common/dataplane/plain_stream.hpp"
 #include "common/io/socket_address.hpp"
 #include "snapt/control_server.hpp"
@@ -20,6 +21,10 @@ class Credentials final : public control::CredentialSource {
     std::optional<control::UserKey> find(const control::Identity& identity) override {
         return identity == control::Identity{"alice", "k1"} ? std::optional(control::UserKey{1})
                                                             : std::nullopt;
+    }
+    std::shared_ptr<const std::vector<control::UserKey>> keys() override {
+        return std::make_shared<const std::vector<control::UserKey>>(
+            std::vector{control::UserKey{9}, control::UserKey{1}});
     }
 };
 
@@ -202,6 +207,80 @@ TEST_F(ControlLinkTest, CarriesRequestsAndAnswers) {
         return node_side.rekeys_wanted == 1 && node_side.keepalives == 1 &&
                node_side.directory.entries.size() == 1;
     }));
+}
+
+class PortalQuestionTest : public ControlLinkTest {
+  protected:
+    cnapt::PortalQuestion question(uint8_t key, const std::string& realm = "mesh.example") {
+        const base::Endpoint to = server->endpoints()[0];
+        return {
+            to, {"lo", to.address}, 0, control::derive_portal_key(control::UserKey{key}, realm)};
+    }
+    // All that comes back.
+    std::string say(std::string_view text) {
+        io::UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        const io::SocketAddress address(server->endpoints()[0]);
+        EXPECT_EQ(::connect(fd.value(), address.data(), address.size()), 0);
+        EXPECT_EQ(::send(fd.value(), text.data(), text.size(), MSG_NOSIGNAL),
+                  static_cast<ssize_t>(text.size()));
+        std::string answer;
+        std::array<char, 512> buffer{};
+        for (;;) {
+            const ssize_t count = ::recv(fd.value(), buffer.data(), buffer.size(), 0);
+            if (count <= 0) {
+                return answer;
+            }
+            answer.append(buffer.data(), static_cast<size_t>(count));
+        }
+    }
+};
+
+TEST_F(PortalQuestionTest, TheSnaptAnswersItsUsersWhoeverTheyAre) {
+    EXPECT_EQ(cnapt::ask_for_portal(question(1)).verdict, control::PortalVerdict::Snapt);
+    EXPECT_EQ(cnapt::ask_for_portal(question(9)).verdict, control::PortalVerdict::Snapt);
+    EXPECT_EQ(server->counters().portal_checks, 2U);
+    EXPECT_EQ(server->counters().failed_handshakes, 0U);
+}
+
+TEST_F(PortalQuestionTest, AWrongKeyGetsAnAnswerThatOnlyItsOwnerCouldTellFromAGoodOne) {
+    EXPECT_EQ(cnapt::ask_for_portal(question(2)).verdict, control::PortalVerdict::Portal);
+    EXPECT_EQ(cnapt::ask_for_portal(question(1, "other")).verdict, control::PortalVerdict::Portal);
+    const auto ask = [&](uint8_t key) {
+        const auto portal_key = control::derive_portal_key(control::UserKey{key}, "mesh.example");
+        const auto tag = control::portal_tag(portal_key, control::PortalSide::Node, {});
+        return say(control::format_portal_request({{}, tag}, "h"));
+    };
+    const std::string good = ask(1);
+    const std::string bad = ask(2);
+    EXPECT_EQ(good.size(), bad.size());
+    EXPECT_EQ(good.substr(0, good.size() - 32), bad.substr(0, bad.size() - 32));
+    EXPECT_NE(good, bad);
+    EXPECT_NE(ask(2), bad) << "the same question shows that no key fits";
+}
+
+TEST_F(PortalQuestionTest, OtherRequestsGetNoAnswer) {
+    EXPECT_EQ(say("GET / HTTP/1.1\r\nHost: a\r\n\r\n"), "");
+    EXPECT_EQ(say("GET /continuo/" + std::string(4000, 'a')), "");
+    EXPECT_EQ(server->counters().portal_checks, 0U);
+}
+
+// A handshake comes in pieces, which may begin with any octet.
+TEST_F(PortalQuestionTest, OnlyTheFirstOctetTellsTheKindOfAConnection) {
+    const auto tag =
+        control::portal_tag(control::derive_portal_key(control::UserKey{1}, "mesh.example"),
+                            control::PortalSide::Node, {});
+    const std::string request = control::format_portal_request({{}, tag}, "h");
+    io::UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const io::SocketAddress address(server->endpoints()[0]);
+    ASSERT_EQ(::connect(fd.value(), address.data(), address.size()), 0);
+    ASSERT_EQ(::send(fd.value(), "\x16", 1, MSG_NOSIGNAL), 1);
+    EXPECT_NE(say(request), "") << "what came before it has been read";
+    ASSERT_EQ(::send(fd.value(), request.data(), request.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(request.size()));
+    std::array<char, 512> buffer{};
+    const ssize_t count = ::recv(fd.value(), buffer.data(), buffer.size(), 0);
+    EXPECT_FALSE(count > 0 && buffer[0] == 'H');
+    EXPECT_EQ(server->counters().portal_checks, 1U);
 }
 
 // Over plain connections, as the payload has to stay readable.

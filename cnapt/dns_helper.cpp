@@ -1,0 +1,376 @@
+#include "cnapt/dns_helper.hpp"
+
+#include "cnapt/resolv_file.hpp"
+#include "cnapt/resolved_link.hpp"
+#include "common/base/time.hpp"
+#include "common/io/privileges.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <utility>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+namespace continuo::cnapt {
+
+using base::Errc;
+using base::Error;
+using base::Result;
+
+namespace {
+
+// Somebody else's change is looked for so often, and may take so long to be written.
+constexpr int kLookMs = 1000;
+constexpr int kReadyMs = 5000;
+constexpr int kOpenAgainMs = 50;
+constexpr int kOpenTries = 60;
+// What two programs put in each other's place would never end: the time between two repairs
+// doubles, until nothing has happened for as long.
+constexpr std::chrono::seconds kFirstRest{1};
+constexpr std::chrono::seconds kLongestRest{60};
+
+volatile std::sig_atomic_t must_end = 0;
+
+void on_end(int /*signal*/) {
+    must_end = 1;
+}
+
+std::string text_of(const Error& error) {
+    std::string text(error.where);
+    if (error.sys_errno != 0) {
+        text += std::string(": ") + std::strerror(error.sys_errno);
+    }
+    return text;
+}
+
+class Helper {
+  public:
+    Helper(int fd, const DnsHelperOptions& options, ResolvFile file)
+        : fd_(fd)
+        , servers_(options.servers)
+        , path_(options.resolv_conf)
+        , file_(std::move(file))
+        , resolved_(options.device) {}
+
+    void begin();
+    void run();
+    void end();
+
+  private:
+    using Clock = std::chrono::steady_clock;
+
+    void say(const std::string& text) const {
+        static_cast<void>(::send(fd_, text.data(), std::min(text.size(), kMaxDnsMessageBytes),
+                                 MSG_NOSIGNAL) == 0);
+    }
+    void complain(const std::string& text);
+    void tell_state(const char* state);
+    void tell_original();
+    bool receive();
+    void apply();
+    void apply_file();
+    bool is_applied() const;
+    void take_over();
+    bool restore();
+    void look();
+
+    int fd_;
+    std::vector<base::IpAddress> servers_;
+    std::string path_;
+    ResolvFile file_;
+    ResolvedLink resolved_;
+    bool is_wanted_ = false;  // that names go through the tunnel
+    bool has_told_resolved_ = false;
+    bool was_undone_ = false;  // at the last look
+    Clock::time_point repaired_at_{};
+    std::chrono::seconds rest_ = kFirstRest;
+    std::string told_original_;
+    std::string complaint_;  // since the last state
+};
+
+void Helper::begin() {
+    auto cleaned = file_.clean_up();
+    if (const std::string other = file_.other_place(); !other.empty()) {
+        auto theirs = ResolvFile::open(path_, other);
+        cleaned = theirs ? theirs->clean_up() : Result<bool>(theirs.error());
+    }
+    if (!cleaned) {
+        complain(text_of(cleaned.error()));
+    } else if (*cleaned) {
+        say("note resolv.conf, which an earlier run had changed, is as it was");
+    }
+    tell_original();
+}
+
+// The same failure comes with each try.
+void Helper::complain(const std::string& text) {
+    if (text != complaint_) {
+        complaint_ = text;
+        say("error " + text);
+    }
+}
+
+void Helper::tell_state(const char* state) {
+    complaint_.clear();
+    say(std::string("state ") + state);
+}
+
+void Helper::tell_original() {
+    std::string text = "original";
+    for (const base::IpAddress& server : file_.original_servers()) {
+        text += " " + server.to_string();
+    }
+    if (text != told_original_) {
+        told_original_ = text;
+        say(text);
+    }
+}
+
+void Helper::run() {
+    sigset_t blocked;
+    sigset_t open;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGTERM);
+    ::sigprocmask(SIG_BLOCK, &blocked, &open);
+    sigdelset(&open, SIGTERM);
+    const timespec look_after{kLookMs / 1000, 0};
+    while (must_end == 0) {
+        pollfd ready{fd_, POLLIN, 0};
+        const int count = ::ppoll(&ready, 1, is_wanted_ ? &look_after : nullptr, &open);
+        if (count > 0 && !receive()) {
+            return;
+        }
+        if (count == 0) {
+            look();
+        }
+    }
+}
+
+bool Helper::receive() {
+    std::array<char, kMaxDnsMessageBytes> buffer{};
+    const ssize_t count = ::recv(fd_, buffer.data(), buffer.size(), 0);
+    if (count <= 0) {
+        return count < 0 && errno == EINTR;
+    }
+    const std::string_view text(buffer.data(), static_cast<size_t>(count));
+    if (text == "tunnel") {
+        is_wanted_ = true;
+        apply();
+    } else if (text == "plain") {
+        is_wanted_ = false;
+        if (restore()) {
+            tell_state("plain");
+        }
+    }
+    return true;
+}
+
+// Programs may ask resolved by other ways than resolv.conf; so it is told whenever it is there.
+void Helper::apply() {
+    const bool is_resolved_there = resolved_.is_there();
+    if (is_resolved_there) {
+        const auto set = resolved_.set(servers_);
+        has_told_resolved_ = set.has_value();
+        if (!set) {
+            static_cast<void>(resolved_.revert().has_value());  // of what it did take
+            complain("systemd-resolved: " + text_of(set.error()));
+        }
+    }
+    if (!has_told_resolved_ || !file_.leads_to_resolved()) {
+        apply_file();
+    } else {
+        tell_state("tunnel");
+    }
+    tell_original();
+}
+
+void Helper::apply_file() {
+    const auto applied = file_.apply(servers_);
+    if (applied) {
+        tell_state("tunnel");
+        return;
+    }
+    const bool is_refused =
+        applied.error().sys_errno == EPERM || applied.error().sys_errno == EACCES;
+    complain("cannot change resolv.conf (" + text_of(applied.error()) + ")" +
+             (is_refused ? "; immutable, or not ours to write: names are looked up as before"
+                         : "; names are looked up as before"));
+}
+
+bool Helper::restore() {
+    if (std::exchange(has_told_resolved_, false)) {
+        static_cast<void>(resolved_.revert().has_value());  // it also goes with the device
+    }
+    const auto restored = file_.restore();
+    if (!restored) {
+        complain("cannot put resolv.conf back (" + text_of(restored.error()) + ")");
+    } else if (!*restored) {
+        say("note resolv.conf was changed by somebody else and stays so");
+    }
+    tell_original();
+    return restored.has_value();
+}
+
+bool Helper::is_applied() const {
+    return file_.is_applied() ? !file_.is_replaced()
+                              : has_told_resolved_ && file_.leads_to_resolved();
+}
+
+// A change counts when it is still there at the next look: then it is written as a whole.
+void Helper::look() {
+    tell_original();  // a link's target may be another now
+    const bool is_undone = !is_applied();
+    const auto now = Clock::now();
+    const auto since = now - repaired_at_;
+    if (!std::exchange(was_undone_, is_undone) || !is_undone || since < rest_) {
+        return;
+    }
+    rest_ = since < 2 * kLongestRest ? std::min(2 * rest_, kLongestRest) : kFirstRest;
+    repaired_at_ = now;
+    was_undone_ = false;
+    if (file_.is_applied()) {
+        take_over();
+    } else {
+        apply();
+    }
+}
+
+void Helper::take_over() {
+    if (const auto taken = file_.take_over(); !taken) {
+        complain("cannot change resolv.conf again (" + text_of(taken.error()) + ")");
+        return;
+    }
+    if (!complaint_.empty()) {
+        tell_state("tunnel");
+    }
+    say("note resolv.conf was changed by somebody else; that is what comes back at the end");
+    tell_original();
+}
+
+void Helper::end() {
+    static_cast<void>(restore());
+}
+
+// The command line's terminal ends the daemon, which ends this.
+void set_signals() {
+    struct sigaction action {};
+    action.sa_handler = on_end;
+    ::sigaction(SIGTERM, &action, nullptr);
+    std::signal(SIGINT, SIG_IGN);
+    std::signal(SIGHUP, SIG_IGN);
+    std::signal(SIGPIPE, SIG_IGN);
+    std::signal(SIGCHLD, SIG_DFL);
+}
+
+Result<io::UniqueFd> connect_helper(const std::string& path) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    if (path.size() >= sizeof address.sun_path) {
+        return Error{Errc::LimitReached, "path of the DNS helper's socket", 0};
+    }
+    std::memcpy(address.sun_path, path.c_str(), path.size());
+    io::UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    const auto* const generic = static_cast<const sockaddr*>(static_cast<const void*>(&address));
+    if (!fd.is_open() || ::connect(fd.value(), generic, sizeof address) != 0) {
+        return Error{Errc::System, "connect to the DNS helper", errno};
+    }
+    return fd;
+}
+
+// The helper of a run that was killed is still putting back what that had changed.
+Result<ResolvFile> open_file(const DnsHelperOptions& options) {
+    auto file = ResolvFile::open(options.resolv_conf, options.kept);
+    for (int tries = 0; tries < kOpenTries && !file && file.error().code == Errc::WouldBlock;
+         ++tries) {
+        ::poll(nullptr, 0, kOpenAgainMs);
+        file = ResolvFile::open(options.resolv_conf, options.kept);
+    }
+    return file;
+}
+
+[[noreturn]] void be_helper(int fd, const DnsHelperOptions& options) {
+    constexpr int kOwnFd = 3;
+    if (fd != kOwnFd) {
+        ::dup3(fd, kOwnFd, O_CLOEXEC);
+    }
+    static_cast<void>(::close_range(kOwnFd + 1, ~0U, 0) == 0);
+    ::prctl(PR_SET_NAME, "cnapt-dns", 0, 0, 0);
+    ::_exit(run_dns_helper(kOwnFd, options));
+}
+
+// Nobody waits for it: it ends when the daemon has gone.
+Result<io::UniqueFd> fork_helper(const DnsHelperOptions& options) {
+    std::array<int, 2> ends{};
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+        return Error{Errc::System, "connection to the DNS helper", errno};
+    }
+    io::UniqueFd ours(ends[0]);
+    io::UniqueFd theirs(ends[1]);
+    std::signal(SIGCHLD, SIG_IGN);
+    const pid_t child = ::fork();
+    if (child < 0) {
+        return Error{Errc::System, "start the DNS helper", errno};
+    }
+    if (child == 0) {
+        ours.reset();
+        be_helper(theirs.release(), options);
+    }
+    return ours;
+}
+
+}  // namespace
+
+Result<io::UniqueFd> start_dns_helper(const DnsHelperOptions& options, const std::string& socket) {
+    io::UniqueFd fd;
+    if (::geteuid() != 0) {
+        if (auto connected = connect_helper(socket)) {
+            fd = std::move(*connected);
+        }
+    }
+    if (!fd.is_open()) {
+        fd = CTN_TRY(fork_helper(options));
+    }
+    pollfd ready{fd.value(), POLLIN, 0};
+    if (::poll(&ready, 1, kReadyMs) != 1) {
+        return Error{Errc::WouldBlock, "the DNS helper says nothing", 0};
+    }
+    return fd;
+}
+
+int run_dns_helper(int fd, const DnsHelperOptions& options) {
+    set_signals();
+    auto file = open_file(options);
+    static_cast<void>(io::keep_capabilities({}).has_value());
+    ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    static_cast<void>(::chdir("/") == 0);
+    if (!file) {
+        const std::string text = "error " + text_of(file.error());
+        static_cast<void>(::send(fd, text.data(), text.size(), MSG_NOSIGNAL) == 0);
+        return 1;
+    }
+    Helper helper(fd, options, std::move(*file));
+    helper.begin();
+    helper.run();
+    helper.end();
+    return 0;
+}
+
+Result<bool> restore_dns(const DnsHelperOptions& options) {
+    static_cast<void>(io::keep_capabilities({}).has_value());
+    if (::access(options.kept.c_str(), F_OK) != 0 && errno == ENOENT) {
+        return false;
+    }
+    ResolvFile file = CTN_TRY(ResolvFile::open(options.resolv_conf, options.kept));
+    return file.clean_up();
+}
+
+}  // namespace continuo::cnapt

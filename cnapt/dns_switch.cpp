@@ -1,0 +1,141 @@
+#include "cnapt/dns_switch.hpp"
+
+#include "cnapt/dns_helper.hpp"
+#include "common/base/log.hpp"
+
+#include <array>
+#include <cerrno>
+
+#include <poll.h>
+#include <sys/socket.h>
+
+namespace continuo::cnapt {
+
+using base::log;
+using base::LogLevel;
+
+namespace {
+
+constexpr int kEndTimeoutMs = 5000;
+
+bool take_word(std::string_view& text, std::string_view word) {
+    if (text.substr(0, word.size()) != word) {
+        return false;
+    }
+    text.remove_prefix(word.size());
+    return true;
+}
+
+}  // namespace
+
+DnsSwitch::DnsSwitch(io::EventLoop& loop, std::vector<base::IpAddress> servers, io::UniqueFd helper)
+    : servers_(std::move(servers)), helper_(std::move(helper)) {
+    if (!helper_.is_open()) {
+        state_ = servers_.empty() ? "off" : "failed";
+        return;
+    }
+    poller_ = std::make_unique<io::Poller>(loop, helper_.value(), [this] { on_readable(); });
+    poller_->watch(true);
+    on_readable();  // it has spoken already
+}
+
+DnsSwitch::~DnsSwitch() = default;
+
+void DnsSwitch::set_in_tunnel(bool is_in_tunnel) {
+    if (!helper_.is_open() || is_wanted_ == is_in_tunnel) {
+        return;
+    }
+    const std::string_view text = is_in_tunnel ? "tunnel" : "plain";
+    if (::send(helper_.value(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT) > 0) {
+        is_wanted_ = is_in_tunnel;  // else with the next tick
+    }
+}
+
+void DnsSwitch::on_readable() {
+    while (helper_.is_open() && receive()) {
+    }
+}
+
+bool DnsSwitch::receive() {
+    std::array<char, kMaxDnsMessageBytes> buffer{};
+    const ssize_t count = ::recv(helper_.value(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+    if (count > 0) {
+        on_message({buffer.data(), static_cast<size_t>(count)});
+        return true;
+    }
+    if (count == 0 || (errno != EAGAIN && errno != EINTR)) {
+        lose();
+    }
+    return false;
+}
+
+void DnsSwitch::on_message(std::string_view text) {
+    if (take_word(text, "original")) {
+        original_.clear();
+        while (!text.empty()) {
+            const size_t end = text.find(' ');
+            const auto address = base::IpAddress::parse(text.substr(0, end));
+            if (address) {
+                original_.push_back(*address);
+            }
+            text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+        }
+    } else if (take_word(text, "state ")) {
+        state_ = text;
+        error_.clear();
+        log(LogLevel::Info, "names are looked up %s",
+            state_ == "tunnel" ? "through the tunnel" : "as without it");
+    } else if (take_word(text, "note ")) {
+        log(LogLevel::Info, "DNS: %.*s", static_cast<int>(text.size()), text.data());
+    } else if (take_word(text, "error ")) {
+        state_ = "failed";
+        error_ = text;
+        log(LogLevel::Warning, "DNS: %s", error_.c_str());
+    }
+}
+
+void DnsSwitch::lose() {
+    poller_.reset();
+    helper_.reset();
+    if (error_.empty()) {
+        error_ = "the helper that changes resolv.conf has ended";
+        log(LogLevel::Warning, "DNS: %s", error_.c_str());
+    }
+    state_ = "failed";
+}
+
+void DnsSwitch::end() {
+    if (!helper_.is_open()) {
+        return;
+    }
+    poller_.reset();
+    ::shutdown(helper_.value(), SHUT_WR);
+    std::array<char, kMaxDnsMessageBytes> buffer{};
+    pollfd ready{helper_.value(), POLLIN, 0};
+    for (;;) {
+        if (::poll(&ready, 1, kEndTimeoutMs) != 1) {
+            log(LogLevel::Warning, "DNS: the helper that puts resolv.conf back does not answer");
+            break;
+        }
+        const ssize_t count = ::recv(helper_.value(), buffer.data(), buffer.size(), 0);
+        if (count <= 0) {
+            break;
+        }
+        on_message({buffer.data(), static_cast<size_t>(count)});
+    }
+    helper_.reset();
+}
+
+void DnsSwitch::write_status(report::JsonWriter& json) const {
+    json.begin_object();
+    json.field("state", state_);
+    json.key("servers").begin_array();
+    for (const base::IpAddress& server : servers_) {
+        json.string(server.to_string());
+    }
+    json.end_array();
+    json.field("error", error_.empty() ? std::optional<std::string>() : std::optional(error_));
+    json.end_object();
+}
+
+}  // namespace continuo::cnapt

@@ -1,0 +1,49 @@
+// DnsSwitch: the daemon's side of the helper that changes how the host looks names up
+// (dns_helper.hpp): says what shall be, and knows what is. Belongs to the data loop.
+#pragma once
+
+#include "common/base/ip_address.hpp"
+#include "common/io/event_loop.hpp"
+#include "common/report/json.hpp"
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace continuo::cnapt {
+
+class DnsSwitch {
+  public:
+    // `helper` may be closed: it could not be started. `loop` must outlive this.
+    DnsSwitch(io::EventLoop& loop, std::vector<base::IpAddress> servers, io::UniqueFd helper);
+    DnsSwitch(const DnsSwitch&) = delete;
+    DnsSwitch& operator=(const DnsSwitch&) = delete;
+    ~DnsSwitch();
+
+    // Names go through the tunnel. Takes effect soon.
+    void set_in_tunnel(bool is_in_tunnel);
+    // What the host had put back, before this returns; waits for kEndTimeout at most.
+    void end();
+
+    // The host's own name servers, without ours.
+    const std::vector<base::IpAddress>& original_servers() const { return original_; }
+    // The value of "dns" in `status`.
+    void write_status(report::JsonWriter& json) const;
+
+  private:
+    void on_readable();
+    bool receive();
+    void on_message(std::string_view text);
+    void lose();
+
+    std::vector<base::IpAddress> servers_;
+    io::UniqueFd helper_;
+    std::unique_ptr<io::Poller> poller_;
+    std::vector<base::IpAddress> original_;
+    std::string state_ = "plain";
+    std::string error_;
+    bool is_wanted_ = false;
+};
+
+}  // namespace continuo::cnapt

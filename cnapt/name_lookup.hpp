@@ -1,0 +1,33 @@
+// Looking up the name of a SNAPT, beside the tunnel: the host's own table of names, then the name
+// servers that the host has without the tunnel, asked over sockets that bear the tunnel's mark and
+// so are never captured, and last whatever the C library knows (which may go through the tunnel).
+// Blocking, for seconds: on a helper thread. docs/DECISIONS.md.
+#pragma once
+
+#include "common/base/ip_address.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace continuo::cnapt {
+
+struct LookupPlaces {
+    std::vector<base::IpAddress> original;  // told by the helper, for when resolv.conf is ours
+    std::vector<base::IpAddress> servers;   // those of the configuration
+    uint32_t fwmark = 0;
+    std::string resolv_conf = "/etc/resolv.conf";
+    std::string resolved_conf = "/run/systemd/resolve/resolv.conf";
+    std::string hosts = "/etc/hosts";
+    uint16_t port = 53;
+};
+
+// Addresses of both versions; none when there are none.
+std::vector<base::IpAddress> look_up(const std::string& name, const LookupPlaces& places);
+
+// The parts of it.
+std::vector<base::IpAddress> find_in_hosts(std::string_view text, std::string_view name);
+// The name servers to ask, in this order.
+std::vector<base::IpAddress> servers_beside_tunnel(const LookupPlaces& places);
+
+}  // namespace continuo::cnapt

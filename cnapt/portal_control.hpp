@@ -1,0 +1,67 @@
+// PortalControl: captive portals at a running node: has uplinks asked for one (PortalWatch,
+// ask_for_portal on a helper thread), keeps the tunnel off those behind one, and lets a user reach
+// it. Belongs to the data loop.
+#pragma once
+
+#include "cnapt/capture_switch.hpp"
+#include "cnapt/node.hpp"
+#include "cnapt/portal_probe.hpp"
+#include "cnapt/portal_watch.hpp"
+#include "common/io/worker_thread.hpp"
+#include "common/report/json_value.hpp"
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace continuo::cnapt {
+
+// So long a user's web traffic goes to a portal after `cnapt portal`, at most.
+inline constexpr base::Duration kLoginTime = base::seconds(300);
+
+class PortalControl {
+  public:
+    // All must outlive this.
+    PortalControl(io::EventLoop& loop,
+                  Node& node,
+                  CaptureSwitch& capture,
+                  const CaptureConfig& config,
+                  const control::PortalKey& key);
+
+    void on_network_changed() { watch_.on_network_changed(loop_.now()); }
+    // Once a second.
+    void on_tick();
+    // Answers the command `portal`: from now on the web traffic of its user goes to the portal.
+    // Only root may ask for another user than `peer`.
+    std::string log_in(const report::JsonValue& request, uint32_t peer);
+    // Does not wait for a question that is under way.
+    void stop() { worker_.abandon(); }
+
+  private:
+    using Identity = std::pair<uint32_t, base::IpAddress>;  // of the uplink in a slot
+
+    void observe(base::TimePoint now);
+    void ask(uint8_t slot);
+    void tell(uint8_t slot);
+    void on_answer(uint8_t slot, const Identity& asked, const control::PortalAnswer& answer);
+    std::optional<base::Endpoint> snapt_for(const Uplink& uplink);
+    const Uplink* captive_uplink(const std::string& interface);
+    std::optional<PortalBypass> bypass_of(const Uplink& uplink, uint32_t user) const;
+
+    io::EventLoop& loop_;
+    Node& node_;
+    CaptureSwitch& capture_;
+    uint32_t fwmark_;
+    bool is_kill_switch_;
+    control::PortalKey key_;
+    io::WorkerThread worker_;
+    PortalWatch watch_;
+    std::array<std::optional<Identity>, PortalWatch::kSlots> known_;
+    size_t next_snapt_ = 0;
+    std::optional<uint8_t> login_slot_;
+    base::TimePoint login_until_{};
+};
+
+}  // namespace continuo::cnapt

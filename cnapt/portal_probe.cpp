@@ -1,0 +1,76 @@
+#include "cnapt/portal_probe.hpp"
+
+#include "common/io/system_random.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include <poll.h>
+#include <sys/socket.h>
+
+namespace continuo::cnapt {
+
+using control::PortalVerdict;
+
+namespace {
+
+constexpr std::chrono::milliseconds kTimeout{3000};
+constexpr uint16_t kHttpPort = 80;
+
+using Clock = std::chrono::steady_clock;
+
+bool wait(int fd, short events, Clock::time_point until) {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
+    pollfd ready{fd, events, 0};
+    return left > 0 && ::poll(&ready, 1, static_cast<int>(left)) == 1;
+}
+
+// What was answered until the other side closed; of one that stays open what came in time.
+std::vector<uint8_t> exchange(int fd, const std::string& request) {
+    const auto until = Clock::now() + kTimeout;
+    std::vector<uint8_t> answer;
+    if (!wait(fd, POLLOUT, until) || ::send(fd, request.data(), request.size(), MSG_NOSIGNAL) !=
+                                         static_cast<ssize_t>(request.size())) {
+        return answer;
+    }
+    std::array<uint8_t, 1024> buffer{};
+    while (answer.size() < control::kMaxPortalAnswerBytes && wait(fd, POLLIN, until)) {
+        const ssize_t count = ::recv(fd, buffer.data(), buffer.size(), 0);
+        if (count <= 0) {
+            break;
+        }
+        answer.insert(answer.end(), buffer.begin(), buffer.begin() + count);
+    }
+    answer.resize(std::min(answer.size(), control::kMaxPortalAnswerBytes));
+    return answer;
+}
+
+control::PortalAnswer ask_at(const PortalQuestion& question, uint16_t port) {
+    const base::Endpoint to{question.snapt.address, port};
+    ControlUplinks uplinks;
+    (to.address.is_v4() ? uplinks.v4 : uplinks.v6) = question.uplink;
+    const auto fd = begin_connect(to, uplinks, question.fwmark);
+    if (!fd) {
+        return {};
+    }
+    io::SystemRandom random;
+    control::PortalRequest request;
+    random.fill(request.nonce);
+    request.tag = control::portal_tag(question.key, control::PortalSide::Node, request.nonce);
+    const std::string host = to.to_string();
+    const auto answer = exchange(fd->value(), control::format_portal_request(request, host));
+    return control::judge_portal_answer(
+        answer, control::portal_tag(question.key, control::PortalSide::Snapt, request.nonce), host);
+}
+
+}  // namespace
+
+control::PortalAnswer ask_for_portal(const PortalQuestion& question) {
+    const auto answer = ask_at(question, question.snapt.port);
+    return answer.verdict == PortalVerdict::None && question.snapt.port != kHttpPort
+               ? ask_at(question, kHttpPort)
+               : answer;
+}
+
+}  // namespace continuo::cnapt

@@ -1,0 +1,448 @@
+#include "cnapt/resolv_file.hpp"
+
+#include "common/io/file.hpp"
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <climits>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace continuo::cnapt {
+
+using base::Errc;
+using base::Error;
+using base::Result;
+
+namespace {
+
+constexpr const char* kKeptName = "resolv.conf";
+constexpr const char* kDamagedName = "resolv.conf.damaged";
+constexpr std::string_view kFirstLine = "continuo kept resolv.conf 1\n";
+constexpr size_t kMaxKeptBytes = 3 * kMaxResolvConfBytes;
+constexpr mode_t kPermissionBits = 07777;
+constexpr mode_t kOthersMayWrite = 022;
+constexpr unsigned kOwnDirectory = 0700;
+constexpr const char* kStubName = "/systemd/resolve/stub-resolv.conf";
+
+Error failed(std::string_view where) {
+    return Error{Errc::System, where, errno};
+}
+
+Result<std::string> read_all(int fd, size_t limit) {
+    std::string text;
+    std::array<char, 4096> buffer{};
+    for (;;) {
+        const ssize_t count = ::read(fd, buffer.data(), buffer.size());
+        if (count < 0 && errno == EINTR) {
+            continue;
+        }
+        if (count < 0) {
+            return failed("read resolv.conf");
+        }
+        if (count == 0) {
+            return text;
+        }
+        text.append(buffer.data(), static_cast<size_t>(count));
+        if (text.size() > limit) {
+            return Error{Errc::LimitReached, "resolv.conf is too long", 0};
+        }
+    }
+}
+
+Result<void> write_all(int fd, std::string_view text) {
+    while (!text.empty()) {
+        const ssize_t count = ::write(fd, text.data(), text.size());
+        if (count < 0 && errno != EINTR) {
+            return failed("write resolv.conf");
+        }
+        text.remove_prefix(count < 0 ? 0 : static_cast<size_t>(count));
+    }
+    return {};
+}
+
+struct Attributes {
+    mode_t mode = 0600;
+    uid_t user = 0;
+    gid_t group = 0;
+    std::optional<timespec> modified;
+};
+
+// Owner and time as far as we may.
+void set_attributes(int fd, const Attributes& attributes) {
+    static_cast<void>(::fchown(fd, attributes.user, attributes.group) == 0);
+    static_cast<void>(::fchmod(fd, attributes.mode) == 0);
+    if (attributes.modified) {
+        const std::array<timespec, 2> times = {timespec{0, UTIME_OMIT}, *attributes.modified};
+        static_cast<void>(::futimens(fd, times.data()) == 0);
+    }
+}
+
+void set_link_attributes(int directory, const std::string& name, const Attributes& attributes) {
+    static_cast<void>(::fchownat(directory, name.c_str(), attributes.user, attributes.group,
+                                 AT_SYMLINK_NOFOLLOW) == 0);
+    if (attributes.modified) {
+        const std::array<timespec, 2> times = {timespec{0, UTIME_OMIT}, *attributes.modified};
+        static_cast<void>(::utimensat(directory, name.c_str(), times.data(), AT_SYMLINK_NOFOLLOW) ==
+                          0);
+    }
+}
+
+// A file under a temporary name, complete and on the disk.
+Result<void> write_temporary(int directory,
+                             const std::string& name,
+                             std::string_view text,
+                             const Attributes& attributes) {
+    static_cast<void>(::unlinkat(directory, name.c_str(), 0) == 0);
+    const io::UniqueFd fd(::openat(directory, name.c_str(),
+                                   O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!fd.is_open()) {
+        return failed("make a file beside resolv.conf");
+    }
+    CTN_TRY(write_all(fd.value(), text));
+    set_attributes(fd.value(), attributes);
+    return ::fsync(fd.value()) == 0 ? Result<void>{} : failed("fsync");
+}
+
+// What cannot be replaced (a mount) is written to, in place.
+Result<void> write_in_place(int directory,
+                            const std::string& name,
+                            std::string_view text,
+                            const Attributes& attributes) {
+    const io::UniqueFd fd(
+        ::openat(directory, name.c_str(), O_WRONLY | O_TRUNC | O_NOFOLLOW | O_CLOEXEC));
+    if (!fd.is_open()) {
+        return failed("write resolv.conf");
+    }
+    CTN_TRY(write_all(fd.value(), text));
+    set_attributes(fd.value(), attributes);
+    return ::fsync(fd.value()) == 0 ? Result<void>{} : failed("fsync");
+}
+
+// "KEY NUMBER\n"
+template <typename T>
+bool take_number(std::string_view& text, std::string_view key, T& number) {
+    const size_t end = text.find('\n');
+    if (end == std::string_view::npos || text.substr(0, key.size()) != key) {
+        return false;
+    }
+    const char* const last = text.data() + end;
+    const auto read = std::from_chars(text.data() + key.size(), last, number);
+    text.remove_prefix(end + 1);
+    return read.ec == std::errc() && read.ptr == last;
+}
+
+std::string number_line(std::string_view key, int64_t number) {
+    return std::string(key) + std::to_string(number) + "\n";
+}
+
+// Writing in place was cut short: in the middle of a line, which no other program leaves there.
+bool is_cut(std::string_view text, std::string_view whole) {
+    return text.empty() || (text.back() != '\n' && whole.substr(0, text.size()) == text);
+}
+
+}  // namespace
+
+Result<ResolvFile> ResolvFile::open(const std::string& path, const std::string& kept) {
+    ResolvFile file(path, kept);
+    const size_t slash = path.rfind('/');
+    file.name_ = path.substr(slash == std::string::npos ? 0 : slash + 1);
+    const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+    constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+    file.directory_ = io::UniqueFd(::open(directory.c_str(), kFlags));
+    if (!file.directory_.is_open()) {
+        return failed("open the directory of resolv.conf");
+    }
+    CTN_TRY(io::make_directories(kept, kOwnDirectory));
+    std::array<char, PATH_MAX> absolute{};
+    if (::realpath(kept.c_str(), absolute.data()) != nullptr) {
+        file.kept_path_ = absolute.data();
+    }
+    file.kept_directory_ = io::UniqueFd(::open(kept.c_str(), kFlags | O_NOFOLLOW));
+    struct stat status {};
+    if (!file.kept_directory_.is_open() || ::fstat(file.kept_directory_.value(), &status) != 0) {
+        return failed("open the directory of the kept resolv.conf");
+    }
+    if (status.st_uid != ::geteuid() || (status.st_mode & kOthersMayWrite) != 0) {
+        return Error{Errc::InvalidState, "the directory of the kept resolv.conf is another user's",
+                     0};
+    }
+    // One process at a time: the next waits for what this one puts back.
+    if (::flock(file.kept_directory_.value(), LOCK_EX | LOCK_NB) != 0) {
+        return Error{Errc::WouldBlock, "another process changes resolv.conf", 0};
+    }
+    return file;
+}
+
+Result<ResolvFile::Content> ResolvFile::look() const {
+    Content content;
+    struct stat status {};
+    if (::fstatat(directory_.value(), name_.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
+        return errno == ENOENT ? Result<Content>(content) : failed("stat resolv.conf");
+    }
+    content.mode = status.st_mode & kPermissionBits;
+    content.user = status.st_uid;
+    content.group = status.st_gid;
+    content.modified = status.st_mtim;
+    if (S_ISLNK(status.st_mode)) {
+        std::array<char, PATH_MAX> target{};
+        const ssize_t length =
+            ::readlinkat(directory_.value(), name_.c_str(), target.data(), target.size());
+        if (length < 0) {
+            return failed("read the link resolv.conf");
+        }
+        content.kind = Kind::Link;
+        content.text.assign(target.data(), static_cast<size_t>(length));
+        return content;
+    }
+    if (!S_ISREG(status.st_mode)) {
+        return Error{Errc::InvalidState, "resolv.conf is no file", 0};
+    }
+    const io::UniqueFd fd(::openat(directory_.value(), name_.c_str(),
+                                   O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    if (!fd.is_open()) {
+        return failed("open resolv.conf");
+    }
+    content.kind = Kind::Regular;
+    content.text = CTN_TRY(read_all(fd.value(), kMaxResolvConfBytes));
+    return content;
+}
+
+bool ResolvFile::is_ours(const Content& content, const std::string& ours) const {
+    return content.kind == Kind::Regular &&
+           (content.text == ours || kept_place(content.text) == kept_path_);
+}
+
+std::string ResolvFile::other_place(const Content& content) const {
+    const std::string place(content.kind == Kind::Regular ? kept_place(content.text) : "");
+    const bool is_other = !place.empty() && place != kept_path_;
+    // What we may not see may be there.
+    const bool is_there = is_other && (::access((place + "/" + kKeptName).c_str(), F_OK) == 0 ||
+                                       (errno != ENOENT && errno != ENOTDIR));
+    return is_there ? place : std::string();
+}
+
+std::string ResolvFile::other_place() const {
+    const auto now = look();
+    return now ? other_place(*now) : std::string();
+}
+
+std::string ResolvFile::text_of(const Content& content) const {
+    if (content.kind != Kind::Link) {
+        return content.text;
+    }
+    const io::UniqueFd fd(
+        ::openat(directory_.value(), content.text.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    auto text = fd.is_open() ? read_all(fd.value(), kMaxResolvConfBytes) : Result<std::string>("");
+    return text ? std::move(*text) : std::string();
+}
+
+Result<void> ResolvFile::keep(const Kept& kept) const {
+    const Content& original = kept.original;
+    std::string text(kFirstLine);
+    text += number_line("kind ", static_cast<int64_t>(original.kind));
+    text += number_line("mode ", original.mode);
+    text += number_line("user ", original.user);
+    text += number_line("group ", original.group);
+    text += number_line("seconds ", original.modified.tv_sec);
+    text += number_line("nanoseconds ", original.modified.tv_nsec);
+    text += number_line("ours ", static_cast<int64_t>(kept.ours.size()));
+    text += "\n" + kept.ours + original.text;
+    const std::string temporary = std::string(kKeptName) + ".new";
+    const int directory = kept_directory_.value();
+    CTN_TRY(write_temporary(directory, temporary, text, {0600, ::geteuid(), ::getegid(), {}}));
+    if (::renameat(directory, temporary.c_str(), directory, kKeptName) != 0 ||
+        ::fsync(directory) != 0) {
+        return failed("keep the original of resolv.conf");
+    }
+    return {};
+}
+
+Result<std::optional<ResolvFile::Kept>> ResolvFile::read_kept() const {
+    const io::UniqueFd fd(::openat(kept_directory_.value(), kKeptName,
+                                   O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    if (!fd.is_open()) {
+        return errno == ENOENT ? Result<std::optional<Kept>>(std::nullopt)
+                               : failed("open the kept resolv.conf");
+    }
+    struct stat status {};
+    if (::fstat(fd.value(), &status) != 0 || !S_ISREG(status.st_mode) ||
+        status.st_uid != ::geteuid()) {
+        return Error{Errc::InvalidState, "the kept resolv.conf is another user's", 0};
+    }
+    const std::string all = CTN_TRY(read_all(fd.value(), kMaxKeptBytes));
+    std::string_view text = all;
+    const Error damaged{Errc::Malformed, "the kept resolv.conf is damaged", 0};
+    if (text.substr(0, kFirstLine.size()) != kFirstLine) {
+        return damaged;
+    }
+    text.remove_prefix(kFirstLine.size());
+    Kept kept;
+    unsigned kind = 0;
+    size_t ours = 0;
+    const bool is_whole =
+        take_number(text, "kind ", kind) && take_number(text, "mode ", kept.original.mode) &&
+        take_number(text, "user ", kept.original.user) &&
+        take_number(text, "group ", kept.original.group) &&
+        take_number(text, "seconds ", kept.original.modified.tv_sec) &&
+        take_number(text, "nanoseconds ", kept.original.modified.tv_nsec) &&
+        take_number(text, "ours ", ours) && !text.empty() && text.front() == '\n' &&
+        ours < text.size() && kind <= static_cast<unsigned>(Kind::Link);
+    if (!is_whole) {
+        return damaged;
+    }
+    kept.original.kind = static_cast<Kind>(kind);
+    kept.ours = text.substr(1, ours);
+    kept.original.text = text.substr(1 + ours);
+    return std::optional(std::move(kept));
+}
+
+Result<void> ResolvFile::forget() {
+    kept_.reset();
+    const bool is_gone = ::unlinkat(kept_directory_.value(), kKeptName, 0) == 0 || errno == ENOENT;
+    return is_gone ? Result<void>{} : failed("remove the kept resolv.conf");
+}
+
+Result<void> ResolvFile::put(const Content& content) const {
+    const int directory = directory_.value();
+    if (content.kind == Kind::Absent) {
+        const bool is_gone = ::unlinkat(directory, name_.c_str(), 0) == 0 || errno == ENOENT;
+        return is_gone ? Result<void>{} : failed("remove resolv.conf");
+    }
+    const Attributes attributes{content.mode, content.user, content.group, content.modified};
+    const std::string temporary = temporary_name();
+    if (content.kind == Kind::Link) {
+        static_cast<void>(::unlinkat(directory, temporary.c_str(), 0) == 0);
+        if (::symlinkat(content.text.c_str(), directory, temporary.c_str()) != 0) {
+            return failed("make a link beside resolv.conf");
+        }
+        set_link_attributes(directory, temporary, attributes);
+    } else if (const auto written = write_temporary(directory, temporary, content.text, attributes);
+               !written) {
+        static_cast<void>(::unlinkat(directory, temporary.c_str(), 0) == 0);
+        // A directory that we may not write to may hold a file that we may.
+        const int error = written.error().sys_errno;
+        const bool is_refused = error == EACCES || error == EPERM || error == EROFS;
+        return is_refused && write_in_place(directory, name_, content.text, attributes)
+                   ? Result<void>{}
+                   : written;
+    }
+    if (::renameat(directory, temporary.c_str(), directory, name_.c_str()) == 0) {
+        static_cast<void>(::fsync(directory) == 0);
+        return {};
+    }
+    const Error error = failed("replace resolv.conf");
+    static_cast<void>(::unlinkat(directory, temporary.c_str(), 0) == 0);
+    if (error.sys_errno == EBUSY && content.kind == Kind::Regular) {
+        return write_in_place(directory, name_, content.text, attributes);
+    }
+    return error;
+}
+
+Result<bool> ResolvFile::clean_up() {
+    static_cast<void>(::unlinkat(directory_.value(), temporary_name().c_str(), 0) == 0);
+    const auto kept = read_kept();
+    if (!kept) {
+        const int place = kept_directory_.value();
+        static_cast<void>(::renameat(place, kKeptName, place, kDamagedName) == 0);
+        return kept.error();
+    }
+    const Content now = CTN_TRY(look());
+    if (!*kept) {
+        if (now.kind == Kind::Regular && is_resolv_conf_of_tunnel(now.text) &&
+            other_place(now).empty()) {
+            return Error{Errc::NotFound,
+                         "resolv.conf is an earlier run's, and its original is not there", 0};
+        }
+        return false;
+    }
+    const bool is_half = now.kind == Kind::Regular && (is_cut(now.text, (*kept)->ours) ||
+                                                       is_cut(now.text, (*kept)->original.text));
+    if (is_half || is_ours(now, (*kept)->ours)) {
+        CTN_TRY(put((*kept)->original));
+    }
+    CTN_TRY(forget());
+    return true;
+}
+
+Result<void> ResolvFile::apply(const std::vector<base::IpAddress>& servers) {
+    if (kept_ && servers_ == servers && !is_replaced()) {
+        return {};
+    }
+    servers_ = servers;
+    return take_over();
+}
+
+bool ResolvFile::is_replaced() const {
+    const auto now = look();
+    return kept_ && now && (now->kind != Kind::Regular || now->text != kept_->ours);
+}
+
+Result<void> ResolvFile::take_over() {
+    Kept kept;
+    kept.original = CTN_TRY(look());
+    if (kept_ && is_ours(kept.original, kept_->ours)) {
+        kept.original = kept_->original;
+    } else if (!other_place(kept.original).empty()) {
+        return Error{Errc::InvalidState, "it is another cnapt's", 0};
+    }
+    kept.ours = resolv_conf_through(servers_, text_of(kept.original), kept_path_);
+    CTN_TRY(keep(kept));
+    Content ours;
+    ours.kind = Kind::Regular;
+    ours.text = kept.ours;
+    ours.user = ::geteuid();
+    ours.group = ::getegid();
+    ours.modified.tv_nsec = UTIME_NOW;
+    if (const auto is_put = put(ours); !is_put) {
+        const auto now = look();
+        const bool is_as_before =
+            now && now->kind == kept.original.kind && now->text == kept.original.text;
+        // Writing in place may have begun; what cannot be mended now is mended by clean_up().
+        if ((is_as_before || put(kept.original)) && !kept_) {
+            static_cast<void>(forget().has_value());
+        }
+        return is_put;
+    }
+    kept_ = std::move(kept);
+    return {};
+}
+
+Result<bool> ResolvFile::restore() {
+    if (!kept_) {
+        return true;
+    }
+    const Content now = CTN_TRY(look());
+    const bool is_still_ours = is_ours(now, kept_->ours);
+    if (is_still_ours) {
+        CTN_TRY(put(kept_->original));
+    }
+    CTN_TRY(forget());
+    return is_still_ours;
+}
+
+std::vector<base::IpAddress> ResolvFile::original_servers() const {
+    if (kept_) {
+        return name_servers(text_of(kept_->original));
+    }
+    const auto now = look();
+    return now ? name_servers(text_of(*now)) : std::vector<base::IpAddress>();
+}
+
+bool ResolvFile::leads_to_resolved() const {
+    const auto now = look();
+    if (!now || kept_) {
+        return false;
+    }
+    const std::string_view text = now->text;
+    const std::string_view stub = kStubName;
+    const bool is_link = now->kind == Kind::Link && text.size() >= stub.size() &&
+                         text.substr(text.size() - stub.size()) == stub;
+    return is_link || is_stub_of_resolved(text_of(*now));
+}
+
+}  // namespace continuo::cnapt

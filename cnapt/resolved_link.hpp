@@ -1,0 +1,37 @@
+// ResolvedLink: systemd-resolved, told by its own program `resolvectl` that all names are asked
+// for through the tunnel's device. What was told goes with the device. Blocking; one thread.
+#pragma once
+
+#include "common/base/ip_address.hpp"
+#include "common/base/result.hpp"
+
+#include <string>
+#include <vector>
+
+namespace continuo::cnapt {
+
+struct ResolvedPlaces {
+    std::string program = "/usr/bin/resolvectl";
+    std::string runtime = "/run/systemd/resolve";  // there while it runs
+};
+
+class ResolvedLink {
+  public:
+    explicit ResolvedLink(std::string device, ResolvedPlaces places = {})
+        : device_(std::move(device)), places_(std::move(places)) {}
+
+    // It runs here, and can be told.
+    bool is_there() const;
+    // Servers of the device, for all domains, before those of other links. Errors: System,
+    // InvalidState (resolvectl refused, or took longer than kResolvectlTimeout).
+    base::Result<void> set(const std::vector<base::IpAddress>& servers) const;
+    base::Result<void> revert() const;
+
+  private:
+    base::Result<void> run(const std::vector<std::string>& arguments) const;
+
+    std::string device_;
+    ResolvedPlaces places_;
+};
+
+}  // namespace continuo::cnapt
