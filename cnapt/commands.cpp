@@ -141,6 +141,9 @@ void write_path(JsonWriter& json,
         json.field("path", uplink.interface + ">" + link.name);
         json.field("slot", index);
         json.field("deprecated", uplink.is_deprecated);
+        json.field("carrier", uplink.can_carry());
+        json.field("signal_dbm", uplink.signal_dbm);
+        json.field("signal_weak", uplink.is_weak);
         if (path != nullptr) {
             write_path_details(json, *path, now);
         }

@@ -43,7 +43,8 @@ Node::Node(io::EventLoop& loop,
     , driver_(loop, *this, drops_)
     , housekeeping_(loop, [this] { on_housekeeping(); })
     , wait_timer_(loop, [this] { on_wait_over(); })
-    , fallback_timer_(loop, [this] { on_fallback_due(); }) {
+    , fallback_timer_(loop, [this] { on_fallback_due(); })
+    , pause_watcher_(loop, [this](base::Duration pause) { on_pause(pause); }) {
     receiver_.record_to(settings.recording.packets);
     driver_.record_to(settings.recording.packets);
 }
@@ -359,6 +360,7 @@ void Node::on_housekeeping() {
     housekeeping_.set(now + kHousekeepingInterval);
     tun_port_->coalescer().flush();
     flows_.expire(now, [&](Flow& flow) { end_flow(flow, now); });
+    ask_signals(now);
     for (const auto& link : links_) {
         measure_throughput(*link, now);
         end_bars(*link, now);

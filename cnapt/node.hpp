@@ -17,7 +17,9 @@
 #include "common/dataplane/tun_port.hpp"
 #include "common/flow/flow_table.hpp"
 #include "common/flow/fragment_cache.hpp"
+#include "common/io/pause_watcher.hpp"
 #include "common/io/process_lookup.hpp"
+#include "common/io/wireless_monitor.hpp"
 #include "common/io/worker_thread.hpp"
 #include "common/session/session.hpp"
 #include "policy/promotion_tracker.hpp"
@@ -231,6 +233,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
 
     // node_paths.cpp
     void on_network_changed();
+    void update_all_paths(const Uplinks::Change& change, base::TimePoint now);
     void update_paths(SnaptLink& link, const Uplinks::Change& change, base::TimePoint now);
     // Path indexes of the link whose path is such a one.
     template <typename Predicate>
@@ -240,6 +243,19 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     static void bar_if_failing(SnaptLink& link, uint8_t slot, base::TimePoint now);
     void end_bars(SnaptLink& link, base::TimePoint now);
     void lose_link(SnaptLink& link);
+
+    // node_hints.cpp
+    // Follows Wi-Fi where this kernel has that.
+    void follow_wireless();
+    void on_wireless(const io::WirelessEvent& event);
+    void on_signal(uint32_t interface_index, base::TimePoint now);
+    // Of Wi-Fi uplinks in use, while they are used.
+    void ask_signals(base::TimePoint now);
+    bool is_cut(uint8_t slot) const;
+    static void ask_joined(SnaptLink& link, uint8_t slot, base::TimePoint now);
+    // Asks all uplinks but that one whether they could take its place.
+    void probe_others(SnaptLink& link, uint8_t slot, base::TimePoint now);
+    void on_pause(base::Duration pause);
 
     // node_stream.cpp
     // Looks whether data should go over TCP; sets fallback_timer_ when that depends on time.
@@ -295,6 +311,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     std::unique_ptr<io::Poller> tun_poller_;
     std::unique_ptr<Uplinks> uplinks_;
     std::unique_ptr<io::NetMonitor> monitor_;
+    std::unique_ptr<io::WirelessMonitor> wireless_;  // null: no Wi-Fi here
     dataplane::DatagramReceiver receiver_;
     dataplane::EndedSessions ended_;
     bool has_new_marks_ = false;  // outer DSCP was changed by a reload
@@ -302,6 +319,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     io::DeadlineTimer housekeeping_;
     io::DeadlineTimer wait_timer_;
     io::DeadlineTimer fallback_timer_;
+    io::PauseWatcher pause_watcher_;
     std::unique_ptr<io::WorkerThread> worker_;
     std::shared_ptr<io::ProcessLookup> lookup_;
     std::shared_ptr<const classifier::Ruleset> ruleset_;

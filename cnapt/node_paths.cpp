@@ -26,8 +26,15 @@ constexpr const char* kOverTcp = "tcp";
 }  // namespace
 
 void Node::on_network_changed() {
-    const Uplinks::Change change = uplinks_->update(monitor_->snapshot());
     const TimePoint now = loop_.refresh_now();
+    const Uplinks::Change change = uplinks_->update(monitor_->snapshot());
+    if (!change.added.empty()) {
+        follow_wireless();
+    }
+    update_all_paths(change, now);
+}
+
+void Node::update_all_paths(const Uplinks::Change& change, TimePoint now) {
     for (const auto& link : links_) {
         update_paths(*link, change, now);
     }
@@ -78,6 +85,42 @@ bool Node::is_needed(const Uplink& uplink) const {
            std::none_of(links_.begin(), links_.end(), is_up);
 }
 
+// One that died of silence is not new: its own announcements bring it back.
+void Node::add_paths(SnaptLink& link, TimePoint now) {
+    session::PathSet& paths = link.session->paths();
+    for (const Uplink* uplink : uplinks_->list()) {
+        if (!uplink->can_carry()) {
+            continue;
+        }
+        const session::Path& path = paths.path(uplink->slot);
+        const bool is_new = !path.tuples[base::index_of(base::TrafficClass::LtLd)].is_known;
+        if (is_new && uplink->address.version == link.address.address.version) {
+            paths.add(uplink->slot, link.address, uplink->mtu, now);
+            if (link.is_on_stream && link.active_slot) {
+                paths.give_up(uplink->slot);  // has to answer before it takes over
+            }
+        }
+        paths.suspect(uplink->slot, uplink->is_weak);
+        // What has changed may have brought it back.
+        if (link.is_on_stream) {
+            paths.retry(uplink->slot, link.address, now);
+        } else {
+            paths.ask_again(uplink->slot, now);
+        }
+    }
+}
+
+// They shall carry no copies and no share either, in no direction. Behind them another network may
+// be when they are back.
+void Node::remove_cut_paths(SnaptLink& link) {
+    for (const Uplink* uplink : uplinks_->list()) {
+        if (!uplink->can_carry() && link.active_slot != uplink->slot) {
+            link.session->paths().remove(uplink->slot);
+            link.bars[uplink->slot] = {};
+        }
+    }
+}
+
 void Node::update_paths(SnaptLink& link, const Uplinks::Change& change, TimePoint now) {
     if (!link.session) {
         events_.on_path_moved(link);
@@ -94,30 +137,18 @@ void Node::update_paths(SnaptLink& link, const Uplinks::Change& change, TimePoin
             has_lost_way = true;
         }
     }
-    for (const Uplink* uplink : uplinks_->list()) {
-        // One that died of silence is not new: its own announcements bring it back.
-        const session::Path& path = paths.path(uplink->slot);
-        const bool is_new = !path.tuples[base::index_of(base::TrafficClass::LtLd)].is_known;
-        if (is_new && uplink->address.version == link.address.address.version) {
-            paths.add(uplink->slot, link.address, uplink->mtu, now);
-            if (link.is_on_stream && link.active_slot) {
-                paths.give_up(uplink->slot);  // has to answer before it takes over
-            }
-        }
-        // What has changed may have brought it back.
-        if (link.is_on_stream) {
-            paths.retry(uplink->slot, link.address, now);
-        } else {
-            paths.ask_again(uplink->slot, now);
-        }
-    }
+    add_paths(link, now);
     for (const uint8_t slot : change.resized) {
         if (const Uplink* uplink = uplinks_->at(slot)) {
             paths.set_mtu(slot, uplink->mtu, now);
         }
     }
+    for (const uint8_t slot : change.joined) {
+        ask_joined(link, slot, now);
+    }
     const std::optional<uint8_t> former = link.active_slot;
     choose_uplink(link, now);
+    remove_cut_paths(link);
     const Uplink* active = link.active_slot ? uplinks_->at(*link.active_slot) : nullptr;
     const bool has_route = active != nullptr &&
                            Uplinks::has_route(*active, link.address.address, monitor_->snapshot());
@@ -153,8 +184,8 @@ void Node::choose_uplink(SnaptLink& link, TimePoint now) {
     const base::IpAddress& to = link.address.address;
     if (link.is_on_stream && link.active_slot) {
         const Uplink* answers = uplinks_->best_for(
-            to, network, slots_where(link, [](uint8_t, const session::Path& path) {
-                return path.state != PathState::Usable;
+            to, network, slots_where(link, [this](uint8_t slot, const session::Path& path) {
+                return path.state != PathState::Usable || is_cut(slot);
             }));
         if (answers != nullptr) {
             activate(link, answers->slot, now);
@@ -174,22 +205,24 @@ void Node::choose_uplink(SnaptLink& link, TimePoint now) {
                (path.state != PathState::Usable || now - path.heard_at > kProofLifetime);
     };
     const Uplink* best = best_without([&](uint8_t slot, const session::Path& path) {
-        return path.is_failing() || link.bars[slot].until > now;
+        return path.is_failing() || is_cut(slot) || link.bars[slot].until > now;
     });
     if (best == nullptr) {
-        best = best_without([](uint8_t, const session::Path& path) { return path.is_failing(); });
+        best = best_without([this](uint8_t slot, const session::Path& path) {
+            return path.is_failing() || is_cut(slot);
+        });
     }
-    const bool may_carry = link.active_slot &&
+    const bool may_carry = link.active_slot && !is_cut(*link.active_slot) &&
                            paths.path(*link.active_slot).state != PathState::Dead &&
                            has_route(uplinks_->at(*link.active_slot));
     if (may_carry && best != nullptr && is_unproven(best->slot, paths.path(best->slot))) {
         paths.probe(best->slot, now);
         best = best_without([&](uint8_t slot, const session::Path& path) {
-            return path.is_failing() || is_unproven(slot, path);
+            return path.is_failing() || is_cut(slot) || is_unproven(slot, path);
         });
     }
     if (best == nullptr && !link.active_slot) {
-        best = uplinks_->best_for(to, network);
+        best = uplinks_->best_for(to, network, cut_slots());
     }
     if (best != nullptr && link.active_slot != best->slot) {
         activate(link, best->slot, now);
@@ -290,14 +323,7 @@ void Node::on_path_silent(Session& session, uint8_t path, TimePoint now) {
         return;
     }
     if (session.paths().path(path).state == session::PathState::Doubtful) {
-        // Another one takes its place when it answers.
-        for (const Uplink* uplink : uplinks_->list()) {
-            const bool has_route =
-                Uplinks::has_route(*uplink, link->address.address, monitor_->snapshot());
-            if (uplink->slot != path && has_route) {
-                session.paths().probe(uplink->slot, now);
-            }
-        }
+        probe_others(*link, path, now);  // one takes its place when it answers
         return;
     }
     link->moving_since = now;

@@ -18,6 +18,11 @@ constexpr uint32_t kLargestMtu = 1500;
 
 constexpr uint64_t kNoRoute = uint64_t{1} << 40;
 
+// Below the one stations begin to lose frames at any rate and look for another access point; above
+// the other it is over.
+constexpr int kWeakDbm = -78;
+constexpr int kStrongAgainDbm = -72;
+
 // As the kernel chooses: the longest prefix, then the smallest metric.
 uint64_t route_cost(const Uplink& uplink,
                     const base::IpAddress& destination,
@@ -92,6 +97,7 @@ Uplinks::Change Uplinks::update(const io::NetSnapshot& snapshot) {
                 known->mtu = mtu;
                 change.resized.push_back(known->slot);
             }
+            note_carrier(*known, link->has_carrier, change);
             continue;
         }
         const auto slot = free_slot();
@@ -106,6 +112,7 @@ Uplinks::Change Uplinks::update(const io::NetSnapshot& snapshot) {
         uplink->address = address.address;
         uplink->mtu = mtu;
         uplink->is_deprecated = address.deprecated;
+        uplink->has_carrier = link->has_carrier;
         if (open_ports(*uplink)) {
             change.added.push_back(*slot);
             slots_[*slot] = std::move(uplink);
@@ -114,6 +121,64 @@ Uplinks::Change Uplinks::update(const io::NetSnapshot& snapshot) {
         }
     }
     return change;
+}
+
+void Uplinks::note_carrier(Uplink& uplink, bool has_carrier, Change& change) {
+    if (uplink.has_carrier == has_carrier) {
+        return;
+    }
+    uplink.has_carrier = has_carrier;
+    if (has_carrier) {
+        uplink.is_joined = true;
+        change.joined.push_back(uplink.slot);
+    } else {
+        change.is_any_cut = true;
+    }
+}
+
+template <typename Each>
+void Uplinks::for_each_on(uint32_t interface_index, Each each) {
+    for (const auto& uplink : slots_) {
+        if (uplink != nullptr && uplink->interface_index == interface_index) {
+            each(*uplink);
+        }
+    }
+}
+
+Uplinks::Change Uplinks::note_joined(uint32_t interface_index, bool is_joined) {
+    Change change;
+    for (const auto& uplink : slots_) {
+        const bool is_meant = uplink != nullptr && (interface_index == uplink->interface_index ||
+                                                    (interface_index == 0 && !uplink->is_joined));
+        if (!is_meant) {
+            continue;
+        }
+        change.is_any_cut = change.is_any_cut || !is_joined;
+        uplink->is_joined = is_joined;
+        uplink->signal_dbm.reset();
+        uplink->is_weak = false;
+        uplink->signal_asked_at = {};
+        if (uplink->can_carry()) {
+            change.joined.push_back(uplink->slot);
+        }
+    }
+    return change;
+}
+
+void Uplinks::note_signal(uint32_t interface_index, std::optional<int> dbm) {
+    for_each_on(interface_index, [&](Uplink& uplink) {
+        uplink.is_wireless = true;
+        uplink.signal_dbm = dbm;
+        uplink.is_weak = dbm && *dbm < (uplink.is_weak ? kStrongAgainDbm : kWeakDbm);
+    });
+}
+
+void Uplinks::note_weak(uint32_t interface_index) {
+    for_each_on(interface_index, [](Uplink& uplink) {
+        uplink.is_wireless = true;
+        uplink.is_weak = true;
+        uplink.signal_asked_at = {};
+    });
 }
 
 Uplink* Uplinks::find(const io::UsableAddress& address) {
@@ -178,8 +243,10 @@ Uplink* Uplinks::best_for(const base::IpAddress& destination,
             continue;
         }
         uint64_t cost = route_cost(*uplink, destination, snapshot);
-        if (uplink->is_captive && cost < kNoRoute) {
+        if (cost < kNoRoute && !uplink->can_carry()) {
             cost = kNoRoute - 1;
+        } else if (cost < kNoRoute && uplink->is_captive) {
+            cost = kNoRoute - 2;
         }
         cost = cost * 2 + (uplink->is_deprecated ? 1 : 0);
         if (cost < best_cost) {

@@ -34,6 +34,15 @@ struct Uplink {
     bool is_deprecated = false;
     bool is_captive = false;  // a portal answers in the place of SNAPTs
     std::string portal_url;   // where it leads, if it said so
+    bool has_carrier = true;
+    // Wi-Fi: while it is not, the carrier may be there for up to a second more.
+    bool is_joined = true;
+    bool can_carry() const { return has_carrier && is_joined; }
+    bool is_wireless = false;       // a client of access points
+    std::optional<int> signal_dbm;  // of the access point, when asked last
+    bool is_weak = false;           // the signal: it may be lost soon
+    base::TimePoint signal_asked_at{};
+    uint64_t datagrams_when_asked = 0;
     struct Port {
         io::UdpSocket socket;
         std::unique_ptr<io::Poller> poller;
@@ -55,17 +64,25 @@ class Uplinks {
         std::vector<uint8_t> removed;  // slots; their sockets are closed when this is given
         std::vector<uint8_t> added;
         std::vector<uint8_t> resized;  // their MTU is another now
+        std::vector<uint8_t> joined;   // the network below them, perhaps another one
+        bool is_any_cut = false;       // one cannot carry any more
     };
     // The last index is TCP's.
     static constexpr size_t kSlots = wire::kTcpPath;
     using SlotSet = std::bitset<kSlots>;
     // Follows the host's state.
     Change update(const io::NetSnapshot& snapshot);
+    // An access point was joined or left; interface 0: any may have been joined.
+    Change note_joined(uint32_t interface_index, bool is_joined);
+    // Signal of the access point; nothing: not known. Weak below one level until above another.
+    void note_signal(uint32_t interface_index, std::optional<int> dbm);
+    // Beacons are missing: as a weak signal, until the next one is told.
+    void note_weak(uint32_t interface_index);
 
     // The uplink that the host would use towards `destination`, had it none of `excluded`: that of
     // the longest prefix that covers it and the lowest metric; without such a route any uplink of
     // that version (its route may follow in a moment), and null when there is none. One behind a
-    // captive portal only if no other has a route.
+    // captive portal only if no other has a route, and one that cannot carry last.
     Uplink* best_for(const base::IpAddress& destination,
                      const io::NetSnapshot& snapshot,
                      SlotSet excluded = {});
@@ -80,6 +97,9 @@ class Uplinks {
 
   private:
     Uplink* find(const io::UsableAddress& address);
+    template <typename Each>
+    void for_each_on(uint32_t interface_index, Each each);
+    static void note_carrier(Uplink& uplink, bool has_carrier, Change& change);
     bool open_ports(Uplink& uplink);
     std::optional<uint8_t> free_slot();
 

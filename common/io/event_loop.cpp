@@ -40,6 +40,7 @@ struct EventLoop::Inner {
     TimePoint now{};
     TimePoint began{};  // of this iteration
     bool is_awake = false;
+    std::function<void()> on_clock_read;
     Counters counters;
 
     std::mutex mutex;  // guards the two below
@@ -51,9 +52,16 @@ struct EventLoop::Inner {
     // Each callback of ours begins with it, so that the watchdog sees the whole iteration.
     void begin() {
         if (!is_awake) {
-            began = now = read_clock();
             is_awake = true;
+            began = read();
         }
+    }
+    TimePoint read() {
+        now = read_clock();
+        if (on_clock_read) {
+            on_clock_read();
+        }
+        return now;
     }
     // Before the loop waits: the iteration is over.
     void end_iteration() {
@@ -157,7 +165,11 @@ TimePoint EventLoop::now() {
 
 TimePoint EventLoop::refresh_now() {
     inner_->begin();
-    return inner_->now = read_clock();
+    return inner_->read();
+}
+
+void EventLoop::on_clock_read(std::function<void()> callback) {
+    inner_->on_clock_read = std::move(callback);
 }
 
 EventLoop::Counters EventLoop::counters() const {

@@ -44,6 +44,8 @@ class EventLoop {
     base::TimePoint now();
     // Reads the clock anew, for work that itself took long.
     base::TimePoint refresh_now();
+    // Calls back whenever the clock was read, before anything else of a wake-up; empty: no more.
+    void on_clock_read(std::function<void()> callback);
 
     struct Counters {
         uint64_t iterations = 0;       // wake-ups that did something

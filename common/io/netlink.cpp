@@ -32,6 +32,28 @@ Errc classify(int error) {
     return missing ? Errc::NotFound : Errc::System;
 }
 
+struct Attribute {
+    uint16_t type = 0;
+    ByteView value;
+};
+
+// Takes the first one off; nothing when there is no whole one.
+std::optional<Attribute> next_attribute(ByteView& rest) {
+    nlattr header{};
+    if (rest.size() < sizeof header) {
+        return std::nullopt;
+    }
+    std::memcpy(&header, rest.data(), sizeof header);
+    if (header.nla_len < kAttributeHeaderBytes || header.nla_len > rest.size()) {
+        return std::nullopt;
+    }
+    const Attribute attribute{
+        static_cast<uint16_t>(header.nla_type & NLA_TYPE_MASK),
+        rest.subspan(kAttributeHeaderBytes, header.nla_len - kAttributeHeaderBytes)};
+    rest = rest.subspan(std::min(aligned(header.nla_len), rest.size()));
+    return attribute;
+}
+
 }  // namespace
 
 NetlinkRequest::NetlinkRequest(uint16_t type, uint16_t flags) {
@@ -93,18 +115,18 @@ void for_each_message(ByteView bytes, const std::function<void(const NetlinkMess
     }
 }
 
+void for_each_attribute(ByteView attributes,
+                        const std::function<void(uint16_t type, ByteView value)>& each) {
+    while (const auto attribute = next_attribute(attributes)) {
+        each(attribute->type, attribute->value);
+    }
+}
+
 std::optional<ByteView> find_attribute(ByteView attributes, uint16_t type) {
-    while (attributes.size() >= kAttributeHeaderBytes) {
-        nlattr header{};
-        std::memcpy(&header, attributes.data(), sizeof header);
-        if (header.nla_len < kAttributeHeaderBytes || header.nla_len > attributes.size()) {
-            return std::nullopt;
+    while (const auto attribute = next_attribute(attributes)) {
+        if (attribute->type == type) {
+            return attribute->value;
         }
-        if ((header.nla_type & NLA_TYPE_MASK) == type) {
-            return attributes.subspan(kAttributeHeaderBytes,
-                                      header.nla_len - kAttributeHeaderBytes);
-        }
-        attributes = attributes.subspan(std::min(aligned(header.nla_len), attributes.size()));
     }
     return std::nullopt;
 }

@@ -66,6 +66,9 @@ struct NetlinkMessage {
 
 // Calls `each` for every whole message in `bytes`.
 void for_each_message(base::ByteView bytes, const std::function<void(const NetlinkMessage&)>& each);
+// Likewise for every whole attribute, nested ones included as they are.
+void for_each_attribute(base::ByteView attributes,
+                        const std::function<void(uint16_t type, base::ByteView value)>& each);
 // The value of the first attribute of that type.
 std::optional<base::ByteView> find_attribute(base::ByteView attributes, uint16_t type);
 std::optional<uint32_t> find_u32(base::ByteView attributes, uint16_t type);

@@ -391,6 +391,63 @@ TEST(PathSet, TheSilenceAfterABurstIsCountedFromItsLastDatagram) {
     EXPECT_EQ(node.paths.path(0).unanswered_since, last);
 }
 
+// Sends with packets at once, and hears nothing.
+void send_in_vain(Node& node, base::Duration span) {
+    node.paths.on_sent(*node.paths.destination(TrafficClass::HtHd, node.now), 1000, true, node.now);
+    node.stay_silent(span);
+}
+
+TEST(PathSet, TheSilenceOfASuspectPathIsBelievedSooner) {
+    Node plain;
+    prove(plain);
+    Node suspect;
+    prove(suspect);
+    suspect.paths.suspect(0, true);
+    // A round trip of 20 ms is known.
+    for (Node* node : {&plain, &suspect}) {
+        node->paths.ask(0, node->now);
+        const auto probe = node->paths.next_probe(node->now);
+        ASSERT_TRUE(probe && probe->announce && probe->challenge);
+        EXPECT_EQ(node->paths.path(0).state, PathState::Usable) << "asked, not doubted";
+        node->now += milliseconds(20);
+        node->paths.on_authenticated(space(0), kSnapt, kLocal, 100, true, node->now);
+        EXPECT_FALSE(node->paths.on_response(space(0), {probe->challenge->token}, node->now));
+        send_in_vain(*node, milliseconds(500));
+    }
+    EXPECT_EQ(plain.paths.path(0).state, PathState::Usable);
+    EXPECT_EQ(suspect.paths.path(0).state, PathState::Doubtful);
+    suspect.paths.on_authenticated(space(0), kSnapt, kLocal, 100, true, suspect.now);
+    EXPECT_EQ(suspect.paths.path(0).state, PathState::Usable);
+    suspect.paths.suspect(0, false);
+    send_in_vain(suspect, milliseconds(500));
+    EXPECT_EQ(suspect.paths.path(0).state, PathState::Usable);
+}
+
+TEST(PathSet, APauseOfTheNodeIsNoSilenceOfThePeer) {
+    Node node;
+    prove(node);
+    node.paths.add(1, kSnapt, 1500, node.now);
+    node.paths.on_sent(*node.paths.destination(TrafficClass::HtHd, node.now), 1000, true, node.now);
+    const auto number = node.paths.announcement_number();
+    node.now += base::seconds(40);
+    node.paths.on_pause(node.now);
+    EXPECT_FALSE(node.paths.on_time(node.now));
+    size_t announcements = 0;
+    bool is_other_asked = false;
+    std::optional<wire::Challenge> challenge;
+    while (const auto probe = node.paths.next_probe(node.now)) {
+        announcements += probe->announce && probe->announce->active ? size_t{1} : 0;
+        is_other_asked = is_other_asked || (probe->path == 1 && probe->challenge);
+        challenge = probe->path == 0 ? probe->challenge : challenge;
+    }
+    EXPECT_EQ(announcements, wire::kAnnounceCopies);
+    EXPECT_TRUE(is_other_asked);
+    EXPECT_EQ(node.paths.announcement_number(), number) << "it is no move";
+    ASSERT_TRUE(challenge);
+    EXPECT_TRUE(node.paths.on_response(space(0), {challenge->token}, node.now));
+    EXPECT_EQ(node.paths.path(0).state, PathState::Usable);
+}
+
 TEST(PathSet, AFewDatagramsAreNoBurst) {
     Node node;
     prove(node);
@@ -667,6 +724,37 @@ TEST(PathSet, APathThatHasEndedIsWithdrawnOnceOthersAreUsedToo) {
         ++told;
     }
     EXPECT_EQ(told, 3U);
+}
+
+TEST(PathSet, WhatAMoveLeftIsWithdrawnWhenTheNewPathHasAnsweredAndAgainAfterEachAnnouncement) {
+    Node node;
+    prove(node);
+    node.paths.keep_ready(base::seconds(15), node.now);
+    node.paths.add(1, kSnapt, 1500, node.now);
+    node.paths.remove(0);
+    node.paths.activate(1, node.now);
+    for (const size_t expected : {3U, 1U, 1U}) {
+        std::optional<wire::Challenge> challenge;
+        while (const auto probe = node.paths.next_probe(node.now)) {
+            ASSERT_TRUE(probe->announce && probe->announce->active);
+            challenge = probe->challenge;
+        }
+        ASSERT_TRUE(challenge);
+        node.now += milliseconds(20);
+        node.paths.on_response(space(1), {challenge->token}, node.now);
+        size_t withdrawn = 0;
+        while (const auto probe = node.paths.next_probe(node.now)) {
+            ASSERT_TRUE(probe->announce && probe->announce->withdrawn);
+            EXPECT_EQ(probe->announce->path, 0);
+            ++withdrawn;
+        }
+        EXPECT_EQ(withdrawn, expected);
+        node.paths.announce_again(node.now);
+    }
+    node.paths.add(0, kSnapt, 1500, node.now);
+    while (const auto probe = node.paths.next_probe(node.now)) {
+        EXPECT_FALSE(probe->announce && probe->announce->withdrawn);
+    }
 }
 
 }  // namespace

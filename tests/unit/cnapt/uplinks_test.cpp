@@ -1,0 +1,154 @@
+#include "cnapt/uplinks.hpp"
+#include "tests/support/net_namespace.hpp"
+
+#include <gtest/gtest.h>
+
+namespace continuo::cnapt {
+namespace {
+
+using base::IpAddress;
+using Slots = std::vector<uint8_t>;
+
+const IpAddress kSnapt = *IpAddress::parse("198.51.100.2");
+
+// Two interfaces with the same address, and a default route each.
+class UplinksTest : public test::NetNamespaceTest {
+  protected:
+    void SetUp() override {
+        NetNamespaceTest::SetUp();
+        if (IsSkipped()) {
+            return;
+        }
+        for (const char* name : {"wifi", "cable"}) {
+            const std::string add = std::string("ip link add ") + name + " type veth peer name x" +
+                                    name + " && ip addr add 192.168.1.2/24 dev " + name +
+                                    " && ip link set " + name + " up";
+            ASSERT_EQ(std::system(add.c_str()), 0);
+            add_to_snapshot(name);
+        }
+        uplinks_.emplace(
+            loop_, UplinkRules{}, [](Uplink&, io::UdpSocket&) {}, [] {});
+    }
+
+    void add_to_snapshot(const char* name) {
+        const auto index = static_cast<uint32_t>(snapshot_.links.size() + 2);
+        const IpAddress address = *IpAddress::parse("192.168.1.2");
+        snapshot_.links.push_back({index, name, true, true, false, 1500});
+        snapshot_.addresses.push_back({index, address, 24});
+        io::RouteEntry route;
+        route.destination = *base::IpPrefix::parse("0.0.0.0/0");
+        route.interface_index = index;
+        route.metric = index * 100;
+        snapshot_.routes.push_back(route);
+    }
+    uint32_t wifi() const { return snapshot_.links[0].index; }
+    Uplinks::Change update() { return uplinks_->update(snapshot_); }
+    std::string best(Uplinks::SlotSet excluded = {}) {
+        const Uplink* best = uplinks_->best_for(kSnapt, snapshot_, excluded);
+        return best == nullptr ? "none" : best->interface;
+    }
+    Uplink& uplink(uint8_t slot) { return *uplinks_->at(slot); }
+
+    io::EventLoop loop_;
+    io::NetSnapshot snapshot_;
+    std::optional<Uplinks> uplinks_;
+};
+
+TEST_F(UplinksTest, InterfacesWithTheSameAddressAreUplinksEach) {
+    EXPECT_EQ(update().added, (Slots{0, 1}));
+    EXPECT_EQ(uplink(0).interface, "wifi");
+    EXPECT_EQ(uplink(1).interface, "cable");
+    EXPECT_EQ(best(), "wifi");
+    snapshot_.routes[0].metric = 1000;
+    EXPECT_EQ(best(), "cable");
+    snapshot_.addresses.erase(snapshot_.addresses.begin());
+    EXPECT_EQ(update().removed, Slots{0}) << "the other one has that address still";
+    EXPECT_EQ(best(), "cable");
+}
+
+TEST_F(UplinksTest, WhatHasNoCarrierIsTheLastToBeChosen) {
+    update();
+    snapshot_.links[0].has_carrier = false;
+    const Uplinks::Change cut = update();
+    EXPECT_TRUE(cut.is_any_cut);
+    EXPECT_TRUE(cut.joined.empty() && cut.removed.empty());
+    EXPECT_FALSE(uplink(0).can_carry());
+    EXPECT_EQ(best(), "cable");
+    uplink(1).is_captive = true;
+    EXPECT_EQ(best(), "cable") << "a portal can be logged in to";
+    EXPECT_EQ(best(Uplinks::SlotSet().set(1)), "wifi");
+    EXPECT_FALSE(update().is_any_cut) << "told once";
+    snapshot_.links[0].has_carrier = true;
+    EXPECT_EQ(update().joined, Slots{0});
+    EXPECT_EQ(best(), "wifi");
+}
+
+TEST_F(UplinksTest, ThatAnAccessPointIsLeftIsBelievedBeforeTheCarrierGoes) {
+    update();
+    const Uplinks::Change left = uplinks_->note_joined(wifi(), false);
+    EXPECT_TRUE(left.is_any_cut);
+    EXPECT_TRUE(left.joined.empty());
+    EXPECT_FALSE(uplink(0).can_carry());
+    EXPECT_TRUE(uplink(1).can_carry());
+    EXPECT_TRUE(update().joined.empty()) << "the carrier has been there all the time";
+    EXPECT_EQ(uplinks_->note_joined(wifi(), true).joined, Slots{0});
+    EXPECT_TRUE(uplink(0).can_carry());
+}
+
+TEST_F(UplinksTest, AnAccessPointIsJoinedWhenItsCarrierComes) {
+    update();
+    uplinks_->note_joined(wifi(), false);
+    snapshot_.links[0].has_carrier = false;
+    update();
+    // Joined, but its keys are still being agreed on.
+    EXPECT_TRUE(uplinks_->note_joined(wifi(), true).joined.empty());
+    snapshot_.links[0].has_carrier = true;
+    EXPECT_EQ(update().joined, Slots{0});
+    // Nobody told of the access point.
+    uplinks_->note_joined(wifi(), false);
+    snapshot_.links[0].has_carrier = false;
+    update();
+    snapshot_.links[0].has_carrier = true;
+    EXPECT_EQ(update().joined, Slots{0});
+    EXPECT_TRUE(uplink(0).can_carry());
+}
+
+TEST_F(UplinksTest, WhenNotificationsWereLostWhatWasLeftMayBeJoined) {
+    update();
+    EXPECT_TRUE(uplinks_->note_joined(0, true).joined.empty());
+    uplinks_->note_joined(wifi(), false);
+    EXPECT_EQ(uplinks_->note_joined(0, true).joined, Slots{0});
+}
+
+TEST_F(UplinksTest, ASignalIsWeakUntilItIsClearlyStronger) {
+    update();
+    const auto is_weak_at = [&](std::optional<int> dbm) {
+        uplinks_->note_signal(wifi(), dbm);
+        EXPECT_EQ(uplink(0).signal_dbm, dbm);
+        return uplink(0).is_weak;
+    };
+    EXPECT_FALSE(is_weak_at(-78));
+    EXPECT_TRUE(is_weak_at(-79));
+    EXPECT_TRUE(is_weak_at(-73));
+    EXPECT_FALSE(is_weak_at(-72));
+    EXPECT_FALSE(is_weak_at(-78));
+    EXPECT_TRUE(is_weak_at(-90));
+    EXPECT_FALSE(is_weak_at(std::nullopt));
+    EXPECT_TRUE(uplink(0).is_wireless);
+    EXPECT_FALSE(uplink(1).is_wireless || uplink(1).is_weak);
+}
+
+TEST_F(UplinksTest, AnotherAccessPointHasAnotherSignal) {
+    update();
+    uplinks_->note_signal(wifi(), -90);
+    uplinks_->note_joined(wifi(), true);
+    EXPECT_FALSE(uplink(0).is_weak);
+    EXPECT_EQ(uplink(0).signal_dbm, std::nullopt);
+    uplinks_->note_weak(wifi());
+    EXPECT_TRUE(uplink(0).is_weak);
+    uplinks_->note_signal(wifi(), -50);
+    EXPECT_FALSE(uplink(0).is_weak);
+}
+
+}  // namespace
+}  // namespace continuo::cnapt
