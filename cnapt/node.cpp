@@ -17,7 +17,7 @@ using session::Session;
 
 namespace {
 
-constexpr base::Duration kHousekeepingInterval = base::milliseconds(500);
+constexpr base::Duration kHousekeepingInterval = UdpThrottle::kTick;
 constexpr base::Duration kDoubtInterval = base::seconds(1);
 constexpr base::Duration kThroughputInterval = base::seconds(1);
 // Which port of its own a datagram came to tells a node nothing.
@@ -365,6 +365,7 @@ void Node::on_housekeeping() {
         measure_throughput(*link, now);
         end_bars(*link, now);
         consider_stream(*link, now);
+        watch_throttle(*link, now);
         retry_udp(*link, now);
         mend_stream(*link, now);
         try_next_port(*link, now);

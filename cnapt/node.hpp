@@ -6,6 +6,7 @@
 #include "classifier/ruleset.hpp"
 #include "cnapt/binding_journal.hpp"
 #include "cnapt/tcp_fallback.hpp"
+#include "cnapt/udp_throttle.hpp"
 #include "cnapt/uplinks.hpp"
 #include "common/control/epoch_keys.hpp"
 #include "common/control/message.hpp"
@@ -85,6 +86,7 @@ struct SnaptLink {
     base::TimePoint port_taken_at{};
     dataplane::StreamPort stream;  // into the control link; none while that is not open
     TcpFallback fallback;
+    UdpThrottle throttle;
     bool is_on_stream = false;  // data goes over TCP; active_slot is the uplink that carries it
     base::TimePoint stream_mended_at{};
     bool has_route = false;        // active_slot, when the network changed last
@@ -235,6 +237,9 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void on_network_changed();
     void update_all_paths(const Uplinks::Change& change, base::TimePoint now);
     void update_paths(SnaptLink& link, const Uplinks::Change& change, base::TimePoint now);
+    void add_paths(SnaptLink& link, base::TimePoint now);
+    // All but the active one.
+    void remove_cut_paths(SnaptLink& link);
     // Path indexes of the link whose path is such a one.
     template <typename Predicate>
     static Uplinks::SlotSet slots_where(const SnaptLink& link, Predicate predicate);
@@ -252,6 +257,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     // Of Wi-Fi uplinks in use, while they are used.
     void ask_signals(base::TimePoint now);
     bool is_cut(uint8_t slot) const;
+    Uplinks::SlotSet cut_slots() const;
     static void ask_joined(SnaptLink& link, uint8_t slot, base::TimePoint now);
     // Asks all uplinks but that one whether they could take its place.
     void probe_others(SnaptLink& link, uint8_t slot, base::TimePoint now);
@@ -260,9 +266,12 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     // node_stream.cpp
     // Looks whether data should go over TCP; sets fallback_timer_ when that depends on time.
     void consider_stream(SnaptLink& link, base::TimePoint now);
-    void use_stream(SnaptLink& link, base::TimePoint now);
+    void use_stream(SnaptLink& link, const char* reason, base::TimePoint now);
     // Tries UDP again while on TCP.
     void retry_udp(SnaptLink& link, base::TimePoint now);
+    void ask_udp(SnaptLink& link, base::TimePoint now);
+    // Looks whether UDP loses so much that TCP should be tried.
+    void watch_throttle(SnaptLink& link, base::TimePoint now);
     // Another port of the SNAPT when the one in use is silent and TCP does not help.
     void try_next_port(SnaptLink& link, base::TimePoint now);
     // Another connection in the place of one that has been stuck for long.

@@ -46,7 +46,8 @@ void Node::close_stream(SnaptLink& link) {
     const TimePoint now = loop_.now();
     link.session->paths().remove(wire::kTcpPath);
     if (link.is_on_stream) {
-        const Uplink* best = uplinks_->best_for(link.address.address, monitor_->snapshot());
+        const Uplink* best =
+            uplinks_->best_for(link.address.address, monitor_->snapshot(), cut_slots());
         link.moving_since = now;
         if (best != nullptr) {
             activate(link, best->slot, now);
@@ -129,14 +130,14 @@ void Node::consider_stream(SnaptLink& link, TimePoint now) {
         driver_.touch(*link.session);
         driver_.pump(now);
     } else if (decision.step == TcpFallback::Step::UseStream) {
-        use_stream(link, now);
+        use_stream(link, "UDP does not get through", now);
     }
     if (decision.again_at < fallback_timer_.deadline()) {
         fallback_timer_.set(decision.again_at);
     }
 }
 
-void Node::use_stream(SnaptLink& link, TimePoint now) {
+void Node::use_stream(SnaptLink& link, const char* reason, TimePoint now) {
     session::PathSet& paths = link.session->paths();
     if (const Uplink* former = uplinks_->at(*link.active_slot)) {
         link.moving_from = former->interface + " " + former->address.to_string();
@@ -148,23 +149,25 @@ void Node::use_stream(SnaptLink& link, TimePoint now) {
     link.is_on_stream = true;
     link.fallback.on_stream_used(now);
     paths.activate(wire::kTcpPath, now);
-    base::log(base::LogLevel::Info, "%s: UDP does not get through, data goes over TCP",
-              link.name.c_str());
+    base::log(base::LogLevel::Info, "%s: %s, data goes over TCP", link.name.c_str(), reason);
     driver_.touch(*link.session);
     driver_.pump(now);
 }
 
 void Node::retry_udp(SnaptLink& link, TimePoint now) {
-    if (!link.session || !link.is_on_stream) {
+    if (!link.session || !link.is_on_stream || link.throttle.keeps_stream()) {
         return;
     }
     uint64_t traffic = 0;
     for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
         traffic += link.session->class_counters(traffic_class).packets;
     }
-    if (!link.fallback.wants_retry(traffic, now)) {
-        return;
+    if (link.fallback.wants_retry(traffic, now)) {
+        ask_udp(link, now);
     }
+}
+
+void Node::ask_udp(SnaptLink& link, TimePoint now) {
     take_next_port(link);  // one port a time, so that it is clear which one answers
     for (const Uplink* uplink : uplinks_->list()) {
         if (uplink->address.version == link.address.address.version) {
@@ -173,6 +176,38 @@ void Node::retry_udp(SnaptLink& link, TimePoint now) {
     }
     driver_.touch(*link.session);
     driver_.pump(now);
+}
+
+void Node::watch_throttle(SnaptLink& link, TimePoint now) {
+    if (!link.session || !link.active_slot) {
+        return;
+    }
+    const session::PathSet& paths = link.session->paths();
+    const session::SessionCounters& counters = link.session->counters();
+    UdpTraffic traffic;
+    traffic.received_datagrams = counters.datagrams_received;
+    traffic.lost_datagrams = counters.lost_datagrams;
+    traffic.received_bytes = counters.bytes_received;
+    traffic.sent_bytes = counters.overhead_sent;
+    for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
+        traffic.sent_bytes += link.session->class_counters(traffic_class).wire_bytes;
+    }
+    traffic.loss_up = paths.path(*link.active_slot).loss.value_or(0);
+    bool may_try = bool(link.stream);
+    for (const Uplink* uplink : uplinks_->list()) {
+        may_try = may_try && (uplink->slot == *link.active_slot ||
+                              paths.path(uplink->slot).state != PathState::Usable);
+    }
+    switch (link.throttle.on_tick(traffic, link.is_on_stream, may_try, now)) {
+    case UdpThrottle::Step::TryStream:
+        use_stream(link, "UDP loses much", now);
+        break;
+    case UdpThrottle::Step::TryUdp:
+        ask_udp(link, now);
+        break;
+    case UdpThrottle::Step::None:
+        break;
+    }
 }
 
 void Node::take_next_port(SnaptLink& link) {

@@ -46,15 +46,19 @@ def cpu_seconds(pids):
     return total / TICKS
 
 
-def serve(topology):
+def _congestion(name):
+    return ["--congestion", name] if name else []
+
+
+def serve(topology, congestion=None):
     """The TCP correspondent."""
-    return topology.start("inet", [topology.load, "serve", TCP_PORT]).wait_ready()
+    return topology.start("inet", [topology.load, "serve", TCP_PORT, *_congestion(congestion)]).wait_ready()
 
 
-def transfer(topology, direction, streams, seconds):
+def transfer(topology, direction, streams, seconds, congestion=None):
     """{bytes, seconds, bits_per_s} of TCP streams with random data, `up` or `down`."""
-    process = Process([topology.load, "tcp", INET, TCP_PORT, direction, streams, seconds], namespace=topology.ns("node"),
-                      name=f"transfer {direction}, {streams} streams")
+    process = Process([topology.load, "tcp", INET, TCP_PORT, direction, streams, seconds, *_congestion(congestion)],
+                      namespace=topology.ns("node"), name=f"transfer {direction}, {streams} streams")
     return json.loads(process.output(seconds + 25))
 
 
@@ -156,3 +160,17 @@ def median(values):
 def quantile(values, share):
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else None
+
+
+# Two-sided 95 % quantiles of Student's t, by degrees of freedom.
+T_95 = {1: 12.71, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
+
+
+def mean_with_interval(values):
+    """(mean, half the 95 % interval); no interval of less than two values, nothing of none."""
+    if not values:
+        return None, None
+    if len(values) < 2:
+        return values[0], None
+    quantile = T_95.get(len(values) - 1, 1.96)
+    return statistics.mean(values), quantile * statistics.stdev(values) / len(values) ** 0.5

@@ -33,6 +33,12 @@ def number(value):
     return f"{value:.3g}" if abs(value) < 1 else f"{value:.4g}"
 
 
+def value_of(row):
+    """With its 95 % interval where it is a mean."""
+    interval = f" ± {number(row['interval'])}" if row.get("interval") is not None else ""
+    return number(row["value"]) + interval
+
+
 class Result:
     """The rows and plots of one bench."""
 
@@ -63,7 +69,7 @@ class Result:
         bounds = "  ".join(f"{key} {sign} {number(row[key])}" for key in ("must", "goal") if row[key] is not None)
         if row["verdict"] == "skipped":
             bounds = row["reason"]
-        return f"{self.bench:<11}{row['name']:<64}{number(row['value']):>10} {row['unit']:<12}{row['verdict'] or '':<8}{bounds}"
+        return f"{self.bench:<11}{row['name']:<64}{value_of(row):>10} {row['unit']:<12}{row['verdict'] or '':<8}{bounds}"
 
     def plot(self, title, x_label, y_label, series, kind="line", **options):
         """`series` is {name: [[x, y], …]}, or {name: {category: y}} for kind "bar"."""
@@ -118,7 +124,7 @@ def _markdown_of(document, plots_from):
             said = f"skipped: {row['reason']}"
         elif said == "short":
             said = "**short**"
-        value = f"{number(row['value'])} {row['unit']}".strip()
+        value = f"{value_of(row)} {row['unit']}".strip()
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in (row["name"], value, bound["must"], bound["goal"],
                                                                           said)) + " |")
     if document["plots"]:

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
+#include <string>
 #include <thread>
 
 #include <netinet/tcp.h>
@@ -102,6 +103,15 @@ void echo(int handle, size_t bytes) {
     }
 }
 
+// "--congestion NAME" (tcp(7)); without it the namespace's.
+void use_congestion_control(int handle, const Arguments& arguments) {
+    const std::string name(arguments.get("congestion", ""));
+    if (!name.empty() && setsockopt(handle, IPPROTO_TCP, TCP_CONGESTION, name.c_str(),
+                                    static_cast<socklen_t>(name.size())) != 0) {
+        fail("congestion control " + name);
+    }
+}
+
 void serve_connection(int handle) {
     set_timeout(handle, kTimeoutS);
     set_option(handle, IPPROTO_TCP, TCP_NODELAY, 1);
@@ -127,6 +137,7 @@ int connect_to(const Arguments& arguments, const Request& request) {
     const sockaddr_in to = to_address(arguments.at(0), to_port(arguments.at(1)));
     set_timeout(handle, kTimeoutS);
     set_option(handle, IPPROTO_TCP, TCP_NODELAY, 1);
+    use_congestion_control(handle, arguments);
     if (connect(handle, reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0) {
         fail("connect");
     }
@@ -159,6 +170,7 @@ Transfer transfer(const Arguments& arguments, bool up, uint64_t duration_ns, FIL
 int serve_tcp(const Arguments& arguments) {
     const int listener = open_socket(SOCK_STREAM, IPPROTO_TCP);
     bind_any(listener, to_port(arguments.at(0)));
+    use_congestion_control(listener, arguments);  // connections inherit it
     if (listen(listener, SOMAXCONN) != 0) {
         fail("listen");
     }

@@ -1,0 +1,84 @@
+// UdpThrottle: whether UDP gets through so badly that TCP may carry more, as behind a box that lets
+// only little of it pass (docs/PROTOCOL.md section 5.8). Heavy loss alone does not tell such a box
+// from a bad link, on which TCP would do worse: so TCP is tried, and what it carries is compared
+// with what UDP did. Pure; one for each SNAPT.
+#pragma once
+
+#include "common/base/time.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace continuo::cnapt {
+
+// Of the session since it began, but for the loss.
+struct UdpTraffic {
+    uint64_t received_datagrams = 0;
+    uint64_t lost_datagrams = 0;  // of those that the SNAPT sent
+    uint64_t received_bytes = 0;
+    uint64_t sent_bytes = 0;
+    double loss_up = 0;  // as the SNAPT reports it for the path in use; 0: unknown
+};
+
+class UdpThrottle {
+  public:
+    enum class Step : uint8_t {
+        None,
+        TryStream,  // move to TCP
+        TryUdp,     // UDP may be asked again
+    };
+    static constexpr base::Duration kTick = base::milliseconds(500);
+    static constexpr size_t kWindowTicks = 3;
+    static constexpr double kHeavyLoss = 0.2;
+    static constexpr uint64_t kFewestLost = 50;        // of those that come down, in the window
+    static constexpr uint64_t kFewestBytesUp = 50000;  // that left, in the window
+    // TCP begins slowly: what it carries is counted from then on, to the end of the trial.
+    static constexpr base::Duration kTrialBegins = base::seconds(2);
+    static constexpr base::Duration kTrialEnds = base::seconds(6);
+    static constexpr double kWorthIt = 1.5;
+    // How long TCP is kept, and how long it is not tried again after a trial that was not worth it;
+    // both double when it happens again.
+    static constexpr base::Duration kFirstStay = base::seconds(60);
+    static constexpr base::Duration kLongestStay = base::seconds(600);
+    static constexpr base::Duration kFirstRest = base::seconds(60);
+    static constexpr base::Duration kLongestRest = base::seconds(3600);
+    // Heavy loss so soon after UDP was taken back is the same box.
+    static constexpr base::Duration kAgainWithin = base::seconds(60);
+
+    // Every kTick. `is_on_stream`: data goes over TCP; `may_try`: it could, and no other uplink
+    // works.
+    Step on_tick(const UdpTraffic& traffic, bool is_on_stream, bool may_try, base::TimePoint now);
+    // TCP is in use for what it carries: UDP is not asked meanwhile.
+    bool keeps_stream() const { return phase_ != Phase::Watching; }
+
+  private:
+    enum class Phase : uint8_t { Watching, Trying, Staying };
+    struct Tick {
+        uint64_t received = 0;
+        uint64_t lost = 0;
+        uint64_t sent_bytes = 0;
+        double delivered_bytes = 0;
+    };
+
+    Tick take(const UdpTraffic& traffic, bool is_on_stream);
+    Step watch(const UdpTraffic& traffic, bool may_try, base::TimePoint now);
+    Step judge(base::TimePoint now);
+    void begin_watching(base::TimePoint now);
+
+    Phase phase_ = Phase::Watching;
+    UdpTraffic before_;
+    bool has_before_ = false;
+    std::array<Tick, kWindowTicks> window_{};
+    size_t filled_ = 0;
+    size_t next_ = 0;
+    double udp_bytes_per_s_ = 0;
+    double stream_bytes_ = 0;
+    base::TimePoint began_{};  // of the phase
+    base::TimePoint watching_since_{};
+    base::TimePoint rest_until_{};
+    base::Duration stay_{};
+    base::Duration rest_{};
+};
+
+}  // namespace continuo::cnapt

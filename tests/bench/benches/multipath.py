@@ -1,0 +1,126 @@
+"""TCP flows over several paths at once ([T]): what one uplink, mode flow and mode packet with its four allocation strategies get
+of the sum of the paths."""
+import os
+
+from harness import measure
+from harness.measure import mean_with_interval, ratio
+from harness.topology import Topology
+from harness.tunnels import Continuo, through
+
+# Mbit/s and one-way delay in ms of each path; the queue takes as long as Q_MS.
+SCENES = {"3 × 10 Mbit/s, 5/15/30 ms": [(10, 5), (10, 15), (10, 30)], "30 and 10 Mbit/s, 1/50 ms": [(30, 1), (10, 50)]}
+Q_MS = 100
+STRATEGIES = ["packet", "data+ack", "data", "ack"]
+# Congestion control and tcp_recovery of both ends: Reno as [T] had it, which takes three duplicate acknowledgements for a loss.
+CONTROLS = {"cubic": ("cubic", 1), "reno without RACK": ("reno", 0)}
+ONE, BY_FLOW = "one uplink", "flow"
+
+
+def by_packet(strategy):
+    return f"packet ({strategy})"
+
+
+class ManyUplinks(Topology):
+    """As Topology, with a cable of its own from the node to the core for each of `links`, and no NAT."""
+
+    def __init__(self, load, links):
+        self.links = links
+        super().__init__(load)
+
+    def _build(self, delay_ms, hops):
+        self._add("node", "core", "server", "inet")
+        for number, (megabits, delay) in enumerate(self.links, 1):
+            cable = f"cable{number}"
+            self._add(cable)
+            self.run(cable, ["sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1"])
+            self._connect("node", f"up{number}", cable, "near")
+            self._connect(cable, "far", "core", f"up{number}")
+            relay = os.path.join(os.path.dirname(self.load), "link_relay")
+            queue = megabits * 1_000_000 // 8 * Q_MS // 1000
+            self.start(cable, [relay, "near", "far", "rate", f"{megabits}M", "delay", f"{delay}ms", "queue-bytes", queue]).wait_ready()
+            self.ip("core", [f"addr add 192.168.{number}.1/24 dev up{number}"])
+            self.ip("node", [f"addr add 192.168.{number}.2/24 dev up{number}",
+                             f"route add default via 192.168.{number}.1 dev up{number} metric {100 * number}"])
+        self._join_server(delay_ms)
+        self._join_inet(hops)
+        self._forward("core")
+        self.ip("server", ["route replace 192.168.0.0/16 via 198.51.100.1"])
+
+    def set_recovery(self, recovery):
+        for short in ("node", "inet"):
+            self.run(short, ["sysctl", "-qw", f"net.ipv4.tcp_recovery={recovery}"])
+
+
+def policy(mode):
+    return (f'version = 1\n\n[promotion]\nenabled = false\n\n[[rule]]\napp = "bench"\n'
+            f'match = {{ proto = "tcp", dport = {measure.TCP_PORT} }}\nclass = "ht-hd"\nmode = "{mode}"\n')
+
+
+def contestants(context, strategies):
+    yield ONE, lambda: Continuo(context, policy=policy("handover"), label=ONE)
+    yield BY_FLOW, lambda: Continuo(context, policy=policy("flow"), label=BY_FLOW)
+    for strategy in strategies:
+        knobs = [("class.ht-hd", "striping", f'"{strategy}"')]
+        yield by_packet(strategy), lambda knobs=knobs, name=by_packet(strategy): Continuo(context, knobs=knobs,
+                                                                                         policy=policy("packet"), label=name)
+
+
+def measure_scene(context, links, controls, flows, strategies, skipped):
+    """{(control, contestant, flows, direction): [bit/s, ...]}"""
+    found = {}
+    with ManyUplinks(context.load, links) as topology:
+        for control in controls:
+            congestion, recovery = CONTROLS[control]
+            topology.set_recovery(recovery)
+            measure.serve(topology, congestion)
+            for name, make in contestants(context, strategies):
+                def use(tunnel):
+                    for count in flows:
+                        for direction in ("up", "down"):
+                            for _ in range(context.pick(3, 1)):
+                                context.progress(f"{control}, {name}, {count} {direction}")
+                                done = measure.transfer(topology, direction, count, context.pick(5, 4), congestion)
+                                found.setdefault((control, name, count, direction), []).append(done["bits_per_s"])
+
+                through(context, topology, make, skipped, use)
+            topology.processes.pop().stop()
+    return found
+
+
+def report(result, scene, links, found):
+    # What the first uplink alone carries through the tunnel, for the rate of all.
+    share = sum(megabits for megabits, _ in links) / links[0][0]
+    names = list(dict.fromkeys(name for _, name, _, _ in found))
+    for control in dict.fromkeys(key[0] for key in found):
+        for direction in ("up", "down"):
+            def of(name, count):
+                return found.get((control, name, count, direction), [])
+
+            counts = sorted({count for _, _, count, _ in found})
+            alone, _ = mean_with_interval(of(ONE, counts[0]))
+            lines = {}
+            for name in names:
+                for count in counts:
+                    value, interval = mean_with_interval([ratio(rate, alone * share) for rate in of(name, count)])
+                    bounds = {"must": 0.8, "goal": 0.95} if name == by_packet("packet") and count == 1 else {}
+                    result.row(f"{scene}, {control}, {direction}, {count} flows: {name}, of the sum", value, "×",
+                               interval=interval, **bounds)
+                    if value is not None:
+                        lines.setdefault(name, []).append([count, value])
+            for count in counts:
+                packet, flow = (mean_with_interval(of(name, count))[0] for name in (by_packet("packet"), BY_FLOW))
+                result.row(f"{scene}, {control}, {direction}, {count} flows: packet over flow", ratio(packet, flow), "×",
+                           goal=1.0)
+            result.plot(f"{scene}, {control}, {direction}", "TCP flows", "of the sum of the paths", lines)
+
+
+def run(context, result):
+    flows = context.pick([1, 3, 6], [1, 3])
+    skipped = {}
+    for scene, links in SCENES.items():
+        found = measure_scene(context, links, context.pick(list(CONTROLS), ["cubic"]), flows,
+                              context.pick(STRATEGIES, STRATEGIES[:1]), skipped)
+        if found:
+            report(result, scene, links, found)
+    for name, reason in skipped.items():
+        result.skip(f"multipath: {name}", reason)

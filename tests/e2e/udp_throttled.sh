@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# A gateway lets only little UDP pass in the middle of a download: data goes over TCP, which carries more, and the connection does
+# not notice. On a link that loses as much of everything, TCP is tried, carries less and is left again.
+# LONG=1 waits until UDP is asked again, a minute later.
+. "$(dirname "$0")/lib.sh"
+require curl ethtool
+uplink_cable=emulated_cable
+build_topology
+cable=gw1-wan
+cable_set $cable both rate 30M delay 10ms queue 100
+start_snapt 1
+add_user alice
+start_cnapt
+
+size=40000000
+mkdir "$work/www"
+head -c $size /dev/urandom >"$work/www/file"
+sum=$(sha256sum <"$work/www/file" | cut -d' ' -f1)
+http_server "$work/www"
+
+transport() { cnapt_json status | json "d['sessions'][0]['transport']"; }
+goes_over() { equal "$(transport)" "$1"; }
+have() { tail -n 1 "$work/down" 2>/dev/null | cut -d' ' -f2; }
+arrived() { local bytes; bytes=$(have) && [ "${bytes:-0}" -gt "$1" ]; }
+download() {
+    rm -f "$work/down"
+    exec_in_ns node curl -sS -m 280 "http://$inet4/file" 2>"$work/curl.log" | "$python" "$support_dir/arrivals.py" "$work/down" >"$work/result" &
+    download=$!
+    wait_for 20 arrived 3000000
+}
+# seconds_to NUMBER COMMAND... : how long it took to hold, at most NUMBER.
+seconds_to() {
+    local began=$EPOCHREALTIME
+    wait_for "$@" || { echo 999; return; }
+    "$python" -c "print(round($EPOCHREALTIME - $began, 2))"
+}
+# Both ways, as a policer: what is above the rate is lost.
+throttle() {
+    in_ns gw1 nft -f - <<'END'
+table inet throttle {
+    chain forward {
+        type filter hook forward priority 10; policy accept;
+        meta l4proto udp limit rate over 40 kbytes/second burst 20 kbytes counter drop
+    }
+}
+END
+}
+
+download
+claim "data goes over UDP" goes_over udp
+throttle
+took=$(seconds_to 15 goes_over tcp)
+claim "throttled UDP makes data go over TCP within 3 s ($took s)" at_most "$took" 3
+before=$(have)
+sleep 8  # of the download: the trial is over
+claim "the trial of TCP is kept" goes_over tcp
+rate=$((($(have) - before) * 8 / 8000000))
+claim "over TCP the download gets more than 8 Mbit/s ($rate), where UDP had 0.3" more_than "$rate" 8
+wait "$download"
+claim "the download is whole and right" equal "$(cat "$work/result") $(cat "$work/curl.log")" "$size $sum "
+if [ -n "${LONG-}" ]; then
+    in_ns gw1 nft delete table inet throttle
+    claim "UDP is asked again after a minute, and taken back" wait_for 90 goes_over udp
+else
+    in_ns gw1 nft delete table inet throttle
+    stop cnapt
+    start_cnapt
+fi
+
+download
+claim "data goes over UDP again" goes_over udp
+cable_set $cable both loss 0.4
+claim "heavy loss of everything makes the node try TCP" wait_for 20 goes_over tcp
+claim "which carries less, so UDP is taken back" wait_for 20 goes_over udp
+cable_set $cable both loss 0
+wait "$download"
+claim "that download is whole and right too" equal "$(cat "$work/result") $(cat "$work/curl.log")" "$size $sum "
+finish

@@ -1,0 +1,141 @@
+#include "cnapt/udp_throttle.hpp"
+
+#include <gtest/gtest.h>
+
+namespace continuo::cnapt {
+namespace {
+
+using base::Duration;
+using base::seconds;
+using base::TimePoint;
+using Step = UdpThrottle::Step;
+
+// A download: what comes each second over UDP and over TCP, and how much of it UDP loses.
+struct Download {
+    UdpThrottle throttle;
+    UdpTraffic traffic;
+    TimePoint now{seconds(1000)};
+    bool is_on_stream = false;
+    bool may_try = true;
+    uint64_t sent_per_s = 1000;
+    double loss = 0;
+    uint64_t stream_per_s = 1000;
+
+    // Gives the first step that is not None within the span, with the time it took.
+    std::pair<Step, Duration> run(Duration span) {
+        const TimePoint begin = now;
+        while (now < begin + span) {
+            now += UdpThrottle::kTick;
+            const auto tick = [](uint64_t per_s) { return per_s / 2; };
+            const uint64_t lost =
+                is_on_stream ? 0
+                             : static_cast<uint64_t>(static_cast<double>(tick(sent_per_s)) * loss);
+            const uint64_t came = is_on_stream ? tick(stream_per_s) : tick(sent_per_s) - lost;
+            traffic.lost_datagrams += lost;
+            traffic.received_datagrams += came;
+            traffic.received_bytes += came * 1400;
+            const Step step = throttle.on_tick(traffic, is_on_stream, may_try, now);
+            if (step != Step::None) {
+                is_on_stream = step == Step::TryStream;
+                return {step, now - begin};
+            }
+        }
+        return {Step::None, now - begin};
+    }
+};
+
+TEST(UdpThrottle, UdpThatLosesLittleIsLeftAlone) {
+    Download download;
+    download.loss = 0.1;
+    EXPECT_EQ(download.run(seconds(600)).first, Step::None);
+}
+
+TEST(UdpThrottle, AFewLostDatagramsAreNoReason) {
+    Download download;
+    download.sent_per_s = 40;
+    download.loss = 0.5;
+    EXPECT_EQ(download.run(seconds(600)).first, Step::None);
+}
+
+TEST(UdpThrottle, HeavyLossIsNoticedWithinTwoSeconds) {
+    Download download;
+    ASSERT_EQ(download.run(seconds(10)).first, Step::None);
+    download.loss = 0.6;
+    const auto [step, after] = download.run(seconds(10));
+    EXPECT_EQ(step, Step::TryStream);
+    EXPECT_LE(after, seconds(2));
+}
+
+TEST(UdpThrottle, LossOnTheWayUpCountsToo) {
+    Download download;
+    download.sent_per_s = 0;
+    for (int i = 0; i < 4; ++i) {
+        download.traffic.sent_bytes += 100'000;
+        download.traffic.loss_up = 0.5;
+        download.now += UdpThrottle::kTick;
+        const Step step = download.throttle.on_tick(download.traffic, false, true, download.now);
+        EXPECT_EQ(step, i == 2 ? Step::TryStream : Step::None) << i;
+        if (step == Step::TryStream) {
+            break;
+        }
+    }
+}
+
+TEST(UdpThrottle, NothingIsTriedWhereNothingCouldTakeOver) {
+    Download download;
+    download.loss = 0.6;
+    download.may_try = false;
+    EXPECT_EQ(download.run(seconds(600)).first, Step::None);
+}
+
+TEST(UdpThrottle, TcpThatCarriesMoreIsKeptAMinuteThenUdpIsAsked) {
+    Download download;
+    download.loss = 0.6;
+    ASSERT_EQ(download.run(seconds(10)).first, Step::TryStream);
+    const auto [step, after] = download.run(seconds(1000));
+    EXPECT_EQ(step, Step::TryUdp);
+    EXPECT_EQ(after, UdpThrottle::kTrialEnds + UdpThrottle::kFirstStay);
+    EXPECT_FALSE(download.throttle.keeps_stream());
+}
+
+TEST(UdpThrottle, WhenTheBoxIsStillThereTcpIsKeptTwiceAsLong) {
+    Download download;
+    download.loss = 0.6;
+    Duration stay = UdpThrottle::kFirstStay;
+    for (int i = 0; i < 6; ++i) {
+        ASSERT_EQ(download.run(seconds(10)).first, Step::TryStream);
+        EXPECT_EQ(download.run(seconds(2000)).second, UdpThrottle::kTrialEnds + stay) << i;
+        stay = std::min<Duration>(stay * 2, UdpThrottle::kLongestStay);
+    }
+}
+
+TEST(UdpThrottle, TcpThatCarriesNoMoreIsLeftAndNotTriedAgainSoon) {
+    Download download;
+    download.loss = 0.4;
+    download.stream_per_s = 500;  // UDP delivers 600
+    Duration rest = UdpThrottle::kFirstRest;
+    ASSERT_EQ(download.run(seconds(10)).first, Step::TryStream);
+    for (int i = 0; i < 8; ++i) {
+        const auto [left, trial] = download.run(seconds(100));
+        EXPECT_EQ(left, Step::TryUdp);
+        EXPECT_EQ(trial, UdpThrottle::kTrialEnds);
+        const auto [step, after] = download.run(seconds(10000));
+        EXPECT_EQ(step, Step::TryStream);
+        EXPECT_EQ(after, rest) << i;
+        rest = std::min<Duration>(rest * 2, UdpThrottle::kLongestRest);
+    }
+}
+
+TEST(UdpThrottle, ATrialEndsWhenTcpDoes) {
+    Download download;
+    download.loss = 0.6;
+    ASSERT_EQ(download.run(seconds(10)).first, Step::TryStream);
+    ASSERT_EQ(download.run(seconds(3)).first, Step::None);
+    download.is_on_stream = false;
+    download.loss = 0;
+    EXPECT_EQ(download.run(seconds(1)).first, Step::None);
+    EXPECT_FALSE(download.throttle.keeps_stream());
+}
+
+}  // namespace
+}  // namespace continuo::cnapt
