@@ -10,6 +10,10 @@ cable_set gw2-wan both delay 25ms rate 20M
 start_snapt 1
 add_user alice
 start_cnapt
+# The first route has no metric, which is the best.
+metric=1000
+ip -n "$(ns node)" route add default via 192.168.1.1 dev up1 metric $metric
+ip -n "$(ns node)" route del default via 192.168.1.1 dev up1 metric 0
 
 moves=10
 overlap=0.5
@@ -24,7 +28,6 @@ voice=$!
 sleep 2
 
 # The new address and the better route, then both, then the old address goes.
-metric=1000
 make_then_break() { # GW HOST
     local old_gateway=$here_gateway old_host=$here_host
     metric=$((metric - 10))
@@ -34,9 +37,6 @@ make_then_break() { # GW HOST
     ip -n "$(ns node)" addr del "192.168.$old_gateway.$old_host/24" dev "up$old_gateway"
     here_gateway=$1 here_host=$2
 }
-# The first route has no metric, which is the best.
-ip -n "$(ns node)" route flush default
-ip -n "$(ns node)" route add default via 192.168.1.1 dev up1 metric $metric
 host=20
 for ((i = 1; i <= moves; i++)); do
     host=$((host + 1))

@@ -23,7 +23,7 @@ with_mode() { # MODE: cnapt, anew, with that policy
 }
 # megabits ARGUMENT... : of the receiver.
 megabits() {
-    in_ns node iperf3 -c $inet4 -t 10 -O 2 -J "$@" >"$work/iperf.json" 2>&1
+    in_ns node iperf3 -c $inet4 -t 6 -O 2 -J "$@" >"$work/iperf.json" 2>&1
     "$python" -c 'import json,sys; print(round(json.load(open(sys.argv[1]))["end"]["sum_received"]["bits_per_second"] / 1e6, 1))' "$work/iperf.json"
 }
 
