@@ -20,24 +20,7 @@ rm -f "$work/etc/resolv.conf"
 sed -i '/^continuo:/d' "$work/etc/passwd" "$work/etc/group"
 chmod 755 "$work" "$work/etc"
 with_etc='mount --bind "$0/etc" /etc && exec "$@"'
-in_ns() {
-    local name=$1
-    shift
-    if [ "$name" = node ]; then
-        ip netns exec "$(ns node)" unshare -m sh -c "$with_etc" "$work" "$@"
-    else
-        ip netns exec "$(ns "$name")" "$@"
-    fi
-}
-exec_in_ns() {
-    local name=$1
-    shift
-    if [ "$name" = node ]; then
-        exec ip netns exec "$(ns node)" unshare -m sh -c "$with_etc" "$work" "$@"
-    else
-        exec ip netns exec "$(ns "$name")" "$@"
-    fi
-}
+node_shell=(unshare -m sh -c "$with_etc" "$work")
 resolv=$work/etc/resolv.conf
 lan_file() { printf 'nameserver 192.168.%s.1\nsearch home.example\noptions timeout:1 attempts:5\n' "$1"; }
 state_of() { stat -c '%F %a %u %g %y' "$resolv" 2>&1; [ ! -L "$resolv" ] || readlink "$resolv"; cat "$resolv" 2>&1; }

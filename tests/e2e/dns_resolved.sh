@@ -30,24 +30,7 @@ rm -f "$resolv"
 ln -s ../run/systemd/resolve/stub-resolv.conf "$resolv"
 chmod 755 "$work" "$work/etc" "$work/run"
 with_places='mount --bind "$0/etc" /etc && mount --bind "$0/run" /run && exec "$@"'
-in_ns() {
-    local name=$1
-    shift
-    if [ "$name" = node ]; then
-        ip netns exec "$(ns node)" unshare -m sh -c "$with_places" "$work" "$@"
-    else
-        ip netns exec "$(ns "$name")" "$@"
-    fi
-}
-exec_in_ns() {
-    local name=$1
-    shift
-    if [ "$name" = node ]; then
-        exec ip netns exec "$(ns node)" unshare -m sh -c "$with_places" "$work" "$@"
-    else
-        exec ip netns exec "$(ns "$name")" "$@"
-    fi
-}
+node_shell=(unshare -m sh -c "$with_places" "$work")
 spawn node bus dbus-daemon --config-file=/usr/share/dbus-1/system.conf --nofork --nopidfile
 wait_for 10 test -S "$work/run/dbus/system_bus_socket"
 spawn node resolved "$resolved"

@@ -28,8 +28,6 @@ exec_in_ns node curl -sS -m 170 --limit-rate 2000k "http://$inet4/file" 2>"$work
 download=$!
 exec_in_ns node ping -n -D -i 0.1 -W 1 $inet4 >"$work/ping.out" &
 pinging=$!
-have() { tail -n 1 "$work/arrivals" | cut -d' ' -f2; }
-arrived() { [ "$(have)" -gt "$1" ]; }
 wait_for 10 arrived 1000000
 claim "the uplink of the smaller metric is in use" is_active up1
 both_listed() { cnapt_json paths | json_true "[(p['interface'], p['local']) for p in d] == [('up1', '192.168.1.2'), ('up2', '192.168.1.2')]"; }

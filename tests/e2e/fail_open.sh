@@ -25,7 +25,6 @@ claim "once there is one, traffic takes the tunnel" comes_from 198.51.100.2
 
 exec_in_ns node curl -sS -m 120 --limit-rate 1500k "http://$inet4/file" 2>"$work/curl.log" | "$python" "$support_dir/arrivals.py" "$work/arrivals" >"$work/result" &
 download=$!
-arrived() { [ "$(tail -n 1 "$work/arrivals" 2>/dev/null | cut -d' ' -f2)" -gt "$1" ]; }
 wait_for 10 arrived 1000000
 stop snapt1 KILL
 claim "a dead SNAPT is noticed, and new flows go plain" wait_for 30 comes_from 192.0.2.2

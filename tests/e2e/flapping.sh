@@ -16,7 +16,6 @@ sum=$(sha256sum <"$work/www/file" | cut -d' ' -f1)
 http_server "$work/www"
 exec_in_ns node curl -sS -m 120 "http://$inet4/file" 2>"$work/curl.log" | "$python" "$support_dir/arrivals.py" "$work/arrivals" >"$work/result" &
 download=$!
-arrived() { [ "$(tail -n 1 "$work/arrivals" 2>/dev/null | cut -d' ' -f2)" -gt "$1" ]; }
 wait_for 10 arrived 1000000
 flaps=0
 while kill -0 "$download" 2>/dev/null && [ $flaps -lt 30 ]; do

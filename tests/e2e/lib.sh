@@ -140,9 +140,21 @@ json_true() { [ "$(json "$1")" = True ]; }
 # --- Namespaces and links
 
 ns() { echo "$tag-$1"; }
-in_ns() { local name; name=$(ns "$1"); shift; ip netns exec "$name" "$@"; }
+# What runs in the node's namespace is run by that command, if any: a shell that mounts something first.
+node_shell=()
+in_ns() {
+    local name=$1 shell=()
+    shift
+    [ "$name" != node ] || shell=("${node_shell[@]}")
+    ip netns exec "$(ns "$name")" "${shell[@]}" "$@"
+}
 # The same in place of the calling subshell, so that $! is the command's own.
-exec_in_ns() { local name; name=$(ns "$1"); shift; exec ip netns exec "$name" "$@"; }
+exec_in_ns() {
+    local name=$1 shell=()
+    shift
+    [ "$name" != node ] || shell=("${node_shell[@]}")
+    exec ip netns exec "$(ns "$name")" "${shell[@]}" "$@"
+}
 
 new_namespace() {
     local short name
@@ -261,6 +273,20 @@ two_uplinks() {
     ip -n "$(ns node)" addr add 192.168.2.2/24 dev up2
     ip -n "$(ns node)" route add default via 192.168.2.1 dev up2 metric 200
 }
+# --- Logs of arrivals.py, lines "TIME BYTES": $work/LOG, by default $work/arrivals
+have() { tail -n 1 "$work/${1:-arrivals}" 2>/dev/null | cut -d' ' -f2; }
+# arrived BYTES [LOG]
+arrived() { local bytes; bytes=$(have "${2:-arrivals}") && [ "${bytes:-0}" -gt "$1" ]; }
+# longest_gap FROM [LOG] : of its lines' times since then, in seconds.
+longest_gap() {
+    "$python" - "$1" "$work/${2:-arrivals}" <<'END'
+import sys
+since = float(sys.argv[1])
+times = [since] + [t for t in (float(line.split()[0]) for line in open(sys.argv[2]) if line.strip()) if t >= since]
+print(round(max(b - a for a, b in zip(times, times[1:])), 3))
+END
+}
+
 is_active() { equal "$(cnapt_json paths | json "','.join(p['interface'] for p in d if p['active'])")" "$1"; }
 
 # new_stranger : a host at the core that has no key.

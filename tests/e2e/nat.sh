@@ -17,7 +17,6 @@ http_server "$work/www"
 in_ns gw1 tc qdisc add dev lan root tbf rate 20mbit burst 32kb latency 100ms
 exec_in_ns node curl -sS -m 60 "http://$inet4/file" 2>"$work/curl.log" | "$python" "$support_dir/arrivals.py" "$work/arrivals" >"$work/result" &
 download=$!
-arrived() { [ "$(tail -n 1 "$work/arrivals" 2>/dev/null | cut -d' ' -f2)" -gt "$1" ]; }
 wait_for 10 arrived 2000000
 # The ports that the NAT maps to, a line each.
 mapped() { in_ns gw1 conntrack -L -p udp 2>/dev/null | sed -n "s/.*src=192.168.1.2 .*dport=\([0-9]*\) .*/\1/p" | sort; }

@@ -56,7 +56,6 @@ sum=$(sha256sum <"$work/www/file" | cut -d' ' -f1)
 http_server "$work/www"
 exec_in_ns node curl -sS -m 60 "http://$inet4/file" 2>"$work/curl.log" | "$python" "$support_dir/arrivals.py" "$work/arrivals" >"$work/result" &
 download=$!
-arrived() { [ "$(tail -n 1 "$work/arrivals" 2>/dev/null | cut -d' ' -f2)" -gt "$1" ]; }
 is_from() { equal "$(from)" "$1"; }
 wait_for 10 arrived 2000000
 move 2 20

@@ -80,17 +80,6 @@ END
 traffic() { spawn "$1" "$2" "$python" "$work/traffic.py" "$2" "$inet4" "$3" "$work/$2.times"; }
 is_there() { in_ns inet ss -Hln"$1" "sport = :$2" | grep -q .; }
 
-have() { tail -n 1 "$work/$1" 2>/dev/null | cut -d' ' -f2; }
-arrived() { local count; count=$(have "$1") && [ "${count:-0}" -gt "$2" ]; }
-# longest_gap LOG FROM : of its lines' times, in seconds, since then.
-longest_gap() {
-    "$python" - "$work/$1" "$2" <<'END'
-import sys
-since = float(sys.argv[2])
-times = [since] + [t for t in (float(line.split()[0]) for line in open(sys.argv[1]) if line.strip()) if t >= since]
-print(round(max(b - a for a, b in zip(times, times[1:])), 3))
-END
-}
 # The gateway loses what the node sends (up) or what SNAPT sends (down); TCP of the control link too.
 kill_direction() {
     local from=lan
@@ -115,8 +104,8 @@ wait_for 10 is_there t 8000
 wait_for 10 is_there u 6000
 traffic node tcp-get 8000
 traffic node udp-listen 6000
-wait_for 10 arrived tcp-get.times 3000000
-wait_for 10 arrived udp-listen.times 100
+wait_for 10 arrived 3000000 tcp-get.times
+wait_for 10 arrived 100 udp-listen.times
 claim "the uplink of the smaller metric is in use" is_active up1
 
 # dies DIRECTION TCP-LOG UDP-LOG : of up1, while both receive.
@@ -127,15 +116,15 @@ dies() {
     claim "nothing gets $1: the uplink is left within 2.8 s" left_within 2.8 "$began"
     echo "      after $took s"
     before=$(have "$2")
-    claim "the connection goes on" wait_for 20 arrived "$2" $((before + 2000000))
-    gap=$(longest_gap "$2" "$began")
+    claim "the connection goes on" wait_for 20 arrived $((before + 2000000)) "$2"
+    gap=$(longest_gap "$began" "$2")
     claim "it was silent for twice that at most ($gap s)" at_most "$gap" "$(sum "$took" "$took" 0.3)"
-    gap=$(longest_gap "$3" "$began")
+    gap=$(longest_gap "$began" "$3")
     claim "the datagrams were for no longer than that ($gap s)" at_most "$gap" "$(sum "$took" 0.3)"
     revive 1
     taken_back
     before=$(have "$2")
-    wait_for 20 arrived "$2" $((before + 2000000))
+    wait_for 20 arrived $((before + 2000000)) "$2"
 }
 dies up tcp-get.times udp-listen.times
 dies down tcp-get.times udp-listen.times
@@ -163,8 +152,8 @@ wait_for 10 is_there t 8001
 wait_for 10 is_there u 6001
 traffic node tcp-put 8001
 traffic node udp-put 6001
-wait_for 10 arrived tcp-take.times 3000000
-wait_for 10 arrived udp-take.times 100
+wait_for 10 arrived 3000000 tcp-take.times
+wait_for 10 arrived 100 udp-take.times
 dies up tcp-take.times udp-take.times
 dies down tcp-take.times udp-take.times
 reported() {

@@ -16,8 +16,6 @@ in_ns node sysctl -qw net.ipv4.tcp_rmem="4096 65536 131072"  # what arrives has 
 exec_in_ns node curl -sS -m 150 --limit-rate 2500k "http://$inet4/file" 2>"$work/curl.log" |
     "$python" "$support_dir/arrivals.py" "$work/arrivals" >"$work/result" &
 download=$!
-have() { tail -n 1 "$work/arrivals" 2>/dev/null | cut -d' ' -f2; }
-arrived() { [ "$(have)" -gt "$1" ]; }
 goes_on() { local from; from=$(have); wait_for 20 arrived $((from + 1000000)); }
 leases() { snapt_json "$1" sessions | json "[(s['inner_ipv4'], s['inner_ipv6']) for s in d]"; }
 has_session() { [ "$(snapt_json "$1" sessions | json 'len(d)')" = 1 ]; }

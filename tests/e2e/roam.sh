@@ -17,7 +17,6 @@ ip netns exec "$(ns inet)" tc qdisc add dev eth root handle 1: tbf rate 24mbit b
 
 exec_in_ns node curl -sS -m 150 "http://$inet4/file" 2>"$work/curl.log" | "$python" "$support_dir/arrivals.py" "$work/arrivals" >"$work/result" &
 download=$!
-arrived() { [ "$(tail -n 1 "$work/arrivals" 2>/dev/null | cut -d' ' -f2)" -gt "$1" ]; }
 wait_for 20 arrived 2000000
 in_ns node ping -n -q -c 20 -i 0.05 -W 2 $inet4 >"$work/ping.out"
 rtt=$(sed -n 's/^rtt [^=]*= [0-9.]*\/\([0-9.]*\)\/.*/\1/p' "$work/ping.out")

@@ -15,8 +15,6 @@ sum=$(sha256sum <"$work/www/file" | cut -d' ' -f1)
 http_server "$work/www"
 exec_in_ns node curl -sS -m 120 --limit-rate 2500k "http://$inet4/file" 2>"$work/curl.log" | "$python" "$support_dir/arrivals.py" "$work/arrivals" >"$work/result" &
 download=$!
-arrived() { [ "$(tail -n 1 "$work/arrivals" 2>/dev/null | cut -d' ' -f2)" -gt "$1" ]; }
-have() { tail -n 1 "$work/arrivals" | cut -d' ' -f2; }
 wait_for 10 arrived 1000000
 claim "the uplink of the smaller metric is in use" is_active up1
 

@@ -25,8 +25,6 @@ sum=$(sha256sum <"$work/www/file" | cut -d' ' -f1)
 http_server "$work/www"
 exec_in_ns node curl -sS -m 150 --limit-rate 1500k "http://$inet4/file" 2>"$work/curl.log" | "$python" "$support_dir/arrivals.py" "$work/arrivals" >"$work/result" &
 download=$!
-have() { tail -n 1 "$work/arrivals" | cut -d' ' -f2; }
-arrived() { [ "$(have)" -gt "$1" ]; }
 wait_for 10 arrived 4000000
 
 tells() { cnapt_json status | json "(d['state'], d['sessions'][0]['transport'], d['handovers']['count'])"; }

@@ -22,18 +22,6 @@ transport() { cnapt_json status | json "d['sessions'][0]['transport']"; }
 goes_over() { equal "$(transport)" "$1"; }
 snapt_goes_over() { equal "$(snapt_json 1 sessions | json "d[0]['transport']")" "$1"; }
 active_path() { cnapt_json paths | json "[p['transport'] + ' ' + p['state'] for p in d if p['active']][0]"; }
-# have LOG, arrived LOG BYTES : in a log of arrivals.py.
-have() { tail -n 1 "$work/$1" 2>/dev/null | cut -d' ' -f2; }
-arrived() { local bytes; bytes=$(have "$1") && [ "${bytes:-0}" -gt "$2" ]; }
-# longest_gap LOG FROM : of its lines' times, in seconds, since then.
-longest_gap() {
-    "$python" - "$work/$1" "$2" <<'END'
-import sys
-since = float(sys.argv[2])
-times = [since] + [t for t in (float(line.split()[0]) for line in open(sys.argv[1]) if line.strip()) if t >= since]
-print(round(max(b - a for a, b in zip(times, times[1:])), 3))
-END
-}
 # Replies as "TIME MILLISECONDS", from ping -D.
 replies() { sed -n 's/^\[\([0-9.]*\)\].*bytes from.*time=\([0-9.]*\) ms/\1 \2/p' "$work/ping.log" >"$work/replies"; }
 # median_ms FROM : of the replies since then.
@@ -62,12 +50,12 @@ moves() {
     local log gap before
     for log in down up; do
         before=$(have $log)
-        claim "$1: $log: bytes go on" wait_for 30 arrived $log $((before + 3000000))
-        gap=$(longest_gap $log "$2")
+        claim "$1: $log: bytes go on" wait_for 30 arrived $((before + 3000000)) $log
+        gap=$(longest_gap "$2" $log)
         claim "$1: $log: silent for $3 s at most ($gap s)" at_most "$gap" "$3"
     done
     replies
-    gap=$(longest_gap replies "$2")
+    gap=$(longest_gap "$2" replies)
     claim "$1: ping: silent for $3 s at most ($gap s)" at_most "$gap" "$3"
 }
 
@@ -77,8 +65,8 @@ blocked_in_the_middle() {
     download
     upload
     spawn node ping ping -n -D -i 0.1 "$inet4"
-    wait_for 20 arrived down 3000000
-    wait_for 20 arrived up 3000000
+    wait_for 20 arrived 3000000 down
+    wait_for 20 arrived 3000000 up
     claim "$1: data goes over UDP" goes_over udp
 
     began=$EPOCHREALTIME
@@ -108,7 +96,7 @@ blocked_in_the_middle() {
     claim "$1: blocked again, TCP is used again" wait_for 10 goes_over tcp
     sleep 1  # of replies
     replies
-    gap=$(longest_gap replies "$began")
+    gap=$(longest_gap "$began" replies)
     claim "$1: ping: silent for 2 s at most ($gap s)" at_most "$gap" 2
     cable_set $cable both unblock udp
     claim "$1: and UDP is taken back" wait_for 20 goes_over udp

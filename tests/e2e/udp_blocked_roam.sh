@@ -20,15 +20,6 @@ http_server "$work/www"
 ip netns exec "$(ns inet)" tc qdisc add dev eth root handle 1: tbf rate 16mbit burst 64kb latency 40ms
 transport() { cnapt_json status | json "d['sessions'][0]['transport']"; }
 goes_over() { equal "$(transport)" "$1"; }
-arrived() { local bytes; bytes=$(tail -n 1 "$work/arrivals" 2>/dev/null | cut -d' ' -f2) && [ "${bytes:-0}" -gt "$1" ]; }
-longest_gap() {
-    "$python" - "$work/arrivals" "$1" <<'END'
-import sys
-since = float(sys.argv[2])
-times = [since] + [t for t in (float(line.split()[0]) for line in open(sys.argv[1])) if t >= since]
-print(round(max(b - a for a, b in zip(times, times[1:])), 3))
-END
-}
 
 for protection in encrypt authenticate; do
     [ $protection = encrypt ] || {

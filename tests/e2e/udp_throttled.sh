@@ -20,11 +20,9 @@ http_server "$work/www"
 
 transport() { cnapt_json status | json "d['sessions'][0]['transport']"; }
 goes_over() { equal "$(transport)" "$1"; }
-have() { tail -n 1 "$work/down" 2>/dev/null | cut -d' ' -f2; }
-arrived() { local bytes; bytes=$(have) && [ "${bytes:-0}" -gt "$1" ]; }
 download() {
-    rm -f "$work/down"
-    exec_in_ns node curl -sS -m 280 "http://$inet4/file" 2>"$work/curl.log" | "$python" "$support_dir/arrivals.py" "$work/down" >"$work/result" &
+    rm -f "$work/arrivals"
+    exec_in_ns node curl -sS -m 280 "http://$inet4/file" 2>"$work/curl.log" | "$python" "$support_dir/arrivals.py" "$work/arrivals" >"$work/result" &
     download=$!
     wait_for 20 arrived 3000000
 }
