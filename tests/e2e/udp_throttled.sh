@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A gateway lets only little UDP pass in the middle of a download: data goes over TCP, which carries more, and the connection does
-# not notice. On a link that loses as much of everything, TCP is tried, carries less and is left again.
+# not notice. Where TCP gets through even less, it is tried, carries less and is left again.
 # LONG=1 waits until UDP is asked again, a minute later.
 . "$(dirname "$0")/lib.sh"
 require curl ethtool
@@ -32,21 +32,17 @@ seconds_to() {
     wait_for "$@" || { echo 999; return; }
     "$python" -c "print(round($EPOCHREALTIME - $began, 2))"
 }
-# Both ways, as a policer: what is above the rate is lost.
-throttle() {
-    in_ns gw1 nft -f - <<'END'
-table inet throttle {
-    chain forward {
-        type filter hook forward priority 10; policy accept;
-        meta l4proto udp limit rate over 40 kbytes/second burst 20 kbytes counter drop
-    }
+# lose RULE... : of nft, in the gateway, both ways.
+lose() {
+    { printf 'table inet lose { chain forward { type filter hook forward priority 10; policy accept;\n'
+        printf '%s drop\n' "$@"
+        printf '}\n}\n'; } | in_ns gw1 nft -f -
 }
-END
-}
+lose_nothing() { in_ns gw1 nft delete table inet lose; }
 
 download
 claim "data goes over UDP" goes_over udp
-throttle
+lose 'meta l4proto udp limit rate over 40 kbytes/second burst 20 kbytes'
 took=$(seconds_to 15 goes_over tcp)
 claim "throttled UDP makes data go over TCP within 3 s ($took s)" at_most "$took" 3
 before=$(have)
@@ -57,20 +53,20 @@ claim "over TCP the download gets more than 8 Mbit/s ($rate), where UDP had 0.3"
 wait "$download"
 claim "the download is whole and right" equal "$(cat "$work/result") $(cat "$work/curl.log")" "$size $sum "
 if [ -n "${LONG-}" ]; then
-    in_ns gw1 nft delete table inet throttle
+    lose_nothing
     claim "UDP is asked again after a minute, and taken back" wait_for 90 goes_over udp
 else
-    in_ns gw1 nft delete table inet throttle
+    lose_nothing
     stop cnapt
     start_cnapt
 fi
 
 download
 claim "data goes over UDP again" goes_over udp
-cable_set $cable both loss 0.4
-claim "heavy loss of everything makes the node try TCP" wait_for 20 goes_over tcp
+lose 'meta l4proto udp numgen random mod 10 < 4' 'meta l4proto tcp limit rate over 5 kbytes/second burst 10 kbytes'
+claim "heavy loss makes the node try TCP where it gets through even less" wait_for 20 goes_over tcp
 claim "which carries less, so UDP is taken back" wait_for 20 goes_over udp
-cable_set $cable both loss 0
+lose_nothing
 wait "$download"
 claim "that download is whole and right too" equal "$(cat "$work/result") $(cat "$work/curl.log")" "$size $sum "
 finish
