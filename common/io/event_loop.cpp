@@ -75,6 +75,8 @@ struct EventLoop::Inner {
         counters.longest = std::max(counters.longest, took);
     }
     void run_posted() {
+        // Read first: what was posted before stop() runs before the loop ends.
+        const bool is_stopping = stopping.exchange(false);
         {
             const std::lock_guard lock(mutex);
             running.swap(posted);
@@ -84,7 +86,7 @@ struct EventLoop::Inner {
             running.pop_front();
             function();
         }
-        if (stopping.exchange(false)) {
+        if (is_stopping) {
             uv_stop(&loop);
         }
     }

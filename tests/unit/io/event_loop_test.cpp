@@ -69,6 +69,17 @@ TEST(EventLoop, StopBeforeRunEndsTheNextRun) {
     EXPECT_TRUE(ran);
 }
 
+TEST(EventLoop, WhatIsPostedBeforeStopRuns) {
+    EventLoop loop;
+    bool has_run = false;
+    loop.post([&] {
+        loop.post([&] { has_run = true; });
+        loop.stop();
+    });
+    loop.run();
+    EXPECT_TRUE(has_run);
+}
+
 TEST(EventLoop, RefusesMorePostsThanItsLimit) {
     EventLoop loop;
     size_t ran = 0;
