@@ -1,0 +1,339 @@
+#include "cnapt/control_connection.hpp"
+
+#include "common/base/assert.hpp"
+#include "common/daemon/link_pump.hpp"
+
+#include <algorithm>
+#include <future>
+
+#include <sys/socket.h>
+
+namespace continuo::cnapt {
+
+base::Result<void> ControlClient::Inner::start(ControlClientOptions options) {
+    if (started_) {
+        return base::Error{base::Errc::InvalidState, "control client runs"};
+    }
+    context_.emplace(CTN_TRY(control::TlsContext::client()));
+    options_ = std::move(options);
+    started_ = true;
+    running_ = true;
+    later([](Inner& self) {
+        self.timer_ = std::make_unique<io::DeadlineTimer>(self.loop_, [&self] { self.on_timer(); });
+        self.attempt();
+    });
+    return {};
+}
+
+void ControlClient::Inner::stop() {
+    gate_.shut();
+    if (!std::exchange(started_, false)) {
+        return;
+    }
+    // Pollers and timers may be destroyed on their own thread only; wait for it.
+    std::promise<void> done;
+    const bool posted = loop_.post([this, &done] {
+        if (connection_ && connection_->control) {
+            connection_->control->close(control::CloseReason::Shutdown, {});
+            static_cast<void>(
+                daemon::send_pending(connection_->stream, *connection_->control).has_value());
+        }
+        running_ = false;
+        plain_.close();
+        connection_.reset();
+        timer_.reset();
+        done.set_value();
+    });
+    CTN_ASSERT(posted);
+    done.get_future().wait();
+}
+
+std::optional<base::Endpoint> ControlClient::Inner::next_address() {
+    const std::vector<base::Endpoint>& addresses = options_.addresses;
+    if (addresses.empty()) {
+        return std::nullopt;
+    }
+    for (size_t i = 0; i < addresses.size(); ++i) {
+        const size_t index = (next_address_ + i) % addresses.size();
+        if (options_.uplinks.of(addresses[index].address.version)) {
+            next_address_ = index;
+            break;
+        }
+    }
+    return addresses[next_address_ % addresses.size()];
+}
+
+void ControlClient::Inner::attempt() {
+    attempt_at_ = base::kNever;
+    connection_.reset();
+    const std::optional<base::Endpoint> remote = next_address();
+    if (!remote) {
+        fail_attempt();
+        return;
+    }
+    base::Result<io::UniqueFd> fd = begin_connect(*remote, options_.uplinks, options_.fwmark);
+    if (!fd) {
+        fail_attempt();
+        return;
+    }
+    connection_ = std::make_unique<Connection>(std::move(*fd));
+    connection_->remote = *remote;
+    connection_->connect_by = now() + kConnectTimeout;
+    connection_->poller = std::make_unique<io::Poller>(
+        loop_, connection_->stream.fd(), [this] { on_readable(); },
+        [this] {
+            if (connection_->control) {
+                update();
+            } else {
+                on_connecting_writable();
+            }
+        });
+    connection_->poller->watch(false, true);
+    set_timer();
+}
+
+void ControlClient::Inner::attempt_now() {
+    delay_ = kMinReconnectDelay;
+    attempt();
+}
+
+void ControlClient::Inner::on_connecting_writable() {
+    int error = 0;
+    socklen_t length = sizeof error;
+    if (::getsockopt(connection_->stream.fd(), SOL_SOCKET, SO_ERROR, &error, &length) != 0 ||
+        error != 0) {
+        fail_attempt();
+        return;
+    }
+    control::DatagramSink* sink = this;
+    auto control = std::make_unique<control::ClientControl>(*context_, random_, sink);
+    if (!control->start(options_.parameters, now())) {
+        fail_attempt();
+        return;
+    }
+    connection_->control = std::move(control);
+    update();
+}
+
+void ControlClient::Inner::on_readable() {
+    if (!connection_->control) {
+        on_connecting_writable();  // an error, as nothing can be read yet
+        return;
+    }
+    control::ClientControl& control = *connection_->control;
+    if (!daemon::receive_pending(connection_->stream, control, loop_)) {
+        control.on_transport_closed(now());
+    }
+    update();
+}
+
+void ControlClient::Inner::on_timer() {
+    const base::TimePoint at = loop_.refresh_now();
+    if (!connection_) {
+        if (attempt_at_ <= at) {
+            attempt();
+        } else {
+            set_timer();
+        }
+    } else if (connection_->control) {
+        connection_->control->on_timeout(at);
+        update();
+    } else if (connection_->connect_by <= at) {
+        fail_attempt();
+    } else {
+        set_timer();
+    }
+}
+
+void ControlClient::Inner::update() {
+    control::ClientControl& control = *connection_->control;
+    base::Duration at_least{};
+    while (std::optional<control::ClientEvent> event = control.poll_event()) {
+        if (const auto* established = std::get_if<control::Established>(&*event)) {
+            connection_->open_since = now();
+            established_at_ = now();
+            keys_ = established->keys;
+            plain_.close();
+            options_.parameters.hello.continuation =
+                control::Continuation{established->accept.wire_session_up, established->keys.epoch};
+        } else if (const auto* rekeyed = std::get_if<control::Rekeyed>(&*event)) {
+            options_.parameters.hello.continuation->epoch = rekeyed->keys.epoch;
+            keys_ = rekeyed->keys;
+        } else if (std::holds_alternative<control::Rejected>(*event)) {
+            at_least = kMaxReconnectDelay;
+        } else if (const auto* closed = std::get_if<control::LinkClosed>(&*event)) {
+            const bool told = closed->cause == control::CloseCause::Peer;
+            at_least = told && closed->peer.reason == control::CloseReason::Disconnected
+                           ? kMaxReconnectDelay
+                           : base::Duration{};
+            if (told && closed->peer.reason == control::CloseReason::Replaced &&
+                now() - established_at_ < kStableLink) {
+                ++short_sessions_;
+            }
+        }
+        on_event(*event);
+    }
+    const base::Result<bool> flushed = send_pending();
+    if (!flushed && control.state() != control::ClientState::Closed) {
+        // What the other end said last may still be there.
+        static_cast<void>(daemon::receive_pending(connection_->stream, control, loop_));
+        if (control.state() != control::ClientState::Closed) {
+            control.on_transport_closed(now());
+        }
+        update();
+        return;
+    }
+    if (control.state() == control::ClientState::Closed) {
+        lost(at_least);
+        return;
+    }
+    connection_->poller->watch(true, !*flushed);
+    set_timer();
+}
+
+void ControlClient::Inner::on_event(const control::ClientEvent& event) {
+    tell([remote = connection_->remote, event](ControlClientHandler& handler) {
+        if (const auto* established = std::get_if<control::Established>(&event)) {
+            handler.on_established(remote, *established);
+        } else if (const auto* rejected = std::get_if<control::Rejected>(&event)) {
+            handler.on_rejected(rejected->reject);
+        } else if (const auto* rekeyed = std::get_if<control::Rekeyed>(&event)) {
+            handler.on_rekeyed(rekeyed->keys);
+        } else if (std::holds_alternative<control::RekeyRequested>(event)) {
+            handler.on_rekey_wanted();
+        } else if (const auto* directory = std::get_if<control::Directory>(&event)) {
+            handler.on_directory(*directory);
+        } else if (std::holds_alternative<control::KeepaliveRequest>(event)) {
+            handler.on_keepalive_request();
+        } else if (const auto* reply = std::get_if<control::UsageReply>(&event)) {
+            handler.on_usage(*reply);
+        } else if (const auto* state = std::get_if<control::SessionState>(&event)) {
+            handler.on_session_state(state->known);
+        } else if (const auto* closed = std::get_if<control::LinkClosed>(&event)) {
+            handler.on_closed(*closed);
+        }
+    });
+}
+
+// What the link has to say, then datagrams for as long as the socket takes them.
+base::Result<bool> ControlClient::Inner::send_pending() {
+    control::ClientControl& control = *connection_->control;
+    for (;;) {
+        dataplane::DatagramQueue::Pulled fed;
+        if (control.state() == control::ClientState::Open && is_readable()) {
+            feed_plain();
+        } else if (control.state() == control::ClientState::Open) {
+            fed = dataplane::feed(*out_, control);
+        }
+        if (fed.tells_room) {
+            tell_room();
+        }
+        const base::Result<bool> flushed = daemon::send_pending(connection_->stream, control);
+        if (!flushed || !*flushed || !fed.has_more) {
+            return flushed;
+        }
+    }
+}
+
+// Datagrams go over a plain connection where the payload has to stay readable.
+void ControlClient::Inner::feed_plain() {
+    plain_.feed([this] {
+        const control::Accept& accept = connection_->control->accept();
+        return PlainLink::Target{connection_->remote, options_.uplinks, options_.fwmark,
+                                 dataplane::make_hello(accept.wire_session_up, ++last_plain_number_,
+                                                       keys_, accept.protection.tag_bytes)};
+    });
+}
+
+// Datagrams are dropped when the data loop is behind, as a network would.
+void ControlClient::Inner::on_datagram(base::ByteView datagram) {
+    const bool wants_wake = in_->push(datagram, 0).wants_wake;
+    if (wants_wake &&
+        !gate_.tell([in = in_](ControlClientHandler& handler) { handler.on_datagrams(*in); })) {
+        in_->on_wake_failed();
+    }
+}
+
+void ControlClient::Inner::fail_attempt() {
+    tell([](ControlClientHandler& handler) {
+        handler.on_closed({control::CloseCause::TransportClosed, {}});
+    });
+    lost({});
+}
+
+// Waits, then connects anew; the wait is longer after each loss until a link was stable. An address
+// that did not lead to a link gives way to the next.
+void ControlClient::Inner::lost(base::Duration at_least) {
+    const bool was_open = connection_ && connection_->open_since != base::kNever;
+    if (!was_open) {
+        ++next_address_;
+    } else if (now() - connection_->open_since >= kStableLink) {
+        delay_ = kMinReconnectDelay;
+        short_sessions_ = 0;
+    }
+    connect_later(at_least);
+}
+
+void ControlClient::Inner::connect_later(base::Duration at_least) {
+    connection_.reset();
+    plain_.close();
+    static_cast<void>(out_->clear());  // open_stream() asks for the room
+    attempt_at_ = now() + std::max(delay_, at_least);
+    delay_ = std::min(2 * delay_, kMaxReconnectDelay);
+    set_timer();
+}
+
+void ControlClient::Inner::set_timer() {
+    if (!connection_) {
+        timer_->set(attempt_at_);
+    } else if (connection_->control) {
+        timer_->set(connection_->control->next_deadline());
+    } else {
+        timer_->set(connection_->connect_by);
+    }
+}
+
+void ControlClient::Inner::network_changed(ControlUplinks uplinks) {
+    const bool is_same = connection_ ? uplinks.of(connection_->remote.address.version) ==
+                                           options_.uplinks.of(connection_->remote.address.version)
+                                     : uplinks == options_.uplinks;
+    options_.uplinks = std::move(uplinks);
+    if (!is_same) {
+        attempt_now();
+    } else if (!connection_) {
+        if (short_sessions_ == 0) {
+            attempt_now();
+        }
+    } else if (connection_->control &&
+               connection_->control->state() == control::ClientState::Open) {
+        static_cast<void>(connection_->control->probe(now()).has_value());
+        update();
+    }
+}
+
+// A session that is lost as soon as it was made has a rival (another node of this name): no hurry.
+void ControlClient::Inner::restart() {
+    options_.parameters.hello.continuation.reset();
+    if (now() - established_at_ >= kStableLink) {
+        short_sessions_ = 0;
+        attempt_now();
+        return;
+    }
+    ++short_sessions_;
+    if (connection_) {
+        connect_later({});
+    }
+}
+
+void ControlClient::Inner::query_session() {
+    later([](Inner& self) {
+        if (!self.connection_ && self.short_sessions_ == 0) {
+            self.attempt_now();
+        } else if (self.connection_ && self.connection_->control) {
+            static_cast<void>(self.connection_->control->query_session().has_value());
+            self.update();
+        }
+    });
+}
+
+}  // namespace continuo::cnapt

@@ -1,0 +1,143 @@
+// ControlClient::Inner: the connection to one SNAPT's control port, on the control thread. Only
+// control_client.cpp and control_connection.cpp know it.
+#pragma once
+
+#include "cnapt/control_client.hpp"
+#include "cnapt/plain_link.hpp"
+#include "common/base/log.hpp"
+#include "common/daemon/handler_gate.hpp"
+#include "common/io/system_random.hpp"
+#include "common/io/tcp_stream.hpp"
+
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace continuo::cnapt {
+
+//          start            connected           Established
+//   Waiting ──────▶ Connecting ──────▶ Linked ─ ─ ─ ─ ─ ─ ─ ─ (stays)
+//      ▲   delay over    │ 5 s, error     │ LinkClosed, Rejected
+//      └─────────────────┴────────────────┘
+// Everything here belongs to the control thread, but shutting the gate, which is the data loop's.
+class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::Inner>,
+                             private control::DatagramSink {
+  public:
+    Inner(ControlThread& thread, io::EventLoop& data_loop, ControlClientHandler& handler)
+        : loop_(thread.loop())
+        , gate_(data_loop, handler)
+        , plain_(
+              loop_,
+              *out_,
+              [this](base::ByteView datagram) { on_datagram(datagram); },
+              [this] { tell_room(); },
+              [this] { tell([](ControlClientHandler& told) { told.on_stream_lost(); }); }) {}
+
+    base::Result<void> start(ControlClientOptions options);
+    void stop();
+    // Data loop: runs `action` on the control thread.
+    template <typename Action>
+    bool later(Action action) {
+        return loop_.post([self = shared_from_this(), action = std::move(action)]() mutable {
+            if (self->running_) {
+                action(*self);
+            }
+        });
+    }
+    // Likewise, `action(ClientControl&)` if there is a connection; its failure is told by events.
+    template <typename Action>
+    bool with_link(Action action) {
+        return later([action = std::move(action)](Inner& self) mutable {
+            if (self.connection_ && self.connection_->control) {
+                action(*self.connection_->control);
+                self.update();
+            }
+        });
+    }
+
+    void network_changed(ControlUplinks uplinks);
+    void set_addresses(std::vector<base::Endpoint> addresses) {
+        options_.addresses = std::move(addresses);
+    }
+    void restart();
+    // Without a connection SNAPT is there again: asking means connecting, at once, unless sessions
+    // were lost as soon as they were made.
+    void query_session();
+    void attempt_now();
+    dataplane::StreamPort stream() {
+        return {out_, [weak = weak_from_this()] {
+                    const auto self = weak.lock();
+                    return self && self->wake();
+                }};
+    }
+    base::TimePoint now() { return loop_.now(); }
+
+  private:
+    struct Connection {
+        explicit Connection(io::UniqueFd fd) : stream(std::move(fd)) {}
+        base::Endpoint remote;
+        io::TcpStream stream;
+        std::unique_ptr<control::ClientControl> control;  // null while connecting
+        base::TimePoint connect_by{};
+        base::TimePoint open_since = base::kNever;
+        std::unique_ptr<io::Poller> poller;  // last: gone before the descriptor
+    };
+
+    void attempt();
+    bool is_readable() const {
+        const control::Accept& accept = connection_->control->accept();
+        return accept.protection.kind == control::ProtectionKind::HmacSha256;
+    }
+    void feed_plain();
+    std::optional<base::Endpoint> next_address();
+    void on_connecting_writable();
+    void on_readable();
+    void on_timer();
+    // After every input: events, bytes, timer. May end the connection.
+    void update();
+    void on_event(const control::ClientEvent& event);
+    void lost(base::Duration at_least);
+    void connect_later(base::Duration at_least);
+    void fail_attempt();
+    void set_timer();
+    void on_datagram(base::ByteView datagram) override;
+    base::Result<bool> send_pending();
+    template <typename Call>
+    void tell(Call call) {
+        if (!gate_.tell(std::move(call))) {
+            base::log(base::LogLevel::Warning, "control: the data loop does not take events");
+        }
+    }
+
+    bool wake() {
+        return with_link([](control::ClientControl&) {});  // update() sends what is there
+    }
+    void tell_room() {
+        if (!gate_.tell([](ControlClientHandler& handler) { handler.on_stream_room(); })) {
+            out_->on_room_untold();
+        }
+    }
+
+    io::EventLoop& loop_;
+    daemon::HandlerGate<ControlClientHandler> gate_;
+    std::shared_ptr<dataplane::DatagramQueue> out_ = std::make_shared<dataplane::DatagramQueue>();
+    std::shared_ptr<dataplane::DatagramQueue> in_ = std::make_shared<dataplane::DatagramQueue>();
+    ControlClientOptions options_;
+    std::optional<control::TlsContext> context_;
+    io::SystemRandom random_;
+    std::unique_ptr<io::DeadlineTimer> timer_;
+    std::unique_ptr<Connection> connection_;
+    PlainLink plain_;
+    control::EpochKeys keys_;  // of the latest epoch
+    uint32_t last_plain_number_ = 0;
+    size_t next_address_ = 0;
+    base::Duration delay_ = kMinReconnectDelay;
+    base::TimePoint attempt_at_ = base::kNever;
+    base::TimePoint established_at_{};  // last
+    uint32_t short_sessions_ = 0;       // in a row, lost within kStableLink: a rival, perhaps
+    bool started_ = false;              // data loop
+    bool running_ = false;
+};
+
+}  // namespace continuo::cnapt
