@@ -222,6 +222,36 @@ bool PathSet::may_spread_on(uint8_t index, TimePoint now) const {
     return now - tuple.heard_at <= kMappingLifetime;
 }
 
+Duration PathSet::largest_rtt() const {
+    Duration largest{};
+    any_used([&](uint8_t index) {
+        const Path& path = paths_[index];
+        largest = is_live(path) ? std::max(largest, path.smoothed_rtt) : largest;
+        return false;
+    });
+    return largest;
+}
+
+Duration PathSet::smallest_rtt() const {
+    Duration smallest{};
+    any_used([&](uint8_t index) {
+        const Duration rtt = paths_[index].smoothed_rtt;
+        const bool is_smaller = smallest == Duration{} || rtt < smallest;
+        if (is_live(paths_[index]) && rtt != Duration{} && is_smaller) {
+            smallest = rtt;
+        }
+        return false;
+    });
+    return smallest;
+}
+
+// Without what a queue adds, which passes, and what waited in a silence of the link.
+Duration PathSet::base_rtt(uint8_t index) const {
+    const Duration smoothed = paths_[index].smoothed_rtt;
+    return reports_[index] != nullptr ? reports_[index]->base_round_trip().value_or(smoothed)
+                                      : smoothed;
+}
+
 PathMask PathSet::spread(Duration difference, TimePoint now) const {
     if (!active_) {
         return 0;
@@ -234,18 +264,73 @@ PathMask PathSet::spread(Duration difference, TimePoint now) const {
     any_used([&](uint8_t index) {
         if (index != wire::kTcpPath && may_spread_on(index, now)) {
             mask |= mask_of(index);
-            const Duration rtt = paths_[index].smoothed_rtt;
+            const Duration rtt = base_rtt(index);
             fastest = rtt != Duration{} ? std::min(fastest, rtt) : fastest;
         }
         return false;
     });
     for (unsigned left = fastest != Duration::max() ? mask : 0U; left != 0; left &= left - 1) {
         const auto index = static_cast<uint8_t>(std::countr_zero(left));
-        if (paths_[index].smoothed_rtt > fastest + 2 * difference) {
+        if (base_rtt(index) > fastest + 2 * difference) {
             mask &= static_cast<PathMask>(~mask_of(index));
         }
     }
     return mask != 0 ? mask : mask_of(*active_);
+}
+
+PathMask PathSet::reporting(PathMask paths, Duration patience, TimePoint now) const {
+    const Duration interval =
+        std::clamp(smallest_rtt(), wire::kReportShortest, wire::kReportLongest);
+    PathMask mask = paths;
+    for (unsigned left = paths; left != 0; left &= left - 1) {
+        const auto index = static_cast<uint8_t>(std::countr_zero(left));
+        const PathReport* const report = reports_[index].get();
+        const Path& path = paths_[index];
+        const Duration round_trip = path.smoothed_rtt + path.rtt_variation * 4;
+        if (report != nullptr && path.smoothed_rtt != Duration{} &&
+            report->is_overdue(round_trip, interval, now) && report->silence(now) >= patience) {
+            mask &= static_cast<PathMask>(~mask_of(index));
+        }
+    }
+    return mask != 0 ? mask : paths;
+}
+
+// By which the one-way delay of `path` is longer than that of `other`: all are told by the same two
+// clocks, so that those of two paths can be compared.
+std::optional<Duration> PathSet::delay_beyond(uint8_t path, uint8_t other) const {
+    if (reports_[path] == nullptr || reports_[other] == nullptr) {
+        return std::nullopt;
+    }
+    const auto own = reports_[path]->base_delay();
+    const auto theirs = reports_[other]->base_delay();
+    if (!own || !theirs) {
+        return std::nullopt;
+    }
+    return wire::kClockUnit * PathReport::delay_above(*own, *theirs);
+}
+
+std::optional<uint8_t> PathSet::soonest(PathMask paths, TimePoint now) const {
+    auto fastest = static_cast<uint8_t>(std::countr_zero(paths));
+    for (unsigned left = paths; left != 0; left &= left - 1) {
+        const auto index = static_cast<uint8_t>(std::countr_zero(left));
+        const auto more = delay_beyond(index, fastest);
+        if (!more) {
+            return std::nullopt;
+        }
+        fastest = *more < Duration{} ? index : fastest;
+    }
+    uint8_t best = fastest;
+    TimePoint best_at = base::kNever;
+    for (unsigned left = paths; left != 0; left &= left - 1) {
+        const auto index = static_cast<uint8_t>(std::countr_zero(left));
+        const TimePoint at =
+            reports_[index]->delivered_at(paths_[index].mtu, *delay_beyond(index, fastest), now);
+        if (at < best_at) {
+            best = index;
+            best_at = at;
+        }
+    }
+    return best;
 }
 
 }  // namespace continuo::session

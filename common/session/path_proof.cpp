@@ -129,6 +129,16 @@ void PathSet::on_report(uint32_t epoch, const wire::Report& report, uint8_t arri
     reports_[index]->on_report(epoch, report, remote.is_v4() ? kOverheadIpv4 : kOverheadIpv6,
                                arrived_on == index);
     reported_ |= mask_of(index);
+    reported_by_ = arrived_on;
+}
+
+// Between the arrival of the newest datagram that is reported and that of the REPORT, and what the
+// datagram had been on the way before when it found no queue.
+std::optional<Duration> PathSet::lag(uint8_t index) const {
+    const auto more = delay_beyond(index, reported_by_);
+    const auto round_trip = more ? reports_[reported_by_]->base_round_trip() : std::nullopt;
+    return round_trip ? std::max<Duration>(*round_trip + *more, Duration{})
+                      : reports_[index]->base_round_trip();
 }
 
 void PathSet::on_reports_read(TimePoint now) {
@@ -141,6 +151,9 @@ void PathSet::on_reports_read(TimePoint now) {
         Path& path = paths_[index];
         if (const auto sample = report->finish(path.smoothed_rtt, now)) {
             take_rtt_sample(path, *sample);
+        }
+        if (const auto since = lag(index)) {
+            report->on_lag(*since, now);
         }
         path.delivery_bytes_per_s = report->delivery_bytes_per_s();
         path.is_full = report->is_bottleneck();

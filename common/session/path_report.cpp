@@ -26,8 +26,21 @@ constexpr Duration kSmallestQueue = milliseconds(10);
 constexpr int64_t kQueueShareOfRtt = 8;
 // A path that takes in so many times as fast as it gives out is filling up.
 constexpr double kFillingFactor = 1.3;
+constexpr uint64_t kBacklogShare = 5;
 // TIME costs 4 bytes: 0.2 % of these.
 constexpr uint64_t kTimeEveryBytes = 2000;
+// Of so much the peer reports without waiting for something to send, and sooner (PROTOCOL 6.7).
+constexpr uint64_t kReportedBytes = 6000;
+constexpr uint64_t kReportedSoonBytes = 48'000;
+// A path that owes a REPORT is tried again when nothing was sent there for so long.
+constexpr Duration kTryAgainAfter = base::seconds(1);
+constexpr Duration kReportMargin = milliseconds(30);
+constexpr double kUntriedFactor = 2;
+constexpr double kLeastBytesPerS = 100;
+// Seconds after which a path that tells nothing is thought to be twice as fast, and at most so
+// much.
+constexpr double kHalvedAfter = 2;
+constexpr double kLeastWorth = 0.125;
 
 }  // namespace
 
@@ -36,6 +49,7 @@ void PathReport::forget_epoch(uint32_t epoch) {
     marks_.fill({});
     mark_at_.fill({});
     reported_next_.fill(0);
+    newest_.fill({});
 }
 
 void PathReport::on_sent(uint32_t epoch,
@@ -55,7 +69,124 @@ void PathReport::on_sent(uint32_t epoch,
                               traffic_class, true};
         next_mark_ = (next_mark_ + 1) % kMarks;
     }
+    newest_[index_of(traffic_class)] = {now, sent_bytes_, static_cast<uint32_t>(first_sequence),
+                                        traffic_class, true};
     sent_bytes_ += bytes;
+    newest_end_[index_of(traffic_class)] = sent_bytes_;
+    sent_last_at_ = now;
+    expect_report(now);
+    ready_at_ = ready_at(now) + time_for(bytes);
+}
+
+Duration PathReport::time_for(uint64_t bytes) const {
+    return base::microseconds(static_cast<int64_t>(static_cast<double>(bytes) * us_per_byte_));
+}
+
+// What was measured long ago is worth less: a path that looked slow is tried again, sooner the more
+// the others are used.
+double PathReport::worth(TimePoint now) const {
+    const double age = static_cast<double>(base::to_ms(now - reported_at_)) / 1000.0;
+    return std::max(1 / (1 + age / kHalvedAfter), kLeastWorth);
+}
+
+TimePoint PathReport::delivered_at(uint64_t bytes, Duration more, TimePoint now) const {
+    const auto us = static_cast<double>(base::to_us(time_for(bytes) + more));
+    return ready_at(now) + base::microseconds(static_cast<int64_t>(us * worth(now)));
+}
+
+void PathReport::set_rate() {
+    const auto known = static_cast<double>(delivery_bytes_per_s_);
+    const double rate =
+        was_bottleneck() ? known : std::max(known * kUntriedFactor, kAssumedBytesPerS);
+    us_per_byte_ = 1e6 / std::max(rate, kLeastBytesPerS);
+}
+
+void PathReport::expect_report(TimePoint now) {
+    if (waiting_since_ == base::kNever && under_way_bytes() >= kReportedBytes) {
+        waiting_since_ = now;
+    }
+}
+
+void PathReport::set_arrived(uint64_t bytes) {
+    if (bytes > arrived_bytes_) {
+        arrived_bytes_ = bytes;
+        waiting_since_ = base::kNever;
+    }
+}
+
+// All before `next`, of its class, has arrived or is lost: between two marks in proportion.
+void PathReport::note_arrived(TrafficClass traffic_class, uint64_t next) {
+    const Mark& newest = newest_[index_of(traffic_class)];
+    if (newest.is_set && newest.sequence < next) {
+        set_arrived(newest_end_[index_of(traffic_class)]);
+        return;
+    }
+    const Mark* before = nullptr;
+    const Mark* after = newest.is_set ? &newest : nullptr;
+    for (const Mark& mark : marks_) {
+        if (!mark.is_set || mark.traffic_class != traffic_class) {
+            continue;
+        }
+        if (mark.sequence <= next && (before == nullptr || mark.sequence > before->sequence)) {
+            before = &mark;
+        }
+        if (mark.sequence > next && after != nullptr && mark.sequence < after->sequence) {
+            after = &mark;
+        }
+    }
+    if (before == nullptr || after == nullptr) {
+        return;
+    }
+    const uint64_t numbers = std::max<uint64_t>(after->sequence - before->sequence, 1);
+    const uint64_t part = std::min<uint64_t>(next - before->sequence, numbers);
+    set_arrived(before->sent_bytes + (after->sent_bytes - before->sent_bytes) * part / numbers);
+}
+
+void PathReport::on_answer(TimePoint sent_by) {
+    for (const Mark& mark : marks_) {
+        if (mark.is_set && mark.at <= sent_by) {
+            set_arrived(mark.sent_bytes);
+        }
+    }
+}
+
+void PathReport::note_round_trip(Duration sample) {
+    Duration& smallest = base_round_trips_[0];
+    smallest = smallest == Duration{} ? sample : std::min(smallest, sample);
+}
+
+bool PathReport::is_overdue(Duration round_trip, Duration interval, TimePoint now) const {
+    if (waiting_since_ == base::kNever || now - sent_last_at_ >= kTryAgainAfter) {
+        return false;
+    }
+    const Duration alone = under_way_bytes() >= kReportedSoonBytes ? interval : interval * 2;
+    return silence(now) >= round_trip + alone + kReportMargin;
+}
+
+std::optional<uint16_t> PathReport::base_delay() const {
+    if (!has_base_) {
+        return std::nullopt;
+    }
+    return delay_above(base_delays_[0], base_delays_[1]) < 0 ? base_delays_[0] : base_delays_[1];
+}
+
+std::optional<Duration> PathReport::base_round_trip() const {
+    Duration smallest{};
+    for (const Duration sample : base_round_trips_) {
+        const bool is_smaller = smallest == Duration{} || sample < smallest;
+        smallest = sample != Duration{} && is_smaller ? sample : smallest;
+    }
+    return smallest != Duration{} ? std::optional(smallest) : std::nullopt;
+}
+
+void PathReport::on_lag(Duration lag, TimePoint now) {
+    if (was_bottleneck()) {
+        ready_at_ = now - lag + time_for(under_way_bytes());
+    } else if (delay_count_ > 0) {
+        const int16_t queued =
+            delay_above(delays_[(delay_count_ - 1) % kQueueReports], *base_delay());
+        ready_at_ = now + wire::kClockUnit * std::max<int16_t>(queued, 0);
+    }
 }
 
 void PathReport::on_report(uint32_t epoch,
@@ -67,6 +198,7 @@ void PathReport::on_report(uint32_t epoch,
     const bool is_sending = epoch_ == epoch;
     if (is_sending) {
         reported_next_[slot] = std::max<uint64_t>(from, uint64_t{report.highest} + 1);
+        note_arrived(report.space.traffic_class, reported_next_[slot]);
     }
     const uint64_t datagrams = std::min(report.datagrams, kMostDatagrams);
     if (datagrams == 0 || report.interval_ms == 0) {
@@ -102,9 +234,14 @@ std::optional<Duration> PathReport::finish(Duration smoothed_rtt, TimePoint now)
     note_loss(now);
     note_delay(now);
     note_rate(has_standing_queue(smoothed_rtt));
+    set_rate();
     const auto sample = round_trip(now);
+    if (sample) {
+        note_round_trip(*sample);
+    }
     batch_ = {};
     mark_every_ = std::clamp(smoothed_rtt, wire::kReportShortest, wire::kReportLongest) / 4;
+    expect_report(now);
     return sample;
 }
 
@@ -163,6 +300,7 @@ void PathReport::note_delay(TimePoint now) {
     const uint16_t smallest = batch_.delay->smallest;
     if (!has_base_ || now - base_since_ >= kBaseDelaySpan) {
         base_delays_ = {smallest, has_base_ ? base_delays_[0] : smallest};
+        base_round_trips_ = {Duration{}, base_round_trips_[0]};
         has_base_ = true;
         base_since_ = now;
     } else if (delay_above(smallest, base_delays_[0]) < 0) {
@@ -175,8 +313,7 @@ bool PathReport::has_standing_queue(Duration smoothed_rtt) const {
     if (delay_count_ < kQueueReports) {
         return false;
     }
-    const uint16_t base =
-        delay_above(base_delays_[0], base_delays_[1]) < 0 ? base_delays_[0] : base_delays_[1];
+    const uint16_t base = *base_delay();
     const Duration threshold = std::max<Duration>(kSmallestQueue, smoothed_rtt / kQueueShareOfRtt);
     return std::all_of(delays_.begin(), delays_.end(), [&](uint16_t delay) {
         return wire::kClockUnit * delay_above(delay, base) > threshold;
@@ -214,8 +351,10 @@ void PathReport::note_rate(bool is_queued) {
                               static_cast<double>(batch_.datagrams);
     const double rate = sending_rate();
     const double sent_ms = rate > 0 ? sent_bytes / rate : interval_ms;
-    const bool is_filling =
-        batch_.datagrams >= kSampleDatagrams && sent_ms * kFillingFactor < interval_ms;
+    // What it took in beyond that is still there: else the sender only had a pause.
+    const bool has_backlog = under_way_bytes() * kBacklogShare >= batch_.bytes;
+    const bool is_filling = batch_.datagrams >= kSampleDatagrams && has_backlog &&
+                            sent_ms * kFillingFactor < interval_ms;
     is_bottleneck_ = is_queued || is_filling;
     sample_.bytes += batch_.bytes;
     sample_.datagrams += batch_.datagrams;

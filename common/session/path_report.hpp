@@ -1,6 +1,8 @@
 // PathReport: what the REPORTs of the peer (docs/PROTOCOL.md section 6.7) tell of one path in the
 // direction that this end sends: loss, round trip, delivery rate. Pure; fixed memory, nothing is
 // allocated for a datagram.
+// From the same it keeps when the path will have taken in what was sent, so that datagrams can be
+// given to the path on which they arrive first.
 //
 // The delivery rate is what draft-cheng-iccrg-delivery-rate-estimation makes of acknowledgements,
 // made of reports: bytes that arrived, over the receiver's time or, if that is longer, the time in
@@ -23,6 +25,9 @@ namespace continuo::session {
 class PathReport {
   public:
     static constexpr size_t kKeptSamples = 8;
+    // Of a path that was never full: too little would send more elsewhere than need be, too much
+    // would fill it before a REPORT tells.
+    static constexpr double kAssumedBytesPerS = 1.25e6;
     // A sample covers so much; one of a thin stream the longest, or it would tell of few datagrams.
     static constexpr base::Duration kShortestSample = base::milliseconds(200);
     static constexpr base::Duration kLongestSample = base::seconds(1);
@@ -41,6 +46,9 @@ class PathReport {
                  uint64_t bytes,
                  bool has_packets,
                  base::TimePoint now);
+    // What was sent before `sent_by` has arrived or is lost, since a path keeps its order.
+    void on_answer(base::TimePoint sent_by);
+    void note_round_trip(base::Duration sample);
     // One REPORT of a space that this path has in `epoch`; finish() follows the last one of a
     // datagram. `overhead`: outer bytes of a datagram besides the reported ones. `came_back`: on
     // this path, so that the round trip is its own.
@@ -59,6 +67,31 @@ class PathReport {
     // Whether TIME shall go with a datagram now; `is_cheap`: the datagram leaves for a report.
     bool is_time_due(bool is_cheap, base::TimePoint now) const;
     void on_time_sent(base::TimePoint now);
+
+    // Outer packets of which no REPORT has told, be it by a later number.
+    uint64_t under_way_bytes() const { return sent_bytes_ - arrived_bytes_; }
+    // A REPORT of what is under way should have come long ago; `round_trip`: as long as it may take
+    // (RFC 6298), `interval`: between REPORTs that ride on other datagrams. From time to time it
+    // says no, so that something is sent to be reported.
+    bool is_overdue(base::Duration round_trip, base::Duration interval, base::TimePoint now) const;
+    // For how long something has been under way of which nothing was told.
+    base::Duration silence(base::TimePoint now) const {
+        return waiting_since_ == base::kNever ? base::Duration{} : now - waiting_since_;
+    }
+    // When the path will have taken in what was sent, at the rate that it delivers.
+    base::TimePoint ready_at(base::TimePoint now) const { return std::max(ready_at_, now); }
+    // finish() was called: the newest datagram that was reported then had left the queue of the
+    // path so long before.
+    void on_lag(base::Duration lag, base::TimePoint now);
+    // When a datagram of so many bytes that is sent now will be there, less the delay of a path
+    // that is faster by `more`, queues apart.
+    base::TimePoint delivered_at(uint64_t bytes, base::Duration more, base::TimePoint now) const;
+    // The smallest one-way delay of late, by clocks that have any zero; and the smallest round
+    // trip.
+    std::optional<uint16_t> base_delay() const;
+    std::optional<base::Duration> base_round_trip() const;
+    // By which `delay` is longer, in wire::kClockUnit.
+    static int16_t delay_above(uint16_t delay, uint16_t other);
 
     // A fraction; nothing while too little is known.
     std::optional<double> loss(base::TimePoint now) const;
@@ -114,10 +147,15 @@ class PathReport {
     };
 
     void forget_epoch(uint32_t epoch);
+    void note_arrived(base::TrafficClass traffic_class, uint64_t next);
+    void set_arrived(uint64_t bytes);
+    void expect_report(base::TimePoint now);
+    base::Duration time_for(uint64_t bytes) const;
+    double worth(base::TimePoint now) const;
+    void set_rate();
     void note_loss(base::TimePoint now);
     void note_delay(base::TimePoint now);
     std::optional<base::Duration> round_trip(base::TimePoint now) const;
-    static int16_t delay_above(uint16_t delay, uint16_t other);
     bool has_standing_queue(base::Duration smoothed_rtt) const;
     void note_rate(bool is_queued);
     double sending_rate() const;
@@ -130,6 +168,14 @@ class PathReport {
     base::Duration mark_every_ = wire::kReportShortest / 4;
     uint64_t sent_bytes_ = 0;
     base::TimePoint sent_at_{};  // the newest mark with packets
+    base::TimePoint sent_last_at_{};
+    std::array<Mark, base::kTrafficClasses> newest_{};  // of what was sent last in each class
+    std::array<uint64_t, base::kTrafficClasses> newest_end_{};  // sent_bytes_ with it
+    uint64_t arrived_bytes_ = 0;                                // of sent_bytes_
+    // Since when enough is under way that a REPORT should come; kNever: it is not.
+    base::TimePoint waiting_since_ = base::kNever;
+    base::TimePoint ready_at_{};
+    double us_per_byte_ = 1e6 / kAssumedBytesPerS;
     std::optional<uint32_t> epoch_;
     std::array<uint64_t, base::kTrafficClasses> reported_next_{};
 
@@ -152,6 +198,8 @@ class PathReport {
     uint64_t late_ = 0;
     uint64_t duplicates_ = 0;
 
+    // Smallest round trips of the same time as base_delays_; zero: none.
+    std::array<base::Duration, 2> base_round_trips_{};
     // Smallest one-way delays: of the last 15 to 30 s, and of the last reports; a queue that stands
     // makes all of these longer (as RFC 8289 tells it from one that comes and goes).
     std::array<uint16_t, 2> base_delays_{};

@@ -300,11 +300,17 @@ bool PathSet::on_response(const wire::Space& space, const wire::Response& respon
     }
     if (tuple.repetitions == 0) {
         take_rtt_sample(path, now - tuple.challenged_at);  // Karn's rule (RFC 6298 section 3)
+        if (reports_[space.path] != nullptr) {
+            reports_[space.path]->note_round_trip(now - tuple.challenged_at);
+        }
     }
     if (role_ == Role::Snapt && !tuple.is_proven && space.traffic_class == TrafficClass::LtLd) {
         forget_other_tuples(path);
     }
     tuple.is_proven = true;
+    if (reports_[space.path] != nullptr) {
+        reports_[space.path]->on_answer(tuple.challenged_at);
+    }
     tuple.challenged_at = base::kNever;
     tuple.challenge_again_at = base::kNever;
     if (space.traffic_class != TrafficClass::LtLd) {
@@ -442,16 +448,6 @@ TimePoint PathSet::next_deadline() const {
         return false;
     });
     return earliest;
-}
-
-Duration PathSet::largest_rtt() const {
-    Duration largest{};
-    any_used([&](uint8_t index) {
-        const Path& path = paths_[index];
-        largest = is_live(path) ? std::max(largest, path.smoothed_rtt) : largest;
-        return false;
-    });
-    return largest;
 }
 
 void PathSet::start_challenge(Path& path, Tuple& tuple, TimePoint now) {

@@ -280,9 +280,15 @@ class PathSet {
                                                 bool always,
                                                 base::TimePoint now) const;
     // The paths over which traffic may be spread; the active one when there is no other, none when
-    // there is none. Those are left out that answer slower than the fastest by more than
-    // `difference` each way.
+    // there is none. Those are left out that are slower than the fastest by more than `difference`
+    // each way, queues apart.
     PathMask spread(base::Duration difference, base::TimePoint now) const;
+    // Those of `paths` that owe no REPORT, or have not told anything for less than `patience`; all
+    // if each does.
+    PathMask reporting(PathMask paths, base::Duration patience, base::TimePoint now) const;
+    // Of `paths`, the one on which a datagram that leaves now is there first; nothing while that
+    // is not known of all.
+    std::optional<uint8_t> soonest(PathMask paths, base::TimePoint now) const;
     // Where copies of what takes the active path go.
     std::optional<uint8_t> second_path(base::TimePoint now) const;
     bool is_in_doubt(base::TimePoint now) const;
@@ -291,8 +297,9 @@ class PathSet {
 
     std::optional<uint8_t> active() const { return active_; }
     const Path& path(uint8_t index) const { return paths_[index]; }
-    // Largest smoothed RTT of the paths in use.
+    // Largest and smallest smoothed RTT of the paths in use.
     base::Duration largest_rtt() const;
+    base::Duration smallest_rtt() const;
     uint16_t announcement_number() const { return announcement_number_; }
 
   private:
@@ -315,6 +322,9 @@ class PathSet {
     bool on_proof_missing(uint8_t index, base::TimePoint now);
     static void expect_nothing(Path& path);
     void distrust_round_trip(uint8_t index, base::TimePoint now);
+    base::Duration base_rtt(uint8_t index) const;
+    std::optional<base::Duration> lag(uint8_t index) const;
+    std::optional<base::Duration> delay_beyond(uint8_t path, uint8_t other) const;
     void forget_reports(uint8_t index);
     // Nothing has answered for as long as makes a path doubtful.
     static bool is_late(const Path& path, base::TimePoint now);
@@ -362,8 +372,9 @@ class PathSet {
     std::array<Path, wire::kMaxPaths> paths_;
     PathMask used_ = 0;  // so that nothing looks at all of them for each packet
     std::array<std::unique_ptr<PathReport>, wire::kMaxPaths>
-        reports_;            // of paths that carry packets
-    PathMask reported_ = 0;  // by the datagram that is being read
+        reports_;              // of paths that carry packets
+    PathMask reported_ = 0;    // by the datagram that is being read
+    uint8_t reported_by_ = 0;  // the path that brought it
     std::optional<uint8_t> active_;
     std::optional<uint8_t> former_;  // node: was active until the move that is not answered yet
     uint16_t announcement_number_ = 0;

@@ -94,6 +94,9 @@ TimePoint ReceiveReport::due_at(bool rides) const {
     if (pending_packets_ < kReportAloneDatagrams) {
         return kNever;
     }
+    if (pending_bytes_ >= kReportSoonestBytes) {
+        return from + interval_;
+    }
     return from + (pending_bytes_ >= kReportSoonBytes
                        ? std::min<Duration>(interval_ * 2, wire::kReportLongest)
                        : wire::kReportLongest);

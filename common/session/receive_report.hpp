@@ -28,8 +28,9 @@ namespace continuo::session {
 inline constexpr size_t kMaxReportedSpaces = 64;
 // So few datagrams with packets tell nothing that is worth a datagram of its own.
 inline constexpr uint32_t kReportAloneDatagrams = 4;
-// A report alone costs the credit of these.
+// A report alone costs the credit of these; of so many more it costs nothing to speak of.
 inline constexpr uint64_t kReportSoonBytes = 4000;
+inline constexpr uint64_t kReportSoonestBytes = 32'000;
 // What a REPORT costs, and what the datagram costs that carries nothing else.
 inline constexpr int64_t kReportFrameBytes = 20;
 inline constexpr size_t kMaxReportBytes = 64;
@@ -39,14 +40,14 @@ class ReceiveReport {
   public:
     // A datagram of `bytes` of UDP payload that was authenticated, marked in `window` and applied.
     // The window must outlive this object.
-    void on_datagram(uint16_t space,
+    void on_datagram(uint16_t number,
                      const crypto::ReplayWindow& window,
                      uint64_t sequence,
                      size_t bytes,
                      bool has_packets,
                      base::TimePoint now);
     // A TIME frame came in one, after on_datagram().
-    void on_time_frame(uint16_t space, uint32_t clock, base::TimePoint now);
+    void on_time_frame(uint16_t number, uint32_t clock, base::TimePoint now);
     // Of the path in use: what T_report follows.
     void set_rtt(base::Duration rtt);
 

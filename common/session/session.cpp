@@ -77,7 +77,7 @@ void Session::install_epoch(EpochInstall keys, TimePoint now) {
     epoch->opener = std::move(keys.opener);
     epoch->installed_at = now;
     epoch->encoder.set_skew(elision::skew_for(paths_.largest_rtt()));
-    epoch->report.set_rtt(paths_.largest_rtt());
+    epoch->report.set_rtt(paths_.smallest_rtt());
     const bool is_granted_anew = current_ && current_->number == epoch->number;
     if (!is_granted_anew) {
         // A first epoch after a lost association has nothing to share with the one before.
@@ -304,7 +304,7 @@ void Session::on_timeout(TimePoint now) {
     paths_.forget_old_reports(now);
     for (EpochState* epoch : {current_.get(), previous_.get()}) {
         if (epoch != nullptr) {
-            epoch->report.set_rtt(paths_.largest_rtt());
+            epoch->report.set_rtt(paths_.smallest_rtt());
             epoch->encoder.set_skew(skew);
             epoch->encoder.on_time(now);
         }

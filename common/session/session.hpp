@@ -243,6 +243,7 @@ class Session {
     bool goes_along(const Way& way, ClassState& state, base::TimePoint now);
     PathMask spread(base::TrafficClass traffic_class, base::TimePoint now);
     uint8_t pinned_path(flow::Flow& flow, PathMask paths);
+    bool choose_path(Way& way, base::TrafficClass traffic_class, base::TimePoint now);
     void unpin(flow::Flow& flow, base::TrafficClass traffic_class);
     void count_mode(const flow::Flow& flow, int change);
     std::optional<CopyWay>

@@ -125,6 +125,23 @@ uint8_t Session::pinned_path(Flow& flow, PathMask paths) {
     return best;
 }
 
+// Of a striped row: the path on which the next datagram is there first; while too little is known,
+// each has its share. What is under way on a path that has been silent for the bound of the class
+// is not waited for any more. False: none takes it.
+bool Session::choose_path(Way& way, TrafficClass traffic_class, TimePoint now) {
+    const Duration bound = classes_[index_of(traffic_class)].settings.resequence;
+    const PathMask usable = paths_.reporting(way.paths, Duration{}, now);
+    way.paths = usable | paths_.reporting(way.paths, bound, now);
+    const auto soonest = paths_.soonest(usable, now);
+    const uint8_t path = soonest ? *soonest : stripers_[static_cast<size_t>(way.row)].next(usable);
+    const auto destination = paths_.destination_on(path, traffic_class, now);
+    if (!destination) {
+        return false;
+    }
+    way.destination = *destination;
+    return true;
+}
+
 std::optional<Session::Way>
 Session::way_of(Flow& flow, const packet::Packet& packet, TimePoint now) {
     const TrafficClass traffic_class = flow.traffic_class;
@@ -138,14 +155,14 @@ Session::way_of(Flow& flow, const packet::Packet& packet, TimePoint now) {
         if (way.paths != 0 && flow.paths.mode == PathMode::Flow) {
             destination = paths_.destination_on(pinned_path(flow, way.paths), traffic_class, now);
         } else if (way.paths != 0 && row) {
-            way.is_striped = true;
             way.row = *row;
-            destination = paths_.destination_on(
-                stripers_[static_cast<size_t>(*row)].next(way.paths), traffic_class, now);
+            way.is_striped = choose_path(way, traffic_class, now);
         }
     }
+    if (way.is_striped) {
+        return way;
+    }
     if (!destination) {
-        way.is_striped = false;
         destination = paths_.destination(traffic_class, now);
     }
     if (!destination) {

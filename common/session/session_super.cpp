@@ -65,9 +65,7 @@ bool Session::send_super(TrafficClass traffic_class, Way way, TransmitBatch& bat
     for (uint32_t done = 0; done < run.segments;) {
         done += send_run(*draft, run, way, done, batch, now);
         if (way.is_striped && done < run.segments) {
-            const uint8_t next = stripers_[static_cast<size_t>(way.row)].next(way.paths);
-            const auto destination = paths_.destination_on(next, traffic_class, now);
-            way.destination = destination ? *destination : way.destination;
+            choose_path(way, traffic_class, now);
             draft = start_draft(way.destination, traffic_class, batch);
         }
         CTN_ASSERT(draft.has_value());

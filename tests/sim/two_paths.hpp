@@ -92,8 +92,8 @@ class TwoPaths {
             // The first ends what was measured so far.
             paths.on_numbered(report.space, epoch, next, bytes_per_s, true, pair.now);
             pair.run_for(base::milliseconds(100));
-            paths.on_numbered(report.space, epoch, next + 20, 0, true, pair.now);
-            report.highest = static_cast<uint32_t>(next + 20);
+            paths.on_numbered(report.space, epoch, next + 20, bytes_per_s / 2, true, pair.now);
+            report.highest = static_cast<uint32_t>(next + 19);
             paths.on_report(epoch, report, path);
             paths.on_reports_read(pair.now);
         }

@@ -30,10 +30,11 @@ struct Sender {
             now += over / static_cast<int64_t>(count);
         }
     }
-    wire::Report seen(uint64_t datagrams, uint64_t interval_ms) const {
+    // `backlog`: datagrams that the path still holds.
+    wire::Report seen(uint64_t datagrams, uint64_t interval_ms, uint64_t backlog = 0) const {
         wire::Report told;
         told.space.traffic_class = TrafficClass::HtHd;
-        told.highest = static_cast<uint32_t>(next - 1);
+        told.highest = static_cast<uint32_t>(next - 1 - backlog);
         told.interval_ms = interval_ms;
         told.datagrams = datagrams;
         told.bytes = datagrams * (kDatagram - kOverhead);
@@ -109,9 +110,9 @@ TEST(PathReport, TheRoundTripIsFromTheEchoWithoutTheTimeItWasHeld) {
 
 TEST(PathReport, WhatThePathGivesOutIsItsRateWhenItTakesInMore) {
     Sender sender;
-    for (int i = 0; i < 10; ++i) {
-        sender.send(100, milliseconds(200));  // 500 kB/s
-        sender.hear(sender.seen(50, 200));    // 250 kB/s
+    for (uint64_t i = 1; i <= 6; ++i) {
+        sender.send(100, milliseconds(200));        // 500 kB/s
+        sender.hear(sender.seen(50, 200, 50 * i));  // 250 kB/s
     }
     EXPECT_NEAR(static_cast<double>(sender.report.delivery_bytes_per_s()), 250e3, 1e3);
     EXPECT_TRUE(sender.report.is_bottleneck());
@@ -119,9 +120,9 @@ TEST(PathReport, WhatThePathGivesOutIsItsRateWhenItTakesInMore) {
 
 TEST(PathReport, AnApplicationThatSendsLessChangesNothing) {
     Sender sender;
-    for (int i = 0; i < 10; ++i) {
+    for (uint64_t i = 1; i <= 10; ++i) {
         sender.send(100, milliseconds(200));
-        sender.hear(sender.seen(50, 200));
+        sender.hear(sender.seen(50, 200, 50 * i));
     }
     const uint64_t before = sender.report.delivery_bytes_per_s();
     for (int i = 0; i < 100; ++i) {
@@ -178,15 +179,104 @@ TEST(PathReport, WhatArrivesAllAtOnceWasHeldUpTogether) {
     EXPECT_NEAR(static_cast<double>(sender.report.delivery_bytes_per_s()), 100e3, 5e3);
 }
 
-TEST(PathReport, AReportThatIsLostChangesNoRate) {
+TEST(PathReport, APauseOfTheSenderIsNotTakenForAFullPath) {
     Sender sender;
     for (int i = 0; i < 20; ++i) {
+        sender.send(100, milliseconds(100));
+        sender.now += milliseconds(100);
+        sender.hear(sender.seen(100, 200));
+        EXPECT_FALSE(sender.report.is_bottleneck());
+    }
+}
+
+TEST(PathReport, AReportThatIsLostChangesNoRate) {
+    Sender sender;
+    for (uint64_t i = 1; i <= 20; ++i) {
         sender.send(100, milliseconds(200));
         if (i % 3 != 0) {
-            sender.hear(sender.seen(50, 200));
+            sender.hear(sender.seen(50, 200, 50 * i));
         }
     }
     EXPECT_NEAR(static_cast<double>(sender.report.delivery_bytes_per_s()), 250e3, 5e3);
+}
+
+TEST(PathReport, WhatAReportNamesIsNoLongerUnderWay) {
+    Sender sender;
+    sender.send(100, milliseconds(200));
+    EXPECT_EQ(sender.report.under_way_bytes(), 100 * kDatagram);
+    wire::Report told = sender.seen(60, 120);
+    told.highest = 59;
+    sender.hear(told);
+    EXPECT_EQ(sender.report.under_way_bytes(), 40 * kDatagram) << "between two marks";
+    // Another class has its own numbers.
+    sender.report.on_sent(kEpoch, TrafficClass::LtLd, 500, 100, true, sender.now);
+    sender.send(10, milliseconds(20));
+    told.space.traffic_class = TrafficClass::LtLd;
+    told.highest = 500;
+    sender.hear(told);
+    EXPECT_EQ(sender.report.under_way_bytes(), 10 * kDatagram)
+        << "what was sent before it is there";
+    sender.hear(sender.seen(10, 20));
+    EXPECT_EQ(sender.report.under_way_bytes(), 0U);
+}
+
+TEST(PathReport, AnAnswerTellsOfWhatWasSentBeforeTheQuestion) {
+    Sender sender;
+    sender.send(100, milliseconds(200));
+    const TimePoint asked_at = sender.now;
+    sender.send(100, milliseconds(200));
+    sender.report.on_answer(asked_at);
+    EXPECT_GE(sender.report.under_way_bytes(), 100 * kDatagram);
+    EXPECT_LE(sender.report.under_way_bytes(), 115 * kDatagram) << "a mark is 25 ms";
+}
+
+TEST(PathReport, AReportIsOverdueAfterARoundTripAndItsInterval) {
+    constexpr Duration kInterval = milliseconds(100);
+    Sender sender;
+    const auto is_overdue = [&] {
+        return sender.report.is_overdue(milliseconds(30), kInterval, sender.now);
+    };
+    sender.send(100, milliseconds(200));
+    sender.hear(sender.seen(100, 200));
+    EXPECT_FALSE(is_overdue()) << "nothing is under way";
+    sender.send(5, milliseconds(300));
+    EXPECT_FALSE(is_overdue()) << "so few are not reported by themselves";
+    sender.send(20, milliseconds(200));
+    EXPECT_FALSE(is_overdue());
+    sender.send(20, milliseconds(80));
+    EXPECT_TRUE(is_overdue()) << "it reports by itself after two intervals";
+    sender.now += seconds(1);
+    EXPECT_FALSE(is_overdue()) << "it is tried again";
+    sender.send(1, {});
+    EXPECT_TRUE(is_overdue());
+    sender.hear(sender.seen(45, 200));
+    EXPECT_FALSE(is_overdue());
+    sender.send(100, milliseconds(150));
+    EXPECT_FALSE(is_overdue());
+    sender.send(1, milliseconds(20));
+    EXPECT_TRUE(is_overdue()) << "of so much after one";
+}
+
+TEST(PathReport, APathIsReadyWhenItHasDeliveredWhatWasSentAtItsRate) {
+    Sender sender;
+    for (uint64_t i = 1; i <= 10; ++i) {
+        sender.send(100, milliseconds(200));
+        sender.hear(sender.seen(50, 200, 50 * i));  // 250 kB/s
+    }
+    sender.hear(sender.seen(500, 2000));
+    sender.report.on_lag(milliseconds(20), sender.now);
+    EXPECT_EQ(sender.report.ready_at(sender.now), sender.now) << "all has arrived";
+    sender.send(25, {});
+    EXPECT_EQ(sender.report.ready_at(sender.now) - sender.now, milliseconds(100));
+    EXPECT_EQ(sender.report.delivered_at(kDatagram, {}, sender.now) - sender.now,
+              milliseconds(104));
+    wire::Report told = sender.seen(1, 10);
+    told.highest -= 24;
+    sender.hear(told);
+    sender.report.on_lag(milliseconds(20), sender.now);
+    EXPECT_NEAR(static_cast<double>(base::to_ms(sender.report.ready_at(sender.now) - sender.now)),
+                76, 5)
+        << "24 are under way since 20 ms";
 }
 
 TEST(PathReport, AThinStreamTakesASecondForASample) {

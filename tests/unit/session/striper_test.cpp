@@ -73,8 +73,8 @@ struct Reported {
         paths.on_numbered(report.space, 1, next, bytes_per_s, true, now);
         now += over;
         next += report.datagrams;
-        paths.on_numbered(report.space, 1, next, 0, true, now);
-        report.highest = static_cast<uint32_t>(next);
+        paths.on_numbered(report.space, 1, next, bytes_per_s / 2, true, now);  // not there yet
+        report.highest = static_cast<uint32_t>(next - 1);
         paths.on_report(1, report, path);
         paths.on_reports_read(now);
     }
