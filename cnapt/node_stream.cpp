@@ -155,7 +155,7 @@ void Node::use_stream(SnaptLink& link, const char* reason, TimePoint now) {
 }
 
 void Node::retry_udp(SnaptLink& link, TimePoint now) {
-    if (!link.session || !link.is_on_stream || link.throttle.keeps_stream()) {
+    if (!link.session || !link.is_on_stream) {
         return;
     }
     uint64_t traffic = 0;
@@ -167,10 +167,12 @@ void Node::retry_udp(SnaptLink& link, TimePoint now) {
     }
 }
 
+// Where UDP is throttled TCP is kept; another uplink is another network.
 void Node::ask_udp(SnaptLink& link, TimePoint now) {
     take_next_port(link);  // one port a time, so that it is clear which one answers
     for (const Uplink* uplink : uplinks_->list()) {
-        if (uplink->address.version == link.address.address.version) {
+        const bool is_throttled = link.throttle.keeps_stream() && link.active_slot == uplink->slot;
+        if (uplink->address.version == link.address.address.version && !is_throttled) {
             link.session->paths().retry(uplink->slot, link.address, now);
         }
     }
@@ -195,8 +197,9 @@ void Node::watch_throttle(SnaptLink& link, TimePoint now) {
     traffic.loss_up = paths.path(*link.active_slot).loss.value_or(0);
     bool may_try = bool(link.stream);
     for (const Uplink* uplink : uplinks_->list()) {
-        may_try = may_try && (uplink->slot == *link.active_slot ||
-                              paths.path(uplink->slot).state != PathState::Usable);
+        const session::Path& path = paths.path(uplink->slot);
+        const bool has_answered = path.has_answered && !path.is_failing();
+        may_try = may_try && (uplink->slot == *link.active_slot || !has_answered);
     }
     switch (link.throttle.on_tick(traffic, link.is_on_stream, may_try, now)) {
     case UdpThrottle::Step::TryStream:
