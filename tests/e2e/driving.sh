@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Driving: the recorded capacity of EV-DO on one uplink and of UMTS on the other, each with silences of more than a second. With mode
 # "packet" a download by several connections gets more over both than over the better one alone, and none is reset. SPAN: seconds that each
-# part takes (default 35); CONNECTIONS of the download (4); WAYS: "down up" for an upload by one connection as well (default down). Needs
+# part takes (default 35); FROM: "- S1 S2", where each trace begins; CONNECTIONS of the download (4); WAYS: "down up" for an upload by one connection as well (default down). Needs
 # the traces, see CONTRIBUTING.md.
 . "$(dirname "$0")/lib.sh"
 require curl ping ethtool
@@ -10,8 +10,8 @@ span=${SPAN:-35}
 patience_ms=1000
 connections=${CONNECTIONS:-4}
 recorded=(- Verizon-EVDO-driving TMobile-UMTS-driving)
-# Where each is driven from, in seconds: silences soon come on both.
-from=(- 630 100)
+# Where each is driven from, in seconds: both have a silence of more than a second, and rates of the same order.
+from=(${FROM:-- 85 200})
 for n in 1 2; do
     for way in up down; do
         [ -r "$traces/${recorded[n]}.$way" ] || skip "needs ${recorded[n]}.$way in $traces"
