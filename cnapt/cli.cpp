@@ -126,7 +126,8 @@ CommandOutput restore_command(const std::string& state) {
         return {"", "cnapt: " + state + ": " + daemon::describe(restored.error()) + "\n",
                 report::kExitError};
     }
-    return {*restored ? std::string(kResolvConf) + " is as it was\n" : "", "", report::kExitGood};
+    return {*restored ? std::string(kResolvConf).append(" is as it was\n") : "", "",
+            report::kExitGood};
 }
 
 // For a service manager: standard input is the connection to the daemon.

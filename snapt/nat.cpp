@@ -119,9 +119,9 @@ std::string deny_set(IpVersion version, std::span<const IpPrefix> denied) {
     std::vector<IpPrefix> list;
     std::copy_if(denied.begin(), denied.end(), std::back_inserter(list),
                  [&](const IpPrefix& p) { return p.address.version == version; });
-    const bool is_v4 = version == IpVersion::V4;
-    std::string text = std::string("  set denied") + (is_v4 ? "4" : "6") + " {\n    type " +
-                       (is_v4 ? "ipv4_addr" : "ipv6_addr") + "; flags interval; auto-merge;\n";
+    const std::string digit = version == IpVersion::V4 ? "4" : "6";
+    std::string text = "  set denied" + digit + " {\n    type ipv" + digit +
+                       "_addr; flags interval; auto-merge;\n";
     if (!list.empty()) {
         text += "    elements = { " +
                 join(list, [](const IpPrefix& prefix) { return prefix.to_string(); }) + " }\n";
@@ -131,8 +131,8 @@ std::string deny_set(IpVersion version, std::span<const IpPrefix> denied) {
 
 std::string spoof_rule(IpVersion version, const std::optional<IpPrefix>& lease) {
     if (!lease) {
-        return std::string("    meta nfproto ") + (version == IpVersion::V4 ? "ipv4" : "ipv6") +
-               " counter name spoofed drop\n";
+        const std::string family = version == IpVersion::V4 ? "ipv4" : "ipv6";
+        return "    meta nfproto " + family + " counter name spoofed drop\n";
     }
     return "    " + family_word(version) + " saddr != " + lease->to_string() +
            " counter name spoofed drop\n";

@@ -40,7 +40,8 @@ Offload single_offload(const HeaderFields& fields) {
     offload.header_bytes = static_cast<uint16_t>(fields.header_bytes());
     if (has_partial_checksum(fields)) {
         offload.partial_checksum = true;
-        offload.checksum_start = fields.source.is_v4() ? kIpv4HeaderBytes : kIpv6HeaderBytes;
+        offload.checksum_start =
+            static_cast<uint16_t>(fields.source.is_v4() ? kIpv4HeaderBytes : kIpv6HeaderBytes);
         offload.checksum_offset = fields.protocol == Protocol::Tcp ? 16 : 6;
     }
     return offload;
