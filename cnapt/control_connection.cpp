@@ -17,11 +17,14 @@ base::Result<void> ControlClient::Inner::start(ControlClientOptions options) {
     context_.emplace(CTN_TRY(control::TlsContext::client()));
     options_ = std::move(options);
     started_ = true;
-    running_ = true;
-    later([](Inner& self) {
-        self.timer_ = std::make_unique<io::DeadlineTimer>(self.loop_, [&self] { self.on_timer(); });
-        self.attempt();
+    // What was told before is for nobody: it stands in the queue before this.
+    const bool posted = loop_.post([self = shared_from_this()] {
+        self->running_ = true;
+        self->timer_ = std::make_unique<io::DeadlineTimer>(self->loop_,
+                                                           [raw = self.get()] { raw->on_timer(); });
+        self->attempt();
     });
+    CTN_ASSERT(posted);
     return {};
 }
 

@@ -6,6 +6,7 @@
 #include "snapt/control_server.hpp"
 
 #include <deque>
+#include <future>
 #include <map>
 
 #include <gtest/gtest.h>
@@ -177,6 +178,18 @@ TEST_F(ControlLinkTest, EstablishesWithEqualKeys) {
     EXPECT_EQ(snapt_side.hellos[0].identity.user, "alice");
     EXPECT_TRUE(snapt_side.last_from.address.is_loopback());
     EXPECT_EQ(server->counters().links, 1U);
+}
+
+// The network changes while the daemon still starts, and the control thread is late.
+TEST_F(ControlLinkTest, WhatIsToldBeforeItStartsIsForNobody) {
+    std::promise<void> may_go_on;
+    ASSERT_TRUE(thread.loop().post([&] { may_go_on.get_future().wait(); }));
+    client = std::make_unique<cnapt::ControlClient>(thread, loop, node_side);
+    client->restart();
+    client->set_addresses({});
+    ASSERT_TRUE(client->start(options()));
+    may_go_on.set_value();
+    ASSERT_TRUE(wait([this] { return node_side.established.size() == 1; }));
 }
 
 TEST_F(ControlLinkTest, CarriesRequestsAndAnswers) {
