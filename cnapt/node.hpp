@@ -87,6 +87,7 @@ struct SnaptLink {
     dataplane::StreamPort stream;  // into the control link; none while that is not open
     TcpFallback fallback;
     UdpThrottle throttle;
+    session::PathMask throttled = 0;  // slots of the uplinks where it said so
     bool is_on_stream = false;  // data goes over TCP; active_slot is the uplink that carries it
     base::TimePoint stream_mended_at{};
     bool has_route = false;        // active_slot, when the network changed last

@@ -131,6 +131,7 @@ void Node::update_paths(SnaptLink& link, const Uplinks::Change& change, TimePoin
     for (const uint8_t slot : change.removed) {
         paths.remove(slot);
         link.bars[slot] = {};
+        link.throttled &= static_cast<session::PathMask>(~session::mask_of(slot));
         if (link.active_slot == slot) {
             link.active_slot.reset();
             link.moving_since = now;

@@ -169,10 +169,18 @@ void Node::retry_udp(SnaptLink& link, TimePoint now) {
 
 // Where UDP is throttled TCP is kept; another uplink is another network.
 void Node::ask_udp(SnaptLink& link, TimePoint now) {
+    const auto may_ask = [&](const Uplink* uplink) {
+        const bool is_throttled =
+            link.throttle.keeps_stream() && (link.throttled & session::mask_of(uplink->slot)) != 0;
+        return uplink->address.version == link.address.address.version && !is_throttled;
+    };
+    const auto& uplinks = uplinks_->list();
+    if (std::none_of(uplinks.begin(), uplinks.end(), may_ask)) {
+        return;
+    }
     take_next_port(link);  // one port a time, so that it is clear which one answers
-    for (const Uplink* uplink : uplinks_->list()) {
-        const bool is_throttled = link.throttle.keeps_stream() && link.active_slot == uplink->slot;
-        if (uplink->address.version == link.address.address.version && !is_throttled) {
+    for (const Uplink* uplink : uplinks) {
+        if (may_ask(uplink)) {
             link.session->paths().retry(uplink->slot, link.address, now);
         }
     }
@@ -203,9 +211,11 @@ void Node::watch_throttle(SnaptLink& link, TimePoint now) {
     }
     switch (link.throttle.on_tick(traffic, link.is_on_stream, may_try, now)) {
     case UdpThrottle::Step::TryStream:
+        link.throttled |= session::mask_of(*link.active_slot);
         use_stream(link, "UDP loses much", now);
         break;
     case UdpThrottle::Step::TryUdp:
+        link.throttled = 0;
         ask_udp(link, now);
         break;
     case UdpThrottle::Step::None:

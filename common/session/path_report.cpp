@@ -36,6 +36,10 @@ constexpr uint64_t kReportedSoonBytes = 48'000;
 constexpr Duration kTryAgainAfter = base::seconds(1);
 constexpr Duration kReportMargin = milliseconds(30);
 constexpr double kUntriedFactor = 2;
+constexpr double kHeavyLoss = 0.1;
+// No path is thought to be busy for longer.
+constexpr Duration kLongestReady = base::seconds(10);
+constexpr int16_t kMostFaster = base::seconds(1) / wire::kClockUnit;
 constexpr double kLeastBytesPerS = 100;
 // Seconds after which a path that tells nothing is thought to be twice as fast, and at most so
 // much.
@@ -58,28 +62,38 @@ void PathReport::on_sent(uint32_t epoch,
                          uint64_t bytes,
                          bool has_packets,
                          TimePoint now) {
-    if (epoch_ != epoch) {
+    if (!epoch_) {
+        round_trips_from_ = now;  // what comes of before told of another network
+    }
+    Mark& newest = newest_[index_of(traffic_class)];
+    const bool is_granted_anew = newest.is_set && first_sequence < newest.sequence;
+    if (epoch_ != epoch || is_granted_anew) {
         forget_epoch(epoch);
     }
+    uint64_t& class_sent = class_sent_[index_of(traffic_class)];
     TimePoint& mark_at = mark_at_[index_of(traffic_class)];
     if (now >= mark_at) {
         mark_at = now + mark_every_;
         sent_at_ = has_packets ? now : sent_at_;
-        marks_[next_mark_] = {now, sent_bytes_, static_cast<uint32_t>(first_sequence),
+        marks_[next_mark_] = {now,           sent_bytes_,
+                              class_sent,    static_cast<uint32_t>(first_sequence),
                               traffic_class, true};
         next_mark_ = (next_mark_ + 1) % kMarks;
     }
-    newest_[index_of(traffic_class)] = {now, sent_bytes_, static_cast<uint32_t>(first_sequence),
-                                        traffic_class, true};
+    newest = {now,           sent_bytes_, class_sent, static_cast<uint32_t>(first_sequence),
+              traffic_class, true};
     sent_bytes_ += bytes;
-    newest_end_[index_of(traffic_class)] = sent_bytes_;
+    class_sent += bytes;
+    reportable_bytes_ += has_packets ? bytes : 0;
     sent_last_at_ = now;
     expect_report(now);
-    ready_at_ = ready_at(now) + time_for(bytes);
+    ready_at_ = std::min(ready_at(now) + time_for(bytes), now + kLongestReady);
 }
 
 Duration PathReport::time_for(uint64_t bytes) const {
-    return base::microseconds(static_cast<int64_t>(static_cast<double>(bytes) * us_per_byte_));
+    const double us = static_cast<double>(bytes) * us_per_byte_;
+    const auto longest = static_cast<double>(base::to_us(kLongestReady));
+    return base::microseconds(static_cast<int64_t>(std::min(us, longest)));
 }
 
 // What was measured long ago is worth less: a path that looked slow is tried again, sooner the more
@@ -94,22 +108,32 @@ TimePoint PathReport::delivered_at(uint64_t bytes, Duration more, TimePoint now)
     return ready_at(now) + base::microseconds(static_cast<int64_t>(us * worth(now)));
 }
 
+// A policer makes no queue: it drops.
+bool PathReport::is_rate_known() const {
+    return was_bottleneck() || (has_loss_ && loss_ > kHeavyLoss);
+}
+
 void PathReport::set_rate() {
     const auto known = static_cast<double>(delivery_bytes_per_s_);
     const double rate =
-        was_bottleneck() ? known : std::max(known * kUntriedFactor, kAssumedBytesPerS);
+        is_rate_known() ? known : std::max(known * kUntriedFactor, kAssumedBytesPerS);
     us_per_byte_ = 1e6 / std::max(rate, kLeastBytesPerS);
 }
 
 void PathReport::expect_report(TimePoint now) {
-    if (waiting_since_ == base::kNever && under_way_bytes() >= kReportedBytes) {
+    if (waiting_since_ == base::kNever && reportable_bytes_ >= kReportedBytes) {
         waiting_since_ = now;
     }
 }
 
-void PathReport::set_arrived(uint64_t bytes) {
-    if (bytes > arrived_bytes_) {
-        arrived_bytes_ = bytes;
+// `bytes`: of those of the class.
+void PathReport::set_arrived(TrafficClass traffic_class, uint64_t bytes) {
+    uint64_t& arrived = class_arrived_[index_of(traffic_class)];
+    bytes = std::min(bytes, class_sent_[index_of(traffic_class)]);
+    if (bytes > arrived) {
+        arrived_bytes_ += bytes - arrived;
+        arrived = bytes;
+        reportable_bytes_ = std::min(reportable_bytes_, under_way_bytes());
         waiting_since_ = base::kNever;
     }
 }
@@ -118,7 +142,7 @@ void PathReport::set_arrived(uint64_t bytes) {
 void PathReport::note_arrived(TrafficClass traffic_class, uint64_t next) {
     const Mark& newest = newest_[index_of(traffic_class)];
     if (newest.is_set && newest.sequence < next) {
-        set_arrived(newest_end_[index_of(traffic_class)]);
+        set_arrived(traffic_class, class_sent_[index_of(traffic_class)]);
         return;
     }
     const Mark* before = nullptr;
@@ -134,20 +158,13 @@ void PathReport::note_arrived(TrafficClass traffic_class, uint64_t next) {
             after = &mark;
         }
     }
-    if (before == nullptr || after == nullptr) {
+    if (before == nullptr || after == nullptr || after->class_bytes < before->class_bytes) {
         return;
     }
     const uint64_t numbers = std::max<uint64_t>(after->sequence - before->sequence, 1);
     const uint64_t part = std::min<uint64_t>(next - before->sequence, numbers);
-    set_arrived(before->sent_bytes + (after->sent_bytes - before->sent_bytes) * part / numbers);
-}
-
-void PathReport::on_answer(TimePoint sent_by) {
-    for (const Mark& mark : marks_) {
-        if (mark.is_set && mark.at <= sent_by) {
-            set_arrived(mark.sent_bytes);
-        }
-    }
+    const uint64_t between = after->class_bytes - before->class_bytes;
+    set_arrived(traffic_class, before->class_bytes + between * part / numbers);
 }
 
 void PathReport::note_round_trip(Duration sample) {
@@ -180,7 +197,7 @@ std::optional<Duration> PathReport::base_round_trip() const {
 }
 
 void PathReport::on_lag(Duration lag, TimePoint now) {
-    if (was_bottleneck()) {
+    if (delivery_bytes_per_s_ > 0) {
         ready_at_ = now - lag + time_for(under_way_bytes());
     } else if (delay_count_ > 0) {
         const int16_t queued =
@@ -297,7 +314,17 @@ void PathReport::note_delay(TimePoint now) {
     if (!batch_.delay) {
         return;
     }
+    const uint32_t since_time = (clock_at(now) - batch_.delay->echo) % wire::kClockModulus;
+    if (now - wire::kClockUnit * since_time < round_trips_from_) {
+        return;
+    }
     const uint16_t smallest = batch_.delay->smallest;
+    // A queue of more than half a turn of the clock looks like a path that became faster.
+    if (has_base_ && delay_above(smallest, base_delays_[0]) < -kMostFaster) {
+        has_base_ = now - base_since_ < kBaseDelaySpan * 2;
+        delay_count_ = has_base_ ? delay_count_ : 0;
+        return;
+    }
     if (!has_base_ || now - base_since_ >= kBaseDelaySpan) {
         base_delays_ = {smallest, has_base_ ? base_delays_[0] : smallest};
         base_round_trips_ = {Duration{}, base_round_trips_[0]};

@@ -46,8 +46,6 @@ class PathReport {
                  uint64_t bytes,
                  bool has_packets,
                  base::TimePoint now);
-    // What was sent before `sent_by` has arrived or is lost, since a path keeps its order.
-    void on_answer(base::TimePoint sent_by);
     void note_round_trip(base::Duration sample);
     // One REPORT of a space that this path has in `epoch`; finish() follows the last one of a
     // datagram. `overhead`: outer bytes of a datagram besides the reported ones. `came_back`: on
@@ -68,7 +66,8 @@ class PathReport {
     bool is_time_due(bool is_cheap, base::TimePoint now) const;
     void on_time_sent(base::TimePoint now);
 
-    // Outer packets of which no REPORT has told, be it by a later number.
+    // Outer packets of which no REPORT has told, be it by a later number of the class: a path keeps
+    // the order of each.
     uint64_t under_way_bytes() const { return sent_bytes_ - arrived_bytes_; }
     // A REPORT of what is under way should have come long ago; `round_trip`: as long as it may take
     // (RFC 6298), `interval`: between REPORTs that ride on other datagrams. From time to time it
@@ -112,8 +111,9 @@ class PathReport {
     // Where the sender was at a time.
     struct Mark {
         base::TimePoint at{};
-        uint64_t sent_bytes = 0;  // before it
-        uint32_t sequence = 0;    // the next to be sent
+        uint64_t sent_bytes = 0;   // before it
+        uint64_t class_bytes = 0;  // the same, of its class
+        uint32_t sequence = 0;     // the next to be sent
         base::TrafficClass traffic_class = base::TrafficClass::LtLd;
         bool is_set = false;
     };
@@ -148,7 +148,8 @@ class PathReport {
 
     void forget_epoch(uint32_t epoch);
     void note_arrived(base::TrafficClass traffic_class, uint64_t next);
-    void set_arrived(uint64_t bytes);
+    void set_arrived(base::TrafficClass traffic_class, uint64_t bytes);
+    bool is_rate_known() const;
     void expect_report(base::TimePoint now);
     base::Duration time_for(uint64_t bytes) const;
     double worth(base::TimePoint now) const;
@@ -170,8 +171,10 @@ class PathReport {
     base::TimePoint sent_at_{};  // the newest mark with packets
     base::TimePoint sent_last_at_{};
     std::array<Mark, base::kTrafficClasses> newest_{};  // of what was sent last in each class
-    std::array<uint64_t, base::kTrafficClasses> newest_end_{};  // sent_bytes_ with it
-    uint64_t arrived_bytes_ = 0;                                // of sent_bytes_
+    std::array<uint64_t, base::kTrafficClasses> class_sent_{};  // as sent_bytes_
+    std::array<uint64_t, base::kTrafficClasses> class_arrived_{};
+    uint64_t arrived_bytes_ = 0;     // of all classes
+    uint64_t reportable_bytes_ = 0;  // under way, and with packets
     // Since when enough is under way that a REPORT should come; kNever: it is not.
     base::TimePoint waiting_since_ = base::kNever;
     base::TimePoint ready_at_{};

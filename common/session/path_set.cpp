@@ -308,9 +308,6 @@ bool PathSet::on_response(const wire::Space& space, const wire::Response& respon
         forget_other_tuples(path);
     }
     tuple.is_proven = true;
-    if (reports_[space.path] != nullptr) {
-        reports_[space.path]->on_answer(tuple.challenged_at);
-    }
     tuple.challenged_at = base::kNever;
     tuple.challenge_again_at = base::kNever;
     if (space.traffic_class != TrafficClass::LtLd) {

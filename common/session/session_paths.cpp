@@ -2,6 +2,7 @@
 #include "common/session/session.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace continuo::session {
 
@@ -129,11 +130,19 @@ uint8_t Session::pinned_path(Flow& flow, PathMask paths) {
 // each has its share. What is under way on a path that has been silent for the bound of the class
 // is not waited for any more. False: none takes it.
 bool Session::choose_path(Way& way, TrafficClass traffic_class, TimePoint now) {
-    const Duration bound = classes_[index_of(traffic_class)].settings.resequence;
-    const PathMask usable = paths_.reporting(way.paths, Duration{}, now);
-    way.paths = usable | paths_.reporting(way.paths, bound, now);
-    const auto soonest = paths_.soonest(usable, now);
-    const uint8_t path = soonest ? *soonest : stripers_[static_cast<size_t>(way.row)].next(usable);
+    auto path = static_cast<uint8_t>(std::countr_zero(way.paths));
+    if (!std::has_single_bit(way.paths)) {
+        const Duration bound = classes_[index_of(traffic_class)].settings.resequence;
+        const PathMask usable = paths_.reporting(way.paths, Duration{}, now);
+        way.paths = usable | paths_.reporting(way.paths, bound, now);
+        Striper& striper = stripers_[static_cast<size_t>(way.row)];
+        if (const auto soonest = paths_.soonest(usable, now)) {
+            path = *soonest;
+            striper.begin_anew();
+        } else {
+            path = striper.next(usable);
+        }
+    }
     const auto destination = paths_.destination_on(path, traffic_class, now);
     if (!destination) {
         return false;

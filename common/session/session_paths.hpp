@@ -55,6 +55,8 @@ class Striper {
         }
         return best;
     }
+    // Others choose: shares begin anew with the next one.
+    void begin_anew() { mask_ = 0; }
     void on_sent(uint8_t index, PathMask mask, const PathWeights& weights, size_t bytes) {
         double sum = 0;
         for (uint8_t any = 0; any < wire::kMaxPaths; ++any) {
