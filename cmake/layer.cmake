@@ -21,7 +21,7 @@ if(CONTINUO_FUZZ)
   target_compile_options(continuo_options INTERFACE -fsanitize-coverage=inline-8bit-counters,pc-table)
 endif()
 
-# What nearly every file of the layers includes, compiled once: reading it is half of what a file costs. Each still
+# What nearly every file of the layers includes, compiled once: reading it is a third of what a file costs. Each still
 # includes what it uses: presets without this option, and tests/check_tidy.sh, compile without it. g++ forgets the
 # diagnostic pragmas that libstdc++ has in there; where it sees an overflow in std::string("a") + (b ? "c" : "d") + "e"
 # that is none, name the part first.

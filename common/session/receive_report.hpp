@@ -48,7 +48,7 @@ class ReceiveReport {
                      base::TimePoint now);
     // A TIME frame came in one, after on_datagram().
     void on_time_frame(uint16_t number, uint32_t clock, base::TimePoint now);
-    // Of the path in use: what T_report follows.
+    // The shortest of the paths in use: what T_report follows.
     void set_rtt(base::Duration rtt);
 
     // `rides`: on a datagram that leaves anyway.
