@@ -119,35 +119,6 @@ TEST(MultipathSim, WhatTheFasterPathCanTakeStaysThere) {
     EXPECT_EQ(two.pair.snapt.session->resequencing().held, held);
 }
 
-// A box that drops what is beyond its rate, and makes no queue, hides that it is full.
-TEST(MultipathSim, APathThatDropsIsNotGivenEverythingBecauseItIsFaster) {
-    SimLink policed = link_of(milliseconds(5), 1'000'000);
-    policed.queue_packets = 5;
-    TwoPaths two(TrafficClass::HtHd, PathMode::Packet, policed,
-                 link_of(milliseconds(20), 20'000'000), 1, 1300);
-    stripe(two, seconds(5), 1300, 8'000'000);
-    const uint64_t before = two.pair.up_link(0).counters().all_dropped();
-    stripe(two, seconds(5), 1300, 8'000'000);
-    EXPECT_LE(two.pair.up_link(0).counters().all_dropped() - before, 1000U) << "of 3760 sent";
-    EXPECT_GE(two.pair.up_link(1).counters().delivered_packets, 5000U);
-}
-
-// Shares that were counted while another rule chose would give the path that missed most
-// everything.
-TEST(MultipathSim, APathThatComesBackDoesNotMakeUpForWhatItMissed) {
-    TwoPaths two(TrafficClass::HtHd, PathMode::Packet, link_of(milliseconds(5), 20'000'000),
-                 link_of(milliseconds(20), 2'000'000), 1, 1300);
-    stripe(two, seconds(5), 1300, 10'000'000);
-    two.pair.node.session->paths().remove(1);
-    stripe(two, seconds(5), 1300, 10'000'000);
-    two.pair.node.session->paths().add(1, two.pair.snapt_address, 1500, two.pair.now);
-    two.pair.node.session->paths().probe(1, two.pair.now);
-    two.pair.run_for(milliseconds(200));
-    const uint64_t before = two.pair.up_link(1).counters().offered_packets;
-    stripe(two, milliseconds(300), 1300, 10'000'000);
-    EXPECT_LE(two.pair.up_link(1).counters().offered_packets - before, 200U) << "of 282";
-}
-
 // As on the road: a link delivers nothing for a while and loses nothing.
 TEST(MultipathSim, LittleIsSentIntoTheSilenceOfAPath) {
     SimLink first = link_of(milliseconds(20), 5'000'000);

@@ -83,6 +83,17 @@ struct Reported {
 constexpr base::Duration kBurst = base::milliseconds(100);
 constexpr base::Duration kAsItCame = base::seconds(1);
 
+TEST(Striper, WhatOthersChoseIsNotMadeUpFor) {
+    PathWeights alike{};
+    alike.fill(1.0);
+    Striper striper;
+    static_cast<void>(striper.next(0b11));
+    striper.on_sent(0, 0b11, alike, 100'000);
+    EXPECT_EQ(striper.next(0b11), 1);
+    striper.begin_anew();
+    EXPECT_EQ(striper.next(0b11), 0) << "both begin at nothing";
+}
+
 TEST(Striper, PathsThatWereNeverFullAreAlike) {
     Reported reported;
     reported.tell_rate(0, 5'000'000, kAsItCame);
