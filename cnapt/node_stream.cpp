@@ -203,13 +203,13 @@ void Node::watch_throttle(SnaptLink& link, TimePoint now) {
         traffic.sent_bytes += link.session->class_counters(traffic_class).wire_bytes;
     }
     traffic.loss_up = paths.path(*link.active_slot).loss.value_or(0);
-    bool may_try = bool(link.stream);
     for (const Uplink* uplink : uplinks_->list()) {
-        const session::Path& path = paths.path(uplink->slot);
-        const bool has_answered = path.has_answered && !path.is_failing();
-        may_try = may_try && (uplink->slot == *link.active_slot || !has_answered);
+        if (uplink->slot != *link.active_slot) {
+            traffic.other_heard_at =
+                std::max(traffic.other_heard_at, paths.path(uplink->slot).heard_at);
+        }
     }
-    switch (link.throttle.on_tick(traffic, link.is_on_stream, may_try, now)) {
+    switch (link.throttle.on_tick(traffic, link.is_on_stream, bool(link.stream), now)) {
     case UdpThrottle::Step::TryStream:
         link.throttled |= session::mask_of(*link.active_slot);
         use_stream(link, "UDP loses much", now);

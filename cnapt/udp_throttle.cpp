@@ -73,7 +73,9 @@ UdpThrottle::on_tick(const UdpTraffic& traffic, bool is_on_stream, bool may_try,
 }
 
 UdpThrottle::Step UdpThrottle::watch(const UdpTraffic& traffic, bool may_try, TimePoint now) {
-    if (!may_try || filled_ < kWindowTicks || now < rest_until_) {
+    const bool has_other =
+        traffic.other_heard_at != TimePoint{} && now - traffic.other_heard_at < kLatelyHeard;
+    if (!may_try || has_other || filled_ < kWindowTicks || now < rest_until_) {
         return Step::None;
     }
     Tick sum;

@@ -18,7 +18,8 @@ struct UdpTraffic {
     uint64_t lost_datagrams = 0;  // of those that the SNAPT sent
     uint64_t received_bytes = 0;
     uint64_t sent_bytes = 0;
-    double loss_up = 0;  // as the SNAPT reports it for the path in use; 0: unknown
+    double loss_up = 0;                // as the SNAPT reports it for the path in use; 0: unknown
+    base::TimePoint other_heard_at{};  // the newest datagram by another uplink; zero: none
 };
 
 class UdpThrottle {
@@ -43,11 +44,13 @@ class UdpThrottle {
     static constexpr base::Duration kLongestStay = base::seconds(600);
     static constexpr base::Duration kFirstRest = base::seconds(60);
     static constexpr base::Duration kLongestRest = base::seconds(3600);
+    // An uplink that brought something so lately is better than TCP, and what it lost in a silence
+    // of its own tells nothing of the one in use.
+    static constexpr base::Duration kLatelyHeard = base::seconds(10);
     // Heavy loss so soon after UDP was taken back is the same box.
     static constexpr base::Duration kAgainWithin = base::seconds(60);
 
-    // Every kTick. `is_on_stream`: data goes over TCP; `may_try`: it could, and no other uplink
-    // works.
+    // Every kTick. `is_on_stream`: data goes over TCP; `may_try`: it could.
     Step on_tick(const UdpTraffic& traffic, bool is_on_stream, bool may_try, base::TimePoint now);
     // TCP is in use for what it carries: UDP is not asked meanwhile.
     bool keeps_stream() const { return phase_ != Phase::Watching; }

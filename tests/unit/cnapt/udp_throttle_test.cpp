@@ -88,6 +88,19 @@ TEST(UdpThrottle, NothingIsTriedWhereNothingCouldTakeOver) {
     EXPECT_EQ(download.run(seconds(600)).first, Step::None);
 }
 
+// Two uplinks whose silences take turns: the one that is silent now carries again soon.
+TEST(UdpThrottle, NothingIsTriedWhileAnotherUplinkWasHeardLately) {
+    Download download;
+    download.loss = 0.6;
+    for (int i = 0; i < 20; ++i) {
+        download.traffic.other_heard_at = download.now;
+        ASSERT_EQ(download.run(seconds(5)).first, Step::None) << i;
+    }
+    const auto [step, after] = download.run(seconds(20));
+    EXPECT_EQ(step, Step::TryStream);
+    EXPECT_EQ(after, UdpThrottle::kLatelyHeard - seconds(5));
+}
+
 TEST(UdpThrottle, TcpThatCarriesMoreIsKeptAMinuteThenUdpIsAsked) {
     Download download;
     download.loss = 0.6;
