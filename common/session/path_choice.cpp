@@ -23,6 +23,11 @@ constexpr Duration kMayBeOlder = base::seconds(1);
 // Copies that the other end asks for once, when the path then answers.
 constexpr Duration kShortestCopies = base::milliseconds(200);
 
+// In which a path of which nothing was told yet is to report (RFC 6298, section 2.1).
+constexpr Duration kFirstReportAfter = base::seconds(1);
+// What a REPORT may be late by in any case.
+constexpr Duration kLeastBound = base::milliseconds(200);
+
 constexpr size_t kLtLd = index_of(TrafficClass::LtLd);
 
 }  // namespace
@@ -278,7 +283,8 @@ PathMask PathSet::spread(Duration difference, TimePoint now) const {
     return mask != 0 ? mask : mask_of(*active_);
 }
 
-PathMask PathSet::reporting(PathMask paths, Duration patience, TimePoint now) const {
+PathMask
+PathSet::reporting(PathMask paths, Duration patience, Duration bound, TimePoint now) const {
     const Duration interval =
         std::clamp(smallest_rtt(), wire::kReportShortest, wire::kReportLongest);
     PathMask mask = paths;
@@ -286,9 +292,15 @@ PathMask PathSet::reporting(PathMask paths, Duration patience, TimePoint now) co
         const auto index = static_cast<uint8_t>(std::countr_zero(left));
         const PathReport* const report = reports_[index].get();
         const Path& path = paths_[index];
-        const Duration round_trip = path.smoothed_rtt + path.rtt_variation * 4;
-        if (report != nullptr && path.smoothed_rtt != Duration{} &&
-            report->is_overdue(round_trip, interval, now) && report->silence(now) >= patience) {
+        if (report == nullptr) {
+            continue;
+        }
+        const Duration own = path.smoothed_rtt != Duration{}
+                                 ? path.smoothed_rtt + path.rtt_variation * 4
+                                 : kFirstReportAfter;
+        const Duration round_trip =
+            report->report_after(std::max(bound, kLeastBound)).value_or(own);
+        if (report->is_overdue(round_trip, interval, now) && report->silence(now) >= patience) {
             mask &= static_cast<PathMask>(~mask_of(index));
         }
     }

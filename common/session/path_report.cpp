@@ -46,6 +46,21 @@ constexpr double kLeastBytesPerS = 100;
 constexpr double kHalvedAfter = 2;
 constexpr double kLeastWorth = 0.125;
 
+// Zero: none.
+void take_smaller(Duration& smallest, Duration sample) {
+    smallest = smallest == Duration{} ? sample : std::min(smallest, sample);
+}
+
+Duration smallest_of(const std::array<Duration, 2>& spans) {
+    Duration smallest{};
+    for (const Duration span : spans) {
+        if (span != Duration{}) {
+            take_smaller(smallest, span);
+        }
+    }
+    return smallest;
+}
+
 }  // namespace
 
 void PathReport::forget_epoch(uint32_t epoch) {
@@ -168,8 +183,27 @@ void PathReport::note_arrived(TrafficClass traffic_class, uint64_t next) {
 }
 
 void PathReport::note_round_trip(Duration sample) {
-    Duration& smallest = base_round_trips_[0];
-    smallest = smallest == Duration{} ? sample : std::min(smallest, sample);
+    take_smaller(base_round_trips_[0], sample);
+}
+
+void PathReport::note_answer(Duration sample) {
+    take_smaller(fastest_answers_[0], sample);
+    if (smoothed_answer_ == Duration{}) {
+        smoothed_answer_ = sample;
+        answer_variation_ = sample / 2;
+        return;
+    }
+    const Duration error =
+        sample > smoothed_answer_ ? sample - smoothed_answer_ : smoothed_answer_ - sample;
+    answer_variation_ = (answer_variation_ * 3 + error) / 4;
+    smoothed_answer_ = (smoothed_answer_ * 7 + sample) / 8;
+}
+
+std::optional<Duration> PathReport::report_after(Duration more) const {
+    if (smoothed_answer_ == Duration{}) {
+        return std::nullopt;
+    }
+    return std::min(smoothed_answer_ + answer_variation_ * 4, smallest_of(fastest_answers_) + more);
 }
 
 bool PathReport::is_overdue(Duration round_trip, Duration interval, TimePoint now) const {
@@ -188,11 +222,7 @@ std::optional<uint16_t> PathReport::base_delay() const {
 }
 
 std::optional<Duration> PathReport::base_round_trip() const {
-    Duration smallest{};
-    for (const Duration sample : base_round_trips_) {
-        const bool is_smaller = smallest == Duration{} || sample < smallest;
-        smallest = sample != Duration{} && is_smaller ? sample : smallest;
-    }
+    const Duration smallest = smallest_of(base_round_trips_);
     return smallest != Duration{} ? std::optional(smallest) : std::nullopt;
 }
 
@@ -250,11 +280,16 @@ std::optional<Duration> PathReport::finish(Duration smoothed_rtt, TimePoint now)
     reported_at_ = now;
     note_loss(now);
     note_delay(now);
-    note_rate(has_standing_queue(smoothed_rtt));
+    note_rate(has_standing_queue());
     set_rate();
-    const auto sample = round_trip(now);
+    auto sample = round_trip(now);
     if (sample) {
+        note_answer(*sample);
+    }
+    if (sample && batch_.came_back) {
         note_round_trip(*sample);
+    } else {
+        sample.reset();
     }
     batch_ = {};
     mark_every_ = std::clamp(smoothed_rtt, wire::kReportShortest, wire::kReportLongest) / 4;
@@ -263,7 +298,7 @@ std::optional<Duration> PathReport::finish(Duration smoothed_rtt, TimePoint now)
 }
 
 std::optional<Duration> PathReport::round_trip(TimePoint now) const {
-    if (!batch_.delay || !batch_.came_back) {
+    if (!batch_.delay) {
         return std::nullopt;
     }
     const uint32_t since_time = (clock_at(now) - batch_.delay->echo) % wire::kClockModulus;
@@ -328,6 +363,7 @@ void PathReport::note_delay(TimePoint now) {
     if (!has_base_ || now - base_since_ >= kBaseDelaySpan) {
         base_delays_ = {smallest, has_base_ ? base_delays_[0] : smallest};
         base_round_trips_ = {Duration{}, base_round_trips_[0]};
+        fastest_answers_ = {Duration{}, fastest_answers_[0]};
         has_base_ = true;
         base_since_ = now;
     } else if (delay_above(smallest, base_delays_[0]) < 0) {
@@ -336,12 +372,14 @@ void PathReport::note_delay(TimePoint now) {
     delays_[delay_count_++ % kQueueReports] = smallest;
 }
 
-bool PathReport::has_standing_queue(Duration smoothed_rtt) const {
+// Against the fastest round trip: queues and silences make the smoothed one long.
+bool PathReport::has_standing_queue() const {
     if (delay_count_ < kQueueReports) {
         return false;
     }
     const uint16_t base = *base_delay();
-    const Duration threshold = std::max<Duration>(kSmallestQueue, smoothed_rtt / kQueueShareOfRtt);
+    const Duration round_trip = smallest_of(fastest_answers_);
+    const Duration threshold = std::max<Duration>(kSmallestQueue, round_trip / kQueueShareOfRtt);
     return std::all_of(delays_.begin(), delays_.end(), [&](uint16_t delay) {
         return wire::kClockUnit * delay_above(delay, base) > threshold;
     });

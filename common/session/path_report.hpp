@@ -52,7 +52,7 @@ class PathReport {
     // this path, so that the round trip is its own.
     void
     on_report(uint32_t epoch, const wire::Report& report, uint32_t overhead, bool came_back = true);
-    // Gives a sample of the round trip if one was told.
+    // Gives a sample of the round trip if one was told that came back on this path.
     std::optional<base::Duration> finish(base::Duration smoothed_rtt, base::TimePoint now);
     bool has_report() const { return batch_.is_open; }
     // What was sent before `now` tells no round trip any more.
@@ -73,6 +73,9 @@ class PathReport {
     // (RFC 6298), `interval`: between REPORTs that ride on other datagrams. From time to time it
     // says no, so that something is sent to be reported.
     bool is_overdue(base::Duration round_trip, base::Duration interval, base::TimePoint now) const;
+    // How long a REPORT of what is sent now may take, by whatever paths REPORTs came back (RFC
+    // 6298, section 2), but no longer than the fastest and `more`; nothing without a sample.
+    std::optional<base::Duration> report_after(base::Duration more) const;
     // For how long something has been under way of which nothing was told.
     base::Duration silence(base::TimePoint now) const {
         return waiting_since_ == base::kNever ? base::Duration{} : now - waiting_since_;
@@ -147,6 +150,7 @@ class PathReport {
     };
 
     void forget_epoch(uint32_t epoch);
+    void note_answer(base::Duration sample);
     void note_arrived(base::TrafficClass traffic_class, uint64_t next);
     void set_arrived(base::TrafficClass traffic_class, uint64_t bytes);
     bool is_rate_known() const;
@@ -157,7 +161,7 @@ class PathReport {
     void note_loss(base::TimePoint now);
     void note_delay(base::TimePoint now);
     std::optional<base::Duration> round_trip(base::TimePoint now) const;
-    bool has_standing_queue(base::Duration smoothed_rtt) const;
+    bool has_standing_queue() const;
     void note_rate(bool is_queued);
     double sending_rate() const;
     void take_sample();
@@ -201,6 +205,10 @@ class PathReport {
     uint64_t late_ = 0;
     uint64_t duplicates_ = 0;
 
+    // Of all REPORTs with a delay, the fastest as base_round_trips_; zero: none.
+    base::Duration smoothed_answer_{};
+    base::Duration answer_variation_{};
+    std::array<base::Duration, 2> fastest_answers_{};
     // Smallest round trips of the same time as base_delays_; zero: none.
     std::array<base::Duration, 2> base_round_trips_{};
     // Smallest one-way delays: of the last 15 to 30 s, and of the last reports; a queue that stands

@@ -284,8 +284,11 @@ class PathSet {
     // each way, queues apart.
     PathMask spread(base::Duration difference, base::TimePoint now) const;
     // Those of `paths` that owe no REPORT, or have not told anything for less than `patience`; all
-    // if each does.
-    PathMask reporting(PathMask paths, base::Duration patience, base::TimePoint now) const;
+    // if each does. A REPORT is owed at the latest `bound` after the fastest would have come.
+    PathMask reporting(PathMask paths,
+                       base::Duration patience,
+                       base::Duration bound,
+                       base::TimePoint now) const;
     // Of `paths`, the one on which a datagram that leaves now is there first; nothing while that
     // is not known of all.
     std::optional<uint8_t> soonest(PathMask paths, base::TimePoint now) const;

@@ -163,6 +163,20 @@ TEST(PathReport, AQueueThatStandsMakesTheSampleCount) {
     EXPECT_NEAR(static_cast<double>(sender.report.delivery_bytes_per_s()), 250e3, 5e3);
 }
 
+TEST(PathReport, ARoundTripThatWaitedInASilenceHidesNoQueue) {
+    Sender sender;
+    for (int i = 0; i < 10; ++i) {
+        sender.send(100, milliseconds(200));
+        sender.hear_delayed(100, 200, {});
+    }
+    sender.rtt = milliseconds(800);  // smoothed; no other sample comes
+    for (int i = 0; i < 30; ++i) {
+        sender.send(50, milliseconds(200));
+        sender.hear_delayed(50, 200, milliseconds(60));
+    }
+    EXPECT_TRUE(sender.report.is_bottleneck());
+}
+
 TEST(PathReport, AQueueThatComesAndGoesDoesNot) {
     Sender sender;
     for (int i = 0; i < 40; ++i) {
@@ -287,6 +301,29 @@ TEST(PathReport, AReportIsOverdueAfterARoundTripAndItsInterval) {
     EXPECT_FALSE(is_overdue());
     sender.send(1, milliseconds(20));
     EXPECT_TRUE(is_overdue()) << "of so much after one";
+}
+
+TEST(PathReport, AReportMayTakeWhatReportsTookByWhateverPathTheyCameBack) {
+    Sender sender;
+    EXPECT_FALSE(sender.report.report_after(seconds(1)));
+    const auto hear_after = [&](Duration rtt, bool came_back) {
+        sender.send(20, milliseconds(200));
+        wire::Report told = sender.seen(20, 200);
+        wire::ReportDelay delay;
+        delay.echo = clock_at(sender.now - rtt);
+        told.delay = delay;
+        sender.report.on_report(kEpoch, told, kOverhead, came_back);
+        EXPECT_EQ(sender.report.finish(rtt, sender.now).has_value(), came_back);
+    };
+    hear_after(milliseconds(100), false);
+    EXPECT_EQ(sender.report.report_after(seconds(1)), milliseconds(300));
+    EXPECT_FALSE(sender.report.base_round_trip()) << "it is not the path's own";
+    hear_after(milliseconds(100), true);
+    EXPECT_EQ(sender.report.report_after(seconds(1)), milliseconds(250));
+    sender.now += seconds(5);
+    hear_after(seconds(3), true);
+    EXPECT_EQ(sender.report.report_after(seconds(1)), milliseconds(1100))
+        << "one that waited in a silence of the link does not make the next silence longer";
 }
 
 TEST(PathReport, APathIsReadyWhenItHasDeliveredWhatWasSentAtItsRate) {
