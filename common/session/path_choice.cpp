@@ -28,6 +28,9 @@ constexpr Duration kFirstReportAfter = base::seconds(1);
 // What a REPORT may be late by in any case.
 constexpr Duration kLeastBound = base::milliseconds(200);
 
+// When others were heard for so long and the active path was not, it may be dead.
+constexpr Duration kOnlyOthersHeard = base::milliseconds(100);
+
 constexpr size_t kLtLd = index_of(TrafficClass::LtLd);
 
 }  // namespace
@@ -74,6 +77,24 @@ std::optional<Destination> PathSet::destination(TrafficClass traffic_class, Time
         return other ? other : result;
     }
     return result;
+}
+
+std::optional<Destination> PathSet::upkeep_destination(TimePoint now) const {
+    const auto result = destination(TrafficClass::LtLd, now);
+    if (!result || *active_ == wire::kTcpPath) {
+        return result;
+    }
+    const TimePoint heard_at = paths_[*active_].heard_at;
+    std::optional<uint8_t> other;
+    any_used([&](uint8_t index) {
+        const TimePoint at = paths_[index].heard_at;
+        if (index != wire::kTcpPath && at > heard_at + kOnlyOthersHeard &&
+            may_spread_on(index, now) && (!other || at > paths_[*other].heard_at)) {
+            other = index;
+        }
+        return false;
+    });
+    return other ? destination_on(*other, TrafficClass::LtLd, now) : result;
 }
 
 bool PathSet::is_in_doubt(TimePoint now) const {
@@ -288,13 +309,19 @@ PathSet::reporting(PathMask paths, Duration patience, Duration bound, TimePoint 
     const Duration interval =
         std::clamp(smallest_rtt(), wire::kReportShortest, wire::kReportLongest);
     PathMask mask = paths;
+    PathMask newest = paths;
+    Duration shortest = Duration::max();
     for (unsigned left = paths; left != 0; left &= left - 1) {
         const auto index = static_cast<uint8_t>(std::countr_zero(left));
         const PathReport* const report = reports_[index].get();
-        const Path& path = paths_[index];
         if (report == nullptr) {
             continue;
         }
+        if (report->silence(now) < shortest) {
+            shortest = report->silence(now);
+            newest = mask_of(index);
+        }
+        const Path& path = paths_[index];
         const Duration own = path.smoothed_rtt != Duration{}
                                  ? path.smoothed_rtt + path.rtt_variation * 4
                                  : kFirstReportAfter;
@@ -304,7 +331,7 @@ PathSet::reporting(PathMask paths, Duration patience, Duration bound, TimePoint 
             mask &= static_cast<PathMask>(~mask_of(index));
         }
     }
-    return mask != 0 ? mask : paths;
+    return mask != 0 ? mask : newest;
 }
 
 // By which the one-way delay of `path` is longer than that of `other`: all are told by the same two

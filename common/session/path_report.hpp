@@ -76,6 +76,10 @@ class PathReport {
     // How long a REPORT of what is sent now may take, by whatever paths REPORTs came back (RFC
     // 6298, section 2), but no longer than the fastest and `more`; nothing without a sample.
     std::optional<base::Duration> report_after(base::Duration more) const;
+    // Whether a REPORT has covered that number of its class.
+    bool is_told(uint32_t epoch, base::TrafficClass traffic_class, uint64_t sequence) const {
+        return epoch_ == epoch && sequence < reported_next_[base::index_of(traffic_class)];
+    }
     // For how long something has been under way of which nothing was told.
     base::Duration silence(base::TimePoint now) const {
         return waiting_since_ == base::kNever ? base::Duration{} : now - waiting_since_;

@@ -274,6 +274,9 @@ class PathSet {
     // The same by one path, be it active or not; nothing when no tuple of it is known.
     std::optional<Destination>
     destination_on(uint8_t index, base::TrafficClass traffic_class, base::TimePoint now) const;
+    // Where acknowledgements and REPORTs go that leave alone: by the active path, unless only
+    // others were heard lately.
+    std::optional<Destination> upkeep_destination(base::TimePoint now) const;
     // Where what goes to `original` is copied to: while the active path is in doubt, or `always`.
     std::optional<Destination> copy_destination(base::TrafficClass traffic_class,
                                                 uint8_t original,
@@ -283,12 +286,18 @@ class PathSet {
     // there is none. Those are left out that are slower than the fastest by more than `difference`
     // each way, queues apart.
     PathMask spread(base::Duration difference, base::TimePoint now) const;
-    // Those of `paths` that owe no REPORT, or have not told anything for less than `patience`; all
-    // if each does. A REPORT is owed at the latest `bound` after the fastest would have come.
+    // Those of `paths` that owe no REPORT, or have not told anything for less than `patience`; the
+    // one that told something last if each does. A REPORT is owed at the latest `bound` after the
+    // fastest would have come.
     PathMask reporting(PathMask paths,
                        base::Duration patience,
                        base::Duration bound,
                        base::TimePoint now) const;
+    // Whether a REPORT has told of that number.
+    bool is_told(uint32_t epoch, const wire::Space& space, uint64_t sequence) const {
+        const PathReport* const report = reports_[space.path].get();
+        return report != nullptr && report->is_told(epoch, space.traffic_class, sequence);
+    }
     // Of `paths`, the one on which a datagram that leaves now is there first; nothing while that
     // is not known of all.
     std::optional<uint8_t> soonest(PathMask paths, base::TimePoint now) const;

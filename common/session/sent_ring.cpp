@@ -111,6 +111,23 @@ SentEntry& SentRing::next_due() {
     }
 }
 
+void SentRing::keep_newest(size_t entries) {
+    while (count_ > entries) {
+        pop();
+    }
+}
+
+void SentRing::forget_flow(uint32_t index) {
+    for (size_t i = 0; i < count_; ++i) {
+        SentEntry& entry = at(i);
+        if (entry.flow_index == index) {
+            entry.flow_index = SentEntry::kNoFlow;
+            due_ -= entry.is_due ? 1U : 0U;
+            entry.is_due = false;
+        }
+    }
+}
+
 void SentRing::done(SentEntry& entry, base::TimePoint now) {
     due_ -= entry.is_due ? 1U : 0U;
     entry.is_due = false;

@@ -1,7 +1,8 @@
-// SentRing: what SNAPT has sealed lately, so that it can be sent again, octet for octet, when the
-// return path moves (docs/PROTOCOL.md section 5.6): what was on its way to the old address is lost,
-// and only SNAPT still has it. Memory grows with what a round trip holds, up to kMaxSentRingBytes;
-// beyond that the oldest is forgotten.
+// SentRing: what was sent lately, so that it can be sent again. SNAPT keeps what it has sealed,
+// octet for octet, for when the return path moves (docs/PROTOCOL.md section 5.6): what was on its
+// way to the old address is lost, and only SNAPT still has it. A node keeps packets that it sends
+// into a silence, for when another path takes over. Memory grows with what a round trip holds, up
+// to kMaxSentRingBytes; beyond that the oldest is forgotten.
 #pragma once
 
 #include "common/base/bytes.hpp"
@@ -17,8 +18,11 @@ namespace continuo::session {
 inline constexpr size_t kMaxSentRingBytes = size_t{2} * 1024 * 1024;
 inline constexpr size_t kMaxSentRingEntries = 4096;
 
-// A datagram, or a run of equal ones whose sequence numbers follow each other.
+// A datagram, or a run of equal ones whose sequence numbers follow each other; or a packet that was
+// alone in its datagram.
 struct SentEntry {
+    static constexpr uint32_t kNoFlow = UINT32_MAX;
+
     base::TimePoint sent_at{};
     uint64_t first_sequence = 0;
     uint32_t epoch = 0;
@@ -26,6 +30,7 @@ struct SentEntry {
     uint16_t space = 0;
     uint16_t segment_bytes = 0;  // 0: one datagram
     uint16_t datagrams = 1;
+    uint32_t flow_index = kNoFlow;  // of the packet
     base::TrafficClass traffic_class = base::TrafficClass::LtLd;
     bool is_due = false;    // to be sent again
     uint16_t repeated = 0;  // of its datagrams
@@ -51,6 +56,9 @@ class SentRing {
         }
     }
     bool has_due() const { return due_ > 0; }
+    // Its packets are of no use any more.
+    void forget_flow(uint32_t index);
+    void keep_newest(size_t entries);
     // The due entry that was sent first, low-delay classes before others. Only with has_due().
     SentEntry& next_due();
     base::ByteView bytes(const SentEntry& entry) const {

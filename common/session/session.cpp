@@ -132,6 +132,7 @@ bool Session::attach(Flow& flow) {
     }
     if (flows_[flow.index] != &flow) {
         drops_.add(DropReason::QueueFull, resequencer_.forget(flow.index));
+        kept_ring_.forget_flow(flow.index);
     }
     flows_[flow.index] = &flow;
     flow.owner = this;
@@ -168,6 +169,7 @@ void Session::detach(Flow& flow, TimePoint /*now*/) {
     count_mode(flow, -1);
     unpin(flow, flow.traffic_class);
     drops_.add(DropReason::QueueFull, resequencer_.forget(flow.index));
+    kept_ring_.forget_flow(flow.index);
     for (EpochState* epoch : {current_.get(), previous_.get()}) {
         if (epoch != nullptr) {
             epoch->encoder.remove_flow(flow.index);

@@ -216,7 +216,8 @@ class Session {
                           const Way& way,
                           uint32_t done,
                           uint32_t count,
-                          base::MutableByteView arena);
+                          base::MutableByteView arena,
+                          base::TimePoint now);
     bool is_worth_compressing(const ClassState& state,
                               const flow::Flow& flow,
                               base::ByteView payload,
@@ -233,6 +234,24 @@ class Session {
     bool send_again(TransmitBatch& batch, base::TimePoint now);
     void release_sent(base::TimePoint now);
     void write_received(const Draft& draft, base::ByteWriter& body, base::TimePoint now) const;
+
+    // session_kept.cpp
+    bool is_kept(const Way& way, base::TrafficClass traffic_class, base::TimePoint now) const;
+    void keep(const Draft& draft,
+              uint64_t sequence,
+              const flow::Flow& flow,
+              base::ByteView packet,
+              base::TimePoint now);
+    void keep_packet(const Draft& draft,
+                     uint64_t sequence,
+                     const ClassQueue::Item& item,
+                     base::TimePoint now);
+    void mark_left(uint8_t active);
+    bool send_kept(TransmitBatch& batch, base::TimePoint now);
+    bool send_elsewhere(const SentEntry& entry,
+                        const Destination& destination,
+                        TransmitBatch& batch,
+                        base::TimePoint now);
 
     // session_paths.cpp
     std::optional<Way>
@@ -394,6 +413,7 @@ class Session {
     base::TimePoint kept_alive_at_{};  // last datagram of lt-ld on the active path
     bool keepalive_due_ = false;
     SentRing sent_ring_;  // SNAPT
+    SentRing kept_ring_;  // node: packets that it sent into a silence
     // Node: when something came in each space last.
     struct HeardSpace {
         base::TimePoint at{};

@@ -100,6 +100,9 @@ bool Session::send_aggregate(TrafficClass traffic_class,
     if (body.size() > 0) {
         finish_draft(*draft, body.size(), batch, now);
     }
+    if (count == 1 && scratch_.packets[0].regular && is_kept(way, traffic_class, now)) {
+        keep_packet(*draft, identity.sequence, scratch_.packets[0].item, now);
+    }
     number_flows(way, length);
     if (copy && count > 0 && may_copy(*copy, count, length, now)) {
         send_copy(identity, state, count, *copy, batch, now);

@@ -115,6 +115,7 @@ void Session::release_sent(TimePoint now) {
     if (!sent_ring_.has_due()) {
         sent_ring_.release(now - std::min(kReleaseAfter, now.time_since_epoch()));
     }
+    kept_ring_.release(now - std::min(kReleaseAfter, now.time_since_epoch()));
 }
 
 // The highest number of each space in which something came lately: SNAPT repeats from there on.

@@ -12,7 +12,6 @@ using base::DropReason;
 using base::index_of;
 using base::TimePoint;
 using base::TrafficClass;
-using flow::Flow;
 
 namespace {
 
@@ -43,12 +42,15 @@ bool Session::poll_transmit(TransmitBatch& batch, TimePoint now) {
         for (ClassState& state : classes_) {
             state.estimator.on_path_changed();
         }
+        if (active) {
+            mark_left(*active);
+        }
     }
     if (std::exchange(wants_ready_paths_, false)) {
         keep_paths_ready(now);
     }
     while (batch.has_room()) {
-        if (send_probe(batch, now) || send_again(batch, now)) {
+        if (send_probe(batch, now) || send_again(batch, now) || send_kept(batch, now)) {
             continue;
         }
         if (const auto traffic_class = pick(now);
@@ -210,7 +212,7 @@ bool Session::send_upkeep(TransmitBatch& batch, TimePoint now) {
     if (!wants_ack && !keepalive_due_ && !wants_floor) {
         return false;
     }
-    const auto destination = paths_.destination(TrafficClass::LtLd, now);
+    const auto destination = paths_.upkeep_destination(now);
     if (!destination || destination->budget_bytes < kControlBodyBytes) {
         return false;
     }

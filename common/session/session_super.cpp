@@ -118,7 +118,7 @@ uint32_t Session::send_run(Draft& draft,
     const size_t most = way.is_striped ? kStripedRun : kMaxSegmentsPerSend;
     const auto count = static_cast<uint32_t>(
         std::min({most, kMaxUdpPayloadBytes / datagram_bytes, size_t{run.segments - done}}));
-    const size_t used = write_segments(draft, run, way, done, count, batch.free_space());
+    const size_t used = write_segments(draft, run, way, done, count, batch.free_space(), now);
     const uint64_t payload_sent = used - fixed * count;
     epoch.sealer->seal(std::span(scratch_.units).first(count));
     epoch.encoder.record_segments(run.form, done, count, draft.space_number, draft.space->next,
@@ -164,11 +164,13 @@ size_t Session::write_segments(Draft& draft,
                                const Way& way,
                                uint32_t done,
                                uint32_t count,
-                               MutableByteView arena) {
+                               MutableByteView arena,
+                               TimePoint now) {
     Flow& flow = *run.item.flow;
     const size_t header_bytes = draft.header.size();
     const size_t fixed = header_bytes + order_bytes(way.is_striped, flow) + 1 +
                          run.form.header_bytes + draft.epoch->sealer->tag_bytes();
+    const bool is_kept_run = is_kept(way, draft.header.traffic_class, now);
     size_t used = 0;
     for (uint32_t i = 0; i < count; ++i) {
         const uint32_t segment = done + i;
@@ -182,6 +184,13 @@ size_t Session::write_segments(Draft& draft,
             order.paths = way.paths;
             order.add(flow.index, flow.paths.next_number++);
             order.serialize(writer);
+        }
+        if (is_kept_run) {
+            const size_t length = packet::write_segment(
+                run.item.packet->bytes(), run.item.packet->offload, segment,
+                MutableByteView(scratch_.whole.get(), packet::kLargeBufferBytes));
+            keep(draft, draft.space->next + i, flow, MutableByteView(scratch_.whole.get(), length),
+                 now);
         }
         constexpr uint8_t kLastRawSlot0 = 0x40;  // wire::SectionHead{}.serialize_last
         writer.u8(kLastRawSlot0);

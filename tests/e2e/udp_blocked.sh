@@ -45,28 +45,14 @@ download() {
     exec_in_ns node curl -sS -m 150 "http://$inet4/file" 2>"$work/curl.log" | "$python" "$support_dir/arrivals.py" "$work/down" >"$work/result" &
     download=$!
 }
-# first_try_after SECONDS : when the upload's own TCP tries again after so long a silence: its timer doubles (RFC 6298 section 5.5).
-first_try_after() {
-    ss -N "$(ns node)" -tin "dst $inet4 and dport = :8080" | "$python" -c 'import re, sys
-times = []
-for rto in re.findall(r"\brto:([0-9.]+)", sys.stdin.read()):
-    at = step = float(rto) / 1000
-    while at < float(sys.argv[1]):
-        step *= 2
-        at += step
-    times.append(at)
-print(max(times, default=0))' "$1"
-}
-# moves PROTECTION FROM SECONDS [UPLOAD_SECONDS] : both directions and ping, since FROM; no gap was longer, of the upload UPLOAD_SECONDS.
+# moves PROTECTION FROM SECONDS : both directions and ping, since FROM; no gap was longer.
 moves() {
-    local log gap before most
+    local log gap before
     for log in down up; do
-        most=$3
-        [ $log = down ] || most=${4:-$3}
         before=$(have $log)
         claim "$1: $log: bytes go on" wait_for 30 arrived $((before + 3000000)) $log
         gap=$(longest_gap "$2" $log)
-        claim "$1: $log: silent for $most s at most ($gap s)" at_most "$gap" "$most"
+        claim "$1: $log: silent for $3 s at most ($gap s)" at_most "$gap" "$3"
     done
     replies
     gap=$(longest_gap "$2" replies)
@@ -75,7 +61,7 @@ moves() {
 
 # blocked_in_the_middle PROTECTION : cnapt runs with it.
 blocked_in_the_middle() {
-    local download began median gap retried
+    local download began median gap
     download
     upload
     spawn node ping ping -n -D -i 0.1 "$inet4"
@@ -83,15 +69,12 @@ blocked_in_the_middle() {
     wait_for 20 arrived 3000000 up
     claim "$1: data goes over UDP" goes_over udp
 
-    # What it sent into the silence of 1.6 s nobody else has: the upload goes on when its own TCP tries again.
-    retried=$(first_try_after 1.6)
-    echo "      the upload's TCP tries again after $retried s"
     began=$EPOCHREALTIME
     cable_set $cable both block udp
     claim "$1: blocked UDP makes data go over TCP" wait_for 10 goes_over tcp
     claim "$1: the SNAPT says so too" wait_for 5 snapt_goes_over tcp
     claim "$1: and the list of paths" equal "$(active_path)" "tcp usable"
-    moves "$1" "$began" 2 "$(awk -v at="$retried" 'BEGIN { at += 0.15; print (at > 2 ? at : 2) }')"
+    moves "$1" "$began" 2
     began=$EPOCHREALTIME
     sleep 2  # of replies
     replies

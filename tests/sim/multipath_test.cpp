@@ -64,6 +64,48 @@ TEST(MultipathSim, TheOldPathServesWhileTheNewOneDeliversNothing) {
     call.expect_all();
 }
 
+// A transfer up goes on at once, not when its own TCP tries again.
+TEST(MultipathSim, WhatANodeSentIntoASilenceComesByThePathThatTakesOver) {
+    TwoPaths call(TrafficClass::HtHd, PathMode::Handover, link_of(milliseconds(10)),
+                  link_of(milliseconds(10)));
+    call.talk(seconds(1));
+    call.cut(0);
+    call.talk(milliseconds(200));
+    const uint32_t first = call.sent_up;
+    for (int i = 0; i < 10; ++i) {
+        call.send_up();
+        call.pair.run_for(milliseconds(100));
+    }
+    const uint32_t end = call.sent_up;
+    call.move();
+    call.pair.run_for(milliseconds(500));
+    call.talk(milliseconds(500));
+    const std::vector<uint32_t> all = TwoPaths::numbers(call.pair.snapt);
+    const std::set<uint32_t> different(all.begin(), all.end());
+    EXPECT_EQ(different.size(), all.size()) << "nothing comes twice";
+    for (uint32_t number = first; number < end; ++number) {
+        EXPECT_TRUE(different.contains(number)) << number;
+    }
+}
+
+// What was sent meanwhile by the thousands does not come as a burst.
+TEST(MultipathSim, OfAStreamIntoASilenceOnlyTheNewestComesLater) {
+    TwoPaths call(TrafficClass::HtHd, PathMode::Handover, link_of(milliseconds(10)),
+                  link_of(milliseconds(10)), 1, 1300);
+    call.talk(seconds(1));
+    call.cut(0);
+    for (int i = 0; i < 1000; ++i) {
+        call.send_up();
+        call.pair.run_for(milliseconds(1));
+    }
+    const size_t before = call.pair.snapt.delivered.size();
+    call.move();
+    call.pair.run_for(milliseconds(500));
+    EXPECT_GE(call.pair.snapt.delivered.size() - before, 50U);
+    EXPECT_LE(call.pair.snapt.delivered.size() - before, 66U) << "64, and what still waited";
+    EXPECT_EQ(TwoPaths::numbers(call.pair.snapt).back(), call.sent_up - 1);
+}
+
 // What was under way when the path fell silent is lost, and what is sent until that is noticed.
 TEST(MultipathSim, ADoubtfulPathsLowDelayPacketsAreCopiedToOneThatWorks) {
     TwoPaths call(TrafficClass::LtLd, PathMode::Handover, link_of(milliseconds(10)),

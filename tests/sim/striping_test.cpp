@@ -154,6 +154,29 @@ TEST(MultipathSim, ADyingPathStallsAStripedFlowForTheBoundOfItsClassAtMost) {
     }
 }
 
+// REPORTs of the living path do not go by the dead one, though that is the active path.
+TEST(MultipathSim, WhenTheActivePathDiesAStripedFlowStaysOnTheOther) {
+    for (const bool is_down : {false, true}) {
+        SCOPED_TRACE(is_down ? "down" : "up");
+        TwoPaths two(TrafficClass::HtHd, PathMode::Packet, link_of(milliseconds(5), 10'000'000),
+                     link_of(milliseconds(30), 10'000'000), 1, 1300);
+        const SessionEnd& receiver = is_down ? two.pair.node : two.pair.snapt;
+        const auto send = [&](Duration span) {
+            size_t sent = 0;
+            for (const TimePoint end = two.pair.now + span; two.pair.now < end; ++sent) {
+                is_down ? two.send_down() : two.send_up();
+                two.pair.run_for(microseconds(1300));
+            }
+            return sent;
+        };
+        send(seconds(1));
+        const size_t before = receiver.delivered.size();
+        two.cut(0);
+        const size_t sent = send(seconds(2));
+        EXPECT_GE(receiver.delivered.size() - before, sent * 85 / 100);
+    }
+}
+
 // What the other direction brings says nothing of the one that is dead.
 TEST(MultipathSim, AStripedFlowLeavesAPathOfWhichOneDirectionIsDead) {
     for (const bool is_up_dead : {true, false}) {

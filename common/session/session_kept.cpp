@@ -1,0 +1,132 @@
+// What a node sent into the silence of its active path is sent again by the one that takes over
+// (docs/PROTOCOL.md section 5.6): else a transfer up goes on only when its own TCP tries again.
+// Kept is what was alone in its datagram, as all of a transfer is.
+#include "common/packet/segmenter.hpp"
+#include "common/session/session.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace continuo::session {
+
+using base::ByteView;
+using base::ByteWriter;
+using base::Duration;
+using base::MutableByteView;
+using base::TimePoint;
+using base::TrafficClass;
+
+namespace {
+
+// An active path is silent when it owes an answer for two round trips and this.
+constexpr Duration kSilence = base::milliseconds(50);
+// TCP sends little into a silence; what keeps its rate shall not come as one burst afterwards.
+constexpr size_t kMostKept = 64;
+
+}  // namespace
+
+bool Session::is_kept(const Way& way, TrafficClass traffic_class, TimePoint now) const {
+    const Path& path = paths_.path(way.destination.path);
+    return settings_.role == Role::Node && !way.is_striped && !base::is_low_delay(traffic_class) &&
+           path.unanswered_since != base::kNever &&
+           now - path.unanswered_since >= path.smoothed_rtt * 2 + kSilence;
+}
+
+// `packet`: as it would be without a tunnel, with complete checksums.
+void Session::keep(
+    const Draft& draft, uint64_t sequence, const flow::Flow& flow, ByteView packet, TimePoint now) {
+    SentEntry entry;
+    entry.sent_at = now;
+    entry.first_sequence = sequence;
+    entry.epoch = draft.epoch->number;
+    entry.space = draft.space_number;
+    entry.traffic_class = draft.header.traffic_class;
+    entry.flow_index = flow.index;
+    kept_ring_.push(entry, packet, std::min(now, heard_at_));
+    kept_ring_.keep_newest(kMostKept);
+}
+
+void Session::keep_packet(const Draft& draft,
+                          uint64_t sequence,
+                          const ClassQueue::Item& item,
+                          TimePoint now) {
+    const packet::Packet& packet = *item.packet;
+    if (packet.length > packet::kLargeBufferBytes) {
+        return;
+    }
+    const MutableByteView copy(scratch_.whole.get(), packet.length);
+    std::memcpy(copy.data(), packet.bytes().data(), copy.size());
+    if (packet.offload.partial_checksum && !packet::complete_checksum(copy, packet.offload)) {
+        return;
+    }
+    keep(draft, sequence, *item.flow, copy, now);
+}
+
+// The active path is another one now: what was sent into the silence of the former.
+void Session::mark_left(uint8_t active) {
+    kept_ring_.mark_due([&](const SentEntry& entry) {
+        const wire::Space space = wire::space_from_number(entry.space);
+        return entry.is_due || (entry.flow_index != SentEntry::kNoFlow && space.path != active);
+    });
+}
+
+bool Session::send_kept(TransmitBatch& batch, TimePoint now) {
+    while (kept_ring_.has_due()) {
+        SentEntry& entry = kept_ring_.next_due();
+        const wire::Space space = wire::space_from_number(entry.space);
+        const EpochState* const epoch = sending();
+        const bool is_useful = epoch != nullptr && epoch->number == entry.epoch &&
+                               entry.flow_index != SentEntry::kNoFlow &&
+                               flow_at(entry.flow_index) != nullptr &&
+                               !paths_.is_told(entry.epoch, space, entry.first_sequence);
+        bool is_sent = false;
+        if (is_useful) {
+            const auto destination = paths_.destination(entry.traffic_class, now);
+            if (!destination || destination->budget_bytes < destination->mtu) {
+                return false;
+            }
+            is_sent =
+                destination->path != space.path && send_elsewhere(entry, *destination, batch, now);
+            counters_.copies_unsent += is_sent ? 0U : 1U;
+        }
+        entry.flow_index = SentEntry::kNoFlow;
+        kept_ring_.done(entry, entry.sent_at);
+        if (is_sent) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// A copy of the datagram that the entry was in; false when it does not fit.
+bool Session::send_elsewhere(const SentEntry& entry,
+                             const Destination& destination,
+                             TransmitBatch& batch,
+                             TimePoint now) {
+    const auto regular = packet::parse_regular(kept_ring_.bytes(entry), {});
+    auto draft = start_draft(destination, entry.traffic_class, batch);
+    if (!regular || !draft) {
+        return false;
+    }
+    elision::Encoder& encoder = draft->epoch->encoder;
+    encoder.begin_datagram(draft->space_number, draft->space->next, now,
+                           elision::Setting::Forbidden);
+    ByteWriter body(draft->datagram.subspan(draft->header.size(), draft->body_limit));
+    const wire::Copy original{wire::space_from_number(entry.space),
+                              static_cast<uint32_t>(entry.first_sequence)};
+    original.serialize(body);
+    wire::SectionHead{}.serialize_last(body);
+    encoder.begin_section();
+    if (!encoder.append(entry.flow_index, regular->fields, regular->payload, elision::Extent::ToEnd,
+                        body) ||
+        !body.ok()) {
+        encoder.abort_datagram();
+        return false;
+    }
+    encoder.end_datagram();
+    finish_draft(*draft, body.size(), batch, now);
+    ++counters_.copies_sent;
+    return true;
+}
+
+}  // namespace continuo::session
