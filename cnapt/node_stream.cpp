@@ -204,9 +204,14 @@ void Node::watch_throttle(SnaptLink& link, TimePoint now) {
     }
     traffic.loss_up = paths.path(*link.active_slot).loss.value_or(0);
     for (const Uplink* uplink : uplinks_->list()) {
-        if (uplink->slot != *link.active_slot) {
-            traffic.other_heard_at =
-                std::max(traffic.other_heard_at, paths.path(uplink->slot).heard_at);
+        const session::Path& path = paths.path(uplink->slot);
+        if (uplink->slot == *link.active_slot) {
+            continue;
+        }
+        if (path.has_answered && !path.is_failing()) {
+            traffic.other_heard_at = now;
+        } else if (path.received_datagrams > 0) {
+            traffic.other_heard_at = std::max(traffic.other_heard_at, path.heard_at);
         }
     }
     switch (link.throttle.on_tick(traffic, link.is_on_stream, bool(link.stream), now)) {

@@ -18,8 +18,9 @@ struct UdpTraffic {
     uint64_t lost_datagrams = 0;  // of those that the SNAPT sent
     uint64_t received_bytes = 0;
     uint64_t sent_bytes = 0;
-    double loss_up = 0;                // as the SNAPT reports it for the path in use; 0: unknown
-    base::TimePoint other_heard_at{};  // the newest datagram by another uplink; zero: none
+    double loss_up = 0;  // as the SNAPT reports it for the path in use; 0: unknown
+    // The newest datagram by another uplink, now if that is usable; zero: none.
+    base::TimePoint other_heard_at{};
 };
 
 class UdpThrottle {

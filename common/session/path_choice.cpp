@@ -30,6 +30,7 @@ constexpr Duration kLeastBound = base::milliseconds(200);
 
 // When others were heard for so long and the active path was not, it may be dead.
 constexpr Duration kOnlyOthersHeard = base::milliseconds(100);
+constexpr Duration kHeardLately = base::seconds(1);
 
 constexpr size_t kLtLd = index_of(TrafficClass::LtLd);
 
@@ -89,7 +90,8 @@ std::optional<Destination> PathSet::upkeep_destination(TimePoint now) const {
     any_used([&](uint8_t index) {
         const TimePoint at = paths_[index].heard_at;
         if (index != wire::kTcpPath && at > heard_at + kOnlyOthersHeard &&
-            may_spread_on(index, now) && (!other || at > paths_[*other].heard_at)) {
+            now - at < kHeardLately && may_spread_on(index, now) &&
+            (!other || at > paths_[*other].heard_at)) {
             other = index;
         }
         return false;

@@ -246,7 +246,7 @@ class Session {
                      uint64_t sequence,
                      const ClassQueue::Item& item,
                      base::TimePoint now);
-    void mark_left(uint8_t active);
+    void mark_left(uint8_t active, base::TimePoint now);
     bool send_kept(TransmitBatch& batch, base::TimePoint now);
     bool send_elsewhere(const SentEntry& entry,
                         const Destination& destination,

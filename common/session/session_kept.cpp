@@ -18,18 +18,21 @@ using base::TrafficClass;
 
 namespace {
 
-// An active path is silent when it owes an answer for two round trips and this.
+// An active path is silent when it owes an answer for two round trips and this, and for so long
+// that a REPORT should have come.
 constexpr Duration kSilence = base::milliseconds(50);
-// TCP sends little into a silence; what keeps its rate shall not come as one burst afterwards.
-constexpr size_t kMostKept = 64;
+// What is older is not missed any more.
+constexpr Duration kOfUse = base::seconds(10);
 
 }  // namespace
 
 bool Session::is_kept(const Way& way, TrafficClass traffic_class, TimePoint now) const {
     const Path& path = paths_.path(way.destination.path);
-    return settings_.role == Role::Node && !way.is_striped && !base::is_low_delay(traffic_class) &&
-           path.unanswered_since != base::kNever &&
-           now - path.unanswered_since >= path.smoothed_rtt * 2 + kSilence;
+    const Duration patience =
+        path.smoothed_rtt + std::max<Duration>(path.smoothed_rtt, wire::kReportShortest) + kSilence;
+    return settings_.role == Role::Node && paths_.active() == way.destination.path &&
+           !way.is_striped && !base::is_low_delay(traffic_class) &&
+           path.unanswered_since != base::kNever && now - path.unanswered_since >= patience;
 }
 
 // `packet`: as it would be without a tunnel, with complete checksums.
@@ -42,8 +45,8 @@ void Session::keep(
     entry.space = draft.space_number;
     entry.traffic_class = draft.header.traffic_class;
     entry.flow_index = flow.index;
-    kept_ring_.push(entry, packet, std::min(now, heard_at_));
-    kept_ring_.keep_newest(kMostKept);
+    kept_ring_.push(entry, packet, now - std::min<Duration>(kOfUse, now.time_since_epoch()));
+    kept_ring_.keep_newest(kMostKeptPackets);
 }
 
 void Session::keep_packet(const Draft& draft,
@@ -62,11 +65,12 @@ void Session::keep_packet(const Draft& draft,
     keep(draft, sequence, *item.flow, copy, now);
 }
 
-// The active path is another one now: what was sent into the silence of the former.
-void Session::mark_left(uint8_t active) {
+// The active path is another one now: what was sent into the silence of the former, and once more
+// if that took over in vain.
+void Session::mark_left(uint8_t active, TimePoint now) {
     kept_ring_.mark_due([&](const SentEntry& entry) {
-        const wire::Space space = wire::space_from_number(entry.space);
-        return entry.is_due || (entry.flow_index != SentEntry::kNoFlow && space.path != active);
+        return entry.flow_index != SentEntry::kNoFlow && now - entry.sent_at < kOfUse &&
+               wire::space_from_number(entry.space).path != active;
     });
 }
 
@@ -75,9 +79,11 @@ bool Session::send_kept(TransmitBatch& batch, TimePoint now) {
         SentEntry& entry = kept_ring_.next_due();
         const wire::Space space = wire::space_from_number(entry.space);
         const EpochState* const epoch = sending();
+        const flow::Flow* const flow = flow_at(entry.flow_index);
+        // Of a flow that changed its class a copy would tell the former one.
         const bool is_useful = epoch != nullptr && epoch->number == entry.epoch &&
-                               entry.flow_index != SentEntry::kNoFlow &&
-                               flow_at(entry.flow_index) != nullptr &&
+                               flow != nullptr && flow->traffic_class == entry.traffic_class &&
+                               now - entry.sent_at < kOfUse &&
                                !paths_.is_told(entry.epoch, space, entry.first_sequence);
         bool is_sent = false;
         if (is_useful) {
@@ -89,7 +95,6 @@ bool Session::send_kept(TransmitBatch& batch, TimePoint now) {
                 destination->path != space.path && send_elsewhere(entry, *destination, batch, now);
             counters_.copies_unsent += is_sent ? 0U : 1U;
         }
-        entry.flow_index = SentEntry::kNoFlow;
         kept_ring_.done(entry, entry.sent_at);
         if (is_sent) {
             return true;
@@ -98,7 +103,8 @@ bool Session::send_kept(TransmitBatch& batch, TimePoint now) {
     return false;
 }
 
-// A copy of the datagram that the entry was in; false when it does not fit.
+// A copy of the datagram that the entry was in. False when it does not fit: the frame takes 4 to 6
+// bytes more than the original had, and a flow that has to be opened again 30.
 bool Session::send_elsewhere(const SentEntry& entry,
                              const Destination& destination,
                              TransmitBatch& batch,

@@ -43,18 +43,20 @@ bool Session::poll_transmit(TransmitBatch& batch, TimePoint now) {
             state.estimator.on_path_changed();
         }
         if (active) {
-            mark_left(*active);
+            mark_left(*active, now);
         }
     }
     if (std::exchange(wants_ready_paths_, false)) {
         keep_paths_ready(now);
     }
     while (batch.has_room()) {
-        if (send_probe(batch, now) || send_again(batch, now) || send_kept(batch, now)) {
+        if (send_probe(batch, now) || send_again(batch, now)) {
             continue;
         }
-        if (const auto traffic_class = pick(now);
-            traffic_class && send_class(*traffic_class, batch, now)) {
+        const auto traffic_class = pick(now);
+        const bool is_urgent = traffic_class && base::is_low_delay(*traffic_class);
+        if ((!is_urgent && send_kept(batch, now)) ||
+            (traffic_class && send_class(*traffic_class, batch, now))) {
             continue;
         }
         if (!send_upkeep(batch, now)) {
@@ -212,7 +214,8 @@ bool Session::send_upkeep(TransmitBatch& batch, TimePoint now) {
     if (!wants_ack && !keepalive_due_ && !wants_floor) {
         return false;
     }
-    const auto destination = paths_.upkeep_destination(now);
+    const auto destination = keepalive_due_ ? paths_.destination(TrafficClass::LtLd, now)
+                                            : paths_.upkeep_destination(now);
     if (!destination || destination->budget_bytes < kControlBodyBytes) {
         return false;
     }

@@ -185,7 +185,7 @@ size_t Session::write_segments(Draft& draft,
             order.add(flow.index, flow.paths.next_number++);
             order.serialize(writer);
         }
-        if (is_kept_run) {
+        if (is_kept_run && segment + kMostKeptPackets >= run.segments) {
             const size_t length = packet::write_segment(
                 run.item.packet->bytes(), run.item.packet->offload, segment,
                 MutableByteView(scratch_.whole.get(), packet::kLargeBufferBytes));

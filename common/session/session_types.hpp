@@ -82,6 +82,10 @@ using CompressionBudget = ByteBudget<8'000'000, 2'000'000>;
 // class.
 using CopyBudget = ByteBudget<1'000'000, 262'144>;
 
+// Of what a node sends into a silence. TCP sends little; what keeps its rate shall not come as one
+// burst afterwards.
+inline constexpr size_t kMostKeptPackets = 32;
+
 // Powers of two of microseconds: enough for a median and a 99th percentile.
 class DelayHistogram {
   public:

@@ -88,6 +88,55 @@ TEST(MultipathSim, WhatANodeSentIntoASilenceComesByThePathThatTakesOver) {
     }
 }
 
+// Nor what was kept before another path was heard, though that takes over only later, or in vain.
+TEST(MultipathSim, WhatANodeSentIntoASilenceIsKeptUntilAPathThatWorksTakesOver) {
+    TwoPaths call(TrafficClass::HtHd, PathMode::Handover, link_of(milliseconds(10)),
+                  link_of(milliseconds(10)));
+    call.talk(seconds(1));
+    call.cut(0);
+    call.talk(milliseconds(200));
+    const uint32_t first = call.sent_up;
+    call.send_up();
+    call.pair.run_for(milliseconds(200));
+    call.pair.node.session->paths().probe(1, call.pair.now);
+    call.pair.run_for(milliseconds(200));
+    call.send_up();
+    call.pair.run_for(milliseconds(200));
+    const uint32_t end = call.sent_up;
+    call.cut(1);
+    call.move();
+    call.pair.run_for(milliseconds(500));
+    call.pair.node.session->paths().activate(0, call.pair.now);
+    call.pair.run_for(milliseconds(100));
+    call.pair.lose(call.pair.up_link(1), 0);
+    call.pair.lose(call.pair.down_link(1), 0);
+    call.move();
+    call.pair.run_for(seconds(1));
+    const std::vector<uint32_t> all = TwoPaths::numbers(call.pair.snapt);
+    const std::set<uint32_t> different(all.begin(), all.end());
+    EXPECT_EQ(different.size(), all.size()) << "nothing comes twice";
+    for (uint32_t number = first; number < end; ++number) {
+        EXPECT_TRUE(different.contains(number)) << number;
+    }
+}
+
+// A path in reserve that was heard last does not take the keepalives of the active one.
+TEST(MultipathSim, AnIdleNodeKeepsItsActivePathAliveAndSendsLittle) {
+    TwoPaths call(TrafficClass::HtHd, PathMode::Packet, link_of(milliseconds(10)),
+                  link_of(milliseconds(10)));
+    call.talk(seconds(1));
+    const auto sent = [&](uint8_t path) {
+        return call.pair.up_link(path).counters().offered_packets;
+    };
+    const uint64_t before[] = {sent(0), sent(1)};
+    for (int i = 0; i < 120; ++i) {
+        call.pair.node.session->paths().probe(1, call.pair.now);
+        call.pair.run_for(seconds(1));
+    }
+    EXPECT_GE(sent(0) - before[0], 3U) << "in 120 s";
+    EXPECT_LE(sent(0) - before[0] + sent(1) - before[1], 250U);
+}
+
 // What was sent meanwhile by the thousands does not come as a burst.
 TEST(MultipathSim, OfAStreamIntoASilenceOnlyTheNewestComesLater) {
     TwoPaths call(TrafficClass::HtHd, PathMode::Handover, link_of(milliseconds(10)),
@@ -101,8 +150,8 @@ TEST(MultipathSim, OfAStreamIntoASilenceOnlyTheNewestComesLater) {
     const size_t before = call.pair.snapt.delivered.size();
     call.move();
     call.pair.run_for(milliseconds(500));
-    EXPECT_GE(call.pair.snapt.delivered.size() - before, 50U);
-    EXPECT_LE(call.pair.snapt.delivered.size() - before, 66U) << "64, and what still waited";
+    EXPECT_GE(call.pair.snapt.delivered.size() - before, 30U);
+    EXPECT_LE(call.pair.snapt.delivered.size() - before, 34U) << "32, and what still waited";
     EXPECT_EQ(TwoPaths::numbers(call.pair.snapt).back(), call.sent_up - 1);
 }
 
