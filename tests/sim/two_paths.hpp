@@ -120,6 +120,15 @@ class TwoPaths {
             EXPECT_EQ(different.size(), is_up ? sent_up : sent_down) << (is_up ? "up" : "down");
         }
     }
+    // Of what went up, these numbers came, and nothing twice.
+    void expect_up(uint32_t first, uint32_t end) const {
+        const std::vector<uint32_t> all = numbers(pair.snapt);
+        const std::set<uint32_t> different(all.begin(), all.end());
+        EXPECT_EQ(different.size(), all.size()) << "nothing comes twice";
+        for (uint32_t number = first; number < end; ++number) {
+            EXPECT_TRUE(different.contains(number)) << number;
+        }
+    }
     // Between two packets that followed each other at that end since `since`.
     static base::Duration longest_gap(const SessionEnd& end, base::TimePoint since) {
         base::Duration longest{};
