@@ -22,7 +22,7 @@ namespace {
 // that a REPORT should have come.
 constexpr Duration kSilence = base::milliseconds(50);
 // What is older is not missed any more.
-constexpr Duration kOfUse = base::seconds(10);
+constexpr Duration kUsefulFor = base::seconds(10);
 
 }  // namespace
 
@@ -45,7 +45,7 @@ void Session::keep(
     entry.space = draft.space_number;
     entry.traffic_class = draft.header.traffic_class;
     entry.flow_index = flow.index;
-    kept_ring_.push(entry, packet, now - std::min<Duration>(kOfUse, now.time_since_epoch()));
+    kept_ring_.push(entry, packet, now - std::min<Duration>(kUsefulFor, now.time_since_epoch()));
     kept_ring_.keep_newest(kMostKeptPackets);
 }
 
@@ -69,7 +69,7 @@ void Session::keep_packet(const Draft& draft,
 // if that took over in vain.
 void Session::mark_left(uint8_t active, TimePoint now) {
     kept_ring_.mark_due([&](const SentEntry& entry) {
-        return entry.flow_index != SentEntry::kNoFlow && now - entry.sent_at < kOfUse &&
+        return entry.flow_index != SentEntry::kNoFlow && now - entry.sent_at < kUsefulFor &&
                wire::space_from_number(entry.space).path != active;
     });
 }
@@ -83,7 +83,7 @@ bool Session::send_kept(TransmitBatch& batch, TimePoint now) {
         // Of a flow that changed its class a copy would tell the former one.
         const bool is_useful = epoch != nullptr && epoch->number == entry.epoch &&
                                flow != nullptr && flow->traffic_class == entry.traffic_class &&
-                               now - entry.sent_at < kOfUse &&
+                               now - entry.sent_at < kUsefulFor &&
                                !paths_.is_told(entry.epoch, space, entry.first_sequence);
         bool is_sent = false;
         if (is_useful) {
