@@ -133,26 +133,35 @@ def _markdown_of(document, plots_from):
     return "\n".join(lines)
 
 
+def _sections_of(text):
+    """What an earlier report said: {bench: its section}."""
+    found = re.search(re.escape(BEGIN) + "(.*?)" + re.escape(END), text, flags=re.S)
+    sections = re.split(r"^### ", found.group(1), flags=re.M)[1:] if found else []
+    return {section.split("\n", 1)[0]: "### " + section.rstrip() for section in sections}
+
+
 def write_report(folder, order, target):
-    """Replaces what is between the markers of `target` by the results in `folder`; copies the plots beside it."""
+    """Replaces between the markers of `target` the sections of the benches that have results in `folder`, and copies their
+    plots beside it; the other sections stay, each names the commit it was measured at."""
     target = pathlib.Path(target)
     plots = target.parent / "benchmarks"
     documents = {path.stem: json.loads(path.read_text()) for path in sorted(pathlib.Path(folder).glob("*.json"))}
     documents = {name: document for name, document in documents.items() if "rows" in document}
-    names = [name for name in order if name in documents] + [name for name in documents if name not in order]
+    text = target.read_text() if target.exists() else "# Benchmarks\n"
+    sections = _sections_of(text) | {name: _markdown_of(document, plots.name) for name, document in documents.items()}
     parts = [BEGIN, "", "## Results", "", "Generated from the JSON of `tests/bench/run`. A verdict is `goal`, `must`, `short` "
              "(the must was missed) or empty for rows that only inform.", ""]
-    for name in names:
-        parts += [_markdown_of(documents[name], plots.name), ""]
-        if documents[name]["plots"]:
+    for name in sorted(sections, key=lambda name: (order.index(name) if name in order else len(order), name)):
+        parts += [sections[name], ""]
+    for name, document in documents.items():
+        if document["plots"]:
             plots.mkdir(exist_ok=True)
             shutil.copyfile(pathlib.Path(folder) / f"{name}.svg", plots / f"{name}.svg")
     parts.append(END)
-    text = target.read_text() if target.exists() else "# Benchmarks\n"
     made = "\n".join(parts)
     if BEGIN in text and END in text:
         text = re.sub(re.escape(BEGIN) + ".*?" + re.escape(END), lambda _: made, text, flags=re.S)
     else:
         text = text.rstrip() + "\n\n" + made + "\n"
     target.write_text(text)
-    return names
+    return list(documents)
