@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Writes the seeds that come from tests/vectors. Run it after a vector was added; the result is committed."""
+"""Writes the seeds that come from tests/vectors. Run it after a vector was added or changed; the result is committed.
+With --check it writes nothing; exit code 1 when a seed is missing."""
 import hashlib
 import pathlib
+import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 VECTORS = HERE.parent / "vectors"
@@ -30,10 +32,8 @@ def read_records(path):
         yield record
 
 
-def write_seed(target, content):
-    folder = HERE / "corpus" / target
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / hashlib.sha256(content).hexdigest()[:16]).write_bytes(content)
+def path_of(target, content):
+    return HERE / "corpus" / target / hashlib.sha256(content).hexdigest()[:16]
 
 
 def session_seeds():
@@ -57,13 +57,28 @@ def config_seeds(path):
             yield text.encode()
 
 
-for target, files in SOURCES.items():
-    for name in files:
-        for record in read_records(VECTORS / name):
-            if record:
-                write_seed(target, record)
-for seed in session_seeds():
-    write_seed("session_fuzz", seed)
-for name in MANIFESTS:
-    for seed in config_seeds(VECTORS / "bad_config" / f"{name}.txt"):
-        write_seed("config_fuzz", seed)
+def all_seeds():
+    """(target, content)"""
+    for target, files in SOURCES.items():
+        for name in files:
+            yield from ((target, record) for record in read_records(VECTORS / name) if record)
+    yield from (("session_fuzz", seed) for seed in session_seeds())
+    for name in MANIFESTS:
+        yield from (("config_fuzz", seed) for seed in config_seeds(VECTORS / "bad_config" / f"{name}.txt"))
+
+
+def main():
+    missing = {path_of(target, content): content for target, content in all_seeds()
+               if not path_of(target, content).exists()}
+    if sys.argv[1:] == ["--check"]:
+        for path in sorted(missing):
+            print(f"missing: {path.relative_to(HERE.parents[1])}; run tests/fuzz/make_corpus.py", file=sys.stderr)
+        return 1 if missing else 0
+    for path, content in missing.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
