@@ -246,6 +246,23 @@ void warn_of_unreachable(Section& root, std::span<const Rule> file_rules) {
     }
 }
 
+// What the kernel would not be told must not be taken for bypassed.
+void limit_bypass(Section& root, const Ruleset& ruleset) {
+    size_t matches = 0;
+    for (const BypassStep& step : ruleset.bypass_steps()) {
+        matches += step.match->routing_rules();
+        if (matches > kMaxBypassMatches) {
+            root.tables("rule")[step.rule_index].error(
+                "app",
+                "more than " + std::to_string(kMaxBypassMatches) +
+                    " combinations of user, proto, dport and dst in the rules up to the last with "
+                    "action = \"bypass\"",
+                "bypass rules first, with wider prefixes and port ranges");
+            return;
+        }
+    }
+}
+
 }  // namespace
 
 std::string_view to_string(Action action) {
@@ -260,7 +277,9 @@ ParsedPolicy parse_policy(std::string_view text, const std::string& filename) {
         PolicyFile file = read_policy(root);
         if (!sink.has_errors()) {
             warn_of_unreachable(root, file.rules);
-            parsed.ruleset = std::make_shared<const Ruleset>(std::move(file));
+            const auto ruleset = std::make_shared<const Ruleset>(std::move(file));
+            limit_bypass(root, *ruleset);
+            parsed.ruleset = sink.has_errors() ? nullptr : ruleset;
         }
     }
     parsed.diagnostics = sink.take();

@@ -16,6 +16,8 @@
 namespace continuo::classifier {
 
 inline constexpr size_t kMaxRules = 4096;
+// Of all rules up to the last one that bypasses; each is looked at for every connection.
+inline constexpr size_t kMaxBypassMatches = 1024;
 
 enum class Action : uint8_t { Serve, Deny, Bypass };
 using base::PathMode;
@@ -47,6 +49,10 @@ struct RuleMatch {
     bool has_user() const { return !user_names.empty() || !user_ids.empty(); }
     // Known only when the owner of the flow is looked up.
     bool has_process() const { return !processes.empty() || !parents.empty(); }
+    // Whether routing rules can ask all of it, so that the kernel knows before there is a packet.
+    bool is_known_to_routing() const { return !has_process() && dscp.empty(); }
+    // How many routing rules that takes: one for each combination of what is listed.
+    size_t routing_rules() const;
 };
 
 struct Rule {

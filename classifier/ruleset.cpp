@@ -222,6 +222,15 @@ Classification Ruleset::default_of(packet::Protocol protocol) const {
     return result;
 }
 
+size_t RuleMatch::routing_rules() const {
+    const auto or_one = [](size_t count) { return std::max<size_t>(count, 1); };
+    const size_t named = size_t{protocols.tcp} + size_t{protocols.udp} + size_t{protocols.icmp};
+    // Ports alone are those of TCP and UDP.
+    const size_t protocols_asked = !ports.empty() && protocols.is_empty() ? 2 : or_one(named);
+    return or_one(destinations.size()) * or_one(ports.size()) * protocols_asked *
+           or_one(user_names.size() + user_ids.size());
+}
+
 Classification Ruleset::result_of(uint32_t rule_index, packet::Protocol protocol) const {
     const Rule& rule = file_.rules[rule_index];
     Classification result = default_of(protocol);
@@ -266,12 +275,13 @@ bool Ruleset::needs_process(const FlowFacts& facts) const {
 std::vector<BypassStep> Ruleset::bypass_steps() const {
     std::vector<BypassStep> steps;
     size_t used = 0;
-    for (const Rule& rule : file_.rules) {
-        if (rule.match.has_process()) {
+    for (uint32_t index = 0; index < file_.rules.size(); ++index) {
+        const Rule& rule = file_.rules[index];
+        if (!rule.match.is_known_to_routing()) {
             continue;
         }
         const bool is_bypassed = rule.action == Action::Bypass;
-        steps.push_back({&rule.match, is_bypassed});
+        steps.push_back({index, &rule.match, is_bypassed});
         used = is_bypassed ? steps.size() : used;
     }
     steps.resize(used);

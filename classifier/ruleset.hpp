@@ -45,9 +45,10 @@ struct Classification {
     PathMode mode = PathMode::Handover;
 };
 
-// One step of what the kernel decides before routing: first match wins. Rules that name a process
-// are left out.
+// One step of what the kernel decides before routing: first match wins. Rules that ask for more
+// than it knows by then, a process or DSCP, are left out: what is bypassed never comes to them.
 struct BypassStep {
+    uint32_t rule_index = 0;  // in rules()
     const RuleMatch* match = nullptr;
     bool is_bypassed = false;  // else captured
 };
@@ -65,7 +66,8 @@ class Ruleset {
     Classification classify(const FlowFacts& facts) const;
     // Whether knowing process and user could change the result of classify().
     bool needs_process(const FlowFacts& facts) const;
-    // The rules up to the last bypass rule, for nftables. Empty when nothing is bypassed.
+    // The rules up to the last bypass rule, for routing. Empty when nothing is bypassed; together
+    // they take kMaxBypassMatches routing rules at most.
     std::vector<BypassStep> bypass_steps() const;
 
     const std::vector<Rule>& rules() const { return file_.rules; }

@@ -76,9 +76,7 @@ void expand(const classifier::BypassStep& step, std::vector<BypassMatch>& to) {
         for (const auto& protocol : protocols) {
             for (const auto& range : ports) {
                 for (const auto& user : users) {
-                    if (to.size() < kMaxBypassMatches) {
-                        to.push_back({destination, protocol, range, user, step.is_bypassed});
-                    }
+                    to.push_back({destination, protocol, range, user, step.is_bypassed});
                 }
             }
         }

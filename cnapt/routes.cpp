@@ -79,6 +79,13 @@ void add_portal(const CaptureOptions& options, IpVersion version, std::vector<Ru
     }
 }
 
+// ICMP stands for ICMPv6 too.
+std::optional<uint8_t> protocol_in(IpVersion version, std::optional<uint8_t> protocol) {
+    return version == IpVersion::V6 && protocol == number(packet::Protocol::Icmp)
+               ? number(packet::Protocol::IcmpV6)
+               : protocol;
+}
+
 void add_bypass(const CaptureOptions& options, IpVersion version, std::vector<RuleEntry>& rules) {
     for (const IpPrefix& prefix : options.exclude) {
         if (prefix.address.version == version) {
@@ -95,7 +102,7 @@ void add_bypass(const CaptureOptions& options, IpVersion version, std::vector<Ru
             rule.target = options.rule_priority + static_cast<uint32_t>(RulePlace::Groups);
         }
         rule.to = match.destination;
-        rule.ip_protocol = match.ip_protocol;
+        rule.ip_protocol = protocol_in(version, match.ip_protocol);
         rule.destination_ports = match.destination_ports;
         rule.users = match.users;
         rules.push_back(std::move(rule));
@@ -369,7 +376,6 @@ uint32_t portal_table(uint32_t routing_table) {
 
 CapturePlan build_capture_plan(const CaptureOptions& options) {
     CTN_ASSERT(is_safe_interface_name(options.device));
-    CTN_ASSERT(options.bypass.size() <= kMaxBypassMatches);
     for (const std::string& name : options.gateway_interfaces) {
         CTN_ASSERT(is_safe_interface_name(name));
     }

@@ -36,7 +36,6 @@ namespace continuo::cnapt {
 
 // Rules live in [rule_priority, rule_priority + kRulePriorities).
 inline constexpr uint32_t kRulePriorities = 16;
-inline constexpr size_t kMaxBypassMatches = 1024;
 
 // Decided before routing, the first that matches; all that is set must match.
 struct BypassMatch {

@@ -4,6 +4,15 @@
 require curl dig ping setpriv
 build_topology
 address inet eth 203.0.113.20/24 203.0.113.30/24
+# IPv6 has a way beside the tunnel, too.
+address node up1 2001:db8:11::2/64
+address gw1 lan 2001:db8:11::1/64
+address gw1 wan 2001:db8:10::2/64
+address core gw1 2001:db8:10::1/64
+in_ns gw1 sysctl -qw net.ipv6.conf.all.forwarding=1
+ip -n "$(ns node)" -6 route add default via 2001:db8:11::1
+ip -n "$(ns gw1)" -6 route add default via 2001:db8:10::1
+ip -n "$(ns core)" -6 route add 2001:db8:11::/64 via 2001:db8:10::2
 start_snapt 1
 add_user alice
 set_capture 'exclude = ["203.0.113.20/32"]'
@@ -14,6 +23,16 @@ version = 1
 [[rule]]
 app = "not-this-port"
 match = { dst = "203.0.113.30/32", dport = 81 }
+class = "ht-hd"
+
+[[rule]]
+app = "voice"
+match = { proto = ["tcp", "icmp"], dscp = "ef" }
+class = "lt-ld"
+
+[[rule]]
+app = "curl"
+match = { process = "curl", dport = [80, 8080] }
 class = "ht-hd"
 
 [[rule]]
@@ -58,6 +77,27 @@ claim "a user's traffic is not" from $plain 80 $inet4 setpriv --reuid nobody --c
 claim "bypassed pings are answered" in_ns node ping -n -c 2 -i 0.1 -W 5 203.0.113.30
 none_in_tunnel() { cnapt_json flows | json_true "not any(f['dst'] == '203.0.113.20' or (f['dst'] == '203.0.113.30' and f['dport'] != 81) or f['dport'] in (8080, 8095) for f in d)"; }
 claim "none of it was ever a flow of the tunnel" none_in_tunnel
+
+# All ICMP, which is that of IPv6, too: counted where it would go plain.
+in_ns gw1 nft 'add table inet seen; add chain inet seen forward { type filter hook forward priority 0; };
+    add counter inet seen four; add counter inet seen six;
+    add rule inet seen forward iifname lan icmp type echo-request counter name four;
+    add rule inet seen forward iifname lan icmpv6 type echo-request counter name six'
+seen() { in_ns gw1 nft -j list counter inet seen "$1" | json '[o["counter"]["packets"] for o in d["nftables"] if "counter" in o][0]'; }
+pings() { in_ns node ping "-$1" -n -c 2 -i 0.1 -W 5 "$2" >/dev/null && equal "$(seen four) $(seen six)" "$3"; }
+claim "pings are tunnelled" pings 4 $inet4 "0 0"
+claim "pings over IPv6 are, too" pings 6 $inet6 "0 0"
+cat >"$policy_file" <<'END'
+version = 1
+
+[[rule]]
+app = "diagnosis"
+match = { proto = "icmp" }
+action = "bypass"
+END
+cnapt reload --socket "$work/cnapt.sock" >/dev/null
+claim "pings that the policy bypasses go plain" wait_for 5 eval 'pings 4 $inet4 "$(($(seen four) + 2)) $(seen six)"'
+claim "those over IPv6, too" pings 6 $inet6 "$(seen four) 2"
 
 # After a reload the new rules hold, in their order.
 cat >"$policy_file" <<'END'

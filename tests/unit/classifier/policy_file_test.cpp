@@ -57,5 +57,30 @@ TEST(PolicyFile, BoundsTheNumberOfRules) {
     EXPECT_EQ(to_text(parsed.diagnostics[0]), "f:1:1: error: 4097 rules; expected at most 4096");
 }
 
+// What the kernel is not told it would not bypass.
+TEST(PolicyFile, BoundsWhatTheKernelIsToldOfBypass) {
+    const auto rule_of = [](size_t ports, const std::string& action) {
+        std::string text = "[[rule]]\napp=\"x\"\naction=\"" + action +
+                           "\"\nmatch={proto=\"tcp\",dport=[" + (action == "bypass" ? "2" : "1");
+        for (size_t i = 1; i < ports; ++i) {
+            text += (i % 100 == 0 ? ",\n" : ",") + std::to_string(1 + 2 * i);
+        }
+        return text + "]}\n";
+    };
+    EXPECT_TRUE(
+        parse_policy(rule_of(kMaxBypassMatches - 1, "serve") + rule_of(1, "bypass"), "f").ruleset);
+    EXPECT_TRUE(
+        parse_policy(rule_of(1, "bypass") + rule_of(kMaxBypassMatches, "serve"), "f").ruleset);
+    const ParsedPolicy parsed =
+        parse_policy(rule_of(kMaxBypassMatches, "serve") + rule_of(1, "bypass"), "f");
+    EXPECT_FALSE(parsed.ruleset);
+    ASSERT_FALSE(parsed.diagnostics.empty());
+    EXPECT_EQ(
+        to_text(parsed.diagnostics[0]),
+        "f:16:5: error: more than 1024 combinations of user, proto, dport and dst in the rules "
+        "up to the last with action = \"bypass\"; expected bypass rules first, with wider "
+        "prefixes and port ranges");
+}
+
 }  // namespace
 }  // namespace continuo::classifier

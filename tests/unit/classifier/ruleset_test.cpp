@@ -175,6 +175,32 @@ TEST(Ruleset, GivesTheKernelWhatItCanDecide) {
     EXPECT_EQ(rules->classify(flow(Protocol::Tcp, 9)).action, Action::Bypass);
 }
 
+// As an exception without its DSCP it would take everything that a later rule bypasses.
+TEST(Ruleset, GivesTheKernelNoExceptionThatIsWiderThanTheRule) {
+    const auto rules =
+        make("[[rule]]\napp = \"a\"\nmatch = { proto = \"udp\", dscp = \"ef\" }\nclass = "
+             "\"lt-ld\"\n"
+             "[[rule]]\napp = \"b\"\nmatch = { proto = \"udp\" }\naction = \"bypass\"\n");
+    const auto steps = rules->bypass_steps();
+    ASSERT_EQ(steps.size(), 1U);
+    EXPECT_TRUE(steps[0].is_bypassed);
+    EXPECT_EQ(steps[0].rule_index, 1U);
+}
+
+TEST(Ruleset, CountsTheCombinationsOfARule) {
+    const auto count = [](const std::string& match) {
+        return make("[[rule]]\napp = \"x\"\nmatch = { " + match + " }\n")
+            ->rules()[0]
+            .match.routing_rules();
+    };
+    EXPECT_EQ(count(""), 1U);
+    EXPECT_EQ(count("proto = [\"tcp\", \"icmp\"]"), 2U);
+    EXPECT_EQ(count("dport = [1, \"3-9\", 20]"), 6U);
+    EXPECT_EQ(count("proto = \"tcp\", dport = [1, 3], user = [0, \"nobody\"], "
+                    "dst = [\"192.0.2.0/24\", \"2001:db8::/32\", \"203.0.113.1/32\"]"),
+              12U);
+}
+
 TEST(Ruleset, MergesOverlappingAndAdjacentSets) {
     const auto rules = make("[[rule]]\napp = \"x\"\nmatch = { dport = [\"10-20\", \"15-30\", 12], "
                             "dst = [\"0.0.0.0/0\", \"198.51.100.0/24\", \"::/0\"] }\n");

@@ -110,6 +110,23 @@ TEST(CapturePlan, BypassBecomesRulesOfItsVersion) {
               1);
 }
 
+TEST(CapturePlan, BypassOfIcmpIsBypassOfIcmpV6) {
+    CaptureOptions options = both_versions();
+    options.bypass.push_back({{}, uint8_t{1}, {}, {}});
+    const CapturePlan plan = build_capture_plan(options);
+    for (const auto& [version, protocol] :
+         {std::pair{IpVersion::V4, 1}, std::pair{IpVersion::V6, 58}}) {
+        EXPECT_EQ(std::count_if(plan.rules.begin(), plan.rules.end(),
+                                [&](const RuleEntry& rule) {
+                                    return rule.version == version &&
+                                           rule.priority == plan.bypass_priority &&
+                                           rule.ip_protocol == protocol;
+                                }),
+                  1)
+            << protocol;
+    }
+}
+
 TEST(CapturePlan, TheWayToAPortalIsOneUsersAndComesBehindWhatIsNear) {
     CaptureOptions options = both_versions();
     options.portal = {"wlan0", IpAddress::parse("192.168.2.1"), 1000};
