@@ -2,8 +2,29 @@
 # With the kill switch nothing but outer datagrams leaves an uplink, whatever happens: moves, dead SNAPTs, reloads,
 # kill -9 and new starts, for a minute, under traffic of every kind.
 . "$(dirname "$0")/lib.sh"
-require curl dig ping tcpdump
+require curl dig ping socat tcpdump
 build_topology
+# IPv6 has ways beside the tunnel, too, which a link that goes down loses.
+six() {
+    local n
+    for n in 1 2; do
+        ip -n "$(ns node)" -6 addr replace "2001:db8:1$n::2/64" dev "up$n" nodad
+        ip -n "$(ns node)" -6 route replace default via "2001:db8:1$n::1" dev "up$n" metric $n
+    done
+}
+for n in 1 2; do
+    in_ns "gw$n" sysctl -qw net.ipv6.conf.all.forwarding=1
+    address "gw$n" lan "2001:db8:1$n::1/64"
+    address "gw$n" wan "2001:db8:2$n::2/64"
+    address core "gw$n" "2001:db8:2$n::1/64"
+    ip -n "$(ns "gw$n")" -6 route add default via "2001:db8:2$n::1"
+    ip -n "$(ns core)" -6 route add "2001:db8:1$n::/64" via "2001:db8:2$n::2"
+done
+six
+goes_plain() { in_ns node ping -n -c 1 -W 2 "$1"; }
+wait_for 5 goes_plain $inet6
+claim "without cnapt IPv4 has a way" goes_plain $inet4
+claim "without cnapt IPv6 has a way" goes_plain $inet6
 start_snapt 1
 add_user alice
 set_capture 'kill_switch = true'
@@ -26,6 +47,14 @@ while :; do
     ping -n -c 2 -i 0.2 -W 1 $inet4 >/dev/null
     ping -n -c 2 -i 0.2 -W 1 192.0.2.1 >/dev/null
     dig +tries=1 +time=1 @192.168.1.1 www.example.org >/dev/null
+    ping -n -c 2 -i 0.2 -W 1 $inet6 >/dev/null
+    ping -n -c 1 -W 1 -I 2001:db8:11::2 $inet6 >/dev/null
+    ping -n -c 1 -W 1 2001:db8:11::1 >/dev/null
+    for to in UDP4-DATAGRAM:$inet4:5000,bind=192.168.1.2 UDP6-DATAGRAM:[$inet6]:5000,bind=[2001:db8:12::2] \\
+        IP4-SENDTO:$inet4:132 IP6-SENDTO:[$inet6]:132 UDP4-DATAGRAM:239.1.2.3:5000 UDP4-DATAGRAM:255.255.255.255:5000,broadcast \\
+        UDP6-DATAGRAM:[ff02::fb%up1]:5353; do
+        echo x | socat -u - "\$to" 2>/dev/null
+    done
 done
 END
 for n in 1 2 3; do spawn node "traffic$n" bash "$work/traffic.sh"; done
@@ -45,13 +74,15 @@ while [ "$SECONDS" -lt "$end" ]; do
         5) ip -n "$(ns node)" link set "up$here_gateway" down; ip -n "$(ns node)" link set "up$here_gateway" up
            ip -n "$(ns node)" route replace default via "192.168.$here_gateway.1" dev "up$here_gateway" ;;
     esac
+    six
     wait_cnapt 2
 done
 for n in 1 2 3; do stop "traffic$n"; done
 for n in 1 2; do stop "capture$n" INT; done
 claim "there was chaos" more_than "$rounds" 15
-# ff02::16: listener reports of the kernel for its own groups, with a hop-by-hop header.
-plain() { tcpdump -n -r "$work/up$1.pcap" "not arp and not icmp6 and not dst ff02::16 and not (host 198.51.100.2 and port 9347)" 2>/dev/null | head -n 5; }
+# Of ICMPv6 only what finds neighbours and routers (133 to 136). ff02::16: listener reports of the kernel for its own
+# groups, with a hop-by-hop header.
+plain() { tcpdump -n -r "$work/up$1.pcap" "not arp and not (icmp6 and ip6[40] >= 133 and ip6[40] <= 136) and not dst ff02::16 and not (host 198.51.100.2 and port 9347)" 2>/dev/null | head -n 5; }
 outer() { tcpdump -n -r "$work/up$1.pcap" "udp and host 198.51.100.2 and port 9347" 2>/dev/null | wc -l; }
 for n in 1 2; do
     claim "nothing plain left up$n" equal "$(plain $n)" ""
@@ -59,7 +90,9 @@ done
 claim "outer datagrams did" more_than $(($(outer 1) + $(outer 2))) 100
 wait_cnapt 30
 claim "traffic passes afterwards" wait_for 20 in_ns node ping -n -c 1 -W 2 $inet4
-insists() { in_ns node ping -n -c 1 -W 1 -I "192.168.$here_gateway.$here_host" $inet4; }
+insists() {
+    in_ns node ping -n -c 1 -W 1 -I "192.168.$here_gateway.$here_host" $inet4 || in_ns node ping -n -c 1 -W 1 -I 2001:db8:11::2 $inet6
+}
 stopped() { ! insists; }
 # A reload that is still under way makes the counters anew.
 counted() {
