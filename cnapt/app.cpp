@@ -46,6 +46,7 @@ node_settings(const NodeConfig& config, const CaptureSwitch& capture, const std:
     settings.uplinks.own_device = config.capture.device;
     settings.uplinks.allow = config.uplinks.allow;
     settings.uplinks.deny = config.uplinks.deny;
+    settings.uplinks.lan = config.capture.gateway_interfaces;
     settings.uplinks.fwmark = config.capture.fwmark;
     settings.uplinks.tos = table.tos;
     return settings;

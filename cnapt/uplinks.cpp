@@ -40,6 +40,17 @@ uint64_t route_cost(const Uplink& uplink,
     return cost;
 }
 
+// Clients are there; the Internet is only where a default route leads.
+bool is_lan_only(const io::LinkEntry& link,
+                 const UplinkRules& rules,
+                 const io::NetSnapshot& snapshot) {
+    return std::find(rules.lan.begin(), rules.lan.end(), link.name) != rules.lan.end() &&
+           std::none_of(
+               snapshot.routes.begin(), snapshot.routes.end(), [&](const io::RouteEntry& route) {
+                   return route.interface_index == link.index && route.destination.length == 0;
+               });
+}
+
 }  // namespace
 
 bool is_allowed_interface(std::string_view name, const UplinkRules& rules) {
@@ -67,7 +78,8 @@ Uplinks::Change Uplinks::update(const io::NetSnapshot& snapshot) {
         const io::LinkEntry* link = snapshot.link(address.interface_index);
         const bool is_usable = link != nullptr && link->is_up && !link->is_loopback &&
                                !address.address.is_loopback() &&
-                               is_allowed_interface(link->name, rules_);
+                               is_allowed_interface(link->name, rules_) &&
+                               !is_lan_only(*link, rules_, snapshot);
         return is_usable ? link : nullptr;
     };
     for (auto& slot : slots_) {

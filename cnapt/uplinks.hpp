@@ -21,6 +21,8 @@ struct UplinkRules {
     std::string own_device = "cnapt0";
     std::vector<std::string> allow = {"*"};  // interface globs; deny wins
     std::vector<std::string> deny;
+    std::vector<std::string>
+        lan;  // interfaces of a gateway's LAN: uplinks with a default route only
     uint32_t fwmark = 0x9347;
     std::array<uint8_t, base::kTrafficClasses> tos{};  // whole octet
 };

@@ -66,6 +66,19 @@ TEST_F(UplinksTest, InterfacesWithTheSameAddressAreUplinksEach) {
     EXPECT_EQ(best(), "cable");
 }
 
+TEST_F(UplinksTest, TheLanOfAGatewayIsNoUplinkUnlessADefaultRouteLeadsThere) {
+    UplinkRules rules;
+    rules.lan = {"cable"};
+    uplinks_.emplace(
+        loop_, rules, [](Uplink&, io::UdpSocket&) {}, [] {});
+    const io::RouteEntry route = snapshot_.routes.back();
+    snapshot_.routes.pop_back();
+    EXPECT_EQ(update().added, Slots{0});
+    EXPECT_EQ(best(), "wifi");
+    snapshot_.routes.push_back(route);
+    EXPECT_EQ(update().added, Slots{1});
+}
+
 TEST_F(UplinksTest, WhatHasNoCarrierIsTheLastToBeChosen) {
     update();
     snapshot_.links[0].has_carrier = false;
