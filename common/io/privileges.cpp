@@ -119,6 +119,9 @@ std::string obstacle_for(const ServiceFiles& files, const std::vector<std::strin
     if (!may(F_OK, files.state)) {
         return obstacle.append(" may not reach ").append(files.state);
     }
+    if (!files.device.empty() && is_there(files.device) && !may(R_OK | W_OK, files.device)) {
+        return obstacle.append(" may not open ").append(files.device);
+    }
     const std::string directory = directory_of(files.socket);
     return may(W_OK | X_OK, directory) ? ""
                                        : obstacle.append(" may not write to ").append(directory);

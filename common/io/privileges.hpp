@@ -30,6 +30,7 @@ struct ServiceFiles {
         read_again;      // by reload; empty names and missing files are passed over
     std::string state;   // directory
     std::string socket;  // of the commands
+    std::string device;  // opened for reading and writing after the start; empty: none
 };
 
 struct IdentityChange {

@@ -19,7 +19,8 @@ cp -a /etc "$work/etc"
 rm -f "$work/etc/resolv.conf"
 sed -i '/^continuo:/d' "$work/etc/passwd" "$work/etc/group"
 chmod 755 "$work" "$work/etc"
-with_etc='mount --bind "$0/etc" /etc && exec "$@"'
+make_tun_device
+with_etc='mount --bind "$0/etc" /etc && mount --bind "$0/tun" /dev/net/tun && exec "$@"'
 node_shell=(unshare -m sh -c "$with_etc" "$work")
 resolv=$work/etc/resolv.conf
 lan_file() { printf 'nameserver 192.168.%s.1\nsearch home.example\noptions timeout:1 attempts:5\n' "$1"; }
@@ -241,7 +242,7 @@ sed -i '/^continuo:/d' "$work/user/etc/passwd" "$work/user/etc/group"
 cp "$work/by-address.toml" "$work/user/cnapt.toml"
 sed -i 's/^kill_switch.*//; s/^\[capture\]$/&\nkill_switch = true/' "$work/user/cnapt.toml"
 chown -R "$number:$number" "$work/user"
-in_user_namespace='ip link set lo up; mount --bind "$0/etc" /etc && exec cnapt run --config "$0/cnapt.toml" --state "$0/state" --socket "$0/cnapt.sock"'
+in_user_namespace='ip link set lo up; mount --bind "$0/etc" /etc && mount --bind "$0/../tun" /dev/net/tun && exec cnapt run --config "$0/cnapt.toml" --state "$0/state" --socket "$0/cnapt.sock"'
 cp "$work/user/etc/resolv.conf" "$work/user/before"
 if setpriv --reuid="$number" --regid="$number" --clear-groups unshare -Urnm true 2>/dev/null; then
     spawn inet unprivileged setpriv --reuid="$number" --regid="$number" --clear-groups unshare -Urnm sh -c "$in_user_namespace" "$work/user"

@@ -137,6 +137,9 @@ wait_for() {
 json() { "$python" -c 'import json,sys; d=json.load(sys.stdin); print(eval(sys.argv[1]))' "$1"; }
 json_true() { [ "$(json "$1")" = True ]; }
 
+# A TUN device that everybody may open, as udev makes it, to mount over the machine's: $work/tun.
+make_tun_device() { mknod -m 666 "$work/tun" c 10 200; }
+
 # --- Namespaces and links
 
 ns() { echo "$tag-$1"; }

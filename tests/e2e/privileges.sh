@@ -125,7 +125,8 @@ number=64789
 { cat /etc/group; echo "continuo:x:$number:"; } | awk -F: '!seen[$1]++' >"$work/group"
 number=$(awk -F: '$1 == "continuo" { print $3 }' "$work/passwd")
 chmod 644 "$work/passwd" "$work/group"
-with_user='mount --bind "$0/passwd" /etc/passwd && mount --bind "$0/group" /etc/group && exec "$@"'
+make_tun_device
+with_user='mount --bind "$0/passwd" /etc/passwd && mount --bind "$0/group" /etc/group && mount --bind "$0/tun" /dev/net/tun && exec "$@"'
 exec_in_ns() {
     local name
     name=$(ns "$1")
@@ -152,6 +153,17 @@ chmod 640 "$work/snapt1.toml"
 life continuo "$number"
 owned() { equal "$(find "$work/s1" "$work/c" ! -uid "$number")" ""; }
 claim "what root had in the state directories is the user's" owned
+
+# Only root may open the device: root stays, and the tunnel works.
+chmod 600 "$work/tun"
+spawn snapt1 snapt1 snapt run --config "$work/snapt1.toml" --state "$work/s1" --socket "$work/run3/snapt.sock"
+claim "with a device that only root may open, the daemon comes up" \
+    snapt status --wait up --timeout 15 --socket "$work/run3/snapt.sock"
+claim "root stays, and says why" \
+    grep -q "stays user root, without root's capabilities: continuo may not open /dev/net/tun" "$work/snapt1.log"
+claim "and has no capability but CAP_NET_ADMIN" net_admin_only snapt1
+stop snapt1
+chmod 666 "$work/tun"
 
 # A directory that the user cannot reach: root stays, and says so.
 mkdir -m 700 "$work/closed"

@@ -175,7 +175,7 @@ TEST(Privileges, ReducingRightsLeavesThoseOfTheStart) {
     const std::string directory = "/tmp/continuo-privileges-" + std::to_string(::getpid());
     constexpr std::array kForStart = {Capability::NetAdmin, Capability::Bpf};
     EXPECT_EQ(in_child([&] {
-                  const ServiceFiles files{{}, directory + "/state", directory + "/run/x.sock"};
+                  const ServiceFiles files{{}, directory + "/state", directory + "/run/x.sock", {}};
                   const auto change = reduce_rights(files, kForStart);
                   const ProcessRights rights = process_rights();
                   const bool is_right =
