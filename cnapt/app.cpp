@@ -7,6 +7,7 @@
 #include "cnapt/portal_control.hpp"
 #include "cnapt/snapt_client.hpp"
 #include "common/base/version.hpp"
+#include "common/crypto/library.hpp"
 #include "common/daemon/controls.hpp"
 #include "common/dataplane/class_settings.hpp"
 #include "common/dataplane/recording.hpp"
@@ -458,6 +459,7 @@ io::UniqueFd start_helper(const RunOptions& options, const NodeConfig& config) {
 
 int run_daemon(const RunOptions& options) {
     daemon::begin_process(options.verbose);
+    crypto::begin_library();
     auto loaded = daemon::load_config<NodeConfig>(options.config, parse_node_config,
                                                   daemon::DiagnosticsTo::Stderr);
     if (!loaded.config || !load_key(*loaded.config)) {

@@ -1,6 +1,7 @@
 #include "snapt/app.hpp"
 
 #include "common/base/version.hpp"
+#include "common/crypto/library.hpp"
 #include "common/daemon/controls.hpp"
 #include "common/dataplane/class_settings.hpp"
 #include "common/dataplane/recording.hpp"
@@ -267,6 +268,7 @@ std::string App::reload() {
 
 int run_daemon(const daemon::RunOptions& options) {
     daemon::begin_process(options.verbose);
+    crypto::begin_library();
     auto loaded = daemon::load_config<SnaptConfig>(options.config, parse_snapt_config,
                                                    daemon::DiagnosticsTo::Stderr);
     if (!loaded.config) {
