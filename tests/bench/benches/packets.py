@@ -60,6 +60,11 @@ def run(context, result):
     for name in (HELD, UNHELD):
         result.row(f"maximum: {name} over plain", ratio(rate(name), plain), "×",
                    *MAXIMUM["rate"])
+    protected = [rate(peer.name) for peer in PEERS if peer.is_protected and peer.name in highest]
+    best = max((value for value in protected if value is not None), default=None)
+    for name in (HELD, UNHELD):
+        result.row(f"maximum: {name} over the best protected peer", ratio(rate(name), best), "×", must=1.0,
+                   reason="no protected peer was measured", may_skip=best is None)
     for name, blasts in steady.items():
         result.row(f"20 000/s: {name}, lost", 100 * median([blast.loss for blast in blasts]), "%")
         if name not in (Plain.name, HELD, UNHELD):
@@ -68,6 +73,12 @@ def run(context, result):
     peers = [value for value in peers if value is not None]
     result.row(f"20 000/s: {UNHELD}, tunnel CPU", cpu(steady.get(UNHELD, [])), "µs/packet", must=min(peers) if peers else None,
                goal=STEADY_GOAL, lower=True)
+    costs = [cpu(steady[peer.name]) for peer in PEERS if peer.is_protected and peer.name in steady]
+    costs = [value for value in costs if value is not None]
+    for name in (HELD, UNHELD):
+        result.row(f"20 000/s: {name}, tunnel CPU over the best protected peer",
+                   ratio(cpu(steady.get(name, [])), min(costs, default=None)), "×", must=1.0, lower=True,
+                   reason="no protected peer was measured", may_skip=not costs)
     result.row(f"20 000/s: {HELD}, tunnel CPU", cpu(steady.get(HELD, [])), "µs/packet", *STEADY_CPU_HELD, lower=True)
     for name, reason in skipped.items():
         result.skip(name, reason)

@@ -132,7 +132,7 @@ def measure_cell(context, result, tunnel, cell, available, missing, longest, sho
     try:
         saved, inner, outer_bytes = one_load(tunnel.topology, load, rate, files)
     except BenchError as error:
-        result.skip(what, str(error), "%", must=must, goal=goal)
+        result.row(what, None, "%", must=must, goal=goal, reason=str(error), may_skip=tunnel.is_peer)
         if not tunnel.is_peer:
             context.fail(f"{what}: {error}")
         return

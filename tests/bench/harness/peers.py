@@ -15,6 +15,7 @@ class Peer(Tunnel):
     """A tunnel with a device at each end, the node's route to INET, and NAT at the server as snapt's."""
     serial = 0
     is_peer = True
+    is_protected = True
 
     def __init__(self, context):
         super().__init__(context)
@@ -166,6 +167,7 @@ class OpenVpn(Peer):
 class Vtun(Peer):
     """vtun 3: UDP without protection of what it carries, and without NAT on the way; its server is a child for each node."""
     port = 5000
+    is_protected = False
 
     def __init__(self, context, compress="no"):
         self.name = "vtun" if compress == "no" else f"vtun {compress}"

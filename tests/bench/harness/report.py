@@ -13,10 +13,10 @@ from .process import run
 BEGIN, END = "<!-- tests/bench/run --report: begin -->", "<!-- tests/bench/run --report: end -->"
 
 
-def verdict_of(value, must, goal, lower):
-    """None for a row that only informs."""
+def verdict_of(value, must, goal, lower, may_skip):
+    """None for a row that only informs. What should have been measured and could not be misses its must."""
     if value is None:
-        return "skipped"
+        return "skipped" if may_skip or must is None else "short"
     meets = (lambda bound: value <= bound) if lower else (lambda bound: value >= bound)
     if must is not None and not meets(must):
         return "short"
@@ -47,11 +47,12 @@ class Result:
         self.rows, self.plots = [], []
         self.began = time.time()
 
-    def row(self, name, value, unit, must=None, goal=None, lower=False, reason=None, **more):
-        """`lower`: less is better, so `must` and `goal` are upper bounds. Further keys go into the JSON as they are."""
+    def row(self, name, value, unit, must=None, goal=None, lower=False, reason=None, may_skip=False, **more):
+        """`lower`: less is better, so `must` and `goal` are upper bounds. `may_skip`: that there is no value is no fault of
+        ours, a peer is not there. Further keys go into the JSON as they are."""
         value = round(value, 6) if isinstance(value, float) else value
         row = {"name": name, "value": value, "unit": unit, "must": must, "goal": goal,
-               "verdict": verdict_of(value, must, goal, lower)}
+               "verdict": verdict_of(value, must, goal, lower, may_skip)}
         if must is not None or goal is not None:
             row["better"] = "lower" if lower else "higher"
         if value is None:
@@ -62,12 +63,12 @@ class Result:
         return row
 
     def skip(self, name, reason, unit="", **bounds):
-        return self.row(name, None, unit, reason=reason, **bounds)
+        return self.row(name, None, unit, reason=reason, may_skip=True, **bounds)
 
     def line(self, row):
         sign = "≤" if row.get("better") == "lower" else "≥"
         bounds = "  ".join(f"{key} {sign} {number(row[key])}" for key in ("must", "goal") if row[key] is not None)
-        if row["verdict"] == "skipped":
+        if row["value"] is None:
             bounds = row["reason"]
         return f"{self.bench:<11}{row['name']:<64}{value_of(row):>10} {row['unit']:<12}{row['verdict'] or '':<8}{bounds}"
 
@@ -123,12 +124,14 @@ def _markdown_of(document, plots_from):
         if said == "skipped":
             said = f"skipped: {row['reason']}"
         elif said == "short":
-            said = "**short**"
+            said = "**short**" + (f": {row['reason']}" if row["value"] is None else "")
         value = f"{value_of(row)} {row['unit']}".strip()
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in (row["name"], value, bound["must"], bound["goal"],
                                                                           said)) + " |")
     if document["plots"]:
         lines += ["", f"![{document['bench']}]({plots_from}/{document['bench']}.svg)"]
+    corpora = {row["corpus"]: row["corpus_hash"] for row in document["rows"] if "corpus_hash" in row}
+    lines += ["\nCorpora: " + ", ".join(f"`{name}` {hash_}" for name, hash_ in corpora.items()) + "."] if corpora else []
     lines += [f"\nNote: {note}" for note in document["notes"]]
     return "\n".join(lines)
 

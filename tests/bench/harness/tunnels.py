@@ -95,7 +95,7 @@ def through(context, topology, make, skipped, use, label=None):
     except BenchError as error:
         if tunnel.is_peer:
             skipped[label] = f"failed: {error}"
-            context.note(f"{label} is left out: {error}")
+            context.note(f"{label} is left out from then on: {error}")
         else:
             context.fail(f"{label} failed: {error}")
 
