@@ -44,6 +44,23 @@ in_ns left bash -c "for i in {1..50}; do echo 0123456789 >/dev/udp/$inet4/9; don
 saw_errors() { equal "$(udp_errors)" "$((errors + 50)) $no_ports"; }
 claim "the receiver's checksum finds each corrupted datagram" wait_for 5 saw_errors
 
+# --- Jitter, bursts, order
+reset_cable a-to-b delay 10ms jitter 20ms
+pinged -c 100 -i 0.01 -W 1 $inet4
+spread_ms() { sed -n 's/.*= \([0-9.]*\)\/[0-9.]*\/\([0-9.]*\)\/.*/\1 \2/p' "$work/ping.out" | "$python" -c 'low, high = map(float, input().split()); print(high - low)'; }
+claim "jitter spreads the round trips" more_than "$(spread_ms)" 10
+# sequence NUMBERS... : of the answers as they came, evaluated as the Python list `s`.
+sequence() { sed -n 's/.*icmp_seq=\([0-9]*\) .*time=.*/\1/p' "$work/ping.out" | "$python" -c 'import sys; s = list(map(int, sys.stdin)); print(eval(sys.argv[1]))' "$1"; }
+reset_cable a-to-b burst 2%,20%
+in_ns left ping -n -c 2000 -i 0.002 -W 1 $inet4 >"$work/ping.out"
+lost='[b - a - 1 for a, b in zip(s, s[1:]) if b - a > 1]'
+claim "bursts lose two hundredths over 22, 4 in 100 at most off" between "$(sequence "sum($lost) / 2000")" 0.05 0.13
+claim "five in a row, a good half of that at least" more_than "$(sequence "sum($lost) / len($lost)")" 3
+reset_cable a-to-b delay 5ms reorder 30% reorder-by 30ms
+in_ns left ping -n -c 200 -i 0.01 -W 1 $inet4 >"$work/ping.out"
+claim "what is held back comes behind what was sent later" more_than "$(sequence 'sum(b < a for a, b in zip(s, s[1:]))')" 20
+claim "and nothing is lost" equal "$(sequence 'len(set(s))')" 200
+
 # --- Down, up, carrier
 reset_cable
 pinged -c 5 -i 0.02 -W 1 $inet4
@@ -136,6 +153,13 @@ measure 3
 end_flood
 claim "twice the rate offered, the rate delivered, 5 % at most off" between "$(evaluate "$bytes * 8 / ($ended - $began)")" 3.8e6 4.2e6
 claim "the rest is dropped by the queue" more_than "$(cable_stat $cable 'd["a-to-b"]["dropped_queue"]')" 1000
+
+reset_cable a-to-b rate 1M queue-bytes 15000
+flood 4M
+measure 1
+pinged -c 20 -i 0.1 -W 1 $inet4
+end_flood
+claim "a queue of so many bytes takes its time at the rate, 120 ms" between "$(shortest_ms)" 90 125
 
 # expected_bytes TRACE STARTED : what it lets through between `began` and `ended`.
 expected_bytes() {
