@@ -115,10 +115,19 @@ void read_dscp(Section& section, RuleMatch& match) {
     }
 }
 
+std::optional<std::string_view> check_cgroup(std::string_view path) {
+    const std::string inside = "/" + std::string(path) + "/";
+    const bool is_path = path.find_first_not_of('/') != std::string_view::npos &&
+                         inside.find("/../") == std::string::npos &&
+                         path.find('\0') == std::string_view::npos;
+    return is_path ? std::nullopt
+                   : std::optional<std::string_view>(R"(a path such as "bypass.slice")");
+}
+
 // An empty list asks nothing by the tree's logic and everything by the reader's: an error.
 void refuse_empty_lists(Section& section) {
     for (const std::string_view key :
-         {"process", "parent", "user", "proto", "dport", "dst", "dscp"}) {
+         {"process", "parent", "user", "proto", "dport", "dst", "dscp", "cgroup"}) {
         if (section.has(key) && section.items(key).empty()) {
             section.error(key, config::quote(key) + " is an empty list", "at least one value");
         }
@@ -140,6 +149,7 @@ RuleMatch read_match(Section& rule) {
     read_ports(section, match);
     match.destinations = config::read_prefixes(section, "dst");
     read_dscp(section, match);
+    match.cgroups = section.texts("cgroup", check_cgroup);
     refuse_empty_lists(section);
     section.finish();
     return match;
@@ -169,6 +179,24 @@ void check_action(Section& section, const Rule& rule) {
     }
 }
 
+// A socket is marked before it has a destination, and where in the file the rule stands is lost in
+// the mark.
+void check_cgroup_rule(Section& section, const Rule& rule) {
+    if (rule.match.cgroups.empty()) {
+        return;
+    }
+    Section match = section.child("match");
+    if (rule.action != Action::Bypass) {
+        match.error("cgroup", "\"cgroup\" with action = " + config::quote(to_string(rule.action)),
+                    "action = \"bypass\" with it");
+    }
+    for (const std::string_view key : {"user", "proto", "dport", "dst"}) {
+        if (match.has(key)) {
+            match.error(key, config::quote(key) + " beside \"cgroup\"", "\"cgroup\" alone");
+        }
+    }
+}
+
 Rule read_rule(Section& section) {
     Rule rule;
     rule.app = section.required_text("app", "a name for reports", config::check_name);
@@ -188,6 +216,7 @@ Rule read_rule(Section& section) {
     rule.snapts = section.texts("snapt", config::check_name);
     rule.mode = optional_choice(section, "mode", kModes);
     check_action(section, rule);
+    check_cgroup_rule(section, rule);
     section.finish();
     return rule;
 }

@@ -45,6 +45,8 @@ struct RuleMatch {
     std::vector<config::PortRange> ports;  // remote; only TCP and UDP have them
     std::vector<base::IpPrefix> destinations;
     std::vector<uint8_t> dscp;
+    // As in /proc/PID/cgroup; alone, and of bypass rules only: flows are not told by it.
+    std::vector<std::string> cgroups;
 
     bool has_user() const { return !user_names.empty() || !user_ids.empty(); }
     // Known only when the owner of the flow is looked up.

@@ -121,6 +121,9 @@ struct Ruleset::Compiled {
         const bool has_ports = !match.ports.empty();
         protocols = {is_any || match.protocols.tcp, is_any || match.protocols.udp,
                      (is_any || match.protocols.icmp) && !has_ports};
+        if (!match.cgroups.empty()) {
+            protocols = {};  // what is captured all the same was not of one of them
+        }
         for (const config::PortRange& range : match.ports) {
             ports.add(range.first, range.last);
         }
@@ -286,6 +289,14 @@ std::vector<BypassStep> Ruleset::bypass_steps() const {
     }
     steps.resize(used);
     return steps;
+}
+
+std::vector<std::string> Ruleset::bypassed_cgroups() const {
+    std::vector<std::string> cgroups;
+    for (const Rule& rule : file_.rules) {
+        cgroups.insert(cgroups.end(), rule.match.cgroups.begin(), rule.match.cgroups.end());
+    }
+    return cgroups;
 }
 
 std::shared_ptr<const Ruleset> built_in_ruleset() {

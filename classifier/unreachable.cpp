@@ -16,7 +16,8 @@ class Comparer {
                covers(wide.destinations, narrow.destinations, is_prefix_inside) &&
                covers_users(wide, narrow) &&
                covers(wide.processes, narrow.processes, std::equal_to<>()) &&
-               covers(wide.parents, narrow.parents, std::equal_to<>());
+               covers(wide.parents, narrow.parents, std::equal_to<>()) &&
+               covers(wide.cgroups, narrow.cgroups, std::equal_to<>());
     }
     bool is_tired() const { return comparisons_ >= kMaxComparisons; }
 

@@ -12,6 +12,7 @@
 #include "common/dataplane/class_settings.hpp"
 #include "common/dataplane/recording.hpp"
 #include "common/io/file.hpp"
+#include "common/io/socket_marker.hpp"
 #include "common/io/system_random.hpp"
 #include "common/report/status_report.hpp"
 
@@ -98,6 +99,7 @@ class App final : public NodeEvents {
     }
 
   private:
+    void mark_cgroups();
     void add_snapt(const SnaptEntry& entry);
     void look_up_names();
     void on_addresses(size_t number, std::vector<base::Endpoint> addresses);
@@ -120,6 +122,8 @@ class App final : public NodeEvents {
     CaptureSwitch capture_;
     DnsSwitch dns_;
     std::shared_ptr<const classifier::Ruleset> ruleset_;
+    std::vector<std::string> marked_cgroups_;
+    std::vector<io::SocketMarker> markers_;
     std::unique_ptr<Node> node_;
     std::unique_ptr<PortalControl> portals_;
     std::unique_ptr<ControlThread> control_thread_;
@@ -177,6 +181,7 @@ base::Result<void> App::start(std::string& failure) {
         loop_, *node_, capture_, config_.capture,
         control::derive_portal_key(*config_.identity.key, config_.realm));
     CTN_TRY(capture_.set_up_device(failure));
+    mark_cgroups();
     node_->set_ruleset(ruleset_);
     if (config_.capture.kill_switch) {
         CTN_TRY(capture_.begin_at_once(ruleset_, failure));
@@ -193,6 +198,20 @@ base::Result<void> App::start(std::string& failure) {
     look_up_names();
     failure.clear();
     return {};
+}
+
+// Only now: what it takes is given up after the start.
+void App::mark_cgroups() {
+    marked_cgroups_ = ruleset_->bypassed_cgroups();
+    for (const std::string& cgroup : marked_cgroups_) {
+        auto marker = io::SocketMarker::attach(cgroup, bypass_mark(config_.capture.fwmark));
+        if (marker) {
+            markers_.push_back(std::move(*marker));
+        } else {
+            log(LogLevel::Warning, "policy: cgroup %s is not bypassed: %s", cgroup.c_str(),
+                describe(marker.error()).c_str());
+        }
+    }
 }
 
 // What is given by addresses is tried at once, names when they are looked up.
@@ -410,7 +429,10 @@ std::string App::reload() {
     if (!load_policy(loaded.config->policy)) {
         return report::error_json("bad policy file");
     }
-    const ConfigChanges changes = changes_between(config_, *loaded.config);
+    ConfigChanges changes = changes_between(config_, *loaded.config);
+    if (ruleset_->bypassed_cgroups() != marked_cgroups_) {
+        changes.needs_restart.emplace_back("cgroup in policy");
+    }
     config_.policy = loaded.config->policy;
     config_.classes = loaded.config->classes;
     config_.limits.queue_bytes = loaded.config->limits.queue_bytes;

@@ -54,8 +54,14 @@ std::vector<std::optional<io::NumberRange>> users_of(const classifier::RuleMatch
 }
 
 // Every combination of what the rule lists becomes one match.
-void expand(const classifier::BypassStep& step, std::vector<BypassMatch>& to) {
+void expand(const classifier::BypassStep& step, uint32_t fwmark, std::vector<BypassMatch>& to) {
     const classifier::RuleMatch& match = *step.match;
+    if (!match.cgroups.empty()) {
+        BypassMatch marked;
+        marked.fwmark = bypass_mark(fwmark);
+        to.push_back(marked);
+        return;
+    }
     std::vector<std::optional<base::IpPrefix>> destinations(match.destinations.begin(),
                                                             match.destinations.end());
     if (destinations.empty()) {
@@ -76,7 +82,7 @@ void expand(const classifier::BypassStep& step, std::vector<BypassMatch>& to) {
         for (const auto& protocol : protocols) {
             for (const auto& range : ports) {
                 for (const auto& user : users) {
-                    to.push_back({destination, protocol, range, user, step.is_bypassed});
+                    to.push_back({destination, protocol, range, user, {}, step.is_bypassed});
                 }
             }
         }
@@ -117,7 +123,7 @@ CaptureOptions CaptureControl::options(const classifier::Ruleset* ruleset) const
     options.portal = portal_;
     if (ruleset != nullptr) {
         for (const classifier::BypassStep& step : ruleset->bypass_steps()) {
-            expand(step, options.bypass);
+            expand(step, config_.fwmark, options.bypass);
         }
     }
     return options;

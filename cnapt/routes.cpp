@@ -105,6 +105,7 @@ void add_bypass(const CaptureOptions& options, IpVersion version, std::vector<Ru
         rule.ip_protocol = protocol_in(version, match.ip_protocol);
         rule.destination_ports = match.destination_ports;
         rule.users = match.users;
+        rule.fwmark = match.fwmark;
         rules.push_back(std::move(rule));
     }
 }
@@ -338,6 +339,11 @@ std::vector<io::SysctlSetting> build_device_settings(const std::string& device) 
 }
 
 }  // namespace
+
+// Behind those of a gateway's connections.
+uint32_t bypass_mark(uint32_t fwmark) {
+    return fwmark + 3;
+}
 
 IpAddress default_node_ipv4() {
     return IpAddress::v4(0xC0000005U);

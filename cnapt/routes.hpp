@@ -43,7 +43,8 @@ struct BypassMatch {
     std::optional<uint8_t> ip_protocol;
     std::optional<io::NumberRange> destination_ports;  // needs ip_protocol 6 or 17
     std::optional<io::NumberRange> users;
-    bool is_bypassed = true;  // else it is captured, whatever follows
+    std::optional<uint32_t> fwmark{};  // of the socket
+    bool is_bypassed = true;           // else it is captured, whatever follows
 
     bool operator==(const BypassMatch&) const = default;
 };
@@ -70,6 +71,9 @@ struct CaptureOptions {
     std::vector<std::string> gateway_interfaces;
     bool kill_switch = false;  // nothing but `exclude` may be reached outside the tunnel
 };
+
+// Of sockets that members of a bypassed cgroup make (io::SocketMarker).
+uint32_t bypass_mark(uint32_t fwmark);
 
 // cnapt0's usual addresses (RFC 7335; ULA).
 base::IpAddress default_node_ipv4();  // 192.0.0.5

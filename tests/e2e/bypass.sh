@@ -113,6 +113,39 @@ claim "what was bypassed is tunnelled now" wait_for 5 from $tunnelled 8080 $inet
 claim "and the new rule holds" from $plain 8100 $inet4
 claim "an excluded prefix stays so" from $plain 80 203.0.113.20
 
+# By cgroup, where there is such a tree and eBPF may be loaded.
+tree=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/mounts)
+group=${tree:-/nonexistent}/$tag
+if mkdir "$group" 2>/dev/null; then
+    cat >"$policy_file" <<END
+version = 1
+
+[[rule]]
+app = "first"
+match = { dport = 8100 }
+class = "ht-hd"
+
+[[rule]]
+app = "backup"
+match = { cgroup = "$tag" }
+action = "bypass"
+END
+    reload_says() { cnapt reload --socket "$work/cnapt.sock" | grep -q 'needs restart.*cgroup'; }
+    claim "that cgroups are others takes a restart, says reload" reload_says
+    stop cnapt
+    start_cnapt
+    # of_group COMMAND... : in the node's namespace, of the cgroup
+    of_group() { (echo $BASHPID >"$group/cgroup.procs" && "$@"); }
+    claim "what a cgroup sends is not tunnelled" of_group from $plain 80 $inet4
+    claim "nor in a cgroup below it" eval 'mkdir "$group/below" && (echo $BASHPID >"$group/below/cgroup.procs" && from $plain 80 $inet4)'
+    claim "but what an earlier rule serves is" of_group from $tunnelled 8100 $inet4
+    claim "what others send is tunnelled" from $tunnelled 80 $inet4
+    claim "pings of it are not" of_group pings 4 $inet4 "$(($(seen four) + 2)) $(seen six)"
+    wait_for 5 rmdir "$group/below" "$group"
+else
+    echo "      skipped: bypass by cgroup, no cgroup v2 tree"
+fi
+
 for wrong in 'process = "curl"' 'dscp = "ef"'; do
     printf 'version = 1\n\n[[rule]]\napp = "x"\nmatch = { %s }\naction = "bypass"\n' "$wrong" >"$work/wrong.toml"
     refused() { ! cnapt check "$work/wrong.toml"; }

@@ -127,6 +127,27 @@ TEST(CapturePlan, BypassOfIcmpIsBypassOfIcmpV6) {
     }
 }
 
+TEST(CapturePlan, BypassOfMarkedSocketsStandsAmongTheOtherRulesAndHasAMarkOfItsOwn) {
+    CaptureOptions options = both_versions();
+    options.gateway_interfaces = {"br-lan"};
+    options.bypass.push_back({{}, {}, {}, io::NumberRange{1000, 1000}, {}, false});
+    options.bypass.emplace_back();
+    options.bypass.back().fwmark = bypass_mark(options.fwmark);
+    const CapturePlan plan = build_capture_plan(options);
+    std::vector<RuleEntry> found;
+    size_t with_mark = 0;
+    for (const RuleEntry& rule : plan.rules) {
+        if (rule.version == IpVersion::V6 && rule.priority == plan.bypass_priority) {
+            found.push_back(rule);
+        }
+        with_mark += rule.fwmark == bypass_mark(options.fwmark) ? 1U : 0U;
+    }
+    ASSERT_EQ(found.size(), 2U);
+    EXPECT_TRUE(found[0].users);
+    EXPECT_EQ(found[1].fwmark, 0x934AU);
+    EXPECT_EQ(with_mark, 2U) << "one a version";
+}
+
 TEST(CapturePlan, TheWayToAPortalIsOneUsersAndComesBehindWhatIsNear) {
     CaptureOptions options = both_versions();
     options.portal = {"wlan0", IpAddress::parse("192.168.2.1"), 1000};

@@ -1,0 +1,27 @@
+// SocketMarker: sockets that members of a cgroup make get a mark (SO_MARK) before they have a
+// destination, so that routing rules can tell them. A socket keeps its mark; those made before, and
+// those that accept() makes, have none.
+#pragma once
+
+#include "common/base/result.hpp"
+#include "common/io/unique_fd.hpp"
+
+#include <string>
+
+namespace continuo::io {
+
+class SocketMarker {
+  public:
+    // `cgroup` as in /proc/PID/cgroup; its descendants count too. One that is removed and made
+    // again under that name is another one, which is not marked. Needs CAP_BPF and CAP_NET_ADMIN
+    // (and CAP_SYS_ADMIN where no cgroup v2 tree is in sight) now, nothing later. Errors:
+    // Unsupported (no cgroup v2 tree), System (no such cgroup; not allowed).
+    static base::Result<SocketMarker> attach(const std::string& cgroup, uint32_t mark);
+
+  private:
+    explicit SocketMarker(UniqueFd link) : link_(std::move(link)) {}
+
+    UniqueFd link_;
+};
+
+}  // namespace continuo::io
