@@ -139,6 +139,7 @@ Node::establish(SnaptLink& link, const control::Accept& accept, const control::E
         settings.node_ipv4 = settings_.ipv4;
         settings.node_ipv6 = settings_.ipv6;
         settings.classes = settings_.classes;
+        settings.memory = &kept_memory_;
         settings.keepalive = base::seconds(accept.keepalive_s);
         settings.is_readable = accept.protection.kind == control::ProtectionKind::HmacSha256;
         auto fresh = std::make_unique<Session>(settings, *this, scratch_, random_);
@@ -374,6 +375,7 @@ void Node::on_housekeeping() {
             lose_link(*link);
         }
     }
+    driver_.pump(now);
 }
 
 void Node::set_ruleset(std::shared_ptr<const classifier::Ruleset> ruleset) {

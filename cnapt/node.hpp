@@ -65,8 +65,8 @@ struct SnaptLink {
     base::TimePoint moving_since = base::kNever;  // a handover is under way
     base::TimePoint control_asked_at{};           // whether its connection still works
     std::string moving_from;
-    // Of paths, by slot, that fell silent while in use: not taken back until then, unless there is
-    // no other.
+    // Of paths, by slot, that fell silent while in use, or were left because UDP is throttled
+    // there: not taken back until then, unless there is no other.
     struct Bar {
         base::TimePoint until{};
         base::Duration span{};
@@ -188,6 +188,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     uint64_t handover_count() const { return handover_count_; }
     base::DropCounters all_drops() const;
     const dataplane::EndedSessions& ended() const { return ended_; }
+    const base::MemoryBudget& kept_memory() const { return kept_memory_; }
     dataplane::TunPort& tun() { return *tun_port_; }
     const io::NetSnapshot& network() const { return monitor_->snapshot(); }
 
@@ -247,6 +248,12 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void choose_uplink(SnaptLink& link, base::TimePoint now);
     void activate(SnaptLink& link, uint8_t slot, base::TimePoint now);
     static void bar_if_failing(SnaptLink& link, uint8_t slot, base::TimePoint now);
+    // For `first`, twice as long each time when it happens again.
+    static void bar_uplink(SnaptLink& link,
+                           uint8_t slot,
+                           base::Duration first,
+                           base::Duration longest,
+                           base::TimePoint now);
     void end_bars(SnaptLink& link, base::TimePoint now);
     void lose_link(SnaptLink& link);
 
@@ -268,6 +275,8 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     // Looks whether data should go over TCP; sets fallback_timer_ when that depends on time.
     void consider_stream(SnaptLink& link, base::TimePoint now);
     void use_stream(SnaptLink& link, const char* reason, base::TimePoint now);
+    // The uplink in that slot carries the data instead, over UDP.
+    void leave_stream(SnaptLink& link, uint8_t slot, base::TimePoint now);
     // Tries UDP again while on TCP.
     void retry_udp(SnaptLink& link, base::TimePoint now);
     void ask_udp(SnaptLink& link, base::TimePoint now);
@@ -312,6 +321,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     base::DropCounters drops_;
     packet::PacketPool pool_;
     session::SessionScratch scratch_;
+    base::MemoryBudget kept_memory_{session::kMaxKeptBytes};  // outlives the sessions
     flow::HeapSlots slots_;
     flow::FlowTable flows_;
     flow::FragmentCache fragments_;  // up

@@ -245,19 +245,23 @@ void Node::activate(SnaptLink& link, uint8_t slot, TimePoint now) {
     }
     link.control_asked_at = now;  // who activates tells that the path has moved
     if (std::exchange(link.is_on_stream, false)) {
-        link.fallback.on_udp_used(now);
+        leave_stream(link, slot, now);
     }
     link.active_slot = slot;
     link.session->paths().activate(slot, now);
 }
 
 void Node::bar_if_failing(SnaptLink& link, uint8_t slot, TimePoint now) {
-    if (!link.session->paths().path(slot).is_failing()) {
-        return;
+    if (link.session->paths().path(slot).is_failing()) {
+        bar_uplink(link, slot, kFirstBar, kLongestBar, now);
     }
+}
+
+void Node::bar_uplink(
+    SnaptLink& link, uint8_t slot, base::Duration first, base::Duration longest, TimePoint now) {
     SnaptLink::Bar& bar = link.bars[slot];
     const bool is_again = bar.span != base::Duration{} && now - bar.until < kLongestBar;
-    bar.span = is_again ? std::min<base::Duration>(bar.span * 2, kLongestBar) : kFirstBar;
+    bar.span = is_again ? std::clamp<base::Duration>(bar.span * 2, first, longest) : first;
     bar.until = now + bar.span;
     link.bar_ends_at = std::min(link.bar_ends_at, bar.until);
 }

@@ -128,7 +128,6 @@ void Node::consider_stream(SnaptLink& link, TimePoint now) {
             }
         }
         driver_.touch(*link.session);
-        driver_.pump(now);
     } else if (decision.step == TcpFallback::Step::UseStream) {
         use_stream(link, "UDP does not get through", now);
     }
@@ -151,7 +150,23 @@ void Node::use_stream(SnaptLink& link, const char* reason, TimePoint now) {
     paths.activate(wire::kTcpPath, now);
     base::log(base::LogLevel::Info, "%s: %s, data goes over TCP", link.name.c_str(), reason);
     driver_.touch(*link.session);
-    driver_.pump(now);
+}
+
+// What was given up for TCP is asked as one that fell silent; where UDP is throttled it is not
+// taken back for as long as TCP would have been kept.
+void Node::leave_stream(SnaptLink& link, uint8_t slot, TimePoint now) {
+    link.fallback.on_udp_used(now);
+    session::PathSet& paths = link.session->paths();
+    for (const Uplink* uplink : uplinks_->list()) {
+        if (uplink->slot == slot || paths.path(uplink->slot).state != PathState::Dead) {
+            continue;
+        }
+        if (link.throttle.keeps_stream() &&
+            (link.throttled & session::mask_of(uplink->slot)) != 0) {
+            bar_uplink(link, uplink->slot, UdpThrottle::kFirstStay, UdpThrottle::kLongestStay, now);
+        }
+        paths.bury(uplink->slot, now);
+    }
 }
 
 void Node::retry_udp(SnaptLink& link, TimePoint now) {
@@ -205,19 +220,16 @@ void Node::watch_throttle(SnaptLink& link, TimePoint now) {
     traffic.loss_up = paths.path(*link.active_slot).loss.value_or(0);
     for (const Uplink* uplink : uplinks_->list()) {
         const session::Path& path = paths.path(uplink->slot);
-        if (uplink->slot == *link.active_slot) {
-            continue;
-        }
-        if (path.has_answered && !path.is_failing()) {
-            traffic.other_heard_at = now;
-        } else if (path.received_datagrams > 0) {
-            traffic.other_heard_at = std::max(traffic.other_heard_at, path.heard_at);
+        if (uplink->slot != *link.active_slot && path.received_datagrams > 0) {
+            traffic.other_heard_at =
+                std::max({traffic.other_heard_at, path.heard_at, path.proof_wanted_from});
         }
     }
     switch (link.throttle.on_tick(traffic, link.is_on_stream, bool(link.stream), now)) {
     case UdpThrottle::Step::TryStream:
         link.throttled |= session::mask_of(*link.active_slot);
         use_stream(link, "UDP loses much", now);
+        ask_udp(link, now);  // an idle uplink that answers is better
         break;
     case UdpThrottle::Step::TryUdp:
         link.throttled = 0;
@@ -270,6 +282,7 @@ void Node::on_fallback_due() {
     for (const auto& link : links_) {
         consider_stream(*link, now);
     }
+    driver_.pump(now);
 }
 
 }  // namespace continuo::cnapt

@@ -19,7 +19,8 @@ struct UdpTraffic {
     uint64_t received_bytes = 0;
     uint64_t sent_bytes = 0;
     double loss_up = 0;  // as the SNAPT reports it for the path in use; 0: unknown
-    // The newest datagram by another uplink, now if that is usable; zero: none.
+    // When the newest datagram came by another uplink, or it was told last that something had
+    // arrived by it; zero: never.
     base::TimePoint other_heard_at{};
 };
 

@@ -239,11 +239,7 @@ void Admission::on_apps(LinkId id, const control::Apps& apps) {
         parts_.accountant.name_app(link->grant.accounting_number, static_cast<uint16_t>(app.tag),
                                    app.name);
     }
-    for (const control::AppMode& mode : apps.modes) {
-        if (mode.tag <= UINT16_MAX) {
-            relay_->set_mode(link->wire_id, mode.tag, mode.mode);
-        }
-    }
+    relay_->set_modes(link->wire_id, apps.modes);
 }
 
 void Admission::on_usage_query(LinkId id, const control::UsageQuery& query) {

@@ -72,6 +72,7 @@ std::string status_json(Relay& relay, const SnaptInfo& info) {
     json.field("epoch", info.ledger ? std::optional(info.ledger->epoch) : std::nullopt);
     json.field("sessions", relay.sessions().size());
     json.field("flows", relay.flows().size());
+    dataplane::write_kept_memory(json, relay.kept_memory());
     json.key("classes");
     report::write_classes(json, classes);
     json.key("drops");

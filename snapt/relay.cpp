@@ -37,6 +37,8 @@ Relay::Relay(io::EventLoop& loop,
     , receiver_(drops_)
     , driver_(loop, *this, drops_)
     , housekeeping_(loop, [this] { on_housekeeping(); })
+    , modes_timer_(loop, [this] { apply_modes(); })
+    , kept_memory_(settings.max_kept_bytes)
     , by_wire_id_(size_t{UINT16_MAX} + 1) {
     receiver_.record_to(settings.recording.packets);
     driver_.record_to(settings.recording.packets);
@@ -250,7 +252,9 @@ Flow* Relay::make_flow(NodeSession& node,
 // Before the table erases it: nobody may hold it any more.
 void Relay::end_flow(Flow& flow, TimePoint now) {
     auto* node = static_cast<NodeSession*>(flow.details);
-    tun_port_->coalescer().flush();
+    if (tun_port_) {
+        tun_port_->coalescer().flush();
+    }
     node->session.detach(flow, now);
     driver_.forget(flow);
     --node->flows;

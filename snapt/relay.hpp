@@ -27,6 +27,8 @@ namespace continuo::snapt {
 inline constexpr size_t kSmallPackets = 16384;
 inline constexpr size_t kLargePackets = 512;
 
+inline constexpr base::Duration kModesInterval = base::milliseconds(100);
+
 struct RelaySettings {
     std::string device = "snapt0";
     std::vector<base::Endpoint> listen;
@@ -40,6 +42,7 @@ struct RelaySettings {
     base::Duration idle_timeout = base::seconds(86400);
     std::array<session::ClassSettings, base::kTrafficClasses> classes;
     std::array<uint8_t, base::kTrafficClasses> tos{};  // outer, whole octet
+    size_t max_kept_bytes = session::kMaxKeptBytes;    // of all sessions together
     dataplane::Recording recording;                    // must outlive the Relay
 };
 
@@ -77,6 +80,7 @@ struct NodeSession {
         const auto told = modes.find(tag);
         return told == modes.end() ? base::PathMode::Handover : told->second;
     }
+    bool has_new_modes = false;  // which flows that there are do not have yet
     base::TimePoint since{};
     int64_t since_utc_s = 0;
     uint64_t up_bytes = 0;  // inner, delivered to the kernel
@@ -120,8 +124,9 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     void close(uint16_t wire_id);
     void close_user(std::string_view user);
     void name_app(uint16_t wire_id, uint32_t tag, std::string name);
-    // How flows with that tag use the paths from now on.
-    void set_mode(uint16_t wire_id, uint32_t tag, base::PathMode mode);
+    // How flows with those tags use the paths from now on. For flows that there are all are looked
+    // at together, at most once in kModesInterval, whoever asks for it and how often.
+    void set_modes(uint16_t wire_id, std::span<const control::AppMode> modes);
     void set_classes(const dataplane::ClassTable& table);
     // Datagrams over TCP: where they go, what came from `from`, room again, the connection's end.
     void open_stream(uint16_t wire_id, dataplane::StreamPort port);
@@ -138,6 +143,7 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     const base::DropCounters& drops() const { return drops_; }
     base::DropCounters all_drops() const;
     const dataplane::EndedSessions& ended() const { return ended_; }
+    const base::MemoryBudget& kept_memory() const { return kept_memory_; }
     const dataplane::TunPort& tun() const { return *tun_port_; }
     dataplane::TunPort& tun() { return *tun_port_; }
 
@@ -185,6 +191,7 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
                           uint32_t index,
                           base::TimePoint now);
     void end_flow(flow::Flow& flow, base::TimePoint now);
+    void apply_modes();
     void on_tun_readable();
     void on_tun_packet(packet::PacketPtr packet, base::TimePoint now);
     void on_socket_readable(Listener& listener);
@@ -212,6 +219,9 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     dataplane::DatagramReceiver receiver_;
     dataplane::SessionDriver driver_;
     io::DeadlineTimer housekeeping_;
+    io::DeadlineTimer modes_timer_;
+    base::TimePoint modes_applied_at_{};
+    base::MemoryBudget kept_memory_;  // outlives the sessions
     std::vector<std::unique_ptr<NodeSession>> sessions_;
     std::vector<NodeSession*> by_wire_id_;
     std::unordered_map<base::IpAddress, NodeSession*> by_lease_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <utility>
 
 namespace continuo::snapt {
 
@@ -61,6 +62,7 @@ base::Result<Reservation> Relay::reserve(const SessionGrant& grant) {
     settings.node_ipv4 = grant.lease_ipv4.value_or(base::IpAddress::any(base::IpVersion::V4));
     settings.node_ipv6 = grant.lease_ipv6.value_or(base::IpAddress::any(base::IpVersion::V6));
     settings.classes = settings_.classes;
+    settings.memory = &kept_memory_;
     settings.is_readable = grant.protection.kind == control::ProtectionKind::HmacSha256;
     auto node = std::make_unique<NodeSession>(settings, *this, scratch_, random_);
     node->grant = grant;
@@ -138,19 +140,44 @@ void Relay::name_app(uint16_t wire_id, uint32_t tag, std::string name) {
     }
 }
 
-void Relay::set_mode(uint16_t wire_id, uint32_t tag, base::PathMode mode) {
+void Relay::set_modes(uint16_t wire_id, std::span<const control::AppMode> modes) {
     constexpr size_t kMaxModes = 1024;
     NodeSession* node = by_wire_id_[wire_id];
-    if (node == nullptr || (node->modes.size() >= kMaxModes && !node->modes.contains(tag))) {
+    if (node == nullptr) {
         return;
     }
-    node->modes[tag] = mode;
-    flows_.for_each([&](Flow& flow) {
-        if (flow.details == node && flow.app == tag) {
-            node->session.set_mode(flow, mode);
+    for (const control::AppMode& entry : modes) {
+        const bool has_room = node->modes.size() < kMaxModes || node->modes.contains(entry.tag);
+        const bool is_possible = entry.tag <= UINT16_MAX;  // in a flow
+        if (has_room && is_possible && node->mode_of(entry.tag) != entry.mode) {
+            node->modes[entry.tag] = entry.mode;
+            node->has_new_modes = true;
+        }
+    }
+    if (!node->has_new_modes) {
+        return;
+    }
+    if (const TimePoint next = modes_applied_at_ + kModesInterval; loop_.now() < next) {
+        modes_timer_.set(next);
+    } else {
+        apply_modes();
+    }
+}
+
+void Relay::apply_modes() {
+    modes_applied_at_ = loop_.now();
+    flows_.for_each([](Flow& flow) {
+        auto* node = static_cast<NodeSession*>(flow.details);
+        if (node->has_new_modes) {
+            node->session.set_mode(flow, node->mode_of(flow.app));
         }
     });
-    driver_.touch(node->session);
+    for (const auto& node : sessions_) {
+        if (std::exchange(node->has_new_modes, false)) {
+            driver_.touch(node->session);
+        }
+    }
+    driver_.pump(loop_.now());
 }
 
 void Relay::set_classes(const dataplane::ClassTable& table) {

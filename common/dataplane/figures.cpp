@@ -93,6 +93,14 @@ void write_several_paths(report::JsonWriter& json, const session::Session& sessi
     json.end_object();
 }
 
+void write_kept_memory(report::JsonWriter& json, const base::MemoryBudget& memory) {
+    json.key("kept_memory").begin_object();
+    json.field("bytes", memory.used_bytes());
+    json.field("limit_bytes", memory.limit_bytes());
+    json.field("refusals", memory.refusals());
+    json.end_object();
+}
+
 report::FlowFigures flow_figures(const flow::Flow& flow, base::TimePoint now) {
     const flow::CounterValues counters = flow::read_counters(flow.counters->counters);
     report::FlowFigures figures;

@@ -31,6 +31,8 @@ void add_figures(report::ClassFigureTable& table, const session::Session& sessio
 report::IoFigures io_figures(const TunPort& port, uint64_t slow_iterations);
 // The fields `copies` and `order`: what a session does on several paths at once.
 void write_several_paths(report::JsonWriter& json, const session::Session& session);
+// The field `kept_memory`: of what is kept to be sent again or put in order, of all sessions.
+void write_kept_memory(report::JsonWriter& json, const base::MemoryBudget& memory);
 // All but what only the daemon knows: process, app, path, names.
 report::FlowFigures flow_figures(const flow::Flow& flow, base::TimePoint now);
 

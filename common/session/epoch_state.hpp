@@ -42,6 +42,8 @@ struct EpochState {
     std::array<crypto::ReplayWindow, kSpaceSlots> windows;
     // Identities of the space that copies brought (docs/PROTOCOL.md section 6.2).
     std::array<crypto::ReplayWindow, kSpaceSlots> copied;
+    // Numbers that came with a void body: nothing of them was delivered.
+    std::array<crypto::ReplayWindow, kSpaceSlots> voided;
     elision::Encoder encoder;
     elision::Decoder decoder;
     ReceiveLedger ledger;

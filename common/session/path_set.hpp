@@ -177,6 +177,8 @@ class PathSet {
     void give_up(uint8_t index);
     // Asks a path that was given up once, at this address: its port may be another one than before.
     void retry(uint8_t index, const base::Endpoint& remote, base::TimePoint now);
+    // The path is dead from now on, and asked at growing intervals, as one that fell silent.
+    void bury(uint8_t index, base::TimePoint now);
     // The active path goes to another port of the SNAPT and is announced there.
     void redirect(const base::Endpoint& remote, base::TimePoint now);
     // Announces the active path once more, for instance after a route appeared.

@@ -162,7 +162,17 @@ bool PathSet::on_silence(uint8_t index, TimePoint now) {
         path.state = PathState::Doubtful;
         return true;
     }
-    // Asked for as long as it is there, by announcements, since its mapping may be gone too.
+    bury(index, now);
+    return true;
+}
+
+// Asked for as long as it is there, by announcements, since its mapping may be gone too.
+void PathSet::bury(uint8_t index, TimePoint now) {
+    Path& path = paths_[index];
+    Tuple& tuple = path.tuples[kLtLd];
+    if (!tuple.is_known) {
+        return;
+    }
     start_challenge(path, tuple, now);
     tuple.challenge_again_at = base::kNever;
     path.state = PathState::Dead;
@@ -170,7 +180,6 @@ bool PathSet::on_silence(uint8_t index, TimePoint now) {
     path.announcements_due = 1;
     path.announce_again_at = now;
     path.announce_interval = kDeadProbeInterval;
-    return true;
 }
 
 // The active path is asked by announcements, which say what was received last: SNAPT repeats the

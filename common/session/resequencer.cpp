@@ -33,13 +33,16 @@ Resequencer::FlowState* Resequencer::find(uint32_t index) {
     return nullptr;
 }
 
-// Null when all its places are of flows that have something waiting.
+// Null when all its places are of flows that have something waiting, or there is no memory.
 Resequencer::FlowState* Resequencer::find_or_make(uint32_t index, uint16_t number, TimePoint now) {
     if (FlowState* known = find(index)) {
         known->used_at = now;
         return known;
     }
     if (flows_.empty()) {
+        if (!memory_.take(kFlowStatesBytes)) {
+            return nullptr;
+        }
         flows_.resize(kFlows);
     }
     const size_t first = index % (kFlows / kWays) * kWays;
@@ -97,6 +100,18 @@ bool Resequencer::arrive(
     return true;
 }
 
+bool Resequencer::make_packets() {
+    if (!memory_.take(kHeldBytes)) {
+        return false;
+    }
+    packets_.resize(kPackets);
+    bytes_ = std::make_unique<uint8_t[]>(kPackets * kPacketBytes);
+    for (size_t i = kPackets; i-- > 0;) {
+        free_packet(static_cast<uint16_t>(i));
+    }
+    return true;
+}
+
 bool Resequencer::hold(const wire::Order::Place& place,
                        flow::Flow& flow,
                        const packet::HeaderFields& fields,
@@ -104,14 +119,8 @@ bool Resequencer::hold(const wire::Order::Place& place,
                        Duration bound,
                        TimePoint now) {
     FlowState* state = find(place.index);
-    if (packets_.empty()) {
-        packets_.resize(kPackets);
-        bytes_ = std::make_unique<uint8_t[]>(kPackets * kPacketBytes);
-        for (size_t i = kPackets; i-- > 0;) {
-            free_packet(static_cast<uint16_t>(i));
-        }
-    }
-    if (state == nullptr || free_ == kNoPacket || payload.size() > kPacketBytes) {
+    if (state == nullptr || payload.size() > kPacketBytes ||
+        (packets_.empty() && !make_packets()) || free_ == kNoPacket) {
         ++counters_.overflows;
         return false;
     }
@@ -260,6 +269,7 @@ void Resequencer::trim(TimePoint idle_since) {
         packets_ = {};
         bytes_.reset();
         free_ = kNoPacket;
+        memory_.give_back(kHeldBytes);
     }
 }
 

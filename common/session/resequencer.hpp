@@ -8,9 +8,11 @@
 // a copy; then take() gives what may be delivered by now, each followed by done().
 //
 // Bounded: kFlows flows, kPackets packets, one block of memory that is made when the first packet
-// is held and kept until trim(). What finds no place is delivered as it comes, and counted.
+// is held and kept until trim(), as far as the budget allows it. What finds no place is delivered
+// as it comes, and counted.
 #pragma once
 
+#include "common/base/memory_budget.hpp"
 #include "common/flow/flow.hpp"
 #include "common/packet/header_fields.hpp"
 #include "common/wire/frame.hpp"
@@ -46,6 +48,9 @@ class Resequencer {
         uint16_t place = 0;
         base::ByteView payload;
     };
+
+    // `budget`: null for no limit.
+    explicit Resequencer(base::MemoryBudget* budget = nullptr) : memory_(budget) {}
 
     // The datagram with that place came by `path`. True: its packets of that flow are to be held.
     // Once for each datagram and flow.
@@ -103,9 +108,14 @@ class Resequencer {
     FlowState* find_or_make(uint32_t index, uint16_t number, base::TimePoint now);
     static bool is_overtaken(const FlowState& state, uint16_t number);
     Held* pop(FlowState& state);
+    bool make_packets();
     void free_packet(uint16_t place);
     void update_deadline();
 
+    static constexpr size_t kFlowStatesBytes = kFlows * sizeof(FlowState);
+    static constexpr size_t kHeldBytes = kPackets * (sizeof(Held) + kPacketBytes);
+
+    base::MemoryShare memory_;
     std::vector<FlowState> flows_;
     std::vector<Held> packets_;
     std::unique_ptr<uint8_t[]> bytes_;

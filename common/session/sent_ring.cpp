@@ -19,19 +19,8 @@ void SentRing::push(SentEntry entry, base::ByteView bytes, base::TimePoint keep_
         pop();
     }
     size_t offset = 0;
-    while (!reserve(bytes.size(), offset)) {
-        if (capacity_ < kMaxSentRingBytes) {
-            grow_bytes(bytes.size());
-        } else {
-            pop();
-        }
-    }
-    if (count_ == entries_.size()) {
-        if (count_ < kMaxSentRingEntries) {
-            grow_entries();
-        } else {
-            pop();
-        }
+    if (!make_room(bytes.size(), offset)) {
+        return;
     }
     std::memcpy(bytes_.get() + offset, bytes.data(), bytes.size());
     entry.offset = offset;
@@ -39,6 +28,26 @@ void SentRing::push(SentEntry entry, base::ByteView bytes, base::TimePoint keep_
     tail_ = offset + bytes.size();
     ++count_;
     at(count_ - 1) = entry;
+}
+
+// False: there is no memory for it.
+bool SentRing::make_room(size_t length, size_t& offset) {
+    if (count_ == entries_.size() && !grow_entries()) {
+        if (count_ == 0) {
+            return false;
+        }
+        pop();
+    }
+    while (!reserve(length, offset)) {
+        if (grow_bytes(length)) {
+            continue;
+        }
+        if (length > capacity_) {
+            return false;
+        }
+        pop();
+    }
+    return true;
 }
 
 // A place for `length` bytes in one piece, behind the newest.
@@ -60,12 +69,18 @@ bool SentRing::reserve(size_t length, size_t& offset) {
     return length <= head - tail_;
 }
 
-void SentRing::grow_bytes(size_t length) {
+bool SentRing::grow_bytes(size_t length) {
+    if (capacity_ == kMaxSentRingBytes) {
+        return false;
+    }
     size_t capacity = std::max(capacity_ * 2, kFirstBytes);
     while (capacity < length) {
         capacity *= 2;
     }
     CTN_ASSERT(capacity <= kMaxSentRingBytes);
+    if (!memory_.take(capacity - capacity_)) {
+        return false;
+    }
     auto larger = std::make_unique<uint8_t[]>(capacity);
     size_t used = 0;
     for (size_t i = 0; i < count_; ++i) {
@@ -77,15 +92,21 @@ void SentRing::grow_bytes(size_t length) {
     bytes_ = std::move(larger);
     capacity_ = capacity;
     tail_ = used;
+    return true;
 }
 
-void SentRing::grow_entries() {
-    std::vector<SentEntry> larger(std::max(entries_.size() * 2, kFirstEntries));
+bool SentRing::grow_entries() {
+    const size_t size = std::max(entries_.size() * 2, kFirstEntries);
+    if (size > kMaxSentRingEntries || !memory_.take((size - entries_.size()) * sizeof(SentEntry))) {
+        return false;
+    }
+    std::vector<SentEntry> larger(size);
     for (size_t i = 0; i < count_; ++i) {
         larger[i] = at(i);
     }
     entries_ = std::move(larger);
     first_ = 0;
+    return true;
 }
 
 void SentRing::pop() {
@@ -122,15 +143,19 @@ void SentRing::forget_flow(uint32_t index) {
         SentEntry& entry = at(i);
         if (entry.flow_index == index) {
             entry.flow_index = SentEntry::kNoFlow;
-            due_ -= entry.is_due ? 1U : 0U;
-            entry.is_due = false;
+            forget(entry);
         }
     }
 }
 
-void SentRing::done(SentEntry& entry, base::TimePoint now) {
+// It stays in its place, but is not sent again.
+void SentRing::forget(SentEntry& entry) {
     due_ -= entry.is_due ? 1U : 0U;
     entry.is_due = false;
+}
+
+void SentRing::done(SentEntry& entry, base::TimePoint now) {
+    forget(entry);
     entry.sent_at = now;
 }
 
@@ -138,7 +163,21 @@ void SentRing::release(base::TimePoint keep_from) {
     if (count_ > 0 && at(count_ - 1).sent_at >= keep_from) {
         return;
     }
-    *this = SentRing();
+    clear();
+}
+
+void SentRing::clear() {
+    bytes_.reset();
+    capacity_ = 0;
+    tail_ = 0;
+    entries_ = {};
+    first_ = 0;
+    count_ = 0;
+    due_ = 0;
+    popped_ = 0;
+    cursor_ = 0;
+    is_low_delay_turn_ = true;
+    memory_.give_back(memory_.bytes());
 }
 
 }  // namespace continuo::session

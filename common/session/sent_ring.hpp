@@ -2,10 +2,12 @@
 // octet for octet, for when the return path moves (docs/PROTOCOL.md section 5.6): what was on its
 // way to the old address is lost, and only SNAPT still has it. A node keeps packets that it sends
 // into a silence, for when another path takes over. Memory grows with what a round trip holds, up
-// to kMaxSentRingBytes; beyond that the oldest is forgotten.
+// to kMaxSentRingBytes and what its budget has left; beyond that the oldest is forgotten, and where
+// there is no memory at all nothing is kept.
 #pragma once
 
 #include "common/base/bytes.hpp"
+#include "common/base/memory_budget.hpp"
 #include "common/base/time.hpp"
 #include "common/base/traffic_class.hpp"
 
@@ -39,6 +41,9 @@ struct SentEntry {
 
 class SentRing {
   public:
+    // `budget`: null for no limit but the ring's own.
+    explicit SentRing(base::MemoryBudget* budget = nullptr) : memory_(budget) {}
+
     // Copies `bytes`, which are one sendmsg long at most. Forgets what was sent before `keep_from`,
     // unless it is due.
     void push(SentEntry entry, base::ByteView bytes, base::TimePoint keep_from);
@@ -68,6 +73,8 @@ class SentRing {
     void done(SentEntry& entry, base::TimePoint now);
     // Gives the memory back when nothing was sent since `keep_from`.
     void release(base::TimePoint keep_from);
+    // Forgets everything and gives the memory back.
+    void clear();
 
     size_t entries() const { return count_; }
     size_t capacity_bytes() const { return capacity_; }
@@ -76,9 +83,12 @@ class SentRing {
     SentEntry& at(size_t i) { return entries_[(first_ + i) % entries_.size()]; }
     void pop();
     bool reserve(size_t length, size_t& offset);
-    void grow_bytes(size_t length);
-    void grow_entries();
+    bool make_room(size_t length, size_t& offset);
+    bool grow_bytes(size_t length);
+    bool grow_entries();
+    void forget(SentEntry& entry);
 
+    base::MemoryShare memory_;
     std::unique_ptr<uint8_t[]> bytes_;
     size_t capacity_ = 0;
     size_t tail_ = 0;  // where the next one begins

@@ -1,5 +1,6 @@
 #include "common/session/session.hpp"
 
+#include "common/base/assert.hpp"
 #include "common/wire/constants.hpp"
 
 #include <algorithm>
@@ -39,7 +40,10 @@ Session::Session(const SessionSettings& settings,
     , paths_(settings.role, random)
     , classes_{ClassState(settings.classes[0]), ClassState(settings.classes[1]),
                ClassState(settings.classes[2]), ClassState(settings.classes[3])}
-    , reassembly_(drops_) {}
+    , reassembly_(drops_)
+    , sent_ring_(settings.memory)
+    , kept_ring_(settings.memory)
+    , resequencer_(settings.memory) {}
 
 Session::~Session() = default;
 
@@ -71,6 +75,7 @@ const base::IpAddress& Session::node_address(base::IpVersion version) const {
 }
 
 void Session::install_epoch(EpochInstall keys, TimePoint now) {
+    CTN_ASSERT(!is_receiving_);
     auto epoch =
         std::make_unique<EpochState>(keys.epoch, sends_side(), receives_side(), scratch_.decode);
     epoch->sealer = std::move(keys.sealer);
@@ -79,6 +84,12 @@ void Session::install_epoch(EpochInstall keys, TimePoint now) {
     epoch->encoder.set_skew(elision::skew_for(paths_.largest_rtt()));
     epoch->report.set_rtt(paths_.smallest_rtt());
     const bool is_granted_anew = current_ && current_->number == epoch->number;
+    // What is kept names sequence numbers of the keys in use; under other ones, also of the same
+    // epoch's number, it would be taken for something else.
+    kept_ring_.clear();
+    if (is_granted_anew && current_->sealed_datagrams > 0) {
+        sent_ring_.clear();
+    }
     if (!is_granted_anew) {
         // A first epoch after a lost association has nothing to share with the one before.
         const bool is_next = current_ && current_->number + 1 == epoch->number;
@@ -299,7 +310,7 @@ void Session::on_timeout(TimePoint now) {
     keep_paths_ready(now);
     fade_pinned_flows();
     resequencer_.trim(now - std::min<Duration>(kTrimAfter, now.time_since_epoch()));
-    if (previous_ && previous_->retire_at <= now) {
+    if (previous_ && previous_->retire_at <= now && !is_receiving_) {
         previous_.reset();
     }
     const Duration skew = elision::skew_for(paths_.largest_rtt());

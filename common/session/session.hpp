@@ -334,6 +334,7 @@ class Session {
         uint64_t sequence = 0;
         base::MutableByteView body;
         const ReceivedDatagram* datagram = nullptr;
+        bool is_authentic = false;
     };
     // What its frames say of a body as a whole.
     struct BodyFacts {
@@ -344,6 +345,8 @@ class Session {
         std::optional<wire::Order> order;
     };
     EpochState* epoch_of(uint8_t modulo);
+    size_t
+    gather_batch(std::span<ReceivedDatagram> datagrams, std::span<Opened> batch, size_t& taken);
     static uint32_t outer_bytes_of(const Opened& opened);
     void on_authentic(const Opened& opened, base::TimePoint now);
     bool note_arrival(const Opened& opened,
@@ -402,6 +405,7 @@ class Session {
     std::array<ClassState, base::kTrafficClasses> classes_;
     std::unique_ptr<EpochState> current_;
     std::unique_ptr<EpochState> previous_;
+    bool is_receiving_ = false;  // in on_datagrams(), which uses epochs: none may end
     Reassembly reassembly_;
     std::vector<flow::Flow*> flows_;  // by index
     flow::IndexAllocator indexes_;

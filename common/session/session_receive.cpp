@@ -12,6 +12,7 @@ using base::ByteView;
 using base::DropReason;
 using base::MutableByteView;
 using base::TimePoint;
+using crypto::ReplayVerdict;
 
 EpochState* Session::epoch_of(uint8_t modulo) {
     for (EpochState* epoch : {current_.get(), previous_.get()}) {
@@ -23,57 +24,73 @@ EpochState* Session::epoch_of(uint8_t modulo) {
 }
 
 void Session::on_datagrams(std::span<ReceivedDatagram> datagrams, TimePoint now) {
+    is_receiving_ = true;
     std::array<Opened, kOpenBatch> batch;
     while (!datagrams.empty()) {
-        size_t count = 0;
         size_t taken = 0;
-        EpochState* epoch = nullptr;
-        for (; taken < datagrams.size() && count < kOpenBatch; ++taken) {
-            ReceivedDatagram& datagram = datagrams[taken];
-            ByteReader reader(datagram.bytes);
-            const auto header = wire::TunnelHeader::parse(reader);
-            if (!header) {
-                drops_.add(DropReason::TooShort);
-                continue;
-            }
-            EpochState* own = epoch_of(header->epoch);
-            if (own == nullptr || header->lane != 0) {
-                drops_.add(DropReason::UnknownEpoch);
-                continue;
-            }
-            if (epoch != nullptr && own != epoch) {
-                break;  // the other epoch makes a batch of its own
-            }
-            epoch = own;
-            if (reader.remaining() < epoch->opener->tag_bytes()) {
-                drops_.add(DropReason::TooShort);
-                continue;
-            }
-            const crypto::ReplayWindow& window = epoch->windows[space_slot(header->space_number())];
-            const uint64_t sequence = header->whole_sequence(window.next());
-            crypto::SealedUnit& unit = scratch_.units[count];
-            unit.datagram = datagram.bytes;
-            unit.header_bytes = static_cast<uint8_t>(header->size());
-            unit.space = header->space_number();
-            unit.sequence = sequence;
-            unit.authentic = false;
-            const size_t body_bytes = reader.remaining() - epoch->opener->tag_bytes();
-            batch[count++] = {epoch, *header, sequence,
-                              datagram.bytes.subspan(header->size(), body_bytes), &datagram};
-        }
+        const size_t count = gather_batch(datagrams, batch, taken);
         datagrams = datagrams.subspan(taken);
         if (count == 0) {
             continue;
         }
-        epoch->opener->open(std::span(scratch_.units).first(count));
+        batch[0].epoch->opener->open(std::span(scratch_.units).first(count));
+        // All verdicts first: the host may make a session send by what it is told of a datagram,
+        // and that seals in the same units.
         for (size_t i = 0; i < count; ++i) {
-            if (!scratch_.units[i].authentic) {
+            batch[i].is_authentic = scratch_.units[i].authentic;
+        }
+        for (const Opened& opened : std::span(batch).first(count)) {
+            if (!opened.is_authentic) {
                 drops_.add(DropReason::Unauthentic);
                 continue;
             }
-            on_authentic(batch[i], now);
+            on_authentic(opened, now);
         }
     }
+    is_receiving_ = false;
+}
+
+// Takes datagrams of one epoch from the front, at most a batch, ready to be opened; gives their
+// number.
+size_t Session::gather_batch(std::span<ReceivedDatagram> datagrams,
+                             std::span<Opened> batch,
+                             size_t& taken) {
+    size_t count = 0;
+    EpochState* epoch = nullptr;
+    for (; taken < datagrams.size() && count < batch.size(); ++taken) {
+        ReceivedDatagram& datagram = datagrams[taken];
+        ByteReader reader(datagram.bytes);
+        const auto header = wire::TunnelHeader::parse(reader);
+        if (!header) {
+            drops_.add(DropReason::TooShort);
+            continue;
+        }
+        EpochState* own = epoch_of(header->epoch);
+        if (own == nullptr || header->lane != 0) {
+            drops_.add(DropReason::UnknownEpoch);
+            continue;
+        }
+        if (epoch != nullptr && own != epoch) {
+            break;  // the other epoch makes a batch of its own
+        }
+        epoch = own;
+        if (reader.remaining() < epoch->opener->tag_bytes()) {
+            drops_.add(DropReason::TooShort);
+            continue;
+        }
+        const crypto::ReplayWindow& window = epoch->windows[space_slot(header->space_number())];
+        const uint64_t sequence = header->whole_sequence(window.next());
+        crypto::SealedUnit& unit = scratch_.units[count];
+        unit.datagram = datagram.bytes;
+        unit.header_bytes = static_cast<uint8_t>(header->size());
+        unit.space = header->space_number();
+        unit.sequence = sequence;
+        unit.authentic = false;
+        const size_t body_bytes = reader.remaining() - epoch->opener->tag_bytes();
+        batch[count++] = {epoch, *header, sequence,
+                          datagram.bytes.subspan(header->size(), body_bytes), &datagram};
+    }
+    return count;
 }
 
 // Another than that of its header for what SNAPT sent again.
@@ -105,6 +122,7 @@ void Session::on_authentic(const Opened& opened, TimePoint now) {
     epoch.decoder.begin(space, opened.sequence);
     if (!decode_body(opened, facts, now)) {
         epoch.decoder.rollback();
+        epoch.voided[space_slot(space)].check_and_mark(opened.sequence);
         return;
     }
     heard_at_ = now;
@@ -254,7 +272,8 @@ bool Session::is_copy_allowed(const Opened& opened, const wire::Copy& copy) {
            copy.space.path != opened.header.path;
 }
 
-// Whether the packets of this aggregate came before, as the original or as a copy.
+// Whether the packets of this aggregate came before, as the original or as a copy. A void original
+// brought none; below its window nothing is known, and what came counts as delivered.
 bool Session::is_delivered(const Opened& opened, const std::optional<wire::Copy>& copy) {
     const EpochState& epoch = *opened.epoch;
     if (!copy) {
@@ -263,7 +282,11 @@ bool Session::is_delivered(const Opened& opened, const std::optional<wire::Copy>
         return copied.next() > 0 && opened.sequence < copied.next() && copied.has(opened.sequence);
     }
     const size_t slot = space_slot(wire::space_number(copy->space));
-    return epoch.windows[slot].has(copy->sequence) || epoch.copied[slot].has(copy->sequence);
+    const auto original = epoch.windows[slot].check(copy->sequence);
+    const bool was_void = original == ReplayVerdict::Duplicate &&
+                          epoch.voided[slot].check(copy->sequence) == ReplayVerdict::Duplicate;
+    return (original != ReplayVerdict::Fresh && !was_void) ||
+           epoch.copied[slot].has(copy->sequence);
 }
 
 // Pieces are taken over only when the whole body was good. A completed entry is copied: several may

@@ -3,6 +3,7 @@
 
 #include "common/base/drop_reason.hpp"
 #include "common/base/ip_address.hpp"
+#include "common/base/memory_budget.hpp"
 #include "common/base/path_mode.hpp"
 #include "common/elision/types.hpp"
 #include "common/flow/flow.hpp"
@@ -46,7 +47,13 @@ struct SessionSettings {
     base::Duration keepalive = base::seconds(25);
     bool is_readable =
         false;  // authenticate only: a section may hold packets of several remote addresses
+    // What is kept to be sent again, and held to be put in order, of all sessions of the process.
+    // Must outlive them; null: no limit but those of each session.
+    base::MemoryBudget* memory = nullptr;
 };
+
+// Some 60 sessions with both at their own limits.
+inline constexpr size_t kMaxKeptBytes = size_t{256} * 1024 * 1024;
 
 // A rate with a burst, in bytes.
 template <int64_t kRatePerSecond, int64_t kBurst>
@@ -160,7 +167,8 @@ struct FlowOpening {
 };
 
 // The daemon's side of a session. Called from on_datagrams, poll_transmit and on_timeout only;
-// views are valid during the call.
+// views are valid during the call. It may change what paths do, but should not poll sessions, which
+// are in the middle of something: whoever called them does that afterwards.
 class SessionHost {
   public:
     virtual ~SessionHost() = default;

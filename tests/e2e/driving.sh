@@ -31,7 +31,6 @@ printf '\n[class.ht-hd]\nresequence_ms = %s\n' $patience_ms >>"$work/cnapt.toml"
 policy_file=$work/policy.toml
 printf 'version = 1\n\n[[rule]]\napp = "transfer"\nmatch = { proto = "tcp", dport = [80, 8080] }\nclass = "ht-hd"\nmode = "packet"\n' >"$policy_file"
 start_cnapt
-session() { snapt_json 1 sessions | json "[(s['session_id'], s['inner_ipv4']) for s in d]"; }
 first=$(session)
 
 mkdir "$work/www"

@@ -366,6 +366,8 @@ snapt_address() { echo "198.51.100.$((4 * $1 - 2))"; }
 snapt_socket() { echo "$work/snapt$1.sock"; }
 snapt_json() { local n=$1; shift; snapt "$@" --json --socket "$(snapt_socket "$n")"; }
 cnapt_json() { cnapt "$@" --json --socket "$work/cnapt.sock"; }
+# session : what tells the sessions of snapt1 from others. The id alone is the same as long as cnapt runs.
+session() { snapt_json 1 sessions | json "[(s['session_id'], s['inner_ipv4'], s['since']) for s in d]"; }
 
 # start_snapt N : snaptN as zrh-N, its configuration made by `snapt init` unless it is there.
 start_snapt() {

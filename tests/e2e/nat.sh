@@ -7,7 +7,6 @@ one_tunnel
 # Every new mapping gets another port.
 in_ns gw1 nft "flush chain ip nat post; add rule ip nat post oifname wan masquerade random"
 in_ns gw1 conntrack -F 2>/dev/null
-session() { snapt_json 1 sessions | json "[(s['session_id'], s['inner_ipv4']) for s in d]"; }
 first=$(session)
 
 mkdir "$work/www"

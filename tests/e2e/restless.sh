@@ -11,7 +11,6 @@ mkdir "$work/www"
 head -c 30000000 /dev/urandom >"$work/www/file"
 sum=$(sha256sum <"$work/www/file" | cut -d' ' -f1)
 http_server "$work/www"
-session() { snapt_json 1 sessions | json "[(s['session_id'], s['inner_ipv4'], s['since']) for s in d]"; }
 drops() { snapt_json 1 status | json "d['drops']['$1']"; }
 pings() { in_ns node ping -n -q -c 1 -W 1 $inet4; }
 first=$(session)

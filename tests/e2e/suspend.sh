@@ -15,7 +15,6 @@ in_ns node sysctl -qw net.ipv4.tcp_rmem="4096 131072 1000000"
 start_snapt 1
 add_user alice
 start_cnapt
-session() { snapt_json 1 sessions | json "[(s['session_id'], s['inner_ipv4']) for s in d]"; }
 first=$(session)
 
 mkdir "$work/www"

@@ -227,23 +227,41 @@ class CopySim : public testing::Test {
         EXPECT_TRUE(unit.authentic);
         const base::ByteView body = base::ByteView(opened).subspan(
             header_.size(), opened.size() - header_.size() - cipher->tag_bytes());
+        sequence_ = sequence;
+        return seal_on_other([&](base::ByteWriter& writer) {
+            wire::Copy{of, static_cast<uint32_t>(sequence)}.serialize(writer);
+            writer.bytes(body);
+        });
+    }
+    // Drops all of the original's space below that number.
+    std::vector<uint8_t> make_floor(uint64_t sequence) {
+        return seal_on_other([&](base::ByteWriter& writer) {
+            wire::Floor{header_.space(), static_cast<uint32_t>(sequence)}.serialize(writer);
+        });
+    }
+    // A datagram of path 1 with that body.
+    template <typename WriteBody>
+    std::vector<uint8_t> seal_on_other(const WriteBody& write_body) {
+        crypto::KeyMaterial keys;
+        keys.key[0] = 1;
+        const auto cipher =
+            std::move(crypto::make_cipher(crypto::Protection::Aes256Gcm, keys, 16)).value();
         wire::TunnelHeader header = header_;
         header.path = 1;
         header.long_sequence = true;
         header.sequence = copies_++;
-        std::vector<uint8_t> copy(original_.size() + 64);
-        base::ByteWriter writer(copy);
+        std::vector<uint8_t> datagram(original_.size() + 64);
+        base::ByteWriter writer(datagram);
         header.serialize(writer);
-        wire::Copy{of, static_cast<uint32_t>(sequence)}.serialize(writer);
-        writer.bytes(body);
-        copy.resize(writer.size() + cipher->tag_bytes());
-        unit = {};
-        unit.datagram = copy;
+        write_body(writer);
+        datagram.resize(writer.size() + cipher->tag_bytes());
+        crypto::SealedUnit unit;
+        unit.datagram = datagram;
         unit.header_bytes = static_cast<uint8_t>(header.size());
         unit.space = header.space_number();
         unit.sequence = header.sequence;
         cipher->seal(std::span(&unit, 1));
-        return copy;
+        return datagram;
     }
     void arrive(std::vector<uint8_t> datagram) {
         session::ReceivedDatagram received;
@@ -259,6 +277,7 @@ class CopySim : public testing::Test {
     std::vector<uint8_t> original_;
     wire::TunnelHeader header_;
     size_t delivered_ = 0;
+    uint64_t sequence_ = 0;  // of the original, once it was copied
     uint32_t copies_ = 0;
 };
 
@@ -277,6 +296,21 @@ TEST_F(CopySim, ACopyThatOvertakesItsOriginalIsDeliveredInItsPlace) {
     arrive(make_copy(header_.space()));
     EXPECT_EQ(delivered_since(), 1U);
     EXPECT_EQ(pair_.snapt.session->counters().copies_dropped, 2U);
+}
+
+TEST_F(CopySim, ACopyOfAVoidOriginalIsDeliveredOnce) {
+    const auto copy = make_copy(header_.space());
+    const auto second = make_copy(header_.space());
+    arrive(make_floor(sequence_ + 1));
+    arrive(original_);
+    EXPECT_EQ(pair_.snapt.session->drops().count(base::DropReason::BelowFloor), 1U);
+    EXPECT_EQ(delivered_since(), 0U);
+    arrive(copy);
+    EXPECT_EQ(delivered_since(), 1U);
+    arrive(second);
+    arrive(original_);
+    EXPECT_EQ(delivered_since(), 1U);
+    EXPECT_EQ(pair_.snapt.session->counters().copies_dropped, 1U);
 }
 
 TEST_F(CopySim, ACopyOfAnotherClassOrOfItsOwnPathIsVoid) {

@@ -186,16 +186,22 @@ def contestants_of(context):
         yield "openvpn, ping after the move", lambda: OpenVpn(context), 10, True
 
 
+def sessions_of(tunnel):
+    """What tells one session from another. The id alone is the same as long as the node's process runs."""
+    return {(one["session_id"], one["inner_ipv4"], one["since"]) for one in tunnel.query("snapt", "sessions")}
+
+
 def measure_streams(context, topology, rtt_ms, gaps, skipped):
     measure.serve(topology)
     for number in (1, 2):
         topology.shape(f"gw{number}", "lan", DOWNLOAD_LINK)
     for label, make, runs, assisted in contestants_of(context):
         def use(tunnel):
+            before = sessions_of(tunnel) if label == "continuo" else set()
             for kind in (Uplink, DownOnly, Download):
                 gaps[label, kind.name, rtt_ms] = move_under(context, topology, kind, runs, assisted)
             if label == "continuo":
-                gaps[label, "sessions", rtt_ms] = len(tunnel.query("snapt", "sessions"))
+                gaps[label, "sessions", rtt_ms] = len(before ^ sessions_of(tunnel))
 
         through(context, topology, make, skipped, use, label)
 
@@ -221,7 +227,7 @@ def report_streams(result, gaps, rtt_ms):
             result.row(f"{what}: continuo beside the best peer, median gap",
                        median(found["continuo"].gaps), "ms",
                        must=min(best) + PEER_MS if best else None, lower=True)
-    result.row(f"RTT {rtt_ms} ms: sessions at the SNAPT afterwards", gaps.get(("continuo", "sessions", rtt_ms)), "", must=1,
+    result.row(f"RTT {rtt_ms} ms: sessions that ended or began meanwhile", gaps.get(("continuo", "sessions", rtt_ms)), "", must=0,
                lower=True)
 
 

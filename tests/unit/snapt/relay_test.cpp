@@ -1,0 +1,111 @@
+// Sessions of a relay without devices: what control tells of them.
+#include "common/flow/slot_source.hpp"
+#include "snapt/relay.hpp"
+
+#include <gtest/gtest.h>
+
+namespace continuo::snapt {
+namespace {
+
+using base::PathMode;
+using Modes = std::vector<control::AppMode>;
+
+class NoEvents final : public RelayEvents {
+  public:
+    void on_session_closed(const NodeSession& /*session*/) override {}
+    void on_session_moved(const NodeSession& /*session*/) override {}
+    void on_session_silent(const NodeSession& /*session*/) override {}
+};
+
+class RelayTest : public ::testing::Test {
+  protected:
+    static constexpr size_t kMaxFlows = 1000;
+
+    NodeSession& add_session(uint8_t number) {
+        SessionGrant grant;
+        grant.user = "user" + std::to_string(number);
+        grant.node = "node";
+        grant.lease_ipv4 = *base::IpAddress::parse("100.64.0." + std::to_string(number));
+        const auto reservation = relay.reserve(grant);
+        EXPECT_TRUE(reservation);
+        return *relay.find(reservation->wire_id);
+    }
+    flow::Flow& add_flow(NodeSession& node, uint16_t app) {
+        session::FlowOpening opening;
+        opening.index = next_index_++;
+        opening.tuple.local = *node.grant.lease_ipv4;
+        opening.tuple.remote = *base::IpAddress::parse("198.51.100.2");
+        opening.tuple.local_port = static_cast<uint16_t>(opening.index);
+        opening.tuple.remote_port = 80;
+        opening.tuple.protocol = packet::Protocol::Tcp;
+        opening.open.app = app;
+        return *relay.on_flow_opened(node.session, opening, loop.now());
+    }
+    void run_for(base::Duration span) {
+        io::DeadlineTimer end(loop, [this] { loop.stop(); });
+        end.set(loop.refresh_now() + span);
+        loop.run();
+    }
+
+    io::EventLoop loop;
+    flow::HeapSlots slots{kMaxFlows};
+    base::SeededRandom random{1};
+    NoEvents events;
+    Relay relay{loop, {}, slots, random, events};
+
+  private:
+    uint32_t next_index_ = 1;
+};
+
+TEST_F(RelayTest, AModeIsOfTheFlowsWithThatTagOfThatSession) {
+    NodeSession& node = add_session(2);
+    NodeSession& other = add_session(3);
+    flow::Flow& tagged = add_flow(node, 7);
+    flow::Flow& untagged = add_flow(node, 0);
+    flow::Flow& foreign = add_flow(other, 7);
+    relay.set_modes(node.wire_id, Modes{{7, PathMode::Packet}});
+    EXPECT_EQ(tagged.paths.mode, PathMode::Packet);
+    EXPECT_EQ(untagged.paths.mode, PathMode::Handover);
+    EXPECT_EQ(foreign.paths.mode, PathMode::Handover);
+    EXPECT_EQ(add_flow(node, 7).paths.mode, PathMode::Packet);
+}
+
+// However often a node tells something, all flows are looked at ten times a second at most.
+TEST_F(RelayTest, ModesThatFollowEachOtherAreAppliedTogether) {
+    NodeSession& node = add_session(2);
+    flow::Flow& first = add_flow(node, 7);
+    flow::Flow& second = add_flow(node, 8);
+    relay.set_modes(node.wire_id, Modes{{7, PathMode::Packet}});
+    relay.set_modes(node.wire_id, Modes{{8, PathMode::Flow}});
+    relay.set_modes(node.wire_id, Modes{{7, PathMode::Redundant}});
+    EXPECT_EQ(first.paths.mode, PathMode::Packet);
+    EXPECT_EQ(second.paths.mode, PathMode::Handover);
+    EXPECT_EQ(add_flow(node, 8).paths.mode, PathMode::Flow) << "a new one has it at once";
+    run_for(kModesInterval * 2);
+    EXPECT_EQ(first.paths.mode, PathMode::Redundant);
+    EXPECT_EQ(second.paths.mode, PathMode::Flow);
+}
+
+TEST_F(RelayTest, AModeThatIsKnownCostsNothing) {
+    NodeSession& node = add_session(2);
+    Modes modes;
+    for (uint32_t tag = 0; tag < 2000; ++tag) {
+        modes.push_back({tag, PathMode::Handover});
+    }
+    relay.set_modes(node.wire_id, modes);
+    EXPECT_TRUE(node.modes.empty()) << "all have it anyway";
+    EXPECT_FALSE(node.has_new_modes);
+    modes.assign(1, {7, PathMode::Packet});
+    relay.set_modes(node.wire_id, modes);
+    relay.set_modes(node.wire_id, modes);
+    EXPECT_FALSE(node.has_new_modes) << "it was applied, and is no news";
+    relay.set_modes(node.wire_id, Modes{{70'000, PathMode::Flow}});
+    EXPECT_FALSE(node.has_new_modes) << "no flow has such a tag";
+    for (uint32_t tag = 0; tag < 2000; ++tag) {
+        relay.set_modes(node.wire_id, Modes{{tag, PathMode::Flow}});
+    }
+    EXPECT_LE(node.modes.size(), 1024U);
+}
+
+}  // namespace
+}  // namespace continuo::snapt
