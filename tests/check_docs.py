@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Fails when the documentation is behind the programs. BIN is the folder of cnapt and snapt.
 
-  - a command or option of `--help` that is not in the man page or not in the shell completion, or that is only there
+  - a command or option of `--help` that is not in the man page, or that is only there
+  - the shell completion, run by bash, offers other commands, or other options behind a command, than `--help` names
   - a key that the readers of the configuration files know and the man page in section 5 does not describe
   - a counter of dropped packets or a named nftables counter that docs/OPERATIONS.md does not name
   - a relative link in a Markdown file that leads nowhere
@@ -59,40 +60,46 @@ def check_program(name, program):
     completion = read(f"packaging/completion/{name}.bash")
     known = set().union(*commands.values()) | ALSO_KNOWN
     for command, options in commands.items():
-        words = command.split()
         if command and f"{name} {command}" not in page:
             yield f"docs/man/{name}.8: no command {command}"
-        for word in words:
-            if not re.search(rf"(?<![\w-]){word}(?![\w-])", completion):
-                yield f"packaging/completion/{name}.bash: no command {command}"
         for option in sorted(options):
             if not re.search(rf"{option}(?![\w-])", page):
                 yield f"docs/man/{name}.8: no option {option} of {command}"
-        yield from check_completed(name, completion, command, options)
     for where, text in ((f"docs/man/{name}.8", page), (f"packaging/completion/{name}.bash", completion)):
         for option in sorted(set(re.findall(r"(?<![\w-])--[a-z]+(?:-[a-z]+)*", text)) - known):
             yield f"{where}: {option} is not an option"
+    yield from check_completed(name, commands)
 
 
-def check_completed(name, completion, command, options):
-    """The options that the completion offers after the command are its options."""
-    if not command:
-        offered = re.search(r'compgen -W "\$options ([^"]*)"', completion)
-        missing = options - set(offered[1].split() if offered else ())
-    else:
-        offered = None
-        for arm in re.finditer(r"^        ([^()\n]+)\)\s+options='([^']*)'", completion, re.MULTILINE):
-            if command in [pattern.strip(" '") for pattern in arm[1].split("|")]:
-                offered = arm[2]
-        if offered is None:
-            yield f"packaging/completion/{name}.bash: no options for {command}"
-            return
-        given = set(offered.split())
-        missing = options - given
-        for option in sorted(word for word in given - options if word.startswith("--")):
-            yield f"packaging/completion/{name}.bash: {command} has no option {option}"
-    for option in sorted(missing):
-        yield f"packaging/completion/{name}.bash: {command or 'every command'} lacks {option}"
+def completed(name, *words):
+    """What bash offers for the last of the words, behind the name of the program."""
+    script = 'source "$1" && shift && COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) && "_$1" && printf "%s\\n" "${COMPREPLY[@]}"'
+    path = ROOT / "packaging/completion" / f"{name}.bash"
+    run = subprocess.run(["bash", "--norc", "-c", script, "bash", str(path), name, *words], capture_output=True, text=True)
+    if run.returncode != 0 or run.stderr:
+        return {f"(fails: {run.stderr.strip()})"}
+    return set(run.stdout.split())
+
+
+def check_completed(name, commands):
+    """What bash completes is the commands, their words and, behind each, its options and those of every command."""
+    where = f"packaging/completion/{name}.bash"
+    common = commands[""] | {"--help"}
+    first = {command.split()[0] for command in commands if command}
+    seconds = {}
+    for command in commands:
+        if " " in command:
+            seconds.setdefault(command.split()[0], set()).add(command.split()[1])
+    rows = [(["-"], common | {"--version"}), ([""], common | {"--version"} | first)]
+    rows += [([word, ""], common | words) for word, words in seconds.items()]
+    for command, options in commands.items():
+        if command:
+            rows += [([*command.split(), "-"], options | common), (["--socket", "x", *command.split(), "--"], options | common)]
+    for words, wanted in rows:
+        given = completed(name, *words)
+        if given != wanted:
+            lacks, has = (" ".join(sorted(part)) or "nothing" for part in (wanted - given, given - wanted))
+            yield f"{where}: behind \"{' '.join([name, *words])}\" lacks {lacks}; should not have {has}"
 
 
 def keys_of(sources):

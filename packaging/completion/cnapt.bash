@@ -13,7 +13,7 @@ _cnapt()
     COMPREPLY=()
     for ((at = 1; at < COMP_CWORD; at++)); do
         case ${COMP_WORDS[at]} in
-            run | status | flows | paths | snapts | usage | reload | check)
+            run | resolver | status | flows | paths | snapts | portal | usage | reload | check)
                 command=${COMP_WORDS[at]}
                 break
                 ;;
@@ -52,7 +52,14 @@ _cnapt()
         run) options='--config --policy --state --verbose' ;;
         status) options='--wait --timeout' ;;
         resolver) options='--config --restore --state' ;;
-        flows | paths | snapts | portal | reload) options='' ;;
+        flows | paths | snapts | reload) options='' ;;
+        portal)
+            options=''
+            if [[ $current != -* ]]; then
+                COMPREPLY=($(compgen -W "$(command ls /sys/class/net 2>/dev/null)" -- "$current"))
+                return
+            fi
+            ;;
         usage) options='--by --from --to --zone --user' ;;
         check)
             options='--config --policy'

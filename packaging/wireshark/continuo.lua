@@ -1,5 +1,5 @@
--- Wireshark dissector of Continuo's datagrams, docs/PROTOCOL.md section 3. Needs Wireshark 4.0 or later and, in the same
--- folder, its other files. docs/OPERATIONS.md says how to use it.
+-- Wireshark dissector of Continuo's datagrams over UDP and TCP, docs/PROTOCOL.md section 3. Needs Wireshark 4.0 or later
+-- and, in the same folder, its other files. docs/OPERATIONS.md says how to use it.
 -- Without keys it shows headers, and the inside of what is only authenticated; with `capture_keys_file` in the preferences
 -- also the inside of what is encrypted.
 local folder = debug.getinfo(1, "S").source:match("^@(.*[/\\])") or "./"
@@ -7,10 +7,13 @@ local crypto = dofile(folder .. "continuo_crypto.lua")
 local inside = dofile(folder .. "continuo_inside.lua")
 
 local continuo = Proto("continuo", "Continuo tunnel")
+local over_tcp = Proto("continuo_tcp", "Continuo over TCP")
 local class_names = {[0] = "lt-ld", "ht-ld", "lt-hd", "ht-hd"}
 local unsealed_names = {[1] = "VERSIONS", [2] = "UNKNOWN", [3] = "HELLO"}
 local unknown_reasons = {"session", "epoch", "tag"}
 local short_header_bytes, long_header_bytes, smallest_tag, largest_tag = 6, 8, 10, 16
+local record_prefix, most_record = 2, 16384  -- PROTOCOL 3.7
+local hello_signed_bytes, path_of_tcp = 9, 15
 local most_depth = 3  -- tunnels inside of tunnels
 
 local f = {
@@ -35,22 +38,31 @@ local f = {
     unsealed_type = ProtoField.uint8("continuo.unsealed.type", "Type", base.DEC, unsealed_names, 0x0f),
     unsealed_reason = ProtoField.uint8("continuo.unsealed.reason", "Reason", base.DEC, unknown_reasons),
     quote = ProtoField.bytes("continuo.unsealed.quote", "Quote: first 6 and last 8 bytes of the cause"),
-    versions = ProtoField.bytes("continuo.unsealed.versions", "Supported versions, 4 bits each"),
+    supported = ProtoField.uint8("continuo.unsealed.supported", "Supported version"),
+}
+local t = {
+    record_length = ProtoField.uint16("continuo.record.length", "Length"),
+    version = ProtoField.uint8("continuo.hello.version", "Version"),
+    epoch = ProtoField.uint8("continuo.hello.epoch", "Epoch, modulo 4"),
+    number = ProtoField.uint32("continuo.hello.number", "Number of the connection"),
+    tag = ProtoField.bytes("continuo.hello.tag", "Tag"),
 }
 local e = {
     malformed = ProtoExpert.new("continuo.malformed", "Malformed", expert.group.MALFORMED, expert.severity.ERROR),
     no_tag = ProtoExpert.new("continuo.wrong_tag", "No key of this session and epoch fits the tag", expert.group.CHECKSUM, expert.severity.WARN),
     unknown = ProtoExpert.new("continuo.not_followed", "Cannot be followed", expert.group.UNDECODED, expert.severity.NOTE),
+    leftover = ProtoExpert.new("continuo.leftover", "Bytes of a later version", expert.group.PROTOCOL, expert.severity.WARN),
     fault = ProtoExpert.new("continuo.dissector_fault", "Fault of this dissector", expert.group.DEBUG, expert.severity.ERROR),
 }
 local fields = {}
 for _, field in pairs(f) do fields[#fields + 1] = field end
 for _, field in pairs(inside.fields) do fields[#fields + 1] = field end
 continuo.fields = fields
-continuo.experts = {e.malformed, e.no_tag, e.unknown, e.fault}
+continuo.experts = {e.malformed, e.no_tag, e.unknown, e.leftover, e.fault}
+over_tcp.fields = {t.record_length, t.version, t.epoch, t.number, t.tag}
 
 local tag_choices = {{1, "found out (padded announcements)", 0}, {2, "16 bytes", 16}, {3, "10 bytes", 10}}
-continuo.prefs.ports = Pref.range("UDP ports", "9347", "Ports of SNAPTs", 65535)
+continuo.prefs.ports = Pref.range("Ports", "9347", "Ports of SNAPTs, UDP and TCP", 65535)
 continuo.prefs.keys_file = Pref.string("Keys file", "", "What capture_keys_file of cnapt or snapt wrote")
 continuo.prefs.readable_tag = Pref.enum("Tag of sessions that only authenticate", 0, "Without keys, their inside begins where the tag ends", tag_choices,
     false)
@@ -94,11 +106,13 @@ end
 local highest   -- by stream and space: highest sequence number
 local readable  -- by stream: bytes of the tag of a session that only authenticates
 local records   -- by packet: what was found when it was first seen
+local streams   -- by connection: "records", "other" (TLS, a question of 4.9) or "ended"
+local segments  -- by packet: what its connection was when it was first seen, or false
 local contexts  -- by stream, epoch and lane: flows (continuo_inside.lua)
 local depth = 0
 
 function continuo.init()
-    highest, readable, records, contexts, depth = {}, {}, {}, {}, 0
+    highest, readable, records, streams, segments, contexts, depth = {}, {}, {}, {}, {}, {}, 0
     read_keys()
 end
 
@@ -161,20 +175,28 @@ local function mark_malformed(tree, text)
     tree:add_proto_expert_info(e.malformed, text)
 end
 
-local function show_unsealed(tvb, tree, pinfo)
+local function show_unsealed(tvb, tree, _, say)
     local kind = tvb(0, 1):uint()
     local name = unsealed_names[kind] or "unknown message"
     tree:add(f.version, tvb(0, 1))
     tree:add(f.unsealed_type, tvb(0, 1))
     tree:append_text(", " .. name)
-    pinfo.cols.info:set("Unsealed " .. name)
+    say("Unsealed " .. name)
     if kind == 1 and tvb:len() >= 16 and tvb:len() <= 23 then
         tree:add(f.quote, tvb(1, 14))
-        tree:add(f.versions, tvb(15))
+        local is_any = false
+        for at = 15, tvb:len() - 1 do
+            local pair = tvb(at, 1):uint()
+            for _, version in ipairs({math.floor(pair / 16), pair % 16}) do
+                if version ~= 0 then tree:add(f.supported, tvb(at, 1), version) end
+                is_any = is_any or version ~= 0
+            end
+        end
+        if not is_any then mark_malformed(tree, "VERSIONS without a version") end
     elseif kind == 2 and tvb:len() == 16 then
         tree:add(f.unsealed_reason, tvb(1, 1))
         tree:add(f.quote, tvb(2, 14))
-    elseif kind ~= 3 then
+    else
         mark_malformed(tree, "Not the length of an unsealed message, or a type that is not known")
     end
 end
@@ -226,7 +248,8 @@ local function show_inside(record, header, stream, tvb, tree, pinfo)
     if continuo.prefs.inner then
         local ip = Dissector.get("ip")
         local kept = {src = pinfo.src, dst = pinfo.dst, net_src = pinfo.net_src, net_dst = pinfo.net_dst,
-            src_port = pinfo.src_port, dst_port = pinfo.dst_port}
+            src_port = pinfo.src_port, dst_port = pinfo.dst_port, can_desegment = pinfo.can_desegment, desegment_len = pinfo.desegment_len,
+            desegment_offset = pinfo.desegment_offset}
         for _, packet in ipairs(packets) do
             ip:call(packet.tvb or ByteArray.new(packet.bytes, true):tvb("Inner packet"), pinfo, packet.tree)
         end
@@ -237,17 +260,18 @@ local function show_inside(record, header, stream, tvb, tree, pinfo)
     return options.summary
 end
 
-local function show_sealed(tvb, tree, pinfo)
+local function show_sealed(tvb, tree, pinfo, say)
     local header = show_header(tvb, tree)
     if not header or tvb:len() < header.bytes + smallest_tag then
         mark_malformed(tree, "Shorter than header and tag")
-        pinfo.cols.info:set("Too short")
+        say("Too short")
         return
     end
     -- The addresses of a SNAPT stay while its nodes move; ids are chosen by each of them.
     local is_up = pinfo.match_uint == pinfo.dst_port
     local stream = header.session .. (is_up and ">" or "<") .. tostring(is_up and pinfo.dst or pinfo.src) .. ":"
-    local id = pinfo.number .. ":" .. depth
+    -- A segment of TCP has several; the tag tells them apart.
+    local id = pinfo.number .. ":" .. depth .. ":" .. tvb:raw(tvb:len() - smallest_tag, smallest_tag)
     local record = records[id]
     if not record then
         record = first_look(header, tvb:raw(0, tvb:len()), stream)
@@ -281,11 +305,11 @@ local function show_sealed(tvb, tree, pinfo)
         info = info .. ", " .. rest .. " bytes sealed"
     end
     record.is_new = false
-    pinfo.cols.info:clear_fence()
-    pinfo.cols.info:set(info)
+    say(info)
 end
 
-function continuo.dissector(tvb, pinfo, root)
+-- `say`: takes the summary for the column.
+local function show_datagram(tvb, pinfo, root, say)
     if tvb:len() == 0 or depth >= most_depth then return 0 end
     local version = math.floor(tvb(0, 1):uint() / 16)
     if version > 1 then return 0 end
@@ -293,19 +317,128 @@ function continuo.dissector(tvb, pinfo, root)
     depth = depth + 1
     local good, fault
     if version == 0 then
-        good, fault = pcall(show_unsealed, tvb, tree, pinfo)
+        good, fault = pcall(show_unsealed, tvb, tree, pinfo, say)
     elseif tvb:len() < short_header_bytes then
         good = true
         tree:add(f.version, tvb(0, 1))
         mark_malformed(tree, "Shorter than a header")
-        pinfo.cols.info:set("Too short")
+        say("Too short")
     else
-        good, fault = pcall(show_sealed, tvb, tree, pinfo)
+        good, fault = pcall(show_sealed, tvb, tree, pinfo, say)
     end
     depth = depth - 1
     if not good then tree:add_proto_expert_info(e.fault, tostring(fault)) end
+    return tvb:len()
+end
+
+local function set_columns(pinfo, info)
     pinfo.cols.protocol:clear_fence()
     pinfo.cols.protocol:set("Continuo")
+    pinfo.cols.info:clear_fence()
+    pinfo.cols.info:set(info)
+end
+
+function continuo.dissector(tvb, pinfo, root)
+    return show_datagram(tvb, pinfo, root, function(info) set_columns(pinfo, info) end)
+end
+
+-- --- TCP: records of a length and a datagram; the first of a node is a HELLO
+
+local function show_hello(tvb, tree, pinfo, say)
+    tree:add(f.version, tvb(0, 1))
+    tree:add(f.unsealed_type, tvb(0, 1))
+    local tag_bytes = tvb:len() - hello_signed_bytes
+    if tag_bytes ~= smallest_tag and tag_bytes ~= largest_tag then error({malformed = "Not the length of a HELLO"}) end
+    local epoch, session = tvb(2, 1):uint(), tvb(3, 2):uint()
+    tree:add(t.version, tvb(1, 1))
+    tree:add(t.epoch, tvb(2, 1))
+    tree:add(f.session, tvb(3, 2))
+    tree:add(t.number, tvb(5, 4))
+    local tag = tree:add(t.tag, tvb(hello_signed_bytes))
+    say(string.format("%04x HELLO %d", session, tvb(5, 4):uint()))
+    if tvb(1, 1):uint() ~= 1 then error({malformed = "HELLO of a version that is not known"}) end
+    if epoch > 3 then error({malformed = "HELLO of an epoch that is none"}) end
+    if pinfo.match_uint ~= pinfo.dst_port then error({malformed = "HELLO of a SNAPT"}) end
+    local candidates = keys_of(session * 4 + epoch)
+    for _, key in ipairs(candidates) do
+        if key.direction == "up" and crypto.is_hello(key, tvb:raw(0, hello_signed_bytes), tvb:raw(hello_signed_bytes, tag_bytes)) then
+            tree:add(f.is_authentic, tvb(hello_signed_bytes), true):set_generated()
+            return
+        end
+    end
+    if #candidates > 0 then tag:add_proto_expert_info(e.no_tag) end
+end
+
+local function show_record(tvb, pinfo, root, say)
+    local length = tvb(0, record_prefix):uint()
+    local tree = root:add(over_tcp, tvb(), "Continuo over TCP, record of " .. length .. " bytes")
+    tree:add(t.record_length, tvb(0, record_prefix))
+    if length == 0 or length > most_record then
+        mark_malformed(tree, "Not the length of a record; it ends the connection")
+        say("Malformed record")
+        return
+    end
+    local content = tvb(record_prefix):tvb()
+    local first = content(0, 1):uint()
+    if first == 3 then
+        local good, fault = pcall(show_hello, content, tree, pinfo, say)
+        if not good and type(fault) == "table" then
+            mark_malformed(tree, fault.malformed)
+        elseif not good then
+            tree:add_proto_expert_info(e.fault, tostring(fault))
+        end
+    elseif math.floor(first / 16) == 1 then
+        show_datagram(content, pinfo, root, say)
+    else
+        mark_malformed(tree, "A record of neither a HELLO nor a datagram")
+    end
+end
+
+-- What a connection carries, of which this is a segment, perhaps the first that is seen. `kind`: what was found before. Ports
+-- are used again, so that a beginning of the other kind counts more.
+local function kind_of(tvb, is_up, kind)
+    local first = tvb(0, 1):uint()
+    if tvb:len() < record_prefix + 2 then return kind or (is_up and first == 0 and "records" or nil) end
+    local is_hello = first == 0 and tvb(record_prefix, 2):uint() == 0x0301
+    if is_up and (is_hello or (first == 0 and not kind)) then return "records" end
+    local is_hello_of_tls = first == 0x16 and tvb(1, 1):uint() == 3 and tvb:len() > 5 and tvb(5, 1):uint() == 1
+    if is_up and is_hello_of_tls then return "other" end
+    if kind then return kind end
+    if (first >= 0x14 and first <= 0x17 and tvb(1, 1):uint() == 3) or first == 0x47 then return "other" end
+    local length, datagram = tvb(0, record_prefix):uint(), tvb(record_prefix, 2)
+    local index = math.floor(datagram(1, 1):uint() / 8) % 16
+    if length >= short_header_bytes + smallest_tag and length <= most_record and math.floor(datagram(0, 1):uint() / 16) == 1
+        and (index == path_of_tcp or not is_up) then
+        return "records"
+    end
+end
+
+function over_tcp.dissector(tvb, pinfo, root)
+    if tvb:len() == 0 or depth >= most_depth then return 0 end
+    local is_up = pinfo.match_uint == pinfo.dst_port
+    local source, destination = tostring(pinfo.src) .. " " .. pinfo.src_port, tostring(pinfo.dst) .. " " .. pinfo.dst_port
+    local name = is_up and source .. " " .. destination or destination .. " " .. source
+    local id = pinfo.number .. ":" .. depth
+    if segments[id] == nil then
+        streams[name] = kind_of(tvb, is_up, streams[name])
+        segments[id] = streams[name] or false
+    end
+    if segments[id] ~= "records" then return 0 end
+    local said = {}
+    local function say(info)
+        said[#said + 1] = info
+        set_columns(pinfo, table.concat(said, " | "))
+    end
+    local function bytes_of(view, _, at)
+        local length = view(at, record_prefix):uint()
+        if length > 0 and length <= most_record then return record_prefix + length end
+        streams[name] = "ended"
+        return view:len() - at
+    end
+    dissect_tcp_pdus(tvb, root, record_prefix, bytes_of, function(view, info, tree)
+        show_record(view, info, tree, say)
+        return view:len()
+    end)
     return tvb:len()
 end
 
@@ -319,14 +452,18 @@ local function is_ours(tvb, pinfo, root)
 end
 continuo:register_heuristic("udp", is_ours)
 
-local udp = DissectorTable.get("udp.port")
+local tables = {{DissectorTable.get("udp.port"), continuo}, {DissectorTable.get("tcp.port"), over_tcp}}
 local ports = continuo.prefs.ports
-udp:add(ports, continuo)
+local function each_table(method)
+    if ports == "" then return end
+    for _, entry in ipairs(tables) do entry[1][method](entry[1], ports, entry[2]) end
+end
+each_table("add")
 function continuo.prefs_changed()
     if ports ~= continuo.prefs.ports then
-        if ports ~= "" then udp:remove(ports, continuo) end
+        each_table("remove")
         ports = continuo.prefs.ports
-        if ports ~= "" then udp:add(ports, continuo) end
+        each_table("add")
     end
     read_keys()
 end

@@ -333,6 +333,8 @@ local function hmac_key(key)
     return {inner = xor(key, rep("\x36", 64)), outer = xor(key, rep("\x5c", 64))}
 end
 
+local function hmac(prepared, text) return sha256(prepared.outer .. sha256(prepared.inner .. text)) end
+
 -- --- Datagrams
 
 local makers = {
@@ -364,12 +366,15 @@ function crypto.open(key, space, sequence, header, rest)
     local body, tag = rest:sub(1, #rest - key.tag_bytes), rest:sub(#rest - key.tag_bytes + 1)
     local prefix = char(0, 0, math.floor(space / 256), space % 256) .. be32(0) .. be32(sequence)
     if key.kind == "hmac-sha256" then
-        local prepared = key.prepared
-        local whole = sha256(prepared.outer .. sha256(prepared.inner .. prefix .. header .. body))
-        return whole:sub(1, key.tag_bytes) == tag and body or nil
+        return hmac(key.prepared, prefix .. header .. body):sub(1, key.tag_bytes) == tag and body or nil
     end
     local open = key.kind == "aes-256-gcm" and gcm_open or chacha_open
     return open(key.prepared, xor(prefix, key.iv), header, body, tag)
+end
+
+-- Whether it is the tag of a HELLO whose first octets are these (section 3.7).
+function crypto.is_hello(key, signed, tag)
+    return hmac(hmac_key(key.key), "continuo hello" .. signed):sub(1, #tag) == tag
 end
 
 crypto.sha256 = sha256

@@ -10,6 +10,8 @@ local frame_names = {[0x80] = "PAD", [0x81] = "ACK", [0x82] = "COPY", [0x83] = "
 local class_names = {[0] = "lt-ld", "ht-ld", "lt-hd", "ht-hd"}
 local link_kinds = {[0] = "unknown", "Ethernet", "Wi-Fi", "cellular", "mesh", "other"}
 local refusals = {"hash differs", "memory", "base unknown"}
+local most_sequence, slots, flow_indexes = 2 ^ 28 - 1, 1024, 65536
+local ack_reach = 4096
 local close_reasons = {[0] = "done", "draining", "replaced", "limit", "protocol error", "refused"}
 
 local function number(abbreviation, name, values, mask)
@@ -64,6 +66,7 @@ local f = {
     ordered_flow = number("order.flow", "Flow"),
     ordered_number = number("order.number", "Number in the flow"),
     content = ProtoField.bytes("continuo.frame.content", "Content"),
+    leftover = ProtoField.bytes("continuo.frame.leftover", "Behind the known content"),
 }
 
 local function malformed(text) error({malformed = text}, 0) end
@@ -104,7 +107,20 @@ function Cursor:bytes(tree, field, count)
     tree:add(field, self:range(count))
 end
 
-local function read_space(cursor, tree)
+-- A number of a space, at most 2^28 - 1 (PROTOCOL 2.4).
+local function read_sequence(cursor, tree)
+    local value = cursor:add(tree, f.sequence)
+    if value > most_sequence then malformed("A sequence number above 2^28 - 1") end
+    return value
+end
+local function read_slot(cursor, tree)
+    local slot = cursor:add(tree, f.slot)
+    if slot >= slots then malformed("A slot that is none") end
+    return slot
+end
+
+-- `may_be_before`: of ACK and REPORT. The space number.
+local function read_space(cursor, tree, may_be_before)
     local from = cursor.at
     local first = cursor:number(1)
     local lane = first >= 128 and cursor:number(1) or 0
@@ -113,40 +129,91 @@ local function read_space(cursor, tree)
     tree:add(f.space_class, range, rshift(first, 4) % 4)
     tree:add(f.space_path, range, first % 16)
     tree:add(f.space_lane, range, lane)
-    if band(first, 0x40) ~= 0 then tree:add(f.before, range, true) end
+    if band(first, 0x40) ~= 0 then
+        if not may_be_before then malformed("A space of the epoch before") end
+        tree:add(f.before, range, true)
+    end
+    return rshift(first, 4) % 4 * 128 + first % 16 * 8 + lane
+end
+
+local function add_run(cursor, tree, from, low, high)
+    tree:add(f.run, cursor.tvb(from, cursor.at - from), low == high and tostring(low) or low .. " to " .. high)
 end
 
 -- --- Frames
 
 local function read_ack(cursor, tree)
-    read_space(cursor, tree)
-    local high = cursor:add(tree, f.sequence)
+    read_space(cursor, tree, true)
+    local high = read_sequence(cursor, tree)
+    local least = math.max(0, high - ack_reach + 1)
     local count = cursor:add(tree, f.runs, 1)
     if count < 1 or count > 12 then malformed("ACK of no or too many runs") end
     for i = 1, count do
         local from = cursor.at
         if i > 1 then high = high - cursor:varint() - 2 end
         local low = high - cursor:varint()
-        if low < 0 then malformed("ACK below 0") end
-        tree:add(f.run, cursor.tvb(from, cursor.at - from), low == high and tostring(low) or low .. " to " .. high)
+        if low < least then malformed("ACK below 0 or its reach") end
+        add_run(cursor, tree, from, low, high)
         high = low
     end
 end
 
-local function read_fragment(cursor, tree)
+-- Listings of a GENERATION, to the end: spaces in rising order, each with its runs.
+local function read_listings(cursor, parent)
+    local latest
+    while cursor:left() > 0 do
+        local begin = cursor.at
+        local tree = parent:add(f.listing, cursor.tvb(begin, 1))
+        local space = read_space(cursor, tree)
+        if latest and space <= latest then malformed("Spaces of a listing out of order") end
+        latest = space
+        local low, high = cursor:varint(), nil
+        local count = cursor:add(tree, f.runs, 1)
+        if count == 0 then malformed("A listing of no run") end
+        for i = 1, count do
+            local from = cursor.at
+            if i > 1 then low = high + cursor:varint() + 2 end
+            high = low + cursor:varint()
+            if high > most_sequence then malformed("A sequence number above 2^28 - 1") end
+            add_run(cursor, tree, from, low, high)
+        end
+        tree:set_len(cursor.at - begin)
+    end
+end
+
+local function read_generation(cursor, tree)
+    local slot, generation = read_slot(cursor, tree), cursor:add(tree, f.generation, 1)
+    if slot == 0 or generation == 0 then malformed("GENERATION of slot 0, or 0") end
+    cursor:add(tree, f.oldest, 1)
+    local limit = cursor:number(1) + cursor.at
+    if limit > cursor.limit then malformed("Ends early") end
+    local counted = new_cursor(cursor.tvb, cursor.at, limit)
+    counted:add(tree, f.base_generation, 1)
+    counted:add(tree, f.keep)
+    counted:bytes(tree, f.hash, 4)
+    read_listings(counted, tree)
+    cursor.at = limit
+end
+
+local function read_fragment(cursor, tree, state)
     local id = cursor:number(2)
     local range = cursor.tvb(cursor.at - 2, 2)
     tree:add(f.fragment_id, range, id % 32768)
     local index = cursor:number(1)
     tree:add(f.fragment_index, cursor.tvb(cursor.at - 1, 1), rshift(index, 1))
     tree:add(f.fragment_last, cursor.tvb(cursor.at - 1, 1), index % 2 == 1)
-    cursor:bytes(tree, f.piece, id >= 32768 and cursor:varint() or cursor:left())
+    local is_counted = id >= 32768
+    if is_counted and state.in_sections then malformed("A counted FRAGMENT behind a section") end
+    local length = is_counted and cursor:varint() or cursor:left()
+    if length == 0 then malformed("FRAGMENT of no piece") end
+    cursor:bytes(tree, f.piece, length)
 end
 
 local function read_report(cursor, tree)
     local flags = cursor:number(1)
-    read_space(cursor, tree)
-    for _, field in ipairs({f.sequence, f.interval, f.report_bytes, f.report_datagrams, f.lost, f.late, f.duplicates}) do
+    read_space(cursor, tree, true)
+    read_sequence(cursor, tree)
+    for _, field in ipairs({f.interval, f.report_bytes, f.report_datagrams, f.lost, f.late, f.duplicates}) do
         cursor:add(tree, field)
     end
     if flags % 2 == 1 then
@@ -157,55 +224,67 @@ local function read_report(cursor, tree)
     end
 end
 
+local function read_announce(cursor, tree)
+    if cursor:add(tree, f.announced_path, 1) > 15 then malformed("ANNOUNCE of a path that is none") end
+    cursor:add(tree, f.announced_kind, 1)
+    cursor:add(tree, f.announced_mtu, 2)
+    local flags = cursor:range(1)
+    tree:add(f.active, flags)
+    tree:add(f.copies, flags)
+    tree:add(f.withdrawn, flags)
+    if band(flags:uint(), 0x04) ~= 0 and band(flags:uint(), 0x03) ~= 0 then malformed("ANNOUNCE of a withdrawn path that is in use") end
+    cursor:add(tree, f.announcement, 2)
+end
+
+local function read_flow(cursor, tree, field)
+    local index = cursor:add(tree, field)
+    if index >= flow_indexes then malformed("A flow index that is none") end
+    return index
+end
+
+local function read_order(cursor, tree)
+    cursor:add(tree, f.ordered_paths, 2)
+    local count = cursor:number(1)
+    if count < 1 or count > 16 then malformed("ORDER of no or too many flows") end
+    local is_named = {}
+    for _ = 1, count do
+        local flow = read_flow(cursor, tree, f.ordered_flow)
+        if is_named[flow] then malformed("ORDER that names a flow twice") end
+        is_named[flow] = true
+        cursor:add(tree, f.ordered_number, 2)
+    end
+end
+
 local readers = {
     [0x80] = function(cursor) cursor:range(cursor:left()) end,
     [0x81] = read_ack,
-    [0x82] = function(cursor, tree) read_space(cursor, tree) cursor:add(tree, f.sequence) end,
-    [0x83] = function(cursor, tree) read_space(cursor, tree) cursor:add(tree, f.sequence) end,
-    [0x84] = function(cursor, tree)
-        cursor:add(tree, f.slot)
-        cursor:add(tree, f.generation, 1)
-        cursor:add(tree, f.oldest, 1)
-        local limit = cursor:number(1) + cursor.at
-        if limit > cursor.limit then malformed("Ends early") end
-        local counted = new_cursor(cursor.tvb, cursor.at, limit)
-        counted:add(tree, f.base_generation, 1)
-        counted:add(tree, f.keep)
-        counted:bytes(tree, f.hash, 4)
-        counted:bytes(tree, f.listing, counted:left())
-        cursor.at = limit
+    [0x82] = function(cursor, tree, state)
+        if state.has_frames then malformed("COPY behind another frame") end
+        read_space(cursor, tree)
+        read_sequence(cursor, tree)
     end,
-    [0x85] = function(cursor, tree) cursor:add(tree, f.slot) cursor:add(tree, f.generation, 1) end,
-    [0x86] = function(cursor, tree) cursor:add(tree, f.slot) cursor:add(tree, f.generation, 1) cursor:add(tree, f.refusal, 1) end,
+    [0x83] = function(cursor, tree, state)
+        local space, floor = read_space(cursor, tree), read_sequence(cursor, tree)
+        if space == state.record.space and floor > state.record.sequence then malformed("FLOOR above the datagram's own number") end
+    end,
+    [0x84] = read_generation,
+    [0x85] = function(cursor, tree) read_slot(cursor, tree) cursor:add(tree, f.generation, 1) end,
+    [0x86] = function(cursor, tree) read_slot(cursor, tree) cursor:add(tree, f.generation, 1) cursor:add(tree, f.refusal, 1) end,
     [0x87] = read_fragment,
     [0x88] = function(cursor, tree) cursor:bytes(tree, f.token, 8) end,
     [0x89] = function(cursor, tree) cursor:bytes(tree, f.token, 8) end,
-    [0x8a] = function(cursor, tree)
-        cursor:add(tree, f.announced_path, 1)
-        cursor:add(tree, f.announced_kind, 1)
-        cursor:add(tree, f.announced_mtu, 2)
-        local flags = cursor:range(1)
-        tree:add(f.active, flags)
-        tree:add(f.copies, flags)
-        tree:add(f.withdrawn, flags)
-        cursor:add(tree, f.announcement, 2)
-    end,
+    [0x8a] = read_announce,
     [0x8b] = function(cursor, tree) cursor:add(tree, f.clock, 3) end,
     [0x8c] = function() end,
     [0x8d] = function(cursor, tree)
         local count = cursor:number(1)
         if count < 1 or count > 32 then malformed("CLOSED of no or too many flows") end
-        for _ = 1, count do cursor:add(tree, f.closed_flow) end
+        for _ = 1, count do read_flow(cursor, tree, f.closed_flow) end
     end,
     [0x8e] = function(cursor, tree) cursor:add(tree, f.kept_bytes, 4) cursor:add(tree, f.live_generations, 1) end,
     [0xa0] = read_report,
     [0xa1] = function(cursor, tree) cursor:add(tree, f.close_reason, 1) cursor:bytes(tree, f.close_text, cursor:left()) end,
-    [0xa3] = function(cursor, tree)
-        cursor:add(tree, f.ordered_paths, 2)
-        local count = cursor:number(1)
-        if count < 1 or count > 16 then malformed("ORDER of no or too many flows") end
-        for _ = 1, count do cursor:add(tree, f.ordered_flow) cursor:add(tree, f.ordered_number, 2) end
-    end,
+    [0xa3] = read_order,
 }
 
 local function read_frame(cursor, parent, state)
@@ -219,15 +298,23 @@ local function read_frame(cursor, parent, state)
         local counted = cursor:varint()
         if counted > cursor:left() then malformed("Ends early") end
         local content = new_cursor(cursor.tvb, cursor.at, cursor.at + counted)
-        if readers[kind] then readers[kind](content, tree) end
-        content:bytes(tree, f.content, content:left())
+        if not readers[kind] then
+            content:bytes(tree, f.content, content:left())
+        else
+            readers[kind](content, tree, state)
+            if content:left() > 0 then
+                local item = tree:add(f.leftover, content:range(content:left()))
+                item:add_proto_expert_info(state.experts.leftover, "Behind what is known of " .. name .. "; a receiver ignores it")
+            end
+        end
         cursor.at = content.limit
     elseif readers[kind] then
-        readers[kind](cursor, tree)
+        readers[kind](cursor, tree, state)
     else
         malformed("A frame of unknown type")
     end
+    state.has_frames = true
     tree:set_len(cursor.at - from)
 end
 
-return {fields = f, new_field = number, malformed = malformed, new_cursor = new_cursor, read = read_frame}
+return {fields = f, slots = slots, new_field = number, malformed = malformed, new_cursor = new_cursor, read = read_frame}

@@ -309,9 +309,11 @@ local function read_section(cursor, parent, state)
     if mode == 3 then malformed("A section of the reserved mode") end
     local tree = parent:add(f.section, cursor.tvb(from, 1))
     if slot == 15 then slot = 15 + cursor:varint() end
+    if slot >= frames.slots then malformed("A slot that is none") end
     tree:add(f.mode, cursor.tvb(from, 1), mode)
     tree:add(f.slot, cursor.tvb(from, cursor.at - from), slot)
-    local generation = mode == 2 and cursor:add(tree, f.generation, 1)
+    local generation = mode == 2 and cursor:add(tree, f.generation, 1) or 0
+    if slot == 0 and (mode == 1 or generation ~= 0) then malformed("Slot 0 keeps nothing") end
     local length = first >= 64 and cursor:left() or cursor:add(tree, f.section_length)
     if length == 0 or length > cursor:left() then malformed("A section of no content, or beyond the body") end
     local content = new_cursor(cursor.tvb, cursor.at, cursor.at + length)

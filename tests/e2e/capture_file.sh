@@ -168,6 +168,27 @@ claim "authenticate: the pings inside are seen without keys" equal "$(inner_ping
 claim "authenticate: all of it can be followed" equal "$(count "$file" 'continuo.not_followed || continuo.malformed || continuo.sealed')" 0
 claim "authenticate: with keys every tag is right" equal "$(count_with_keys "$work/readable.keys" "$file" "$outer && continuo.authentic == 1")" "$(count "$file" "$outer && udp")"
 
+# --- Where UDP is blocked: records of a plain TCP connection, as they pass on the way
+
+in_ns gw1 nft 'add table inet block; add chain inet block pass { type filter hook forward priority 0; };
+    add rule inet block pass udp dport 9347 drop; add rule inet block pass udp sport 9347 drop'
+spawn core tcpdump tcpdump -Z root -i gw1 -U -s 0 -w "$work/records.pcap" port 9347
+wait_for 5 eval '[ "$(grep -c "listening on" "$work/tcpdump.log")" = 2 ]'
+with_debug "$work/over_tcp.pcapng" "$work/records.keys" 'protection = "authenticate"'
+start_cnapt
+traffic TCP
+stop tcpdump INT
+stop cnapt
+in_ns gw1 nft delete table inet block
+records=$work/records.pcap
+claim "TCP: the control connection is TLS" more_than "$(count "$records" 'tls && !continuo_tcp')" 3
+claim "TCP: the plain one begins with a HELLO whose tag is right" equal \
+    "$(with_keys "$work/records.keys" "$records" -Y continuo.hello.number $(fields_of continuo.authentic) | head -n 1 | cut -c1)" 1
+claim "TCP: each segment's records are read, and all of it can be followed" equal "$(count_with_keys "$work/records.keys" "$records" \
+    'continuo.not_followed || continuo.malformed || continuo.sealed || continuo.wrong_tag || continuo.leftover')" 0
+tcp_pings() { with_keys "$work/records.keys" "$records" -Y 'continuo_tcp && icmp' $(fields_of icmp.type icmp.ident icmp.seq) | one_a_line | sort | uniq; }
+claim "TCP: the pings inside are seen" equal "$(tcp_pings | wc -l)" $((2 * pings))
+
 # --- Damage
 
 "$python" "$support_dir/damaged_datagrams.py" "$file" 40 "$work/damaged.pcap"

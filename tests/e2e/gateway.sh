@@ -46,17 +46,46 @@ both_at_once() { # both_at_once HOST
 }
 claim "two clients use one source port at once over IPv4" both_at_once $inet4
 claim "two clients use one source port at once over IPv6" both_at_once "[$inet6]"
-echoes_udp() { # echoes_udp NS HOST VERSION : a line there and back, always from port 6666
-    equal "$(echo "from $1" | in_ns "$1" socat -t 2 - "UDP$3:$2:7777,sourceport=6666")" "from $1"
+
+# UDP and ping likewise, which have nothing but a port or an identifier to tell the clients apart.
+answers=40
+answers_of() { grep -c "$1" "$work/out$2"; }
+# run_both PATTERN COMMAND... : by both clients, {} is the client's number; output in $work/out1 and out2. True if there was a
+# time at which both had answers, lines with PATTERN, and neither all.
+run_both() {
+    local pattern=$1 n clients=() were_at_once
+    shift
+    for n in 1 2; do
+        : >"$work/out$n"
+        exec_in_ns "lan$n" "${@//\{\}/$n}" >"$work/out$n" 2>&1 &
+        clients+=($!)
+    done
+    wait_for 10 eval '[ "$(answers_of "$pattern" 1)" -gt 0 ] && [ "$(answers_of "$pattern" 2)" -gt 0 ]'
+    were_at_once=$(($(answers_of "$pattern" 1) < answers && $(answers_of "$pattern" 2) < answers))
+    wait "${clients[@]}"
+    equal "at once: $were_at_once" "at once: 1"
+}
+lines_of() { seq -f "client $1, line %g" $answers; }
+udp_at_once() { # udp_at_once HOST VERSION : lines there and back, from port 6666 both
+    local n
+    local say="for line in {1..$answers}; do echo client {}, line \$line; sleep 0.05; done"
+    run_both line bash -c "$say | socat -t 2 - UDP$2:$1:7777,sourceport=6666" || return
+    for n in 1 2; do equal "$(cat "$work/out$n")" "$(lines_of $n)" || return; done
+}
+pings_at_once() { # pings_at_once HOST : with one identifier, and a payload of each client's own, which ping compares
+    local n
+    run_both 'bytes from' ping -n -e 4242 -p "0{}" -c $answers -i 0.05 -W 5 "$1" || return
+    for n in 1 2; do
+        ! grep -i -m 3 'wrong\|DUP' "$work/out$n" || return
+        equal "$(answers_of 'bytes from' $n)" $answers || { tail -n 3 "$work/out$n"; return 1; }
+    done
 }
 spawn inet echo socat UDP6-LISTEN:7777,fork,reuseaddr,ipv6-v6only=0 EXEC:/bin/cat
 wait_for 5 listens inet 7777
-for n in 1 2; do
-    claim "UDP of client $n from the shared port over IPv4" echoes_udp "lan$n" $inet4 4
-    claim "UDP of client $n from the shared port over IPv6" echoes_udp "lan$n" "[$inet6]" 6
-    claim "ping of client $n" in_ns "lan$n" ping -n -c 3 -i 0.1 -W 5 $inet4
-    claim "ping -6 of client $n" in_ns "lan$n" ping -6 -n -c 3 -i 0.1 -W 5 $inet6
-done
+claim "UDP of two clients from one source port at once over IPv4" udp_at_once $inet4 4
+claim "UDP of two clients from one source port at once over IPv6" udp_at_once "[$inet6]" 6
+claim "pings of two clients with one identifier at once" pings_at_once $inet4
+claim "pings of two clients with one identifier at once over IPv6" pings_at_once $inet6
 came_from_snapt_now() { in_ns lan1 curl -sS -m 10 -o "$work/got" "http://$inet4/file1" && came_from_snapt; }
 came_from_snapt() { ! grep -qvE '^(::ffff:198\.51\.100\.2|2001:db8:1::2) ' "$work/http.log"; }
 claim "the server saw the SNAPT and nobody else" came_from_snapt

@@ -9,8 +9,9 @@ attack.py truncate FILE PORT SEED             the same with the end cut off
 attack.py steal FILE PORT                     the payload of the records to PORT from this host's own address
 attack.py answers FILE PORT SEED              records from PORT, one bit flipped, to where they went
 attack.py flood ADDRESS PORT RATE SEED        garbage and unknown sessions, RATE a second, until it is ended
-attack.py handshakes ADDRESS PORT FIRST LAST  from each address of the range, connections that begin a handshake and say
-                                              no more, always anew, until it is ended
+attack.py handshakes ADDRESS PORT FIRST LAST KIND  from each address of the range, connections that begin something and say no
+                                              more, always anew, until it is ended; KIND: tls, a handshake; hello, the HELLO
+                                              of a plain connection; silent, nothing
 """
 import random
 import socket
@@ -50,11 +51,14 @@ def flood(address, port, rate, seed):
         time.sleep(RATE_S)
 
 
-# TLS 1.3 record of a ClientHello of 512 bytes, of which only the beginning comes.
-BEGUN_HELLO = bytes.fromhex("1603010200010001fc0303") + bytes(32)
+# The beginnings of a TLS 1.3 record with a ClientHello of 512 bytes, and of a record with a HELLO of 25 (docs/PROTOCOL.md
+# section 3.7).
+BEGINNINGS = {"tls": bytes.fromhex("1603010200010001fc0303") + bytes(32), "hello": bytes.fromhex("0019030100000100000001") + bytes(10),
+              "silent": b""}
 
 
-def handshakes(address, port, first, last):
+def handshakes(address, port, first, last, kind):
+    beginning = BEGINNINGS[kind]
     host, low = first.rsplit(".", 1)
     sources = [f"{host}.{n}" for n in range(int(low), int(last.rsplit(".", 1)[1]) + 1)]
     held = []
@@ -71,7 +75,7 @@ def handshakes(address, port, first, last):
         for entry in held:
             if not entry[1]:
                 try:
-                    entry[0].send(BEGUN_HELLO)
+                    entry[0].send(beginning)
                     entry[1] = True
                 except OSError:
                     pass
