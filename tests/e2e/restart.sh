@@ -17,6 +17,7 @@ exec_in_ns node curl -sS -m 150 --limit-rate 2500k "http://$inet4/file" 2>"$work
     "$python" "$support_dir/arrivals.py" "$work/arrivals" >"$work/result" &
 download=$!
 goes_on() { local from; from=$(have); wait_for 20 arrived $((from + 1000000)); }
+since() { "$python" -c 'import sys; print(round(float(sys.argv[2]) - float(sys.argv[1]), 3))' "$1" "$EPOCHREALTIME"; }
 leases() { snapt_json "$1" sessions | json "[(s['inner_ipv4'], s['inner_ipv6']) for s in d]"; }
 has_session() { [ "$(snapt_json "$1" sessions | json 'len(d)')" = 1 ]; }
 snapt_of_download() { cnapt_json flows | json "[f['snapt'] for f in d if f['dport'] == 80 and f['state'] != 'refused'][0][-1]"; }
@@ -28,12 +29,18 @@ for round in 1 2; do
     stop "snapt$n" KILL
     sleep 0.3
     start_snapt "$n"
-    claim "$round: the session is back two seconds after a killed snapt is" wait_for 2 has_session "$n"
+    up=$EPOCHREALTIME
+    wait_for 20 has_session "$n"
+    took=$(since "$up")
+    claim "$round: the session is back two seconds after a killed snapt is ($took s)" at_most "$took" 2
     claim "$round: with the same leases" equal "$(leases "$n")" "$first"
     claim "$round: and the download goes on" goes_on
+    claim "$round: it was silent for 2 s at most after the start ($(longest_gap "$up") s)" at_most "$(longest_gap "$up")" 2
     stop cnapt KILL
     start_cnapt
+    up=$EPOCHREALTIME
     claim "$round: the download goes on after a killed cnapt is started again" goes_on
+    claim "$round: it was silent for 2 s at most after the start ($(longest_gap "$up") s)" at_most "$(longest_gap "$up")" 2
     claim "$round: through the same SNAPT" equal "$(snapt_of_download)" "$n"
     claim "$round: with the same leases" equal "$(leases "$n")" "$first"
 done
