@@ -336,6 +336,16 @@ void PathSet::on_sent(const Destination& destination,
     if (wants_answer) {
         expect_answer(path, now);
         note_unconfirmed(path, now);
+        // While nothing gets through, any other that comes back is wanted at once.
+        if (active_ == destination.path && path.state == PathState::Dead &&
+            destination.path != wire::kTcpPath) {
+            any_used([&](uint8_t index) {
+                if (paths_[index].announce_again_at - now > kLongestProbeInterval) {
+                    ask_again(index, now);
+                }
+                return false;
+            });
+        }
     }
     if (path.room_bytes != UINT64_MAX) {
         path.room_bytes -= std::min(path.room_bytes, bytes);

@@ -363,6 +363,7 @@ class Session {
 
     // session_frames.cpp
     void apply_frames(const Opened& opened, bool may_repeat, base::TimePoint now);
+    void let_lt_ld_be_heard(const wire::Space& challenged, base::TimePoint now);
     void apply_ack(const Opened& opened, const wire::Ack& ack, base::TimePoint now);
     void apply_report(const Opened& opened, const wire::Report& report, base::TimePoint now);
     void take_highest(const Opened& opened,
@@ -385,6 +386,11 @@ class Session {
                               const elision::DecodedEntry& entry,
                               Ordering& ordering,
                               base::TimePoint now);
+    flow::Flow* flow_of_entry(const Opened& opened,
+                              const elision::DecodedEntry& entry,
+                              packet::HeaderFields& fields,
+                              base::TimePoint now);
+    void open_flows(const Opened& opened, base::TimePoint now);
     bool is_held(const Opened& opened,
                  const elision::DecodedEntry& entry,
                  flow::Flow& flow,

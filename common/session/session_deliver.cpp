@@ -135,6 +135,25 @@ Flow* Session::deliver_entry(const Opened& opened,
         return host_.deliver_whole(*this, opened.header.traffic_class, whole, now);
     }
     packet::HeaderFields fields = entry.fields;
+    Flow* flow = flow_of_entry(opened, entry, fields, now);
+    if (flow == nullptr) {
+        drops_.add(DropReason::FlowLimit);
+        return nullptr;
+    }
+    if (entry.kind == elision::EntryKind::Context) {
+        return flow;
+    }
+    if (!is_held(opened, entry, *flow, fields, ordering, now)) {
+        host_.deliver(*this, *flow, fields, entry.payload, now);
+    }
+    return flow;
+}
+
+// Puts the node's address into `fields`. Null: it is refused.
+Flow* Session::flow_of_entry(const Opened& opened,
+                             const elision::DecodedEntry& entry,
+                             packet::HeaderFields& fields,
+                             TimePoint now) {
     const bool is_up = receives_side() == packet::NodeSide::Source;
     base::IpAddress& node = is_up ? fields.source : fields.destination;
     const base::IpAddress& remote = is_up ? fields.destination : fields.source;
@@ -160,17 +179,18 @@ Flow* Session::deliver_entry(const Opened& opened,
                (entry.open.continues && flow->traffic_class != opened.header.traffic_class)) {
         flow = host_.on_flow_opened(*this, opening, now);
     }
-    if (flow == nullptr) {
-        drops_.add(DropReason::FlowLimit);
-        return nullptr;
-    }
-    if (entry.kind == elision::EntryKind::Context) {
-        return flow;
-    }
-    if (!is_held(opened, entry, *flow, fields, ordering, now)) {
-        host_.deliver(*this, *flow, fields, entry.payload, now);
-    }
     return flow;
+}
+
+// The packets of an original came before, as a copy, which tells of no flow that it carries whole:
+// who is not told here would not hear of the flow again.
+void Session::open_flows(const Opened& opened, TimePoint now) {
+    for (const elision::DecodedEntry& entry : opened.epoch->decoder.entries()) {
+        if (entry.kind == elision::EntryKind::Opened || entry.kind == elision::EntryKind::Context) {
+            packet::HeaderFields fields = entry.fields;
+            flow_of_entry(opened, entry, fields, now);
+        }
+    }
 }
 
 }  // namespace continuo::session

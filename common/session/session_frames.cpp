@@ -29,6 +29,7 @@ void Session::apply_frames(const Opened& opened, bool may_repeat, TimePoint now)
             paths_.on_challenge(space, *challenge, is_long_announcement);
             if (settings_.role == Role::Node && !is_mtu_probe) {
                 host_.on_path_challenged(*this, space.path, now);
+                let_lt_ld_be_heard(space, now);
             }
         } else if (const auto* response = std::get_if<wire::Response>(&item)) {
             if (paths_.on_response(space, *response, now) && settings_.role == Role::Node) {
@@ -60,6 +61,19 @@ void Session::apply_frames(const Opened& opened, bool may_repeat, TimePoint now)
     }
     if (is_repeating) {
         mark_lost();  // reports and acknowledgements of the same datagram are in
+    }
+}
+
+// SNAPT sees another class of the path at another address. A NAT that lost that mapping may have
+// lost the one of LtLd as well, where nothing may leave for long while other classes are heard.
+void Session::let_lt_ld_be_heard(const wire::Space& challenged, TimePoint now) {
+    if (challenged.traffic_class == base::TrafficClass::LtLd) {
+        return;  // the RESPONSE does it
+    }
+    if (paths_.active() == challenged.path) {
+        keepalive_due_ = true;
+    } else {
+        paths_.probe(challenged.path, now);
     }
 }
 

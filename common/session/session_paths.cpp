@@ -97,7 +97,7 @@ PathMask Session::spread(TrafficClass traffic_class, TimePoint now) {
 }
 
 // A flow stays where it is while that path delivers. A new one goes where fewest are for the rate
-// of the path; one of a low-delay class rather where the round trip is shortest.
+// of the path; one of a low-delay class rather where the round trip is known and shortest.
 uint8_t Session::pinned_path(Flow& flow, PathMask paths) {
     if (flow.paths.pinned != FlowPaths::kNone && (paths & mask_of(flow.paths.pinned)) != 0) {
         return flow.paths.pinned;
@@ -110,6 +110,10 @@ uint8_t Session::pinned_path(Flow& flow, PathMask paths) {
         const Duration own = paths_.path(index).smoothed_rtt;
         const Duration theirs = paths_.path(other).smoothed_rtt;
         const Duration difference = own > theirs ? own - theirs : theirs - own;
+        if (base::is_low_delay(flow.traffic_class) &&
+            (own == Duration{}) != (theirs == Duration{})) {
+            return theirs == Duration{};  // whose round trip is not known
+        }
         if (base::is_low_delay(flow.traffic_class) && difference > kAlikeRtt) {
             return own < theirs;
         }

@@ -143,6 +143,9 @@ void Session::on_authentic(const Opened& opened, TimePoint now) {
     if (facts.is_delivered) {
         ++counters_.copies_dropped;
         counters_.overhead_received += outer;
+        if (!facts.copy) {
+            open_flows(opened, now);
+        }
     } else {
         deliver_entries(opened, facts.order ? &*facts.order : nullptr, now);
     }

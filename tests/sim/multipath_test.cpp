@@ -336,5 +336,51 @@ TEST(MultipathSim, AFlowLeavesAPathThatDeliversNothing) {
     EXPECT_GE(two.pair.snapt.delivered.size() - before, 45U);
 }
 
+// Its first packet is too long for a datagram: the copies of its pieces come first, and tell of no
+// flow.
+TEST(MultipathSim, AFlowWhoseFirstPacketCameAsACopyIsKnown) {
+    TwoPaths two(TrafficClass::LtLd, PathMode::Redundant, link_of(milliseconds(40)),
+                 link_of(milliseconds(10)));
+    two.talk(milliseconds(300));
+    packet::HeaderFields fields;
+    fields.source = *base::IpAddress::parse("192.0.0.5");
+    fields.destination = *base::IpAddress::parse("198.51.100.2");
+    fields.protocol = packet::Protocol::Udp;
+    fields.source_port = 7000;
+    fields.destination_port = 7001;
+    fields.ttl = 64;
+    packet::FiveTuple tuple;
+    tuple.local = fields.source;
+    tuple.remote = fields.destination;
+    tuple.local_port = 7000;
+    tuple.remote_port = 7001;
+    tuple.protocol = fields.protocol;
+    flow::Flow& flow = two.pair.node.flow(tuple, TrafficClass::LtLd);
+    two.pair.node.session->set_mode(flow, PathMode::Redundant);
+    std::vector<uint8_t> payload(1460);
+    two.pair.random.fill(payload);
+    two.pair.node.send(flow, make_packet(fields, payload), {}, two.pair.now);
+    two.pair.run_for(milliseconds(500));
+    tuple.local = kLease;
+    const flow::Flow* known = two.pair.snapt.find(tuple);
+    ASSERT_NE(known, nullptr);
+    EXPECT_EQ(known->owner, two.pair.snapt.session.get());
+    EXPECT_EQ(known->index, flow.index);
+}
+
+TEST(MultipathSim, APathThatWasDeadForLongIsFoundAtOnceWhileTheActiveOneIsDeadToo) {
+    TwoPaths two(TrafficClass::HtHd, PathMode::Handover, link_of(milliseconds(10)),
+                 link_of(milliseconds(10)));
+    two.talk(milliseconds(500));
+    two.cut(0);
+    two.cut(1);
+    two.talk(seconds(50));
+    ASSERT_EQ(two.pair.node.session->paths().path(1).state, session::PathState::Dead);
+    two.pair.lose(two.pair.up_link(1), 0);
+    two.pair.lose(two.pair.down_link(1), 0);
+    two.talk(milliseconds(1200));
+    EXPECT_EQ(two.pair.node.session->paths().path(1).state, session::PathState::Usable);
+}
+
 }  // namespace
 }  // namespace continuo::tests

@@ -258,8 +258,8 @@ void SessionPair::put_on_link(const SessionEnd& end,
                               const session::TransmitItem& item,
                               base::ByteView datagram) {
     const bool is_up = end.role == session::Role::Node;
-    if (is_up && record) {
-        recorded_up.emplace_back(datagram.begin(), datagram.end());
+    if (record) {
+        (is_up ? recorded_up : recorded_down).emplace_back(datagram.begin(), datagram.end());
     }
     const std::string address = (is_up ? address_of(item.path) : item.to).to_string();
     if (is_swallowed && is_swallowed(is_up, is_up ? address_of(item.path) : item.to)) {

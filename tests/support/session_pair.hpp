@@ -144,7 +144,9 @@ class SessionPair {
     std::function<std::unique_ptr<crypto::DatagramCipher>(std::unique_ptr<crypto::DatagramCipher>,
                                                           const crypto::KeyMaterial& keys)>
         wrap_sealer;
+    // What was put on a link while `record` was set.
     std::vector<std::vector<uint8_t>> recorded_up;
+    std::vector<std::vector<uint8_t>> recorded_down;
     bool record = false;
 
   private:
