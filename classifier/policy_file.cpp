@@ -179,8 +179,7 @@ void check_action(Section& section, const Rule& rule) {
     }
 }
 
-// A socket is marked before it has a destination, and where in the file the rule stands is lost in
-// the mark.
+// A socket is marked before it has a destination.
 void check_cgroup_rule(Section& section, const Rule& rule) {
     if (rule.match.cgroups.empty()) {
         return;
@@ -292,6 +291,28 @@ void limit_bypass(Section& root, const Ruleset& ruleset) {
     }
 }
 
+// Their sockets have one mark, so they stand in one place among the rules.
+void limit_cgroups(Section& root, const Ruleset& ruleset) {
+    constexpr std::string_view kTogether = "such rules one after the other";
+    const std::vector<BypassStep> steps = ruleset.bypass_steps();
+    size_t last = steps.size();
+    for (size_t i = 0; i < steps.size(); ++i) {
+        if (steps[i].match->cgroups.empty()) {
+            continue;
+        }
+        if (last != steps.size() && last + 1 != i) {
+            root.tables("rule")[steps[i].rule_index].error(
+                "app", "a rule by cgroup, and others between it and the one before",
+                std::string(kTogether));
+        }
+        last = i;
+    }
+    if (const size_t count = ruleset.bypassed_cgroups().size(); count > kMaxBypassedCgroups) {
+        root.error("rule", std::to_string(count) + " cgroups",
+                   "at most " + std::to_string(kMaxBypassedCgroups));
+    }
+}
+
 }  // namespace
 
 std::string_view to_string(Action action) {
@@ -308,6 +329,7 @@ ParsedPolicy parse_policy(std::string_view text, const std::string& filename) {
             warn_of_unreachable(root, file.rules);
             const auto ruleset = std::make_shared<const Ruleset>(std::move(file));
             limit_bypass(root, *ruleset);
+            limit_cgroups(root, *ruleset);
             parsed.ruleset = sink.has_errors() ? nullptr : ruleset;
         }
     }

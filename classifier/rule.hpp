@@ -18,6 +18,8 @@ namespace continuo::classifier {
 inline constexpr size_t kMaxRules = 4096;
 // Of all rules up to the last one that bypasses; each is looked at for every connection.
 inline constexpr size_t kMaxBypassMatches = 1024;
+// Each takes a file descriptor.
+inline constexpr size_t kMaxBypassedCgroups = 64;
 
 enum class Action : uint8_t { Serve, Deny, Bypass };
 using base::PathMode;

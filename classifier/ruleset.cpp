@@ -296,6 +296,8 @@ std::vector<std::string> Ruleset::bypassed_cgroups() const {
     for (const Rule& rule : file_.rules) {
         cgroups.insert(cgroups.end(), rule.match.cgroups.begin(), rule.match.cgroups.end());
     }
+    std::sort(cgroups.begin(), cgroups.end());
+    cgroups.erase(std::unique(cgroups.begin(), cgroups.end()), cgroups.end());
     return cgroups;
 }
 

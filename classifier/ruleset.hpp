@@ -69,7 +69,7 @@ class Ruleset {
     // The rules up to the last bypass rule, for routing. Empty when nothing is bypassed; together
     // they take kMaxBypassMatches routing rules at most.
     std::vector<BypassStep> bypass_steps() const;
-    // What members of these cgroups send is bypassed.
+    // What members of these cgroups send is bypassed; in order, at most kMaxBypassedCgroups.
     std::vector<std::string> bypassed_cgroups() const;
 
     const std::vector<Rule>& rules() const { return file_.rules; }

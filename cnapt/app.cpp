@@ -20,6 +20,7 @@
 #include <array>
 #include <cerrno>
 #include <map>
+#include <optional>
 
 #include <unistd.h>
 
@@ -100,6 +101,7 @@ class App final : public NodeEvents {
 
   private:
     void mark_cgroups();
+    bool wants_other_cgroups();
     void add_snapt(const SnaptEntry& entry);
     void look_up_names();
     void on_addresses(size_t number, std::vector<base::Endpoint> addresses);
@@ -122,8 +124,7 @@ class App final : public NodeEvents {
     CaptureSwitch capture_;
     DnsSwitch dns_;
     std::shared_ptr<const classifier::Ruleset> ruleset_;
-    std::vector<std::string> marked_cgroups_;
-    std::vector<io::SocketMarker> markers_;
+    std::map<std::string, std::optional<io::SocketMarker>> markers_;  // none: it could not be
     std::unique_ptr<Node> node_;
     std::unique_ptr<PortalControl> portals_;
     std::unique_ptr<ControlThread> control_thread_;
@@ -202,16 +203,23 @@ base::Result<void> App::start(std::string& failure) {
 
 // Only now: what it takes is given up after the start.
 void App::mark_cgroups() {
-    marked_cgroups_ = ruleset_->bypassed_cgroups();
-    for (const std::string& cgroup : marked_cgroups_) {
+    for (const std::string& cgroup : ruleset_->bypassed_cgroups()) {
         auto marker = io::SocketMarker::attach(cgroup, bypass_mark(config_.capture.fwmark));
-        if (marker) {
-            markers_.push_back(std::move(*marker));
-        } else {
+        if (!marker) {
             log(LogLevel::Warning, "policy: cgroup %s is not bypassed: %s", cgroup.c_str(),
                 describe(marker.error()).c_str());
         }
+        markers_.emplace(cgroup, marker ? std::optional(std::move(*marker)) : std::nullopt);
     }
+}
+
+// Those that are not listed any more are let go; true when there are others.
+bool App::wants_other_cgroups() {
+    const std::vector<std::string> wanted = ruleset_->bypassed_cgroups();
+    std::erase_if(markers_, [&](const auto& entry) {
+        return !std::binary_search(wanted.begin(), wanted.end(), entry.first);
+    });
+    return markers_.size() < wanted.size();
 }
 
 // What is given by addresses is tried at once, names when they are looked up.
@@ -430,7 +438,7 @@ std::string App::reload() {
         return report::error_json("bad policy file");
     }
     ConfigChanges changes = changes_between(config_, *loaded.config);
-    if (ruleset_->bypassed_cgroups() != marked_cgroups_) {
+    if (wants_other_cgroups()) {
         changes.needs_restart.emplace_back("cgroup in policy");
     }
     config_.policy = loaded.config->policy;

@@ -70,6 +70,7 @@ struct SnaptLink {
     struct Bar {
         base::TimePoint until{};
         base::Duration span{};
+        base::Duration longest{};  // which of the two it was
     };
     std::array<Bar, wire::kMaxPaths> bars{};
     base::TimePoint bar_ends_at = base::kNever;  // the next
@@ -279,7 +280,10 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void leave_stream(SnaptLink& link, uint8_t slot, base::TimePoint now);
     // Tries UDP again while on TCP.
     void retry_udp(SnaptLink& link, base::TimePoint now);
+    bool may_ask_udp(const SnaptLink& link, const Uplink& uplink) const;
+    void ask_next_port(SnaptLink& link, base::TimePoint now);
     void ask_udp(SnaptLink& link, base::TimePoint now);
+    session::PathMask slots_beside(uint8_t slot) const;
     // Looks whether UDP loses so much that TCP should be tried.
     void watch_throttle(SnaptLink& link, base::TimePoint now);
     // Another port of the SNAPT when the one in use is silent and TCP does not help.

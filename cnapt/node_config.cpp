@@ -19,6 +19,7 @@ using config::quote;
 using config::Section;
 
 constexpr uint32_t kMaxFlows = 16'777'216;
+constexpr uint32_t kMaxFwmark = UINT32_MAX - 3;  // the next three are used, too
 constexpr uint64_t kMinQueueBytes = 65'536;
 constexpr uint64_t kMaxQueueBytes = 1ULL << 30U;
 constexpr uint8_t kFullTagBytes = 16;
@@ -137,7 +138,7 @@ void read_capture(Section& root, CaptureConfig& capture) {
                           ", which belongs to the kernel",
                       "a number other than 253, 254 and 255");
     }
-    capture.fwmark = section.integer<uint32_t>("fwmark", capture.fwmark, 1, UINT32_MAX);
+    capture.fwmark = section.integer<uint32_t>("fwmark", capture.fwmark, 1, kMaxFwmark);
     capture.exclude = config::read_prefixes(section, "exclude");
     capture.gateway_interfaces = section.texts("gateway_interfaces", config::check_interface);
     check_capture(section, capture);

@@ -103,7 +103,9 @@ void Node::add_paths(SnaptLink& link, TimePoint now) {
         paths.suspect(uplink->slot, uplink->is_weak);
         // What has changed may have brought it back.
         if (link.is_on_stream) {
-            paths.retry(uplink->slot, link.address, now);
+            if (may_ask_udp(link, *uplink)) {
+                paths.retry(uplink->slot, link.address, now);
+            }
         } else {
             paths.ask_again(uplink->slot, now);
         }
@@ -117,6 +119,7 @@ void Node::remove_cut_paths(SnaptLink& link) {
         if (!uplink->can_carry() && link.active_slot != uplink->slot) {
             link.session->paths().remove(uplink->slot);
             link.bars[uplink->slot] = {};
+            link.throttled &= static_cast<session::PathMask>(~session::mask_of(uplink->slot));
         }
     }
 }
@@ -260,7 +263,8 @@ void Node::bar_if_failing(SnaptLink& link, uint8_t slot, TimePoint now) {
 void Node::bar_uplink(
     SnaptLink& link, uint8_t slot, base::Duration first, base::Duration longest, TimePoint now) {
     SnaptLink::Bar& bar = link.bars[slot];
-    const bool is_again = bar.span != base::Duration{} && now - bar.until < kLongestBar;
+    const bool is_again = bar.longest == longest && now - bar.until < kLongestBar;
+    bar.longest = longest;
     bar.span = is_again ? std::clamp<base::Duration>(bar.span * 2, first, longest) : first;
     bar.until = now + bar.span;
     link.bar_ends_at = std::min(link.bar_ends_at, bar.until);

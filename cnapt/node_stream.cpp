@@ -153,9 +153,10 @@ void Node::use_stream(SnaptLink& link, const char* reason, TimePoint now) {
 }
 
 // What was given up for TCP is asked as one that fell silent; where UDP is throttled it is not
-// taken back for as long as TCP would have been kept.
+// taken back for as long as TCP is kept at first, and longer if that happens again.
 void Node::leave_stream(SnaptLink& link, uint8_t slot, TimePoint now) {
     link.fallback.on_udp_used(now);
+    link.throttled &= static_cast<session::PathMask>(~session::mask_of(slot));
     session::PathSet& paths = link.session->paths();
     for (const Uplink* uplink : uplinks_->list()) {
         if (uplink->slot == slot || paths.path(uplink->slot).state != PathState::Dead) {
@@ -178,29 +179,47 @@ void Node::retry_udp(SnaptLink& link, TimePoint now) {
         traffic += link.session->class_counters(traffic_class).packets;
     }
     if (link.fallback.wants_retry(traffic, now)) {
+        ask_next_port(link, now);
+    }
+}
+
+// Where UDP is throttled TCP is kept; another interface is another network.
+bool Node::may_ask_udp(const SnaptLink& link, const Uplink& uplink) const {
+    const bool is_throttled =
+        link.throttle.keeps_stream() && (link.throttled & session::mask_of(uplink.slot)) != 0;
+    return uplink.address.version == link.address.address.version && !is_throttled;
+}
+
+// One port a time, so that it is clear which one answers.
+void Node::ask_next_port(SnaptLink& link, TimePoint now) {
+    const auto& uplinks = uplinks_->list();
+    if (std::any_of(uplinks.begin(), uplinks.end(),
+                    [&](const Uplink* uplink) { return may_ask_udp(link, *uplink); })) {
+        take_next_port(link);
         ask_udp(link, now);
     }
 }
 
-// Where UDP is throttled TCP is kept; another uplink is another network.
 void Node::ask_udp(SnaptLink& link, TimePoint now) {
-    const auto may_ask = [&](const Uplink* uplink) {
-        const bool is_throttled =
-            link.throttle.keeps_stream() && (link.throttled & session::mask_of(uplink->slot)) != 0;
-        return uplink->address.version == link.address.address.version && !is_throttled;
-    };
-    const auto& uplinks = uplinks_->list();
-    if (std::none_of(uplinks.begin(), uplinks.end(), may_ask)) {
-        return;
-    }
-    take_next_port(link);  // one port a time, so that it is clear which one answers
-    for (const Uplink* uplink : uplinks) {
-        if (may_ask(uplink)) {
+    for (const Uplink* uplink : uplinks_->list()) {
+        if (may_ask_udp(link, *uplink)) {
             link.session->paths().retry(uplink->slot, link.address, now);
         }
     }
     driver_.touch(*link.session);
     driver_.pump(now);
+}
+
+// With the other addresses of its interface.
+session::PathMask Node::slots_beside(uint8_t slot) const {
+    session::PathMask slots = session::mask_of(slot);
+    const Uplink* one = uplinks_->at(slot);
+    for (const Uplink* uplink : uplinks_->list()) {
+        if (one != nullptr && uplink->interface_index == one->interface_index) {
+            slots |= session::mask_of(uplink->slot);
+        }
+    }
+    return slots;
 }
 
 void Node::watch_throttle(SnaptLink& link, TimePoint now) {
@@ -218,22 +237,23 @@ void Node::watch_throttle(SnaptLink& link, TimePoint now) {
         traffic.sent_bytes += link.session->class_counters(traffic_class).wire_bytes;
     }
     traffic.loss_up = paths.path(*link.active_slot).loss.value_or(0);
+    const session::PathMask same_network = slots_beside(*link.active_slot);
     for (const Uplink* uplink : uplinks_->list()) {
         const session::Path& path = paths.path(uplink->slot);
-        if (uplink->slot != *link.active_slot && path.received_datagrams > 0) {
+        if ((same_network & session::mask_of(uplink->slot)) == 0 && path.received_datagrams > 0) {
             traffic.other_heard_at =
                 std::max({traffic.other_heard_at, path.heard_at, path.proof_wanted_from});
         }
     }
     switch (link.throttle.on_tick(traffic, link.is_on_stream, bool(link.stream), now)) {
     case UdpThrottle::Step::TryStream:
-        link.throttled |= session::mask_of(*link.active_slot);
+        link.throttled |= same_network;
         use_stream(link, "UDP loses much", now);
         ask_udp(link, now);  // an idle uplink that answers is better
         break;
     case UdpThrottle::Step::TryUdp:
         link.throttled = 0;
-        ask_udp(link, now);
+        ask_next_port(link, now);
         break;
     case UdpThrottle::Step::None:
         break;

@@ -40,11 +40,15 @@ uint64_t route_cost(const Uplink& uplink,
     return cost;
 }
 
-// Clients are there; the Internet is only where a default route leads.
+// Clients are there; the Internet is only where a default route leads, or `allow` names it.
 bool is_lan_only(const io::LinkEntry& link,
                  const UplinkRules& rules,
                  const io::NetSnapshot& snapshot) {
+    const auto names_it = [&](const std::string& glob) {
+        return glob != "*" && fnmatch(glob.c_str(), link.name.c_str(), 0) == 0;
+    };
     return std::find(rules.lan.begin(), rules.lan.end(), link.name) != rules.lan.end() &&
+           std::none_of(rules.allow.begin(), rules.allow.end(), names_it) &&
            std::none_of(
                snapshot.routes.begin(), snapshot.routes.end(), [&](const io::RouteEntry& route) {
                    return route.interface_index == link.index && route.destination.length == 0;

@@ -21,8 +21,9 @@ struct UplinkRules {
     std::string own_device = "cnapt0";
     std::vector<std::string> allow = {"*"};  // interface globs; deny wins
     std::vector<std::string> deny;
-    std::vector<std::string>
-        lan;  // interfaces of a gateway's LAN: uplinks with a default route only
+    // Interfaces of a gateway's LAN: uplinks when a default route leads there or `allow` names
+    // them.
+    std::vector<std::string> lan;
     uint32_t fwmark = 0x9347;
     std::array<uint8_t, base::kTrafficClasses> tos{};  // whole octet
 };

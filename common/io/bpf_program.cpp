@@ -1,5 +1,6 @@
 #include "common/io/bpf_program.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <fstream>
 #include <sstream>

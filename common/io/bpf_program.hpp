@@ -30,7 +30,8 @@ bpf_insn leave();
 // The root of the cgroup v2 tree: where it is mounted, or a mount of our own that nobody else sees
 // (with CAP_SYS_ADMIN: `ip netns exec` hides the host's).
 base::Result<UniqueFd> open_cgroup_root();
-// Below it; `path` as in /proc/PID/cgroup, with or without the first slash. Errors: System.
+// Below it; `path` as in /proc/PID/cgroup, with or without the first slash. Errors: System;
+// Unsupported (no such tree).
 base::Result<UniqueFd> open_cgroup(const std::string& path);
 
 // Loads the program and attaches it to the directory of a cgroup; it goes with what is returned.

@@ -1,6 +1,6 @@
 // SocketMarker: sockets that members of a cgroup make get a mark (SO_MARK) before they have a
-// destination, so that routing rules can tell them. A socket keeps its mark; those made before, and
-// those that accept() makes, have none.
+// destination, so that routing rules can tell them. A socket keeps its mark; those made before have
+// none; those that accept() makes have their listener's.
 #pragma once
 
 #include "common/base/result.hpp"

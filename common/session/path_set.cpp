@@ -341,7 +341,7 @@ void PathSet::on_sent(const Destination& destination,
             destination.path != wire::kTcpPath) {
             any_used([&](uint8_t index) {
                 if (paths_[index].announce_again_at - now > kLongestProbeInterval) {
-                    ask_again(index, now);
+                    ask_again(index, now + kLongestProbeInterval);
                 }
                 return false;
             });

@@ -157,7 +157,7 @@ class PathSet {
     // Asks a path that is not active whether it works, unless that question is open.
     void probe(uint8_t index, base::TimePoint now);
     // Asks a dead path at once and more often again, since something has happened to the network.
-    void ask_again(uint8_t index, base::TimePoint now);
+    void ask_again(uint8_t index, base::TimePoint at);
     // SNAPT misses a sign of life while the node, since `idle_since`, had nothing to send: when
     // nothing comes in either, the mapping at a NAT may be gone. Announces the node; when packets
     // follow at once, they had been lost. False: the path works or is being asked already.

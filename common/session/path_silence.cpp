@@ -296,13 +296,13 @@ void PathSet::on_pause(TimePoint now) {
     announce_again(now);
 }
 
-void PathSet::ask_again(uint8_t index, TimePoint now) {
+void PathSet::ask_again(uint8_t index, TimePoint at) {
     Path& path = paths_[index];
     if (path.state != PathState::Dead || !path.tuples[kLtLd].is_known) {
         return;
     }
     path.announcements_due = 1;
-    path.announce_again_at = now;
+    path.announce_again_at = at;
     path.announce_interval = kDeadProbeInterval;
 }
 

@@ -271,6 +271,12 @@ void Resequencer::trim(TimePoint idle_since) {
         free_ = kNoPacket;
         memory_.give_back(kHeldBytes);
     }
+    if (held_ == 0 && !flows_.empty() &&
+        std::all_of(flows_.begin(), flows_.end(),
+                    [&](const FlowState& state) { return state.used_at < idle_since; })) {
+        flows_ = {};
+        memory_.give_back(kFlowStatesBytes);
+    }
 }
 
 }  // namespace continuo::session

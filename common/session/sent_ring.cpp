@@ -81,18 +81,30 @@ bool SentRing::grow_bytes(size_t length) {
     if (!memory_.take(capacity - capacity_)) {
         return false;
     }
-    auto larger = std::make_unique<uint8_t[]>(capacity);
+    move_bytes(capacity);
+    return true;
+}
+
+void SentRing::move_bytes(size_t capacity) {
+    auto other = std::make_unique<uint8_t[]>(capacity);
     size_t used = 0;
     for (size_t i = 0; i < count_; ++i) {
         SentEntry& entry = at(i);
-        std::memcpy(larger.get() + used, bytes_.get() + entry.offset, entry.length);
+        std::memcpy(other.get() + used, bytes_.get() + entry.offset, entry.length);
         entry.offset = used;
         used += entry.length;
     }
-    bytes_ = std::move(larger);
+    bytes_ = std::move(other);
     capacity_ = capacity;
     tail_ = used;
-    return true;
+}
+
+size_t SentRing::used_bytes() const {
+    if (count_ == 0) {
+        return 0;
+    }
+    const size_t head = entries_[first_].offset;
+    return tail_ > head ? tail_ - head : capacity_ - head + tail_;
 }
 
 bool SentRing::grow_entries() {
@@ -100,13 +112,29 @@ bool SentRing::grow_entries() {
     if (size > kMaxSentRingEntries || !memory_.take((size - entries_.size()) * sizeof(SentEntry))) {
         return false;
     }
-    std::vector<SentEntry> larger(size);
-    for (size_t i = 0; i < count_; ++i) {
-        larger[i] = at(i);
-    }
-    entries_ = std::move(larger);
-    first_ = 0;
+    move_entries(size);
     return true;
+}
+
+void SentRing::move_entries(size_t size) {
+    std::vector<SentEntry> other(size);
+    for (size_t i = 0; i < count_; ++i) {
+        other[i] = at(i);
+    }
+    entries_ = std::move(other);
+    first_ = 0;
+}
+
+// By a half at a time, when a quarter is enough: what a burst took is not held by a trickle.
+void SentRing::shrink() {
+    if (capacity_ > kFirstBytes && used_bytes() <= capacity_ / 4) {
+        memory_.give_back(capacity_ / 2);
+        move_bytes(capacity_ / 2);
+    }
+    if (entries_.size() > kFirstEntries && count_ <= entries_.size() / 4) {
+        memory_.give_back(entries_.size() / 2 * sizeof(SentEntry));
+        move_entries(entries_.size() / 2);
+    }
 }
 
 void SentRing::pop() {
@@ -161,6 +189,7 @@ void SentRing::done(SentEntry& entry, base::TimePoint now) {
 
 void SentRing::release(base::TimePoint keep_from) {
     if (count_ > 0 && at(count_ - 1).sent_at >= keep_from) {
+        shrink();
         return;
     }
     clear();

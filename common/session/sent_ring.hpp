@@ -71,7 +71,8 @@ class SentRing {
     }
     // It was sent again.
     void done(SentEntry& entry, base::TimePoint now);
-    // Gives the memory back when nothing was sent since `keep_from`.
+    // Gives the memory back when nothing was sent since `keep_from`, else half of it when a quarter
+    // is enough.
     void release(base::TimePoint keep_from);
     // Forgets everything and gives the memory back.
     void clear();
@@ -86,6 +87,10 @@ class SentRing {
     bool make_room(size_t length, size_t& offset);
     bool grow_bytes(size_t length);
     bool grow_entries();
+    void move_bytes(size_t capacity);
+    void move_entries(size_t size);
+    void shrink();
+    size_t used_bytes() const;
     void forget(SentEntry& entry);
 
     base::MemoryShare memory_;

@@ -37,8 +37,8 @@ for round in 1 2; do
     claim "$round: and the download goes on" goes_on
     claim "$round: it was silent for 2 s at most after the start ($(longest_gap "$up") s)" at_most "$(longest_gap "$up")" 2
     stop cnapt KILL
-    start_cnapt
     up=$EPOCHREALTIME
+    start_cnapt
     claim "$round: the download goes on after a killed cnapt is started again" goes_on
     claim "$round: it was silent for 2 s at most after the start ($(longest_gap "$up") s)" at_most "$(longest_gap "$up")" 2
     claim "$round: through the same SNAPT" equal "$(snapt_of_download)" "$n"

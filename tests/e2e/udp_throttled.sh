@@ -8,6 +8,8 @@ uplink_cable=emulated_cable
 build_topology
 cable=gw1-wan
 cable_set $cable both rate 30M delay 10ms queue 100
+# Another address of the interface, which is no other network.
+address node up1 192.168.1.3/24
 start_snapt 1
 add_user alice
 start_cnapt

@@ -77,6 +77,12 @@ TEST_F(UplinksTest, TheLanOfAGatewayIsNoUplinkUnlessADefaultRouteLeadsThere) {
     EXPECT_EQ(best(), "wifi");
     snapshot_.routes.push_back(route);
     EXPECT_EQ(update().added, Slots{1});
+    snapshot_.routes.pop_back();
+    EXPECT_EQ(update().removed, Slots{1});
+    rules.allow = {"*", "cab*"};
+    uplinks_.emplace(
+        loop_, rules, [](Uplink&, io::UdpSocket&) {}, [] {});
+    EXPECT_EQ(update().added, (Slots{0, 1}));
 }
 
 TEST_F(UplinksTest, WhatHasNoCarrierIsTheLastToBeChosen) {

@@ -52,6 +52,34 @@ TEST(KeptMemory, ManyRingsTogetherTakeNoMoreThanTheirBudget) {
     EXPECT_EQ(budget.used_bytes(), 0U);
 }
 
+TEST(KeptMemory, ARingGivesBackWhatABurstTookWhileATrickleGoesOn) {
+    MemoryBudget budget(4 * kMebibyte);
+    SentRing ring(&budget);
+    for (uint64_t sequence = 0; sequence < 1000; ++sequence) {
+        push(ring, sequence);
+    }
+    ASSERT_GT(ring.capacity_bytes(), kMebibyte);
+    for (uint64_t second = 20; second < 40; ++second) {
+        const TimePoint now = kNow + base::seconds(static_cast<int64_t>(second));
+        SentEntry entry;
+        entry.sent_at = now;
+        entry.first_sequence = 1000 + second;
+        ring.push(entry, std::vector<uint8_t>(200, static_cast<uint8_t>(second)),
+                  now - base::seconds(2));
+        ring.release(now - base::seconds(30));
+    }
+    EXPECT_LE(ring.capacity_bytes(), kMebibyte / 16);
+    EXPECT_LT(budget.used_bytes(), kMebibyte / 8);
+    ring.mark_due([](const SentEntry&) { return true; });
+    uint64_t found = 0;
+    for (; ring.has_due(); ++found) {
+        SentEntry& entry = ring.next_due();
+        EXPECT_EQ(ring.bytes(entry)[199], entry.first_sequence - 1000) << "what it has is whole";
+        ring.done(entry, entry.sent_at);
+    }
+    EXPECT_EQ(found, ring.entries());
+}
+
 TEST(KeptMemory, ARingWithoutMemoryKeepsNothingUntilAnotherGivesItsBack) {
     MemoryBudget budget(kMebibyte);
     SentRing first(&budget);
