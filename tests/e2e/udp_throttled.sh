@@ -60,6 +60,7 @@ if [ -n "${LONG-}" ]; then
 else
     lose_nothing
     stop cnapt
+    ip -n "$(ns node)" addr del 192.168.1.3/24 dev up1
     start_cnapt
 fi
 
