@@ -29,8 +29,20 @@ marked_capture() {
     stop tcpdump INT
     : >"$work/tcpdump.log"
 }
-has_datagrams() { [ -n "$(smallest_payload "$1")" ]; }
-smallest_payload() { tcpdump -r "$1" -nn -v 2>/dev/null | sed -n 's/.*UDP, length \([0-9]*\).*/\1/p' | sort -n | head -n 1; }
+has_datagrams() { tcpdump -r "$1" -nn 2>/dev/null | grep -q UDP; }
+# length_of MARKER : of the frame that has it, in its capture (libpcap's format, in the machine's byte order).
+length_of() {
+    "$python" - "$1" "$work/$1.pcap" <<'END'
+import struct, sys
+data, at, lengths = open(sys.argv[2], "rb").read(), 24, []
+while at < len(data):
+    length = struct.unpack_from("=IIII", data, at)[2]
+    if sys.argv[1].encode() in data[at + 16:at + 16 + length]:
+        lengths.append(length)
+    at += 16 + length
+print(min(lengths))
+END
+}
 
 for octets in 16 10; do
     with_settings 'protection = "authenticate"' "tag_bytes = $octets"
@@ -56,8 +68,9 @@ start_cnapt
 claim "encrypting: traffic was captured" marked_capture marker-hidden
 hidden() { ! grep -aq marker-hidden "$work/marker-hidden.pcap"; }
 claim "encrypting: the payload is not readable" hidden
-short() { [ "$(smallest_payload "$work/marker-readable-10.pcap")" -lt "$(smallest_payload "$work/marker-hidden.pcap")" ]; }
-claim "the 10-byte tag is the shorter one on the wire" short
+# The same request; a field of the short headers may be an octet longer or shorter.
+saved=$(($(length_of marker-readable-16) - $(length_of marker-readable-10)))
+claim "with the 10-byte tag the request is shorter by about 6 octets ($saved)" eval "more_than $saved 3 && at_most $saved 8"
 
 stop cnapt
 

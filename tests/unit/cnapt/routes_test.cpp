@@ -117,7 +117,7 @@ TEST(CapturePlan, BypassOfIcmpIsBypassOfIcmpV6) {
     for (const auto& [version, protocol] :
          {std::pair{IpVersion::V4, 1}, std::pair{IpVersion::V6, 58}}) {
         EXPECT_EQ(std::count_if(plan.rules.begin(), plan.rules.end(),
-                                [&](const RuleEntry& rule) {
+                                [&, version = version, protocol = protocol](const RuleEntry& rule) {
                                     return rule.version == version &&
                                            rule.priority == plan.bypass_priority &&
                                            rule.ip_protocol == protocol;
