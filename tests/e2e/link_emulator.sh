@@ -8,10 +8,6 @@ new_namespace left inet
 emulated_cable left eth inet eth
 address left eth 203.0.113.1/24 2001:db8:3::1/64
 address inet eth $inet4/24 $inet6/64
-# Neighbours that are known stay so: what asks for them again would be counted with the pings.
-for name in left inet; do
-    in_ns $name sysctl -qw net.ipv4.neigh.eth.base_reachable_time_ms=3600000 net.ipv6.neigh.eth.base_reachable_time_ms=3600000
-done
 cable=left-eth
 
 # Each part begins with a link that does nothing.
@@ -79,7 +75,9 @@ cable_set $cable a-to-b down
 dropped_down() { cable_stat $cable "d['$1']['dropped_down']"; }
 there=$(dropped_down a-to-b) back=$(dropped_down b-to-a)
 pinged -c 5 -i 0.02 -W 1 $inet4
-claim "one direction can be down alone" equal "$(received) $(($(dropped_down a-to-b) - there)) $(($(dropped_down b-to-a) - back))" "0 5 0"
+# An answer of neighbour discovery may be among what is dropped.
+claim "one direction can be down alone" equal "$(received) $(($(dropped_down b-to-a) - back))" "0 0"
+claim "and drops what is sent that way" between $(($(dropped_down a-to-b) - there)) 5 7
 reset_cable
 has_carrier() { in_ns left ip link show eth | grep -q 'state UP'; }
 has_none() { ! has_carrier; }
