@@ -4,15 +4,7 @@
 require curl dig ping setpriv
 build_topology
 address inet eth 203.0.113.20/24 203.0.113.30/24
-# IPv6 has a way beside the tunnel, too.
-address node up1 2001:db8:11::2/64
-address gw1 lan 2001:db8:11::1/64
-address gw1 wan 2001:db8:10::2/64
-address core gw1 2001:db8:10::1/64
-in_ns gw1 sysctl -qw net.ipv6.conf.all.forwarding=1
-ip -n "$(ns node)" -6 route add default via 2001:db8:11::1
-ip -n "$(ns gw1)" -6 route add default via 2001:db8:10::1
-ip -n "$(ns core)" -6 route add 2001:db8:11::/64 via 2001:db8:10::2
+ipv6_beside 1
 start_snapt 1
 add_user alice
 set_capture 'exclude = ["203.0.113.20/32"]'

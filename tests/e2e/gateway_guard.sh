@@ -14,14 +14,7 @@ in_ns node sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
 # What goes plain is translated to the uplink's address, by rules of the host's own; IPv6 has a way, too.
 in_ns node nft 'add table inet host; add chain inet host post { type nat hook postrouting priority srcnat + 1; };
     add rule inet host post oifname "up1" masquerade'
-address node up1 2001:db8:11::2/64
-address gw1 lan 2001:db8:11::1/64
-address gw1 wan 2001:db8:10::2/64
-address core gw1 2001:db8:10::1/64
-in_ns gw1 sysctl -qw net.ipv6.conf.all.forwarding=1
-ip -n "$(ns node)" -6 route add default via 2001:db8:11::1
-ip -n "$(ns gw1)" -6 route add default via 2001:db8:10::1
-ip -n "$(ns core)" -6 route add 2001:db8:11::/64 via 2001:db8:10::2
+ipv6_beside 1
 address inet eth 203.0.113.20/24 2001:db8:3::20/64
 
 mkdir "$work/www"

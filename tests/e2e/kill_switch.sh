@@ -12,15 +12,7 @@ six() {
         ip -n "$(ns node)" -6 route replace default via "2001:db8:1$n::1" dev "up$n" metric $n
     done
 }
-for n in 1 2; do
-    in_ns "gw$n" sysctl -qw net.ipv6.conf.all.forwarding=1
-    address "gw$n" lan "2001:db8:1$n::1/64"
-    address "gw$n" wan "2001:db8:2$n::2/64"
-    address core "gw$n" "2001:db8:2$n::1/64"
-    ip -n "$(ns "gw$n")" -6 route add default via "2001:db8:2$n::1"
-    ip -n "$(ns core)" -6 route add "2001:db8:1$n::/64" via "2001:db8:2$n::2"
-done
-six
+for n in 1 2; do ipv6_beside $n; done
 goes_plain() { in_ns node ping -n -c 1 -W 2 "$1"; }
 wait_for 5 goes_plain $inet6
 claim "without cnapt IPv4 has a way" goes_plain $inet4

@@ -247,6 +247,18 @@ build_topology() {
     join 1 2
 }
 
+# ipv6_beside N : by gateway N IPv6 has a way to the Internet beside the tunnel, without NAT.
+ipv6_beside() {
+    address node "up$1" "2001:db8:1$1::2/64"
+    address "gw$1" lan "2001:db8:1$1::1/64"
+    address "gw$1" wan "2001:db8:2$1::2/64"
+    address core "gw$1" "2001:db8:2$1::1/64"
+    in_ns "gw$1" sysctl -qw net.ipv6.conf.all.forwarding=1
+    ip -n "$(ns "gw$1")" -6 route add default via "2001:db8:2$1::1"
+    ip -n "$(ns core)" -6 route add "2001:db8:1$1::/64" via "2001:db8:2$1::2"
+    ip -n "$(ns node)" -6 route add default via "2001:db8:1$1::1" dev "up$1" metric "$1"
+}
+
 # --- The node's place: gateway GW (1 or 2) as host HOST
 
 here_gateway=
