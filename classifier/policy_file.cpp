@@ -293,7 +293,6 @@ void limit_bypass(Section& root, const Ruleset& ruleset) {
 
 // Their sockets have one mark, so they stand in one place among the rules.
 void limit_cgroups(Section& root, const Ruleset& ruleset) {
-    constexpr std::string_view kTogether = "such rules one after the other";
     const std::vector<BypassStep> steps = ruleset.bypass_steps();
     size_t last = steps.size();
     for (size_t i = 0; i < steps.size(); ++i) {
@@ -303,7 +302,7 @@ void limit_cgroups(Section& root, const Ruleset& ruleset) {
         if (last != steps.size() && last + 1 != i) {
             root.tables("rule")[steps[i].rule_index].error(
                 "app", "a rule by cgroup, and others between it and the one before",
-                std::string(kTogether));
+                "such rules one after the other");
         }
         last = i;
     }

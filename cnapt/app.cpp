@@ -1,5 +1,6 @@
 #include "cnapt/app.hpp"
 
+#include "cnapt/bypassed_cgroups.hpp"
 #include "cnapt/capture_switch.hpp"
 #include "cnapt/commands.hpp"
 #include "cnapt/dns_helper.hpp"
@@ -12,7 +13,6 @@
 #include "common/dataplane/class_settings.hpp"
 #include "common/dataplane/recording.hpp"
 #include "common/io/file.hpp"
-#include "common/io/socket_marker.hpp"
 #include "common/io/system_random.hpp"
 #include "common/report/status_report.hpp"
 
@@ -20,7 +20,6 @@
 #include <array>
 #include <cerrno>
 #include <map>
-#include <optional>
 
 #include <unistd.h>
 
@@ -100,8 +99,6 @@ class App final : public NodeEvents {
     }
 
   private:
-    void mark_cgroups();
-    bool wants_other_cgroups();
     void add_snapt(const SnaptEntry& entry);
     void look_up_names();
     void on_addresses(size_t number, std::vector<base::Endpoint> addresses);
@@ -124,7 +121,7 @@ class App final : public NodeEvents {
     CaptureSwitch capture_;
     DnsSwitch dns_;
     std::shared_ptr<const classifier::Ruleset> ruleset_;
-    std::map<std::string, std::optional<io::SocketMarker>> markers_;  // none: it could not be
+    BypassedCgroups cgroups_;
     std::unique_ptr<Node> node_;
     std::unique_ptr<PortalControl> portals_;
     std::unique_ptr<ControlThread> control_thread_;
@@ -182,7 +179,7 @@ base::Result<void> App::start(std::string& failure) {
         loop_, *node_, capture_, config_.capture,
         control::derive_portal_key(*config_.identity.key, config_.realm));
     CTN_TRY(capture_.set_up_device(failure));
-    mark_cgroups();
+    cgroups_.mark(ruleset_->bypassed_cgroups(), bypass_mark(config_.capture.fwmark));
     node_->set_ruleset(ruleset_);
     if (config_.capture.kill_switch) {
         CTN_TRY(capture_.begin_at_once(ruleset_, failure));
@@ -199,27 +196,6 @@ base::Result<void> App::start(std::string& failure) {
     look_up_names();
     failure.clear();
     return {};
-}
-
-// Only now: what it takes is given up after the start.
-void App::mark_cgroups() {
-    for (const std::string& cgroup : ruleset_->bypassed_cgroups()) {
-        auto marker = io::SocketMarker::attach(cgroup, bypass_mark(config_.capture.fwmark));
-        if (!marker) {
-            log(LogLevel::Warning, "policy: cgroup %s is not bypassed: %s", cgroup.c_str(),
-                describe(marker.error()).c_str());
-        }
-        markers_.emplace(cgroup, marker ? std::optional(std::move(*marker)) : std::nullopt);
-    }
-}
-
-// Those that are not listed any more are let go; true when there are others.
-bool App::wants_other_cgroups() {
-    const std::vector<std::string> wanted = ruleset_->bypassed_cgroups();
-    std::erase_if(markers_, [&](const auto& entry) {
-        return !std::binary_search(wanted.begin(), wanted.end(), entry.first);
-    });
-    return markers_.size() < wanted.size();
 }
 
 // What is given by addresses is tried at once, names when they are looked up.
@@ -438,7 +414,7 @@ std::string App::reload() {
         return report::error_json("bad policy file");
     }
     ConfigChanges changes = changes_between(config_, *loaded.config);
-    if (wants_other_cgroups()) {
+    if (cgroups_.keep_only(ruleset_->bypassed_cgroups())) {
         changes.needs_restart.emplace_back("cgroup in policy");
     }
     config_.policy = loaded.config->policy;

@@ -129,7 +129,7 @@ END
     stop cnapt
     start_cnapt
 fi
-if [ -d "$group" ] && ! grep -qE 'is not bypassed: .*(not permitted|not implemented)' "$work/cnapt.log"; then
+if [ -d "$group" ] && ! grep -qE 'is not bypassed: .*(not permitted|Function not)' "$work/cnapt.log"; then
     # of_group COMMAND... : in the node's namespace, of the cgroup
     of_group() { (echo $BASHPID >"$group/cgroup.procs" && "$@"); }
     claim "what a cgroup sends is not tunnelled" of_group from $plain 80 $inet4
