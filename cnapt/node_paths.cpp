@@ -265,7 +265,7 @@ void Node::bar_uplink(
     SnaptLink::Bar& bar = link.bars[slot];
     const bool is_again = bar.longest == longest && now - bar.until < kLongestBar;
     bar.longest = longest;
-    bar.span = is_again ? std::clamp<base::Duration>(bar.span * 2, first, longest) : first;
+    bar.span = is_again ? std::min<base::Duration>(bar.span * 2, longest) : first;
     bar.until = now + bar.span;
     link.bar_ends_at = std::min(link.bar_ends_at, bar.until);
 }
