@@ -22,7 +22,15 @@ def outcome(case):
 
 
 def output_of(case):
-    return case.findtext("system-out", "").strip().splitlines()
+    """The claims of an end-to-end test that failed, with what was had and wanted, then the end of all it printed."""
+    lines = case.findtext("system-out", "").strip().splitlines()
+    claims = []
+    is_claim = False
+    for line in lines:
+        is_claim = line.startswith("FAIL  ") or (is_claim and line.startswith("      "))
+        if is_claim:
+            claims.append(line)
+    return claims[:40] + lines[-30:]
 
 
 def main():
@@ -40,7 +48,7 @@ def main():
                 continue
             print(f"   {kind}: {case.get('name')}{': ' if reason else ''}{reason}")
             if kind == "failed":
-                print("\n".join("      " + line for line in output_of(case)[-40:]))
+                print("\n".join("      " + line for line in output_of(case)))
     if arguments.failures:
         return 0
     print(f"{totals['passed']} passed, {totals['failed']} failed, {totals['skipped']} skipped")
