@@ -78,6 +78,7 @@ class App final : public NodeEvents {
     base::Result<void> start(std::string& failure);
     void run() {
         daemon::confine();
+        loop_.set_spin(base::microseconds(config_.spin_us));
         loop_.run();
     }
     void stop();

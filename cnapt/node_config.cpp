@@ -5,6 +5,7 @@
 #include "common/config/base64.hpp"
 #include "common/config/prefixes.hpp"
 #include "common/config/section.hpp"
+#include "common/io/event_loop.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -29,9 +30,9 @@ constexpr std::array<uint32_t, 4> kReservedTables = {0, 253, 254, 255};
 constexpr std::string_view kKeyForm = "base 64 of 32 bytes, which is 44 characters";
 constexpr std::array<std::string_view, 5> kPolicyKeys = {"rule", "default", "promotion",
                                                          "admission", "version"};
-constexpr std::array<std::string_view, 13> kNodeKeys = {
+constexpr std::array<std::string_view, 14> kNodeKeys = {
     "node",    "realm",   "protection", "tag_bytes", "policy", "identity", "snapt",
-    "capture", "uplinks", "dns",        "class",     "limits", "debug"};
+    "capture", "uplinks", "dns",        "class",     "limits", "debug",    "spin_us"};
 constexpr std::array<Choice<Protection>, 2> kProtections = {
     {{"encrypt", Protection::Encrypt}, {"authenticate", Protection::Authenticate}}};
 
@@ -219,6 +220,7 @@ void read_top(Section& root, NodeConfig& config) {
     }
     config.tag_bytes = static_cast<uint8_t>(tag_bytes);
     config.policy = root.text("policy", config.policy, config::check_not_empty);
+    config.spin_us = root.integer<uint32_t>("spin_us", config.spin_us, 0, io::kMaxSpinUs);
 }
 
 template <typename T>
@@ -406,6 +408,7 @@ ConfigChanges changes_between(const NodeConfig& running, const NodeConfig& fresh
     compare(restart, "realm", running.realm == fresh.realm);
     compare(restart, "protection", running.protection == fresh.protection);
     compare(restart, "tag_bytes", running.tag_bytes == fresh.tag_bytes);
+    compare(restart, "spin_us", running.spin_us == fresh.spin_us);
     compare(restart, "identity.user", running.identity.user == fresh.identity.user);
     compare(restart, "identity.key_id", running.identity.key_id == fresh.identity.key_id);
     // What stands in a key file is read at the start only.

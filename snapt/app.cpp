@@ -70,6 +70,7 @@ class App final : public control::CredentialSource {
     base::Result<void> start(std::string& failure);
     void run() {
         daemon::confine();
+        loop_.set_spin(base::microseconds(config_.spin_us));
         loop_.run();
     }
     void stop();

@@ -2,6 +2,7 @@
 
 #include "common/config/prefixes.hpp"
 #include "common/config/section.hpp"
+#include "common/io/event_loop.hpp"
 
 #include <algorithm>
 #include <array>
@@ -75,6 +76,7 @@ void read_top(Section& root, SnaptConfig& config) {
     }
     (void)root.find("protection");
     config.workers = root.integer<uint32_t>("workers", config.workers, 1, kMaxWorkers);
+    config.spin_us = root.integer<uint32_t>("spin_us", config.spin_us, 0, io::kMaxSpinUs);
 }
 
 // An empty string: none.
@@ -316,6 +318,7 @@ void compare_top(const SnaptConfig& from, const SnaptConfig& to, std::vector<std
     note(keys, "public", from.public_addresses == to.public_addresses);
     note(keys, "protection", from.protection == to.protection);
     note(keys, "workers", from.workers == to.workers);
+    note(keys, "spin_us", from.spin_us == to.spin_us);
 }
 
 void compare_network(const SnaptConfig& from,

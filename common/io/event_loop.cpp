@@ -10,6 +10,7 @@
 #include <mutex>
 #include <utility>
 
+#include <sched.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -23,6 +24,10 @@ namespace {
 
 // Errors in a row after which a descriptor is given up.
 constexpr unsigned kMaxPollErrors = 64;
+
+// Another had the processor for so long when it was offered: it is wanted, and spinning pauses.
+constexpr Duration kContended = base::microseconds(200);
+constexpr Duration kSpinPause = base::milliseconds(200);
 
 TimePoint read_clock() {
     return std::chrono::steady_clock::now();
@@ -48,6 +53,10 @@ struct EventLoop::Inner {
     uint64_t refused_posts = 0;
     std::deque<std::function<void()>> running;
     std::atomic<bool> stopping = false;
+    bool is_stopped = false;  // of run()
+
+    Duration spin{};
+    TimePoint no_spin_until{};
 
     // Each callback of ours begins with it, so that the watchdog sees the whole iteration.
     void begin() {
@@ -63,16 +72,35 @@ struct EventLoop::Inner {
         }
         return now;
     }
-    // Before the loop waits: the iteration is over.
-    void end_iteration() {
+    // Before the loop waits: the iteration is over. False if nothing was done in it.
+    bool end_iteration() {
         if (!is_awake) {
-            return;
+            return false;
         }
         is_awake = false;
         const Duration took = read_clock() - began;
         ++counters.iterations;
         counters.slow_iterations += took > kSlowIteration ? 1U : 0U;
         counters.longest = std::max(counters.longest, took);
+        return true;
+    }
+    void spin_after_work() {
+        TimePoint before = read_clock();
+        TimePoint until = before + spin;
+        while (!is_stopped && before >= no_spin_until && before < until) {
+            ::sched_yield();
+            const TimePoint after = read_clock();
+            if (after - before > kContended) {
+                no_spin_until = after + kSpinPause;
+            }
+            before = after;
+            uv_run(&loop, UV_RUN_NOWAIT);
+            if (end_iteration()) {
+                ++counters.spin_hits;
+                before = read_clock();
+                until = before + spin;
+            }
+        }
     }
     void run_posted() {
         // Read first: what was posted before stop() runs before the loop ends.
@@ -87,6 +115,7 @@ struct EventLoop::Inner {
             function();
         }
         if (is_stopping) {
+            is_stopped = true;
             uv_stop(&loop);
         }
     }
@@ -124,8 +153,18 @@ EventLoop::~EventLoop() {
 }
 
 void EventLoop::run() {
-    uv_run(&inner_->loop, UV_RUN_DEFAULT);
-    inner_->end_iteration();
+    Inner& inner = *inner_;
+    inner.is_stopped = false;
+    while (!inner.is_stopped) {
+        uv_run(&inner.loop, inner.spin > Duration::zero() ? UV_RUN_ONCE : UV_RUN_DEFAULT);
+        inner.end_iteration();
+        inner.spin_after_work();
+    }
+}
+
+void EventLoop::set_spin(Duration spin) {
+    CTN_ASSERT(spin >= Duration::zero() && spin <= base::microseconds(kMaxSpinUs));
+    inner_->spin = spin;
 }
 
 bool EventLoop::run_until(const std::function<bool()>& done, Duration timeout) {

@@ -22,6 +22,9 @@ inline constexpr base::Duration kSlowIteration = base::milliseconds(5);
 // Functions waiting from other threads; post() beyond it is refused and counted.
 inline constexpr size_t kMaxPostedFunctions = 65536;
 
+// Longest time for which a loop may spin after work.
+inline constexpr uint32_t kMaxSpinUs = 100;
+
 class EventLoop {
   public:
     EventLoop();
@@ -31,6 +34,10 @@ class EventLoop {
 
     // Runs until stop().
     void run();
+    // run() asks for more that long after work before it sleeps: no wake-up for what comes soon, at
+    // the price of a busy processor. It lets others have the processor meanwhile, and sleeps for
+    // a while when they want it. 0, the default: sleeps at once. At most kMaxSpinUs.
+    void set_spin(base::Duration spin);
     // Runs until `done` holds after an iteration (true) or `timeout` has passed (false). For tests
     // and start-up.
     bool run_until(const std::function<bool()>& done, base::Duration timeout);
@@ -52,6 +59,7 @@ class EventLoop {
         uint64_t slow_iterations = 0;  // longer than kSlowIteration
         base::Duration longest{};
         uint64_t refused_posts = 0;
+        uint64_t spin_hits = 0;  // iterations that needed no wake-up
     };
     Counters counters() const;
 

@@ -56,6 +56,43 @@ TEST(EventLoop, RunsPostedFunctionsInOrderFromAnotherThread) {
     EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
 }
 
+// Each wake-up makes the next one's work. Gives how many were found by spinning; ends with the
+// first of those, or after many.
+uint64_t spin_hits_of_a_chain(base::Duration spin) {
+    constexpr int kMany = 20'000;
+    EventLoop loop;
+    loop.set_spin(spin);
+    Pipe pipe;
+    int rounds = 0;
+    Poller poller(loop, pipe.read_end.value(), [&] {
+        pipe.take();
+        if (++rounds == kMany || loop.counters().spin_hits > 0) {
+            loop.stop();
+        } else {
+            pipe.put();
+        }
+    });
+    poller.watch(true);
+    pipe.put();
+    loop.run();
+    return loop.counters().spin_hits;
+}
+
+TEST(EventLoop, SpinsAfterWorkOnlyWhenTold) {
+    EXPECT_EQ(spin_hits_of_a_chain({}), 0U);
+    EXPECT_GT(spin_hits_of_a_chain(microseconds(100)), 0U);
+}
+
+TEST(EventLoop, StopsWhileItSpins) {
+    EventLoop loop;
+    loop.set_spin(microseconds(100));
+    std::thread other([&] { loop.post([&loop] { loop.stop(); }); });
+    loop.run();
+    other.join();
+    loop.post([&loop] { loop.stop(); });
+    loop.run();
+}
+
 TEST(EventLoop, StopBeforeRunEndsTheNextRun) {
     EventLoop loop;
     loop.stop();
