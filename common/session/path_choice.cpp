@@ -350,23 +350,53 @@ std::optional<Duration> PathSet::delay_beyond(uint8_t path, uint8_t other) const
     return wire::kClockUnit * PathReport::delay_above(*own, *theirs);
 }
 
-std::optional<uint8_t> PathSet::soonest(PathMask paths, TimePoint now) const {
-    auto fastest = static_cast<uint8_t>(std::countr_zero(paths));
+// As base_rtt(); of a path that only answered a repeated question, the most that it can be.
+Duration PathSet::expected_rtt(uint8_t index) const {
+    const Duration known = base_rtt(index);
+    return known != Duration{} ? known : paths_[index].rtt_at_most;
+}
+
+// By which each of the paths is slower than the fastest, each way and queues apart: by the delays
+// that REPORTs tell, and by half the round trips as long as these do not tell of all. False: too
+// little is known.
+bool PathSet::delays_beyond_fastest(PathMask paths, PathDelays& more) const {
+    const auto first = static_cast<uint8_t>(std::countr_zero(paths));
+    bool is_told = true;
+    bool is_measured = true;
     for (unsigned left = paths; left != 0; left &= left - 1) {
         const auto index = static_cast<uint8_t>(std::countr_zero(left));
-        const auto more = delay_beyond(index, fastest);
-        if (!more) {
-            return std::nullopt;
-        }
-        fastest = *more < Duration{} ? index : fastest;
+        is_told = is_told && delay_beyond(index, first).has_value();
+        is_measured = is_measured && expected_rtt(index) != Duration{};
     }
-    uint8_t best = fastest;
+    if (!is_told && !is_measured) {
+        return false;
+    }
+    Duration smallest = Duration::max();
+    for (unsigned left = paths; left != 0; left &= left - 1) {
+        const auto index = static_cast<uint8_t>(std::countr_zero(left));
+        more[index] = is_told ? *delay_beyond(index, first) : expected_rtt(index) / 2;
+        smallest = std::min(smallest, more[index]);
+    }
+    for (unsigned left = paths; left != 0; left &= left - 1) {
+        more[static_cast<size_t>(std::countr_zero(left))] -= smallest;
+    }
+    return true;
+}
+
+std::optional<uint8_t> PathSet::soonest(PathMask paths, TimePoint now) const {
+    PathDelays more{};
+    if (!delays_beyond_fastest(paths, more)) {
+        return std::nullopt;
+    }
+    std::optional<uint8_t> best;
     TimePoint best_at = base::kNever;
     for (unsigned left = paths; left != 0; left &= left - 1) {
         const auto index = static_cast<uint8_t>(std::countr_zero(left));
-        const TimePoint at =
-            reports_[index]->delivered_at(paths_[index].mtu, *delay_beyond(index, fastest), now);
-        if (at < best_at) {
+        const Path& path = paths_[index];
+        const TimePoint at = reports_[index] != nullptr
+                                 ? reports_[index]->delivered_at(path.mtu, more[index], now)
+                                 : now + more[index] + PathReport::assumed_time_for(path.mtu);
+        if (!best || at < best_at) {
             best = index;
             best_at = at;
         }

@@ -27,6 +27,8 @@ constexpr int64_t kQueueShareOfRtt = 8;
 // A path that takes in so many times as fast as it gives out is filling up.
 constexpr double kFillingFactor = 1.3;
 constexpr uint64_t kBacklogShare = 5;
+// Then the mean datagram waited for so much of what giving out took longer: one part in these.
+constexpr double kWaitedShare = 4;
 // TIME costs 4 bytes: 0.2 % of these.
 constexpr uint64_t kTimeEveryBytes = 2000;
 // Of so much the peer reports without waiting for something to send, and sooner (PROTOCOL 6.7).
@@ -35,7 +37,8 @@ constexpr uint64_t kReportedSoonBytes = 48'000;
 // A path that owes a REPORT is tried again when nothing was sent there for so long.
 constexpr Duration kTryAgainAfter = base::seconds(1);
 constexpr Duration kReportMargin = milliseconds(30);
-constexpr double kUntriedFactor = 2;
+// A path that was never full may deliver more than it has shown. Much more would hide its queue.
+constexpr double kUntriedFactor = 1.25;
 constexpr double kHeavyLoss = 0.1;
 // No path is thought to be busy for longer.
 constexpr Duration kLongestReady = base::seconds(10);
@@ -114,7 +117,8 @@ Duration PathReport::time_for(uint64_t bytes) const {
 // What was measured long ago is worth less: a path that looked slow is tried again, sooner the more
 // the others are used.
 double PathReport::worth(TimePoint now) const {
-    const double age = static_cast<double>(base::to_ms(now - reported_at_)) / 1000.0;
+    const TimePoint since = std::max(reported_at_, round_trips_from_);
+    const double age = static_cast<double>(base::to_ms(now - since)) / 1000.0;
     return std::max(1 / (1 + age / kHalvedAfter), kLeastWorth);
 }
 
@@ -408,6 +412,16 @@ double PathReport::sending_rate() const {
     return static_cast<double>(bytes) / std::max(ms, 1.0);
 }
 
+// What was taken in faster than it was given out waited in the path. What came in a burst after a
+// pause did not: the path had nothing to give out before.
+bool PathReport::has_waited(double ms) const {
+    if (!batch_.delay || !has_base_) {
+        return true;
+    }
+    const auto mean = wire::kClockUnit * delay_above(batch_.delay->mean, *base_delay());
+    return static_cast<double>(base::to_us(mean)) / 1000.0 * kWaitedShare >= ms;
+}
+
 void PathReport::note_rate(bool is_queued) {
     const auto interval_ms = static_cast<double>(batch_.interval_ms);
     const auto bytes = static_cast<double>(batch_.bytes);
@@ -419,7 +433,8 @@ void PathReport::note_rate(bool is_queued) {
     // What it took in beyond that is still there: else the sender only had a pause.
     const bool has_backlog = under_way_bytes() * kBacklogShare >= batch_.bytes;
     const bool is_filling = batch_.datagrams >= kSampleDatagrams && has_backlog &&
-                            sent_ms * kFillingFactor < interval_ms;
+                            sent_ms * kFillingFactor < interval_ms &&
+                            has_waited(interval_ms - sent_ms);
     is_bottleneck_ = is_queued || is_filling;
     sample_.bytes += batch_.bytes;
     sample_.datagrams += batch_.datagrams;

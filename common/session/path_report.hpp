@@ -92,6 +92,11 @@ class PathReport {
     // When a datagram of so many bytes that is sent now will be there, less the delay of a path
     // that is faster by `more`, queues apart.
     base::TimePoint delivered_at(uint64_t bytes, base::Duration more, base::TimePoint now) const;
+    // How long a path of which nothing is known may take to take in so much.
+    static base::Duration assumed_time_for(uint64_t bytes) {
+        return base::microseconds(
+            static_cast<int64_t>(static_cast<double>(bytes) * 1e6 / kAssumedBytesPerS));
+    }
     // The smallest one-way delay of late, by clocks that have any zero; and the smallest round
     // trip.
     std::optional<uint16_t> base_delay() const;
@@ -166,6 +171,7 @@ class PathReport {
     void note_delay(base::TimePoint now);
     std::optional<base::Duration> round_trip(base::TimePoint now) const;
     bool has_standing_queue() const;
+    bool has_waited(double ms) const;
     void note_rate(bool is_queued);
     double sending_rate() const;
     void take_sample();

@@ -303,6 +303,8 @@ bool PathSet::on_response(const wire::Space& space, const wire::Response& respon
         if (reports_[space.path] != nullptr) {
             reports_[space.path]->note_round_trip(now - tuple.challenged_at);
         }
+    } else {
+        path.rtt_at_most = now - tuple.challenged_at;
     }
     if (role_ == Role::Snapt && !tuple.is_proven && space.traffic_class == TrafficClass::LtLd) {
         forget_other_tuples(path);
@@ -435,6 +437,9 @@ std::optional<Probe> PathSet::challenge_probe(uint8_t index, TimePoint now) {
         expect_answer(path, now);
         Probe probe{index, traffic_class, tuple.remote, tuple.local};
         probe.challenge = wire::Challenge{tuple.token};
+        // Once, so that SNAPT may ask as well and send there before the node does (section 5.4).
+        probe.is_padded = role_ == Role::Node && path.state == PathState::Challenged &&
+                          !path.has_answered && tuple.repetitions == 0;
         if (role_ == Role::Node && is_in_doubt(now) && second_path(now) == index) {
             probe.copies = copies_frame(index);
         }

@@ -69,6 +69,7 @@ struct Path {
     std::array<Tuple, base::kTrafficClasses> tuples;
     base::Duration smoothed_rtt{};  // RFC 6298; zero: no sample
     base::Duration rtt_variation{};
+    base::Duration rtt_at_most{};  // by the answer to a repeated question; zero: none
     base::TimePoint heard_at{};
     base::TimePoint announce_again_at = base::kNever;
     base::Duration announce_interval{};
@@ -337,6 +338,9 @@ class PathSet {
     static void expect_nothing(Path& path);
     void distrust_round_trip(uint8_t index, base::TimePoint now);
     base::Duration base_rtt(uint8_t index) const;
+    base::Duration expected_rtt(uint8_t index) const;
+    using PathDelays = std::array<base::Duration, wire::kMaxPaths>;
+    bool delays_beyond_fastest(PathMask paths, PathDelays& more) const;
     std::optional<base::Duration> lag(uint8_t index) const;
     std::optional<base::Duration> delay_beyond(uint8_t path, uint8_t other) const;
     void forget_reports(uint8_t index);

@@ -45,8 +45,9 @@ struct Sender {
         return report.finish(rtt, now);
     }
     // `queued`: more than the path's delay, which is 5 ms.
-    void hear_delayed(uint64_t datagrams, uint64_t interval_ms, Duration queued) {
-        wire::Report told = seen(datagrams, interval_ms);
+    void
+    hear_delayed(uint64_t datagrams, uint64_t interval_ms, Duration queued, uint64_t backlog = 0) {
+        wire::Report told = seen(datagrams, interval_ms, backlog);
         wire::ReportDelay delay;
         const auto units = static_cast<uint16_t>((milliseconds(5) + queued) / wire::kClockUnit);
         delay.smallest = units;
@@ -203,6 +204,20 @@ TEST(PathReport, APauseOfTheSenderIsNotTakenForAFullPath) {
     }
 }
 
+// The path had nothing to give out for most of the interval. Had it been full, what was taken in
+// first would have waited for as long.
+TEST(PathReport, ABurstAfterAPauseIsNotTakenForAFullPath) {
+    for (const Duration queued : {milliseconds(10), milliseconds(40)}) {
+        Sender sender;
+        sender.send(20, milliseconds(100));
+        sender.hear_delayed(20, 100, {});
+        sender.send(30, milliseconds(45));
+        sender.now += milliseconds(55);
+        sender.hear_delayed(22, 100, queued, 8);
+        EXPECT_EQ(sender.report.is_bottleneck(), queued == milliseconds(40));
+    }
+}
+
 TEST(PathReport, AReportThatIsLostChangesNoRate) {
     Sender sender;
     for (uint64_t i = 1; i <= 20; ++i) {
@@ -346,6 +361,19 @@ TEST(PathReport, APathIsReadyWhenItHasDeliveredWhatWasSentAtItsRate) {
     EXPECT_NEAR(static_cast<double>(base::to_ms(sender.report.ready_at(sender.now) - sender.now)),
                 76, 5)
         << "24 are under way since 20 ms";
+}
+
+// A path that looks slow is tried sooner the longer it tells nothing: from when it is used on.
+TEST(PathReport, APathThatWasJustTakenIsAsSlowAsItLooks) {
+    Sender sender;
+    sender.send(1, milliseconds(1));
+    const auto takes = [&] {
+        return base::to_ms(sender.report.delivered_at(kDatagram, milliseconds(100), sender.now) -
+                           sender.now);
+    };
+    EXPECT_NEAR(static_cast<double>(takes()), 101, 1);
+    sender.now += seconds(2);
+    EXPECT_NEAR(static_cast<double>(takes()), 50, 1);
 }
 
 TEST(PathReport, AThinStreamTakesASecondForASample) {

@@ -212,6 +212,48 @@ TEST(PathSet, TrafficIsSpreadOverProvenPathsThatAnswer) {
     EXPECT_EQ(snapt.paths.spread(milliseconds(100), snapt.now), mask_of(0) | mask_of(2));
 }
 
+// A slow path's first question is repeated before its answer is there, so that it tells no sample.
+TEST(PathSet, BeforeAnyReportTheShorterRoundTripIsExpectedToBeSooner) {
+    Node node;
+    const auto answer_after = [&](uint8_t path, milliseconds round_trip) {
+        const auto asked = node.paths.next_probe(node.now);
+        ASSERT_TRUE(asked && asked->challenge && asked->path == path);
+        node.stay_silent(round_trip);
+        node.paths.on_response(space(path), {asked->challenge->token}, node.now);
+    };
+    node.paths.add(1, kSnapt, 1500, node.now);
+    node.paths.probe(1, node.now);
+    answer_after(1, milliseconds(100));
+    EXPECT_EQ(node.paths.path(1).smoothed_rtt, base::Duration{});
+    node.paths.add(0, kSnapt, 1500, node.now);
+    EXPECT_FALSE(node.paths.soonest(mask_of(0) | mask_of(1), node.now)) << "0 is not known";
+    node.paths.activate(0, node.now);
+    answer_after(0, milliseconds(20));
+    EXPECT_EQ(node.paths.soonest(mask_of(0) | mask_of(1), node.now), 0);
+    // What waits for 0 longer than 1 is slower takes 1.
+    node.paths.on_numbered(space(0, TrafficClass::HtHd), 1, 0, 60'000, true, node.now);
+    EXPECT_EQ(node.paths.soonest(mask_of(0) | mask_of(1), node.now), 1);
+}
+
+TEST(PathSet, TheFirstQuestionLetsSnaptAskAsWell) {
+    Node node;
+    prove(node);
+    node.paths.add(1, kSnapt, 1500, node.now);
+    node.paths.probe(1, node.now);
+    const auto asked = node.paths.next_probe(node.now);
+    ASSERT_TRUE(asked && asked->challenge);
+    EXPECT_TRUE(asked->is_padded);
+    node.now += milliseconds(60);
+    const auto again = node.paths.next_probe(node.now);
+    ASSERT_TRUE(again && again->challenge);
+    EXPECT_FALSE(again->is_padded);
+    node.paths.on_response(space(1), {again->challenge->token}, node.now);
+    node.paths.probe(1, node.now);
+    const auto later = node.paths.next_probe(node.now);
+    ASSERT_TRUE(later && later->challenge);
+    EXPECT_FALSE(later->is_padded) << "it has answered";
+}
+
 TEST(PathSet, APathThatWasGivenUpIsAskedOnceARetryAndComesBackWithTheAnswer) {
     Node node;
     node.paths.add(1, kSnapt, 1500, node.now);
