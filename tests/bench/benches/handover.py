@@ -6,7 +6,7 @@ import time
 
 from harness import measure
 from harness.measure import median
-from harness.peers import OpenVpn, WireguardGo
+from harness.peers import Boringtun, OpenVpn, WireguardGo
 from harness.process import Process, read, wait_for
 from harness.topology import INET, Topology
 from harness.tunnels import Continuo, through
@@ -177,11 +177,13 @@ def move_under(context, topology, kind, runs, assisted):
 
 
 def contestants_of(context):
-    """(label, how to make it, moves, with a ping through it after each move)"""
+    """(label, how to make it, moves, with a ping through it after each move). Not vtun: its ends know one address of each other."""
     yield "continuo", lambda: Continuo(context), context.pick(20, 3), False
     yield "wireguard-go, ping after the move", lambda: WireguardGo(context, 25), context.pick(10, 2), True
     if not context.quick:
+        yield "boringtun, ping after the move", lambda: Boringtun(context, 25), 10, True
         yield "wireguard-go, keepalive 1 s", lambda: WireguardGo(context, 1), 10, False
+        yield "boringtun, keepalive 1 s", lambda: Boringtun(context, 1), 10, False
         yield "openvpn", lambda: OpenVpn(context), 5, False
         yield "openvpn, ping after the move", lambda: OpenVpn(context), 10, True
 

@@ -2,7 +2,7 @@
 import time
 
 from harness.counters import OuterCounter
-from harness.peers import OpenVpn, WireguardGo
+from harness.peers import Boringtun, OpenVpn, WireguardGo
 from harness.topology import Topology
 from harness.tunnels import Continuo, through
 
@@ -24,7 +24,8 @@ def bytes_while_idle(topology, seconds):
 def run(context, result):
     contestants = [lambda: Continuo(context)]
     if not context.quick:
-        contestants += [lambda: WireguardGo(context, 25), lambda: OpenVpn(context)]
+        # Not vtun, which keeps no NAT's mapping: it works without one only.
+        contestants += [lambda: WireguardGo(context, 25), lambda: Boringtun(context, 25), lambda: OpenVpn(context)]
     skipped = {}
     seconds = context.pick(FULL_S, QUICK_S)
     with Topology(context.load) as topology:

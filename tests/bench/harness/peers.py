@@ -52,7 +52,10 @@ class Peer(Tunnel):
 
 class WireGuard(Peer):
     """What `wg` configures: wireguard-go and boringtun."""
-    keepalive_s = 25
+
+    def __init__(self, context, keepalive_s=25):
+        super().__init__(context)
+        self.keepalive_s = keepalive_s
 
     def require(self):
         self.find("wg")
@@ -100,10 +103,6 @@ class WireGuard(Peer):
 
 class WireguardGo(WireGuard):
     name = "wireguard-go"
-
-    def __init__(self, context, keepalive_s=25):
-        super().__init__(context)
-        self.keepalive_s = keepalive_s
 
     def program(self):
         return self.find("wireguard-go", "wireguard")
