@@ -26,16 +26,33 @@ wait_for() {
     done
 }
 files() { find / -xdev \( -path /proc -o -path /sys -o -path /tmp -o -path /var/lib/dpkg -o -path /var/log -o -path /var/cache \) -prune -o -print | grep -v '^/etc/\(passwd\|group\|shadow\|gshadow\)-$' | sort; }
-network() {
+network() { network_here; nsenter --net=/run/netns/node bash -c "$(declare -f network_here); network_here"; }
+network_here() {
     ip -4 rule; ip -6 rule
     ip -4 route show table all; ip -6 route show table all
     ip -br link | awk '{print $1}'
     nft -s list ruleset
     sysctl -a -r '^net\.' 2>/dev/null | grep -Ev 'nf_conntrack_count|fastopen_key|tcp_mem|udp_mem|stable_secret|\.(cnapt0|snapt0)\.'
 }
+# The network of the node, where cnapt runs with a way to snapt; beside the one that snapt runs in.
+in_node() { nsenter --net=/run/netns/node "$@"; }
 accounts() { cat /etc/passwd /etc/group /etc/shadow /etc/gshadow; }
+ip netns add node
 ip link set lo up
-nft list ruleset >/dev/null && nft 'add table ip warm; add chain ip warm c { type nat hook postrouting priority 0; }; delete table ip warm'
+in_node ip link set lo up
+ip link add lan type veth peer name eth netns node
+ip link set lan addrgenmode none  # a link-local address would come some time later
+in_node ip link set eth addrgenmode none
+ip addr add 192.0.2.1/24 dev lan
+ip link set lan up
+in_node ip addr add 192.0.2.2/24 dev eth
+in_node ip link set eth up
+in_node ip route add default via 192.0.2.1
+for where in env in_node; do
+    $where nft 'add table ip warm; add chain ip warm c { type nat hook postrouting priority 0; }; delete table ip warm'
+done
+printf 'nameserver 192.0.2.53\n' >/etc/resolv.conf
+touch -d @1000000000 /etc/resolv.conf
 files >/tmp/files.before
 accounts >/tmp/accounts.before
 network >/tmp/network.before
@@ -90,6 +107,30 @@ claim "and leaves the network as it was, forwarding included" unchanged
 claim "so does cnapt" equal "$(run_daemon cnapt as_unit +net_admin,+bpf)" "$rights"
 claim "and leaves the network as it was" unchanged
 
+# Both run, started by hand, while the package changes beneath them.
+printf '\n[dns]\nservers = ["203.0.113.10"]\n' >>/etc/continuo/cnapt.toml
+resolv_conf() { stat -c '%a %u %g %Y %i' /etc/resolv.conf; cat /etc/resolv.conf; }
+resolv_conf >/tmp/resolv.before
+in_tunnel() { grep -qx 'nameserver 203.0.113.10' /etc/resolv.conf; }
+names_unchanged() { diff /tmp/resolv.before <(resolv_conf); }
+is_up() { in_node cnapt status --wait up --timeout 15; }
+start_both() {
+    snapt run >>/tmp/snapt.log 2>&1 &
+    both=$!
+    wait_for 10 answers snapt
+    nsenter --net=/run/netns/node cnapt run >>/tmp/cnapt.log 2>&1 &
+    both="$both $!"
+    is_up >/dev/null && wait_for 10 in_tunnel || { tail -n 3 /tmp/cnapt.log /tmp/snapt.log; return 1; }
+}
+wait_both() { # for those that were told to end, and their helpers
+    local daemon
+    for daemon in $both; do wait "$daemon" || { tail -n 3 /tmp/cnapt.log /tmp/snapt.log; return 1; }; done
+    wait_for 5 nothing_runs
+}
+nothing_runs() { ! pgrep -x 'cnapt|snapt|cnapt-dns.*'; }
+start_both
+claim "both run, and names go through the tunnel" in_tunnel
+
 echo '# changed here' >>/etc/continuo/policy.toml
 is_kept() { tail -n 1 /etc/continuo/policy.toml | grep -qx '# changed here'; }
 claim "a newer version can be installed over it" dpkg -i /second.deb
@@ -99,11 +140,22 @@ claim "keeps it" is_kept
 claim "and puts its own beside it" grep -qx '# A newer policy.' /etc/continuo/policy.toml.dpkg-dist
 claim "users and state stay" snapt user list
 claim "the same as before" grep -q alice <(snapt user list)
+claim "both daemons went on meanwhile" is_up
+claim "and names through the tunnel" in_tunnel
+replaced() { local daemon; for daemon in $both; do readlink "/proc/$daemon/exe" | grep -q '(deleted)' || return 1; done; }
+claim "of programs that are replaced" replaced
+kill $both
+claim "they end" wait_both
+claim "rules, routes, nftables and sysctls are as before" unchanged
+claim "and resolv.conf" names_unchanged
+start_both
+claim "the new version starts with the same configuration" in_tunnel
+kill $both
+claim "and ends" wait_both
 
 # A run that was killed has left its resolv.conf.
 resolv=/etc/resolv.conf
-cp -a $resolv /tmp/resolv.before
-rm $resolv
+mv $resolv /tmp/resolv.conf
 echo 'nameserver 203.0.113.10' >$resolv
 mkdir -m 700 /var/lib/cnapt-resolver
 printf 'continuo kept resolv.conf 1\nkind 1\nmode 420\nuser 0\ngroup 0\nseconds 1000000000\nnanoseconds 0\nours 24\n\n%s\n%s\n' \
@@ -111,9 +163,18 @@ printf 'continuo kept resolv.conf 1\nkind 1\nmode 420\nuser 0\ngroup 0\nseconds 
 claim "the package can be removed" dpkg -r continuo
 claim "which puts the original of resolv.conf back" equal "$(stat -c '%a %Y' $resolv) $(cat $resolv)" "644 1000000000 nameserver 192.0.2.53"
 rm $resolv
-mv /tmp/resolv.before $resolv
+mv /tmp/resolv.conf $resolv
+resolv_conf >/tmp/resolv.before
 claim "its configuration and state stay" test -e /etc/continuo/policy.toml -a -e /etc/continuo/snapt.toml -a -e /var/lib/snapt/ledger.db
-claim "the package can be purged" dpkg -P continuo
+cp -a /etc/continuo /tmp/etc.before
+claim "it can be installed again" dpkg -i /third.deb
+kept() { diff -r /tmp/etc.before /etc/continuo; }
+claim "and finds its configuration as it was" kept
+start_both
+claim "both run again, and names go through the tunnel" in_tunnel
+claim "the package can be purged while they run" dpkg -P continuo
+claim "which ends them" wait_both
+claim "resolv.conf is as it was" names_unchanged
 files >/tmp/files.after
 accounts >/tmp/accounts.after
 claim "no file is left" diff /tmp/files.before /tmp/files.after
