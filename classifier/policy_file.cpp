@@ -264,13 +264,19 @@ PolicyFile read_policy(Section& root) {
 void warn_of_unreachable(Section& root, std::span<const Rule> file_rules) {
     std::vector<Section> rules = root.tables("rule");
     for (const Unreachable& found : unreachable_rules(file_rules)) {
-        const Rule& earlier = file_rules[found.because_of];
+        const Rule& other = file_rules[found.because_of];
+        const bool is_bypass = other.action == Action::Bypass;
         rules[found.rule].warning(
             "app",
             "rule " + config::quote(file_rules[found.rule].app) + " never matches: rule " +
-                config::quote(earlier.app) + " of line " +
-                std::to_string(rules[found.because_of].place().line) + " takes all that it would",
-            "the narrower rule first");
+                config::quote(other.app) + " of line " +
+                std::to_string(rules[found.because_of].place().line) +
+                (is_bypass ? " bypasses" : " takes") + " all that it would" +
+                (found.is_bypassed_first
+                     ? ", which is decided before process, parent and DSCP are known"
+                     : ""),
+            found.is_bypassed_first ? "a narrower rule with action = \"bypass\""
+                                    : "the narrower rule first");
     }
 }
 

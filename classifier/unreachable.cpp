@@ -1,6 +1,8 @@
 #include "classifier/unreachable.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <optional>
 
 namespace continuo::classifier {
 namespace {
@@ -19,9 +21,36 @@ class Comparer {
                covers(wide.parents, narrow.parents, std::equal_to<>()) &&
                covers(wide.cgroups, narrow.cgroups, std::equal_to<>());
     }
+    // Some flow may match both; false only when it is certain that none does.
+    bool may_overlap(const RuleMatch& left, const RuleMatch& right) {
+        ++comparisons_;
+        const ProtocolSet one = protocols_of(left);
+        const ProtocolSet other = protocols_of(right);
+        const bool has_protocol =
+            (one.tcp && other.tcp) || (one.udp && other.udp) || (one.icmp && other.icmp);
+        return has_protocol && may_meet(left.ports, right.ports, do_ranges_meet) &&
+               may_meet(left.destinations, right.destinations, do_prefixes_meet);
+    }
     bool is_tired() const { return comparisons_ >= kMaxComparisons; }
 
   private:
+    static bool do_ranges_meet(const config::PortRange& left, const config::PortRange& right) {
+        return left.first <= right.last && right.first <= left.last;
+    }
+    static bool do_prefixes_meet(const base::IpPrefix& left, const base::IpPrefix& right) {
+        return is_prefix_inside(left, right) || is_prefix_inside(right, left);
+    }
+    template <typename T, typename Meet>
+    bool may_meet(const std::vector<T>& left, const std::vector<T>& right, Meet meet) {
+        comparisons_ += left.size() * right.size();
+        if (left.empty() || right.empty() || is_tired()) {
+            return true;
+        }
+        return std::any_of(left.begin(), left.end(), [&](const T& one) {
+            return std::any_of(right.begin(), right.end(),
+                               [&](const T& other) { return meet(one, other); });
+        });
+    }
     static bool is_range_inside(const config::PortRange& outer, const config::PortRange& inner) {
         return outer.first <= inner.first && inner.last <= outer.last;
     }
@@ -71,17 +100,51 @@ class Comparer {
     size_t comparisons_ = 0;
 };
 
+bool is_bypass(const Rule& rule) {
+    return rule.action == Action::Bypass;
+}
+
+// The bypass rule that takes all that a rule would which routing does not know. A rule in front of
+// it that is known to routing may leave it some flows.
+std::optional<size_t>
+find_bypass(std::span<const Rule> rules, const RuleMatch& match, Comparer& comparer) {
+    for (size_t other = 0; other < rules.size() && !comparer.is_tired(); ++other) {
+        const Rule& rule = rules[other];
+        if (is_bypass(rule)
+                ? comparer.includes(rule.match, match)
+                : rule.match.is_known_to_routing() && comparer.may_overlap(rule.match, match)) {
+            return is_bypass(rule) ? std::optional(other) : std::nullopt;
+        }
+    }
+    return std::nullopt;
+}
+
+std::optional<size_t> find_earlier(std::span<const Rule> rules, size_t index, Comparer& comparer) {
+    for (size_t earlier = 0; earlier < index; ++earlier) {
+        if (comparer.includes(rules[earlier].match, rules[index].match)) {
+            return earlier;
+        }
+    }
+    return std::nullopt;
+}
+
 }  // namespace
 
 std::vector<Unreachable> unreachable_rules(std::span<const Rule> rules) {
     std::vector<Unreachable> found;
+    // Apart, so that what the one search spends does not change what the other finds.
     Comparer comparer;
-    for (size_t index = 1; index < rules.size() && !comparer.is_tired(); ++index) {
-        for (size_t earlier = 0; earlier < index; ++earlier) {
-            if (comparer.includes(rules[earlier].match, rules[index].match)) {
-                found.push_back({index, earlier});
-                break;
-            }
+    Comparer bypass_comparer;
+    const bool has_bypass = std::any_of(rules.begin(), rules.end(), is_bypass);
+    for (size_t index = 0; index < rules.size() && !comparer.is_tired(); ++index) {
+        const RuleMatch& match = rules[index].match;
+        const auto bypass = has_bypass && !match.is_known_to_routing()
+                                ? find_bypass(rules, match, bypass_comparer)
+                                : std::nullopt;
+        if (bypass) {
+            found.push_back({index, *bypass, true});
+        } else if (const auto earlier = find_earlier(rules, index, comparer)) {
+            found.push_back({index, *earlier, false});
         }
     }
     return found;

@@ -1,4 +1,5 @@
-// Rules that no flow reaches, because an earlier one takes every flow that they would match.
+// Rules that no flow reaches, because another one takes every flow that they would match: an
+// earlier one, or one that bypasses, which routing decides before processes and DSCP are known.
 #pragma once
 
 #include "classifier/rule.hpp"
@@ -11,7 +12,9 @@ namespace continuo::classifier {
 
 struct Unreachable {
     size_t rule = 0;
-    size_t because_of = 0;  // an earlier one
+    size_t because_of = 0;
+    // Wherever the rule stood, it would be bypassed.
+    bool is_bypassed_first = false;
 };
 
 // In the order of the rules. Says nothing of a rule that only several others together hide, and

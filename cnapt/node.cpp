@@ -141,6 +141,7 @@ Node::establish(SnaptLink& link, const control::Accept& accept, const control::E
         settings.classes = settings_.classes;
         settings.memory = &kept_memory_;
         settings.keepalive = base::seconds(accept.keepalive_s);
+        settings.rekey_datagrams = accept.rekey_datagrams;
         settings.is_readable = accept.protection.kind == control::ProtectionKind::HmacSha256;
         auto fresh = std::make_unique<Session>(settings, *this, scratch_, random_);
         const std::unique_ptr<Session> former = std::move(link.session);

@@ -40,6 +40,7 @@ struct RelaySettings {
     size_t max_user_sessions = 8;  // 0: none
     size_t max_user_flows = 4096;  // 0: none
     base::Duration idle_timeout = base::seconds(86400);
+    uint64_t rekey_datagrams = wire::kRekeyDatagrams;
     std::array<session::ClassSettings, base::kTrafficClasses> classes;
     std::array<uint8_t, base::kTrafficClasses> tos{};  // outer, whole octet
     size_t max_kept_bytes = session::kMaxKeptBytes;    // of all sessions together
@@ -172,6 +173,8 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     // --- dataplane::SocketDirectory
     io::UdpSocket* socket_for(const session::TransmitItem& item) override;
     bool send_stream(const session::TransmitItem& item, base::ByteView bytes) override;
+    // Of the capture: which port a connection came to is not known here.
+    uint16_t stream_port() const;
     uint8_t tos_of(const session::TransmitItem& item) override {
         return settings_.tos[base::index_of(item.marked_class)];
     }

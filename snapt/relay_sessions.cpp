@@ -63,6 +63,7 @@ base::Result<Reservation> Relay::reserve(const SessionGrant& grant) {
     settings.node_ipv6 = grant.lease_ipv6.value_or(base::IpAddress::any(base::IpVersion::V6));
     settings.classes = settings_.classes;
     settings.memory = &kept_memory_;
+    settings.rekey_datagrams = settings_.rekey_datagrams;
     settings.is_readable = grant.protection.kind == control::ProtectionKind::HmacSha256;
     auto node = std::make_unique<NodeSession>(settings, *this, scratch_, random_);
     node->grant = grant;
@@ -229,7 +230,7 @@ void Relay::on_stream(uint16_t wire_id,
     const auto is_allowed = [](base::ByteView datagram) {
         return wire::path_of(datagram) == wire::kTcpPath;
     };
-    receiver_.pull(queue, wire_id, from, is_allowed,
+    receiver_.pull(queue, wire_id, from, stream_port(), is_allowed,
                    [&](std::span<session::ReceivedDatagram> datagrams) {
                        node->session.on_datagrams(datagrams, now);
                    });
@@ -245,7 +246,17 @@ bool Relay::send_stream(const session::TransmitItem& item, base::ByteView bytes)
     }
     const auto pushed = node.stream.push(bytes, item.segment_bytes);
     item.session->paths().set_room(wire::kTcpPath, pushed.room_bytes);
+    if (pushed.is_taken && settings_.recording.packets != nullptr) {
+        const base::IpAddress local = base::IpAddress::any(item.to.address.version);
+        settings_.recording.packets->streamed({{local, stream_port()}, item.to}, bytes,
+                                              item.segment_bytes,
+                                              dataplane::PacketRecorder::Direction::Outbound);
+    }
     return pushed.is_taken;
+}
+
+uint16_t Relay::stream_port() const {
+    return settings_.listen.empty() ? uint16_t{0} : settings_.listen.front().port;
 }
 
 base::DropCounters Relay::all_drops() const {

@@ -225,6 +225,32 @@ void read_accounting(Section& root, AccountingConfig& accounting) {
     section.finish();
 }
 
+// Keys that are accepted, and with which this version does what it does without them.
+void warn_of_no_effect(Section& root, const SnaptConfig& config) {
+    const auto warn = [](Section& section, std::string_view key, bool is_so, std::string truth,
+                         std::string expected) {
+        if (section.has(key) && !is_so) {
+            section.warning(key, quote(key) + " has no effect yet: " + std::move(truth),
+                            std::move(expected));
+        }
+    };
+    warn(root, "workers", config.workers == 1, "there is one data loop", "workers = 1");
+    Section limits = root.child("limits");
+    warn(limits, "user_rate_bits_per_s", config.limits.user_rate_bits_per_s == 0,
+         "rates are not limited", "user_rate_bits_per_s = 0");
+    Section section = root.child("accounting");
+    const AccountingConfig& accounting = config.accounting;
+    warn(section, "enabled", accounting.is_enabled, "usage is always counted", "enabled = true");
+    warn(section, "checkpoint_s", false, "the kernel decides when counters reach the disk",
+         "no such key");
+    warn(section, "granularity", accounting.granularity == Granularity::Flow, "records are by flow",
+         "granularity = \"flow\"");
+    warn(section, "retention_days", false, "records are kept for ever", "no such key");
+    warn(section, "on_ledger_failure", accounting.on_ledger_failure == OnLedgerFailure::Refuse,
+         "a session that cannot be written to the ledger is refused",
+         "on_ledger_failure = \"refuse\"");
+}
+
 std::string line(std::string text, std::string_view comment = {}) {
     constexpr size_t kCommentColumn = 42;
     return config::commented_line(std::move(text), comment, kCommentColumn);
@@ -251,7 +277,6 @@ std::string render_top(const SnaptConfig& config) {
     text += line("public = " + list_text<config::HostPort>(config.public_addresses),
                  "printed by `user add`, told in the directory");
     text += line(R"(protection = ["encrypt", "authenticate"])", "accepted from nodes");
-    text += line("workers = " + std::to_string(config.workers));
     return text;
 }
 
@@ -279,7 +304,6 @@ std::string render_limits(const SnaptConfig& config) {
     std::string text = "\n" + line("[limits]", "0: none");
     text += line("user_sessions = " + std::to_string(limits.user_sessions));
     text += line("user_flows = " + std::to_string(limits.user_flows));
-    text += line("user_rate_bits_per_s = " + std::to_string(limits.user_rate_bits_per_s));
     text += line("sessions = " + std::to_string(limits.sessions));
     text += line("flows = " + std::to_string(limits.flows));
     text += line("queue_bytes = " + std::to_string(limits.queue_bytes), "per class and session");
@@ -293,13 +317,8 @@ std::string render_limits(const SnaptConfig& config) {
 
 std::string render_accounting(const AccountingConfig& accounting) {
     std::string text = "\n" + line("[accounting]");
-    text += line("enabled = true");
     text += line("interval_s = " + std::to_string(accounting.interval_s), "divides 900");
-    text += line("checkpoint_s = " + std::to_string(accounting.checkpoint_s));
-    text += line("granularity = \"flow\"", "flow | aggregate");
     text += line("destinations = \"none\"", "none | port | full, in the records");
-    text += line("retention_days = " + std::to_string(accounting.retention_days));
-    text += line("on_ledger_failure = \"refuse\"", "refuse | forward, new flows");
     text +=
         line("live_slots = " + std::to_string(accounting.live_slots), "flows counted one by one");
     return text;
@@ -392,6 +411,7 @@ ParsedSnaptConfig parse_snapt_config(std::string_view text, const std::string& f
         read_accounting(root, config.accounting);
         root.finish();
         if (!sink.has_errors()) {
+            warn_of_no_effect(root, config);
             parsed.config = std::move(config);
         }
     }

@@ -59,7 +59,8 @@ std::optional<uint32_t> Session::send_epoch() const {
 }
 
 bool Session::wants_rekey() const {
-    return current_ && current_->sealed_datagrams >= kWantRekeyDatagrams;
+    return current_ &&
+           current_->sealed_datagrams >= std::min(kWantRekeyDatagrams, settings_.rekey_datagrams);
 }
 
 NodeSide Session::sends_side() const {

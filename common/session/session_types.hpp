@@ -45,6 +45,7 @@ struct SessionSettings {
     base::IpAddress node_ipv6;
     std::array<ClassSettings, base::kTrafficClasses> classes;
     base::Duration keepalive = base::seconds(25);
+    uint64_t rekey_datagrams = wire::kRekeyDatagrams;  // new keys at the latest after so many
     bool is_readable =
         false;  // authenticate only: a section may hold packets of several remote addresses
     // What is kept to be sent again, and held to be put in order, of all sessions of the process.

@@ -56,6 +56,62 @@ TEST(Unreachable, NoFlowOfAHiddenRuleEverGetsToIt) {
     EXPECT_EQ(parsed.ruleset->classify(facts).app, "wide");
 }
 
+std::string rule(const std::string& app, const std::string& match, const std::string& rest = "") {
+    return "[[rule]]\napp = \"" + app + "\"\nmatch = { " + match + " }\n" + rest;
+}
+
+const std::string kBypass = "action = \"bypass\"\n";
+
+std::string warnings(const std::string& text) {
+    const ParsedPolicy parsed = parse_policy(text, "f");
+    EXPECT_TRUE(parsed.ruleset) << text;
+    std::string all;
+    for (const config::Diagnostic& diagnostic : parsed.diagnostics) {
+        all += to_text(diagnostic) + "\n";
+    }
+    return all;
+}
+
+TEST(Unreachable, ABypassHidesWhatRoutingDoesNotKnowWhereverItStands) {
+    const std::string lan = rule("lan", "dst = \"10.0.0.0/8\"", kBypass);
+    const std::string hidden =
+        " bypasses all that it would, which is decided before process, parent and DSCP are known; "
+        "expected a narrower rule with action = \"bypass\"\n";
+    for (const std::string asked : {"process = \"ssh\"", "parent = \"make\"", "dscp = 8"}) {
+        const std::string narrow = rule("narrow", asked + ", dst = \"10.1.0.0/16\"");
+        EXPECT_EQ(warnings(narrow + lan),
+                  "f:2:7: warning: rule \"narrow\" never matches: rule \"lan\" of line 4" + hidden);
+        EXPECT_EQ(warnings(lan + narrow),
+                  "f:6:7: warning: rule \"narrow\" never matches: rule \"lan\" of line 1" + hidden);
+        EXPECT_EQ(warnings(rule("narrow", asked) + lan), "") << "elsewhere it does";
+    }
+}
+
+TEST(Unreachable, OfWhatRoutingKnowsTheFirstDecides) {
+    const std::string lan = rule("lan", "dst = \"10.0.0.0/8\"", kBypass);
+    const std::string narrow = rule("narrow", "dst = \"10.1.0.0/16\"");
+    EXPECT_EQ(warnings(narrow + lan), "");
+    EXPECT_EQ(warnings(lan + narrow),
+              "f:6:7: warning: rule \"narrow\" never matches: rule \"lan\" of line 1 bypasses all "
+              "that it would; expected the narrower rule first\n");
+}
+
+// It leaves the rule by process the flows that it takes from the bypass.
+TEST(Unreachable, ARuleInFrontOfTheBypassMayLeaveSomethingToFind) {
+    const std::string ssh = rule("ssh", "process = \"ssh\", dst = \"10.0.0.0/8\"");
+    const std::string lan = rule("lan", "dst = \"10.0.0.0/8\"", kBypass);
+    EXPECT_EQ(warnings(ssh + rule("near", "dst = \"10.1.0.0/16\"") + lan), "");
+    EXPECT_EQ(warnings(ssh + rule("mine", "user = 7") + lan), "");
+    for (const std::string elsewhere :
+         {"dst = \"192.0.2.0/24\"", "dst = \"2001:db8::/32\"", "process = \"scp\""}) {
+        EXPECT_NE(warnings(ssh + rule("other", elsewhere) + lan), "") << elsewhere;
+    }
+    const std::string web = rule("web", "process = \"curl\", dst = \"10.0.0.0/8\", dport = 80");
+    EXPECT_EQ(warnings(web + rule("low", "dport = \"1-80\"") + lan), "");
+    EXPECT_NE(warnings(web + rule("low", "dport = \"1-79\"") + lan), "");
+    EXPECT_NE(warnings(web + rule("ping", "proto = \"icmp\"") + lan), "");
+}
+
 TEST(Unreachable, TheBuiltInPolicyHasNone) {
     EXPECT_TRUE(parse_policy(std::string(built_in_policy_text()), "f").diagnostics.empty());
 }

@@ -39,15 +39,24 @@ TEST(SnaptConfig, ReadsTheSample) {
     EXPECT_EQ(config.session.rekey_datagrams, 4'294'967'296U);
 }
 
+// What has no effect is warned of: tests/vectors/bad_config.
 TEST(SnaptConfig, TakesEveryAccountingKey) {
-    const SnaptConfig config =
-        good(std::string(kBeginning) + "[accounting]\nenabled = false\ninterval_s = 900\n"
-                                       "checkpoint_s = 1\ngranularity = \"aggregate\"\n"
-                                       "destinations = \"full\"\nretention_days = 30\n"
-                                       "on_ledger_failure = \"forward\"\nlive_slots = 4096\n");
-    EXPECT_EQ(config.accounting,
+    const ParsedSnaptConfig parsed = parse_snapt_config(
+        std::string(kBeginning) + "[accounting]\nenabled = false\ninterval_s = 900\n"
+                                  "checkpoint_s = 1\ngranularity = \"aggregate\"\n"
+                                  "destinations = \"full\"\nretention_days = 30\n"
+                                  "on_ledger_failure = \"forward\"\nlive_slots = 4096\n",
+        "snapt.toml");
+    ASSERT_TRUE(parsed.config) << joined(parsed.diagnostics);
+    EXPECT_EQ(parsed.config->accounting,
               (AccountingConfig{false, 900, 1, Granularity::Aggregate, Destinations::Full, 30,
                                 OnLedgerFailure::Forward, 4096}));
+}
+
+TEST(SnaptConfig, OfKeysWithoutEffectWhatHappensAnywayIsNoWarning) {
+    good(std::string(kBeginning) + "workers = 1\n[limits]\nuser_rate_bits_per_s = 0\n"
+                                   "[accounting]\nenabled = true\ngranularity = \"flow\"\n"
+                                   "on_ledger_failure = \"refuse\"\n");
 }
 
 TEST(SnaptConfig, WarnsOfSinksAndGoesOn) {
