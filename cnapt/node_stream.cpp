@@ -71,7 +71,7 @@ void Node::on_stream(SnaptLink& link, dataplane::DatagramQueue& queue) {
     };
     // What SNAPT repeats was sealed for another path.
     const auto is_allowed = [](base::ByteView) { return true; };
-    receiver_.pull(queue, link.local_id, link.address, is_allowed, hand_over);
+    receiver_.pull(queue, link.local_id, link.address, 0, is_allowed, hand_over);
     tun_port_->coalescer().flush();
     driver_.touch(*link.session);
     driver_.pump(now);
@@ -102,6 +102,11 @@ bool Node::send_stream(const session::TransmitItem& item, base::ByteView bytes) 
     }
     const auto pushed = link->stream.push(bytes, item.segment_bytes);
     item.session->paths().set_room(wire::kTcpPath, pushed.room_bytes);
+    if (pushed.is_taken && settings_.recording.packets != nullptr) {
+        const base::IpAddress local = base::IpAddress::any(item.to.address.version);
+        settings_.recording.packets->streamed({{local, 0}, item.to}, bytes, item.segment_bytes,
+                                              dataplane::PacketRecorder::Direction::Outbound);
+    }
     return pushed.is_taken;
 }
 

@@ -51,16 +51,23 @@ class DatagramReceiver {
 
     // What came over TCP for the session `id`, one by one to
     // `hand_over(std::span<session::ReceivedDatagram>)`. Other sessions' datagrams are dropped, and
-    // those that `is_allowed(base::ByteView)` refuses.
+    // those that `is_allowed(base::ByteView)` refuses. `local_port` is what the capture says, since
+    // that of the connection is not known here.
     template <typename IsAllowed, typename HandOver>
     void pull(DatagramQueue& queue,
               uint16_t id,
               const base::Endpoint& from,
+              uint16_t local_port,
               const IsAllowed& is_allowed,
               const HandOver& hand_over) {
         session::ReceivedDatagram datagram{
             {}, from, {base::IpAddress::any(from.address.version), 0}, wire::kTcpPath};
+        const packet::DatagramHeader header{
+            from, {base::IpAddress::any(from.address.version), local_port}};
         const DatagramQueue::Pulled pulled = queue.pull([&](base::MutableByteView bytes) {
+            if (recorder_ != nullptr) {
+                recorder_->streamed(header, bytes, 0, PacketRecorder::Direction::Inbound);
+            }
             const bool is_whole = bytes.size() >= wire::kShortHeaderBytes;
             const bool is_own = is_whole && wire::kind_of(bytes) == wire::DatagramKind::Sealed &&
                                 base::load_big_endian<uint16_t>(&bytes[2]) == id;

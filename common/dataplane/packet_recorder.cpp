@@ -19,8 +19,9 @@ namespace {
 // The wall clock is read anew so often: it may be set meanwhile.
 constexpr base::Duration kClockInterval = base::seconds(1);
 // Kept free for the statistics at the end.
-constexpr uint64_t kEndBytes = 2 * packet::kStatisticsBlockBytes;
-constexpr std::array kInterfaces = {CaptureInterface::Inner, CaptureInterface::Outer};
+constexpr uint64_t kEndBytes = packet::kCaptureInterfaces * packet::kStatisticsBlockBytes;
+constexpr std::array<CaptureInterface, packet::kCaptureInterfaces> kInterfaces = {
+    CaptureInterface::Inner, CaptureInterface::Outer, CaptureInterface::Streamed};
 
 base::Duration wall_clock() {
     return std::chrono::duration_cast<base::Duration>(
@@ -88,8 +89,8 @@ void PacketRecorder::inner_frame(base::ByteView frame, Direction direction) {
 void PacketRecorder::sent(const io::UdpSocket& socket, const io::SendItem& item) {
     const base::Endpoint local = socket.local();
     const base::IpAddress& from = item.from.is_unspecified() ? local.address : item.from;
-    datagrams({{from, local.port}, item.to, item.tos}, item.bytes, item.segment_bytes,
-              Direction::Outbound);
+    datagrams(CaptureInterface::Outer, {{from, local.port}, item.to, item.tos}, item.bytes,
+              item.segment_bytes, Direction::Outbound);
 }
 
 void PacketRecorder::received(const io::UdpSocket& socket, const io::ReceivedBatch& batch) {
@@ -98,11 +99,19 @@ void PacketRecorder::received(const io::UdpSocket& socket, const io::ReceivedBat
     if (to.version != batch.from.address.version) {
         to = base::IpAddress::any(batch.from.address.version);
     }
-    datagrams({batch.from, {to, local.port}, 0}, batch.bytes, batch.segment_bytes,
-              Direction::Inbound);
+    datagrams(CaptureInterface::Outer, {batch.from, {to, local.port}, 0}, batch.bytes,
+              batch.segment_bytes, Direction::Inbound);
 }
 
-void PacketRecorder::datagrams(packet::DatagramHeader header,
+void PacketRecorder::streamed(const packet::DatagramHeader& header,
+                              base::ByteView bytes,
+                              size_t segment_bytes,
+                              Direction direction) {
+    datagrams(CaptureInterface::Streamed, header, bytes, segment_bytes, direction);
+}
+
+void PacketRecorder::datagrams(CaptureInterface interface,
+                               packet::DatagramHeader header,
                                base::ByteView bytes,
                                size_t segment_bytes,
                                Direction direction) {
@@ -112,7 +121,7 @@ void PacketRecorder::datagrams(packet::DatagramHeader header,
         const base::ByteView datagram =
             bytes.subspan(offset, std::min(step, bytes.size() - offset));
         const base::MutableByteView place =
-            begin(CaptureInterface::Outer, header_bytes + datagram.size(), direction);
+            begin(interface, header_bytes + datagram.size(), direction);
         if (!place.empty()) {
             packet::write_datagram_header(header, datagram, place.first(header_bytes));
             std::memcpy(place.data() + header_bytes, datagram.data(), datagram.size());
@@ -164,7 +173,7 @@ void PacketRecorder::on_failure(int error) {
 
 void PacketRecorder::write_status(report::JsonWriter& json) const {
     constexpr std::array<std::string_view, 3> kStates = {"writing", "full", "failed"};
-    constexpr std::array<std::string_view, 2> kNames = {"inner", "outer"};
+    constexpr std::array<std::string_view, kInterfaces.size()> kNames = {"inner", "outer", "tcp"};
     json.begin_object();
     json.field("path", options_.path);
     json.field("state", kStates[static_cast<size_t>(state_)]);

@@ -41,12 +41,19 @@ class PacketRecorder {
     void sent(const io::UdpSocket& socket, const io::SendItem& item);
     void received(const io::UdpSocket& socket, const io::ReceivedBatch& batch);
 
+    // What a TCP connection carries in place of sockets: a datagram, or a run of `segment_bytes`.
+    void streamed(const packet::DatagramHeader& header,
+                  base::ByteView bytes,
+                  size_t segment_bytes,
+                  Direction direction);
+
     // The value of "capture_file" in `status`.
     void write_status(report::JsonWriter& json) const;
 
   private:
     enum class State : uint8_t { Writing, Full, Failed };
-    void datagrams(packet::DatagramHeader header,
+    void datagrams(packet::CaptureInterface interface,
+                   packet::DatagramHeader header,
                    base::ByteView bytes,
                    size_t segment_bytes,
                    Direction direction);
@@ -61,7 +68,7 @@ class PacketRecorder {
     State state_ = State::Writing;
     bool has_told_drop_ = false;
     uint64_t bytes_ = 0;
-    std::array<packet::CaptureCounts, 2> counts_{};  // by CaptureInterface
+    std::array<packet::CaptureCounts, packet::kCaptureInterfaces> counts_{};  // by CaptureInterface
     base::TimePoint clock_read_at_{};
     base::Duration utc_offset_{};
     std::optional<io::DelayedWriter> writer_;

@@ -102,6 +102,9 @@ std::vector<uint8_t> pcapng_beginning(std::string_view application, std::string_
     });
     write_interface(writer, inner_name, "inner packets");
     write_interface(writer, "outer", "datagrams of the tunnel, below made IP and UDP headers");
+    write_interface(
+        writer, "tcp",
+        "datagrams that go over TCP, below made IP and UDP headers that they never had");
     bytes.resize(writer.size());
     return bytes;
 }

@@ -1,6 +1,7 @@
 // pcapng (draft-ietf-opsawg-pcapng) as a capture of inner and outer packets needs it: one section,
-// two interfaces of link type RAW (packets begin with the IP header), times in nanoseconds. Blocks
-// are big-endian, which the section header says. Pure: the caller has the file and the clock.
+// three interfaces of link type RAW (packets begin with the IP header), times in nanoseconds.
+// Blocks are big-endian, which the section header says. Pure: the caller has the file and the
+// clock.
 #pragma once
 
 #include "common/base/ip_address.hpp"
@@ -11,7 +12,8 @@
 namespace continuo::packet {
 
 // In the order of the interface descriptions.
-enum class CaptureInterface : uint8_t { Inner = 0, Outer = 1 };
+enum class CaptureInterface : uint8_t { Inner = 0, Outer = 1, Streamed = 2 };
+inline constexpr size_t kCaptureInterfaces = 3;
 // As in epb_flags.
 enum class CaptureDirection : uint8_t { Inbound = 1, Outbound = 2 };
 
@@ -22,7 +24,7 @@ struct PacketBlock {
     uint32_t length = 0;  // of the packet
 };
 
-// Section header and both interface descriptions: the beginning of a file.
+// Section header and interface descriptions: the beginning of a file.
 std::vector<uint8_t> pcapng_beginning(std::string_view application, std::string_view inner_name);
 
 size_t packet_block_bytes(size_t packet_bytes);

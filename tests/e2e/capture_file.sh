@@ -168,8 +168,24 @@ claim "authenticate: the pings inside are seen without keys" equal "$(inner_ping
 claim "authenticate: all of it can be followed" equal "$(count "$file" 'continuo.not_followed || continuo.malformed || continuo.sealed')" 0
 claim "authenticate: with keys every tag is right" equal "$(count_with_keys "$work/readable.keys" "$file" "$outer && continuo.authentic == 1")" "$(count "$file" "$outer && udp")"
 
-# --- Where UDP is blocked: records of a plain TCP connection, as they pass on the way
+# --- Where UDP is blocked: datagrams over TCP, in the captures of both ends; and the records of the plain connection, as they
+# pass on the way
 
+# over_tcp NAME FILE KEYS PORT : PORT is the field in which datagrams that were sent have the port of SNAPT.
+tcp='frame.interface_id == 2'
+over_tcp() {
+    local name=$1 file=$2 keys=$3 port=$4
+    with_keys "$keys" "$file" -Y "$tcp" $(fields_of frame.packet_flags_direction continuo.path continuo.authentic "udp.$port" \
+        continuo.not_followed continuo.malformed continuo.wrong_tag) | cut -f 1-7 >"$work/over_tcp"
+    claim "$name: datagrams over TCP are there, sent and received" eval \
+        'more_than "$(grep -c "^0*x*0*2" "$work/over_tcp")" 20 && more_than "$(grep -c "^0*x*0*1" "$work/over_tcp")" 20'
+    claim "$name: on their path, to or from the port of SNAPT; each tag is right, and all can be followed" equal \
+        "$(cut -f 2-3,5-7 "$work/over_tcp" | sort | uniq -c | awk '{ $1 = ""; print }')$(awk -F'\t' '$1 ~ /2$/ { print $4 }' "$work/over_tcp" | sort -u)" " 15 19347"
+    claim "$name: the pings inside are those of the device" equal "$(inner_pings "$keys" "$file" "$tcp" | sort -u)" "$(inner_pings '' "$file" 'frame.interface_id == 0' | sort)"
+    claim "$name: of which there are $((4 * pings))" equal "$(inner_pings '' "$file" 'frame.interface_id == 0' | wc -l)" $((4 * pings))
+}
+stop snapt1
+start_snapt 1
 in_ns gw1 nft 'add table inet block; add chain inet block pass { type filter hook forward priority 0; };
     add rule inet block pass udp dport 9347 drop; add rule inet block pass udp sport 9347 drop'
 spawn core tcpdump tcpdump -Z root -i gw1 -U -s 0 -w "$work/records.pcap" port 9347
@@ -177,9 +193,34 @@ wait_for 5 eval '[ "$(grep -c "listening on" "$work/tcpdump.log")" = 2 ]'
 with_debug "$work/over_tcp.pcapng" "$work/records.keys" 'protection = "authenticate"'
 start_cnapt
 traffic TCP
+claim "TCP: status counts them" json_true 'd["capture_file"]["tcp"]["written"] > 40 and d["capture_file"]["tcp"]["dropped"] == 0' <<<"$(cnapt_json status)"
 stop tcpdump INT
 stop cnapt
+over_tcp "authenticate over TCP" "$work/over_tcp.pcapng" "$work/records.keys" dstport
+stop snapt1
+over_tcp "at SNAPT" "$work/snapt.pcapng" "$work/snapt.keys" srcport
+# New keys so often that some come in the middle of a download.
+sed -i 's/^rekey_datagrams = .*/rekey_datagrams = 1024/' "$work/snapt1.toml"
+start_snapt 1
+with_debug "$work/sealed.pcapng" "$work/sealed.keys" ''
+start_cnapt
+traffic "encrypt over TCP"
+stop cnapt
+over_tcp "encrypt over TCP" "$work/sealed.pcapng" "$work/sealed.keys" dstport
 in_ns gw1 nft delete table inet block
+
+# --- New keys
+
+head -c 3000000 /dev/urandom >"$work/www/big"
+with_debug "$work/rekeyed.pcapng" "$work/rekeyed.keys" ''
+start_cnapt
+epochs() { awk '{ print $3 }' "$work/rekeyed.keys" | sort -u | wc -l; }
+next_epoch() { is_right $inet4 big && more_than "$(epochs)" "$1"; }
+for epoch in 1 2 3; do
+    claim "rekey_datagrams: new keys, the $epoch. time" wait_for 20 next_epoch $epoch
+done
+stop cnapt
+
 records=$work/records.pcap
 claim "TCP: the control connection is TLS" more_than "$(count "$records" 'tls && !continuo_tcp')" 3
 claim "TCP: the plain one begins with a HELLO whose tag is right" equal \

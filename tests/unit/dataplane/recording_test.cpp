@@ -89,6 +89,27 @@ TEST_F(Recorded, WritesEachDatagramOfARunBelowAHeader) {
     EXPECT_EQ(written[3].substr(40, 8), std::string("\x7F\0\0\2\x7F\0\0\1", 8));
 }
 
+TEST_F(Recorded, WritesWhatGoesOverTcpToAnInterfaceOfItsOwn) {
+    auto sink = recorder(kNoLimit);
+    const packet::DatagramHeader header{{IpAddress::any(base::IpVersion::V4), 0},
+                                        {*IpAddress::parse("127.0.0.2"), 9347}};
+    std::array<uint8_t, 25> run{};
+    run[20] = 7;
+    sink->streamed(header, run, 20, packet::CaptureDirection::Outbound);
+    report::JsonWriter json;
+    sink->write_status(json);
+    sink.reset();
+    const auto written = blocks(kPacket);
+    ASSERT_EQ(written.size(), 2U);
+    for (const std::string& block : written) {
+        EXPECT_EQ(block[11], 2);
+        EXPECT_EQ(block.substr(40, 8), std::string("\0\0\0\0\x7F\0\0\2", 8));
+    }
+    EXPECT_EQ(static_cast<uint8_t>(written[1][27]), 28 + 5);
+    EXPECT_EQ(written[1][28 + 28], 7);
+    EXPECT_NE(json.take().find("\"tcp\":{\"written\":2,\"dropped\":0}"), std::string::npos);
+}
+
 TEST_F(Recorded, StopsAtTheLimitAndCountsWhatFollows) {
     constexpr uint64_t kLimit = 4096;
     auto sink = recorder(kLimit);
@@ -106,7 +127,7 @@ TEST_F(Recorded, StopsAtTheLimitAndCountsWhatFollows) {
     EXPECT_GE(written, 6U);
     EXPECT_NE(json.take().find("\"state\":\"full\""), std::string::npos);
     const auto statistics = blocks(kStatistics);
-    ASSERT_EQ(statistics.size(), 2U);
+    ASSERT_EQ(statistics.size(), packet::kCaptureInterfaces);
     EXPECT_EQ(static_cast<size_t>(statistics[0][43]), 21 - written);
 }
 

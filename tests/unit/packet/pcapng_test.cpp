@@ -34,7 +34,7 @@ Bytes block_of(const PacketBlock& block, const Bytes& packet) {
 }
 
 // By hand from draft-ietf-opsawg-pcapng sections 4.1 and 4.2.
-TEST(Pcapng, AFileBeginsWithASectionAndTwoRawInterfacesInNanoseconds) {
+TEST(Pcapng, AFileBeginsWithASectionAndRawInterfacesInNanoseconds) {
     const Bytes expected = bytes_of(
         // section header: magic, 1.0, length unknown; shb_userappl "ab"
         "0A0D0D0A 00000028 1A2B3C4D 00010000 FFFFFFFFFFFFFFFF 0004 0002 61620000 00000000 00000028"
@@ -43,9 +43,14 @@ TEST(Pcapng, AFileBeginsWithASectionAndTwoRawInterfacesInNanoseconds) {
         "0003 000D 696E6E6572207061636B657473000000 0009 0001 09000000 00000000 0000003C"
         "00000001 00000068 00650000 00000000 0002 0005 6F75746572000000");
     const Bytes bytes = pcapng_beginning("ab", "t0");
-    ASSERT_EQ(bytes.size(), 0x28U + 0x3CU + 0x68U);
+    constexpr size_t kOuterEnd = 0x28 + 0x3C + 0x68;
+    constexpr size_t kTcpBytes = 0x7C;
+    ASSERT_EQ(bytes.size(), kOuterEnd + kTcpBytes);
     EXPECT_EQ(Bytes(bytes.begin(), bytes.begin() + static_cast<long>(expected.size())), expected);
-    EXPECT_EQ(base::load_big_endian<uint32_t>(&bytes[bytes.size() - 4]), 0x68U);
+    EXPECT_EQ(base::load_big_endian<uint32_t>(&bytes[kOuterEnd - 4]), 0x68U);
+    EXPECT_EQ(Bytes(bytes.begin() + kOuterEnd, bytes.begin() + kOuterEnd + 24),
+              bytes_of("00000001 0000007C 00650000 00000000 0002 0003 74637000"));
+    EXPECT_EQ(base::load_big_endian<uint32_t>(&bytes[bytes.size() - 4]), kTcpBytes);
 }
 
 TEST(Pcapng, APacketBlockHasTimeLengthsDirectionAndPaddingToFourBytes) {
