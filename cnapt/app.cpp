@@ -59,7 +59,7 @@ class App final : public NodeEvents {
     App(RunOptions options,
         NodeConfig config,
         dataplane::RecordingFiles files,
-        io::UniqueFd dns_helper)
+        DnsConnection dns_helper)
         : options_(std::move(options))
         , config_(std::move(config))
         , node_name_(config_.node.empty() ? daemon::host_name("node") : config_.node)
@@ -444,7 +444,7 @@ bool load_key(NodeConfig& config) {
 }
 
 // Before root is given up, since /etc is root's. Without it names are looked up as before.
-io::UniqueFd start_helper(const RunOptions& options, const NodeConfig& config) {
+DnsConnection start_helper(const RunOptions& options, const NodeConfig& config) {
     if (config.dns.servers.empty()) {
         return {};
     }
@@ -478,7 +478,7 @@ int run_daemon(const RunOptions& options) {
         daemon::say(std::span(&complaint, 1), daemon::DiagnosticsTo::Stderr);
         return report::kExitConfig;
     }
-    io::UniqueFd dns_helper = start_helper(options, *loaded.config);
+    DnsConnection dns_helper = start_helper(options, *loaded.config);
     constexpr std::array kForStart = {io::Capability::NetAdmin, io::Capability::Bpf,
                                       io::Capability::SysAdmin};
     if (!daemon::reduce_rights(

@@ -18,6 +18,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace continuo::cnapt {
@@ -39,9 +40,17 @@ constexpr std::chrono::seconds kFirstRest{1};
 constexpr std::chrono::seconds kLongestRest{60};
 
 volatile std::sig_atomic_t must_end = 0;
+volatile pid_t helper_of_keeper = 0;
 
 void on_end(int /*signal*/) {
     must_end = 1;
+}
+
+void on_end_of_keeper(int signal) {
+    must_end = 1;
+    if (helper_of_keeper > 0) {
+        ::kill(helper_of_keeper, signal);
+    }
 }
 
 std::string text_of(const Error& error) {
@@ -109,6 +118,10 @@ void Helper::begin() {
         say("note resolv.conf, which an earlier run had changed, is as it was");
     }
     tell_original();
+    if (resolved_.is_there()) {
+        static_cast<void>(resolved_.revert().has_value());  // of what an earlier one told it
+    }
+    say("ready");
 }
 
 // The same failure comes with each try.
@@ -261,29 +274,14 @@ void Helper::end() {
 }
 
 // The command line's terminal ends the daemon, which ends this.
-void set_signals() {
+void set_signals(void (*on_term)(int)) {
     struct sigaction action {};
-    action.sa_handler = on_end;
+    action.sa_handler = on_term;
     ::sigaction(SIGTERM, &action, nullptr);
     std::signal(SIGINT, SIG_IGN);
     std::signal(SIGHUP, SIG_IGN);
     std::signal(SIGPIPE, SIG_IGN);
     std::signal(SIGCHLD, SIG_DFL);
-}
-
-Result<io::UniqueFd> connect_helper(const std::string& path) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    if (path.size() >= sizeof address.sun_path) {
-        return Error{Errc::LimitReached, "path of the DNS helper's socket", 0};
-    }
-    std::memcpy(address.sun_path, path.c_str(), path.size());
-    io::UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-    const auto* const generic = static_cast<const sockaddr*>(static_cast<const void*>(&address));
-    if (!fd.is_open() || ::connect(fd.value(), generic, sizeof address) != 0) {
-        return Error{Errc::System, "connect to the DNS helper", errno};
-    }
-    return fd;
 }
 
 // The helper of a run that was killed is still putting back what that had changed.
@@ -297,14 +295,118 @@ Result<ResolvFile> open_file(const DnsHelperOptions& options) {
     return file;
 }
 
-[[noreturn]] void be_helper(int fd, const DnsHelperOptions& options) {
+int serve(int fd, const DnsHelperOptions& options, ResolvFile file) {
+    Helper helper(fd, options, std::move(file));
+    helper.begin();
+    helper.run();
+    helper.end();
+    return 0;
+}
+
+// With root's capabilities still: the directory of what is kept may lie in that of another user.
+Result<ResolvFile> open_and_give_up_rights(int fd, const DnsHelperOptions& options) {
+    auto file = open_file(options);
+    static_cast<void>(io::keep_capabilities({}).has_value());
+    ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    static_cast<void>(::chdir("/") == 0);
+    if (!file) {
+        const std::string text = "error " + text_of(file.error());
+        static_cast<void>(::send(fd, text.data(), text.size(), MSG_NOSIGNAL) == 0);
+    }
+    return file;
+}
+
+// A helper that was killed is started again, ever more seldom while it does not live long; its
+// successor puts back what it left, and hears from the daemon what shall be. This one does nothing
+// else, so that it has little to die of.
+class Keeper {
+  public:
+    // `file` is open, and locked for all helpers.
+    Keeper(int fd, const DnsHelperOptions& options, ResolvFile file)
+        : fd_(fd), options_(options), file_(std::move(file)) {}
+
+    int run();
+
+  private:
+    using Clock = std::chrono::steady_clock;
+
+    // Of the helper, as waitpid() says; -1: it could not be started.
+    int run_helper();
+    bool has_daemon(int wait_ms) const;
+    void wait(std::chrono::seconds rest) const;
+
+    int fd_;
+    const DnsHelperOptions& options_;
+    ResolvFile file_;
+};
+
+int Keeper::run_helper() {
+    // SIGTERM waits until it is known to whom it goes on.
+    sigset_t blocked;
+    sigset_t open;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGTERM);
+    ::sigprocmask(SIG_BLOCK, &blocked, &open);
+    const pid_t child = must_end == 0 ? ::fork() : -1;
+    if (child == 0) {
+        ::prctl(PR_SET_NAME, "cnapt-dns", 0, 0, 0);
+        set_signals(on_end);
+        ::sigprocmask(SIG_SETMASK, &open, nullptr);
+        ::_exit(serve(fd_, options_, std::move(file_)));
+    }
+    helper_of_keeper = child;
+    ::sigprocmask(SIG_SETMASK, &open, nullptr);
+    int status = -1;
+    while (child > 0 && ::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    helper_of_keeper = 0;
+    return status;
+}
+
+bool Keeper::has_daemon(int wait_ms) const {
+    pollfd end{fd_, POLLRDHUP, 0};
+    return ::poll(&end, 1, wait_ms) == 0;
+}
+
+// Waits until `rest` is over, the daemon is gone or this is to end.
+void Keeper::wait(std::chrono::seconds rest) const {
+    static_cast<void>(has_daemon(static_cast<int>(std::chrono::milliseconds(rest).count())));
+}
+
+int Keeper::run() {
+    std::chrono::seconds rest = kFirstRest;
+    for (;;) {
+        const auto started_at = Clock::now();
+        const int status = run_helper();
+        if (WIFEXITED(status) && (must_end != 0 || !has_daemon(0))) {
+            return 0;
+        }
+        constexpr std::string_view kKilled =
+            "error the helper that changes resolv.conf was killed; it is started again";
+        static_cast<void>(
+            ::send(fd_, kKilled.data(), kKilled.size(), MSG_NOSIGNAL | MSG_DONTWAIT) == 0);
+        rest = Clock::now() - started_at < kLongestRest ? rest : kFirstRest;
+        if (must_end == 0) {
+            wait(rest);
+        }
+        if (must_end != 0) {  // nobody else puts back what it left
+            static_cast<void>(file_.clean_up().has_value());
+            return 0;
+        }
+        rest = std::min(2 * rest, kLongestRest);
+    }
+}
+
+[[noreturn]] void be_keeper(int fd, const DnsHelperOptions& options) {
     constexpr int kOwnFd = 3;
     if (fd != kOwnFd) {
         ::dup3(fd, kOwnFd, O_CLOEXEC);
     }
     static_cast<void>(::close_range(kOwnFd + 1, ~0U, 0) == 0);
-    ::prctl(PR_SET_NAME, "cnapt-dns", 0, 0, 0);
-    ::_exit(run_dns_helper(kOwnFd, options));
+    ::prctl(PR_SET_NAME, "cnapt-dns-keep", 0, 0, 0);
+    set_signals(on_end_of_keeper);
+    auto file = open_and_give_up_rights(kOwnFd, options);
+    ::_exit(file ? Keeper(kOwnFd, options, std::move(*file)).run() : 1);
 }
 
 // Nobody waits for it: it ends when the daemon has gone.
@@ -322,46 +424,49 @@ Result<io::UniqueFd> fork_helper(const DnsHelperOptions& options) {
     }
     if (child == 0) {
         ours.reset();
-        be_helper(theirs.release(), options);
+        be_keeper(theirs.release(), options);
     }
     return ours;
 }
 
 }  // namespace
 
-Result<io::UniqueFd> start_dns_helper(const DnsHelperOptions& options, const std::string& socket) {
-    io::UniqueFd fd;
-    if (::geteuid() != 0) {
-        if (auto connected = connect_helper(socket)) {
-            fd = std::move(*connected);
-        }
+Result<io::UniqueFd> connect_dns_helper(const std::string& socket) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    if (socket.size() >= sizeof address.sun_path) {
+        return Error{Errc::LimitReached, "path of the DNS helper's socket", 0};
     }
-    if (!fd.is_open()) {
-        fd = CTN_TRY(fork_helper(options));
-    }
-    pollfd ready{fd.value(), POLLIN, 0};
-    if (::poll(&ready, 1, kReadyMs) != 1) {
-        return Error{Errc::WouldBlock, "the DNS helper says nothing", 0};
+    std::memcpy(address.sun_path, socket.c_str(), socket.size());
+    io::UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    const auto* const generic = static_cast<const sockaddr*>(static_cast<const void*>(&address));
+    if (!fd.is_open() || ::connect(fd.value(), generic, sizeof address) != 0) {
+        return Error{Errc::System, "connect to the DNS helper", errno};
     }
     return fd;
 }
 
-int run_dns_helper(int fd, const DnsHelperOptions& options) {
-    set_signals();
-    auto file = open_file(options);
-    static_cast<void>(io::keep_capabilities({}).has_value());
-    ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    static_cast<void>(::chdir("/") == 0);
-    if (!file) {
-        const std::string text = "error " + text_of(file.error());
-        static_cast<void>(::send(fd, text.data(), text.size(), MSG_NOSIGNAL) == 0);
-        return 1;
+Result<DnsConnection> start_dns_helper(const DnsHelperOptions& options, const std::string& socket) {
+    DnsConnection connection;
+    if (::geteuid() != 0) {
+        if (auto connected = connect_dns_helper(socket)) {
+            connection = {std::move(*connected), socket};
+        }
     }
-    Helper helper(fd, options, std::move(*file));
-    helper.begin();
-    helper.run();
-    helper.end();
-    return 0;
+    if (!connection.fd.is_open()) {
+        connection.fd = CTN_TRY(fork_helper(options));
+    }
+    pollfd ready{connection.fd.value(), POLLIN, 0};
+    if (::poll(&ready, 1, kReadyMs) != 1) {
+        return Error{Errc::WouldBlock, "the DNS helper says nothing", 0};
+    }
+    return connection;
+}
+
+int run_dns_helper(int fd, const DnsHelperOptions& options) {
+    set_signals(on_end);
+    auto file = open_and_give_up_rights(fd, options);
+    return file ? serve(fd, options, std::move(*file)) : 1;
 }
 
 Result<bool> restore_dns(const DnsHelperOptions& options) {

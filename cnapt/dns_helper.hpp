@@ -3,13 +3,15 @@
 // from the configuration; what the daemon may say is only "tunnel" or "plain". When the daemon
 // ends, in whatever way, all is put back. docs/DECISIONS.md.
 //
-// A change that fails, or that somebody else undoes, is tried again, ever more seldom.
+// A change that fails, or that somebody else undoes, is tried again, ever more seldom. So is a
+// helper that was killed: by its parent, a process that does nothing else, or by the daemon, which
+// connects anew.
 //
 // Both sides send texts over a SOCK_SEQPACKET connection. From the helper come
-//     state tunnel | state plain
 //     original ADDRESS...      name servers that the host would use; again when they change
+//     ready                    what an earlier one left is cleared away; knows nothing yet
+//     state tunnel | state plain
 //     note TEXT, error TEXT    for people
-// the first `original` when what an earlier run left is cleared away.
 #pragma once
 
 #include "cnapt/resolv_conf.hpp"
@@ -32,11 +34,17 @@ struct DnsHelperOptions {
     std::string resolv_conf = std::string(kResolvConf);
 };
 
+struct DnsConnection {
+    io::UniqueFd fd;
+    std::string socket;  // where it was made, and can be made again; empty: a child's
+};
 // Connected to a helper that is ready. Where this is not root and somebody listens at `socket`,
 // that one; else a child process. Before the first thread and before root is given up. Errors:
 // System, WouldBlock (it says nothing).
-base::Result<io::UniqueFd> start_dns_helper(const DnsHelperOptions& options,
-                                            const std::string& socket);
+base::Result<DnsConnection> start_dns_helper(const DnsHelperOptions& options,
+                                             const std::string& socket);
+// Does not wait. Errors: LimitReached (a long path), System.
+base::Result<io::UniqueFd> connect_dns_helper(const std::string& socket);
 
 // The helper itself, until the other end of `fd` closes or SIGTERM comes. Gives the exit code.
 int run_dns_helper(int fd, const DnsHelperOptions& options);

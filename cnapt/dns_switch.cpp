@@ -1,8 +1,8 @@
 #include "cnapt/dns_switch.hpp"
 
-#include "cnapt/dns_helper.hpp"
 #include "common/base/log.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
@@ -17,6 +17,9 @@ using base::LogLevel;
 namespace {
 
 constexpr int kEndTimeoutMs = 5000;
+// Before a helper that was lost is looked for again; doubles while none lives as long.
+constexpr base::Duration kFirstRest = base::seconds(1);
+constexpr base::Duration kLongestRest = base::seconds(60);
 
 bool take_word(std::string_view& text, std::string_view word) {
     if (text.substr(0, word.size()) != word) {
@@ -28,26 +31,54 @@ bool take_word(std::string_view& text, std::string_view word) {
 
 }  // namespace
 
-DnsSwitch::DnsSwitch(io::EventLoop& loop, std::vector<base::IpAddress> servers, io::UniqueFd helper)
-    : servers_(std::move(servers)), helper_(std::move(helper)) {
+DnsSwitch::DnsSwitch(io::EventLoop& loop,
+                     std::vector<base::IpAddress> servers,
+                     DnsConnection helper)
+    : loop_(loop)
+    , servers_(std::move(servers))
+    , helper_(std::move(helper.fd))
+    , socket_(std::move(helper.socket))
+    , rest_(kFirstRest) {
     if (!helper_.is_open()) {
         state_ = servers_.empty() ? "off" : "failed";
         return;
     }
-    poller_ = std::make_unique<io::Poller>(loop, helper_.value(), [this] { on_readable(); });
-    poller_->watch(true);
-    on_readable();  // it has spoken already
+    watch();
 }
 
 DnsSwitch::~DnsSwitch() = default;
 
+void DnsSwitch::watch() {
+    connected_at_ = loop_.now();
+    poller_ = std::make_unique<io::Poller>(loop_, helper_.value(), [this] { on_readable(); });
+    poller_->watch(true);
+    on_readable();  // it may have spoken already
+}
+
 void DnsSwitch::set_in_tunnel(bool is_in_tunnel) {
-    if (!helper_.is_open() || is_wanted_ == is_in_tunnel) {
+    if (!helper_.is_open()) {
+        connect_again();
+    }
+    if (!helper_.is_open() || has_asked_ == is_in_tunnel) {
         return;
     }
     const std::string_view text = is_in_tunnel ? "tunnel" : "plain";
     if (::send(helper_.value(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT) > 0) {
-        is_wanted_ = is_in_tunnel;  // else with the next tick
+        has_asked_ = is_in_tunnel;  // else with the next tick
+    }
+}
+
+void DnsSwitch::connect_again() {
+    if (loop_.now() < connect_at_) {
+        return;
+    }
+    if (auto connected = connect_dns_helper(socket_)) {
+        helper_ = std::move(*connected);
+        connect_at_ = base::kNever;
+        watch();
+    } else {
+        rest_ = std::min(2 * rest_, kLongestRest);
+        connect_at_ = loop_.now() + rest_;
     }
 }
 
@@ -80,6 +111,10 @@ void DnsSwitch::on_message(std::string_view text) {
             }
             text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
         }
+    } else if (text == "ready") {
+        has_asked_ = false;
+        state_ = "plain";
+        error_.clear();
     } else if (take_word(text, "state ")) {
         state_ = text;
         error_.clear();
@@ -89,19 +124,29 @@ void DnsSwitch::on_message(std::string_view text) {
         log(LogLevel::Info, "DNS: %.*s", static_cast<int>(text.size()), text.data());
     } else if (take_word(text, "error ")) {
         state_ = "failed";
-        error_ = text;
-        log(LogLevel::Warning, "DNS: %s", error_.c_str());
+        if (error_ != text) {
+            error_ = text;
+            log(LogLevel::Warning, "DNS: %s", error_.c_str());
+        }
     }
 }
 
+// From a failure to start, too: what it said of that stays.
 void DnsSwitch::lose() {
     poller_.reset();
     helper_.reset();
+    has_asked_ = false;
     if (error_.empty()) {
         error_ = "the helper that changes resolv.conf has ended";
         log(LogLevel::Warning, "DNS: %s", error_.c_str());
     }
     state_ = "failed";
+    if (!socket_.empty()) {
+        const bool has_lived = loop_.now() - connected_at_ >= kLongestRest;
+        rest_ = has_lived ? kFirstRest : rest_;
+        connect_at_ = loop_.now() + rest_;
+        rest_ = std::min(2 * rest_, kLongestRest);
+    }
 }
 
 void DnsSwitch::end() {

@@ -2,7 +2,7 @@
 // (dns_helper.hpp): says what shall be, and knows what is. Belongs to the data loop.
 #pragma once
 
-#include "common/base/ip_address.hpp"
+#include "cnapt/dns_helper.hpp"
 #include "common/io/event_loop.hpp"
 #include "common/report/json.hpp"
 
@@ -16,12 +16,13 @@ namespace continuo::cnapt {
 class DnsSwitch {
   public:
     // `helper` may be closed: it could not be started. `loop` must outlive this.
-    DnsSwitch(io::EventLoop& loop, std::vector<base::IpAddress> servers, io::UniqueFd helper);
+    DnsSwitch(io::EventLoop& loop, std::vector<base::IpAddress> servers, DnsConnection helper);
     DnsSwitch(const DnsSwitch&) = delete;
     DnsSwitch& operator=(const DnsSwitch&) = delete;
     ~DnsSwitch();
 
-    // Names go through the tunnel. Takes effect soon.
+    // Names go through the tunnel. Takes effect soon. To be called now and then: a helper that is
+    // lost is looked for again.
     void set_in_tunnel(bool is_in_tunnel);
     // What the host had put back, before this returns; waits for kEndTimeout at most.
     void end();
@@ -35,15 +36,22 @@ class DnsSwitch {
     void on_readable();
     bool receive();
     void on_message(std::string_view text);
+    void watch();
     void lose();
+    void connect_again();
 
+    io::EventLoop& loop_;
     std::vector<base::IpAddress> servers_;
     io::UniqueFd helper_;
+    std::string socket_;  // where another helper may be had; empty: nowhere
     std::unique_ptr<io::Poller> poller_;
+    base::TimePoint connected_at_{};
+    base::TimePoint connect_at_ = base::kNever;
+    base::Duration rest_{};
     std::vector<base::IpAddress> original_;
     std::string state_ = "plain";
     std::string error_;
-    bool is_wanted_ = false;
+    bool has_asked_ = false;  // for the tunnel
 };
 
 }  // namespace continuo::cnapt

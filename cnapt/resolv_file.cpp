@@ -1,5 +1,6 @@
 #include "cnapt/resolv_file.hpp"
 
+#include "cnapt/resolv_write.hpp"
 #include "common/io/file.hpp"
 
 #include <array>
@@ -8,8 +9,10 @@
 #include <climits>
 
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace continuo::cnapt {
@@ -28,100 +31,6 @@ constexpr mode_t kPermissionBits = 07777;
 constexpr mode_t kOthersMayWrite = 022;
 constexpr unsigned kOwnDirectory = 0700;
 constexpr const char* kStubName = "/systemd/resolve/stub-resolv.conf";
-
-Error failed(std::string_view where) {
-    return Error{Errc::System, where, errno};
-}
-
-Result<std::string> read_all(int fd, size_t limit) {
-    std::string text;
-    std::array<char, 4096> buffer{};
-    for (;;) {
-        const ssize_t count = ::read(fd, buffer.data(), buffer.size());
-        if (count < 0 && errno == EINTR) {
-            continue;
-        }
-        if (count < 0) {
-            return failed("read resolv.conf");
-        }
-        if (count == 0) {
-            return text;
-        }
-        text.append(buffer.data(), static_cast<size_t>(count));
-        if (text.size() > limit) {
-            return Error{Errc::LimitReached, "resolv.conf is too long", 0};
-        }
-    }
-}
-
-Result<void> write_all(int fd, std::string_view text) {
-    while (!text.empty()) {
-        const ssize_t count = ::write(fd, text.data(), text.size());
-        if (count < 0 && errno != EINTR) {
-            return failed("write resolv.conf");
-        }
-        text.remove_prefix(count < 0 ? 0 : static_cast<size_t>(count));
-    }
-    return {};
-}
-
-struct Attributes {
-    mode_t mode = 0600;
-    uid_t user = 0;
-    gid_t group = 0;
-    std::optional<timespec> modified;
-};
-
-// Owner and time as far as we may.
-void set_attributes(int fd, const Attributes& attributes) {
-    static_cast<void>(::fchown(fd, attributes.user, attributes.group) == 0);
-    static_cast<void>(::fchmod(fd, attributes.mode) == 0);
-    if (attributes.modified) {
-        const std::array<timespec, 2> times = {timespec{0, UTIME_OMIT}, *attributes.modified};
-        static_cast<void>(::futimens(fd, times.data()) == 0);
-    }
-}
-
-void set_link_attributes(int directory, const std::string& name, const Attributes& attributes) {
-    static_cast<void>(::fchownat(directory, name.c_str(), attributes.user, attributes.group,
-                                 AT_SYMLINK_NOFOLLOW) == 0);
-    if (attributes.modified) {
-        const std::array<timespec, 2> times = {timespec{0, UTIME_OMIT}, *attributes.modified};
-        static_cast<void>(::utimensat(directory, name.c_str(), times.data(), AT_SYMLINK_NOFOLLOW) ==
-                          0);
-    }
-}
-
-// A file under a temporary name, complete and on the disk.
-Result<void> write_temporary(int directory,
-                             const std::string& name,
-                             std::string_view text,
-                             const Attributes& attributes) {
-    static_cast<void>(::unlinkat(directory, name.c_str(), 0) == 0);
-    const io::UniqueFd fd(::openat(directory, name.c_str(),
-                                   O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-    if (!fd.is_open()) {
-        return failed("make a file beside resolv.conf");
-    }
-    CTN_TRY(write_all(fd.value(), text));
-    set_attributes(fd.value(), attributes);
-    return ::fsync(fd.value()) == 0 ? Result<void>{} : failed("fsync");
-}
-
-// What cannot be replaced (a mount) is written to, in place.
-Result<void> write_in_place(int directory,
-                            const std::string& name,
-                            std::string_view text,
-                            const Attributes& attributes) {
-    const io::UniqueFd fd(
-        ::openat(directory, name.c_str(), O_WRONLY | O_TRUNC | O_NOFOLLOW | O_CLOEXEC));
-    if (!fd.is_open()) {
-        return failed("write resolv.conf");
-    }
-    CTN_TRY(write_all(fd.value(), text));
-    set_attributes(fd.value(), attributes);
-    return ::fsync(fd.value()) == 0 ? Result<void>{} : failed("fsync");
-}
 
 // "KEY NUMBER\n"
 template <typename T>
@@ -178,10 +87,10 @@ Result<ResolvFile> ResolvFile::open(const std::string& path, const std::string& 
     return file;
 }
 
-Result<ResolvFile::Content> ResolvFile::look() const {
+Result<ResolvFile::Content> ResolvFile::look_at(const std::string& name) const {
     Content content;
     struct stat status {};
-    if (::fstatat(directory_.value(), name_.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
+    if (::fstatat(directory_.value(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
         return errno == ENOENT ? Result<Content>(content) : failed("stat resolv.conf");
     }
     content.mode = status.st_mode & kPermissionBits;
@@ -191,7 +100,7 @@ Result<ResolvFile::Content> ResolvFile::look() const {
     if (S_ISLNK(status.st_mode)) {
         std::array<char, PATH_MAX> target{};
         const ssize_t length =
-            ::readlinkat(directory_.value(), name_.c_str(), target.data(), target.size());
+            ::readlinkat(directory_.value(), name.c_str(), target.data(), target.size());
         if (length < 0) {
             return failed("read the link resolv.conf");
         }
@@ -202,8 +111,8 @@ Result<ResolvFile::Content> ResolvFile::look() const {
     if (!S_ISREG(status.st_mode)) {
         return Error{Errc::InvalidState, "resolv.conf is no file", 0};
     }
-    const io::UniqueFd fd(::openat(directory_.value(), name_.c_str(),
-                                   O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    const io::UniqueFd fd(
+        ::openat(directory_.value(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     if (!fd.is_open()) {
         return failed("open resolv.conf");
     }
@@ -303,8 +212,27 @@ Result<std::optional<ResolvFile::Kept>> ResolvFile::read_kept() const {
 
 Result<void> ResolvFile::forget() {
     kept_.reset();
+    static_cast<void>(::unlinkat(directory_.value(), aside_name().c_str(), 0) == 0);
     const bool is_gone = ::unlinkat(kept_directory_.value(), kKeptName, 0) == 0 || errno == ENOENT;
     return is_gone ? Result<void>{} : failed("remove the kept resolv.conf");
+}
+
+Result<void> ResolvFile::put_under(const std::string& temporary, const Content& content) const {
+    const int directory = directory_.value();
+    const Attributes attributes{content.mode, content.user, content.group, content.modified};
+    if (content.kind != Kind::Link) {
+        const auto written = write_temporary(directory, temporary, content.text, attributes);
+        if (!written) {
+            static_cast<void>(::unlinkat(directory, temporary.c_str(), 0) == 0);
+        }
+        return written;
+    }
+    static_cast<void>(::unlinkat(directory, temporary.c_str(), 0) == 0);
+    if (::symlinkat(content.text.c_str(), directory, temporary.c_str()) != 0) {
+        return failed("make a link beside resolv.conf");
+    }
+    set_link_attributes(directory, temporary, attributes);
+    return {};
 }
 
 Result<void> ResolvFile::put(const Content& content) const {
@@ -313,23 +241,15 @@ Result<void> ResolvFile::put(const Content& content) const {
         const bool is_gone = ::unlinkat(directory, name_.c_str(), 0) == 0 || errno == ENOENT;
         return is_gone ? Result<void>{} : failed("remove resolv.conf");
     }
-    const Attributes attributes{content.mode, content.user, content.group, content.modified};
     const std::string temporary = temporary_name();
-    if (content.kind == Kind::Link) {
-        static_cast<void>(::unlinkat(directory, temporary.c_str(), 0) == 0);
-        if (::symlinkat(content.text.c_str(), directory, temporary.c_str()) != 0) {
-            return failed("make a link beside resolv.conf");
-        }
-        set_link_attributes(directory, temporary, attributes);
-    } else if (const auto written = write_temporary(directory, temporary, content.text, attributes);
-               !written) {
-        static_cast<void>(::unlinkat(directory, temporary.c_str(), 0) == 0);
+    if (const auto made = put_under(temporary, content); !made) {
         // A directory that we may not write to may hold a file that we may.
-        const int error = written.error().sys_errno;
+        const int error = made.error().sys_errno;
         const bool is_refused = error == EACCES || error == EPERM || error == EROFS;
-        return is_refused && write_in_place(directory, name_, content.text, attributes)
+        return is_refused && content.kind == Kind::Regular &&
+                       write_in_place(directory, name_, content.text, content.modified)
                    ? Result<void>{}
-                   : written;
+                   : made;
     }
     if (::renameat(directory, temporary.c_str(), directory, name_.c_str()) == 0) {
         static_cast<void>(::fsync(directory) == 0);
@@ -338,9 +258,35 @@ Result<void> ResolvFile::put(const Content& content) const {
     const Error error = failed("replace resolv.conf");
     static_cast<void>(::unlinkat(directory, temporary.c_str(), 0) == 0);
     if (error.sys_errno == EBUSY && content.kind == Kind::Regular) {
-        return write_in_place(directory, name_, content.text, attributes);
+        return write_in_place(directory, name_, content.text, content.modified);
     }
     return error;
+}
+
+Result<void> ResolvFile::exchange(const Content& ours) const {
+    const int directory = directory_.value();
+    const std::string aside = aside_name();
+    CTN_TRY(put_under(aside, ours));
+    if (::syscall(SYS_renameat2, directory, aside.c_str(), directory, name_.c_str(),
+                  RENAME_EXCHANGE) != 0) {
+        const Error error = failed("exchange resolv.conf");
+        static_cast<void>(::unlinkat(directory, aside.c_str(), 0) == 0);
+        return error;
+    }
+    static_cast<void>(::fsync(directory) == 0);
+    return {};
+}
+
+Result<void> ResolvFile::put_back(const Content& original) const {
+    const int directory = directory_.value();
+    const auto aside = look_at(aside_name());
+    const bool is_it = aside && original.kind != Kind::Absent && aside->kind == original.kind &&
+                       aside->text == original.text;
+    if (is_it && ::renameat(directory, aside_name().c_str(), directory, name_.c_str()) == 0) {
+        static_cast<void>(::fsync(directory) == 0);
+        return {};
+    }
+    return put(original);
 }
 
 Result<bool> ResolvFile::clean_up() {
@@ -353,17 +299,20 @@ Result<bool> ResolvFile::clean_up() {
     }
     const Content now = CTN_TRY(look());
     if (!*kept) {
-        if (now.kind == Kind::Regular && is_resolv_conf_of_tunnel(now.text) &&
-            other_place(now).empty()) {
+        const bool is_of_tunnel = now.kind == Kind::Regular && is_resolv_conf_of_tunnel(now.text);
+        if (is_of_tunnel && other_place(now).empty()) {
             return Error{Errc::NotFound,
                          "resolv.conf is an earlier run's, and its original is not there", 0};
+        }
+        if (!is_of_tunnel) {
+            static_cast<void>(::unlinkat(directory_.value(), aside_name().c_str(), 0) == 0);
         }
         return false;
     }
     const bool is_half = now.kind == Kind::Regular && (is_cut(now.text, (*kept)->ours) ||
                                                        is_cut(now.text, (*kept)->original.text));
     if (is_half || is_ours(now, (*kept)->ours)) {
-        CTN_TRY(put((*kept)->original));
+        CTN_TRY(put_back((*kept)->original));
     }
     CTN_TRY(forget());
     return true;
@@ -382,28 +331,40 @@ bool ResolvFile::is_replaced() const {
     return kept_ && now && (now->kind != Kind::Regular || now->text != kept_->ours);
 }
 
+ResolvFile::Content ResolvFile::make_ours(std::string text, const Content& original) const {
+    Content ours;
+    ours.kind = Kind::Regular;
+    ours.text = std::move(text);
+    ours.user = ::geteuid();
+    ours.group = ::getegid();
+    ours.modified.tv_nsec = UTIME_NOW;
+    // Another owner's file is readable as its owner said; of ours he is none.
+    const bool is_alike = original.kind == Kind::Regular && original.user == ours.user &&
+                          original.group == ours.group;
+    ours.mode = is_alike ? original.mode : ours.mode;
+    return ours;
+}
+
 Result<void> ResolvFile::take_over() {
     Kept kept;
     kept.original = CTN_TRY(look());
-    if (kept_ && is_ours(kept.original, kept_->ours)) {
+    const bool is_ours_there = kept_ && is_ours(kept.original, kept_->ours);
+    if (is_ours_there) {
         kept.original = kept_->original;
     } else if (!other_place(kept.original).empty()) {
         return Error{Errc::InvalidState, "it is another cnapt's", 0};
     }
     kept.ours = resolv_conf_through(servers_, text_of(kept.original), kept_path_);
     CTN_TRY(keep(kept));
-    Content ours;
-    ours.kind = Kind::Regular;
-    ours.text = kept.ours;
-    ours.user = ::geteuid();
-    ours.group = ::getegid();
-    ours.modified.tv_nsec = UTIME_NOW;
-    if (const auto is_put = put(ours); !is_put) {
+    const Content ours = make_ours(kept.ours, kept.original);
+    const bool is_exchanged =
+        !is_ours_there && kept.original.kind != Kind::Absent && exchange(ours);
+    if (const auto is_put = is_exchanged ? Result<void>{} : put(ours); !is_put) {
         const auto now = look();
         const bool is_as_before =
             now && now->kind == kept.original.kind && now->text == kept.original.text;
         // Writing in place may have begun; what cannot be mended now is mended by clean_up().
-        if ((is_as_before || put(kept.original)) && !kept_) {
+        if ((is_as_before || put_back(kept.original)) && !kept_) {
             static_cast<void>(forget().has_value());
         }
         return is_put;
@@ -419,7 +380,7 @@ Result<bool> ResolvFile::restore() {
     const Content now = CTN_TRY(look());
     const bool is_still_ours = is_ours(now, kept_->ours);
     if (is_still_ours) {
-        CTN_TRY(put(kept_->original));
+        CTN_TRY(put_back(kept_->original));
     }
     CTN_TRY(forget());
     return is_still_ours;

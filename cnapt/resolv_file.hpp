@@ -1,7 +1,11 @@
 // ResolvFile: resolv.conf on the disk. While names go through the tunnel its place is taken by
-// another file, by a rename; what was there (a file, a symbolic link, nothing) is kept beside and
-// comes back, also after a crash. Where the file is a mount of its own, as in containers, it is
-// written in place. Blocking; one thread.
+// another file, by a rename; what was there (a file, a symbolic link, nothing) is set aside under
+// another name and comes back with its owner, mode and attributes, also after a crash. Where the
+// file is a mount of its own, as in containers, it is written in place. Blocking; one thread.
+//
+// Where two files cannot change places, and when the one set aside is no more as it was, the
+// original is written anew from what is kept: its owner is then this user, who may not give files
+// away.
 //
 // Kept is one file, `resolv.conf`, in a directory that must belong to this user alone, since what
 // it holds is believed: header lines, an empty line, our text, the original (or the link's target).
@@ -67,17 +71,25 @@ class ResolvFile {
 
     ResolvFile(std::string path, std::string kept_path)
         : path_(std::move(path)), kept_path_(std::move(kept_path)) {}
-    base::Result<Content> look() const;
+    base::Result<Content> look() const { return look_at(name_); }
+    base::Result<Content> look_at(const std::string& name) const;
     // Ours, or made of it by a change that left its first lines.
     bool is_ours(const Content& content, const std::string& ours) const;
     std::string other_place(const Content& content) const;
     std::string temporary_name() const { return "." + name_ + ".continuo"; }
+    std::string aside_name() const { return "." + name_ + ".continuo-original"; }
     // The text that programs read.
     std::string text_of(const Content& content) const;
     base::Result<void> keep(const Kept& kept) const;
     base::Result<std::optional<Kept>> read_kept() const;
     base::Result<void> forget();
     base::Result<void> put(const Content& content) const;
+    base::Result<void> put_under(const std::string& temporary, const Content& content) const;
+    // What is there now is set aside.
+    base::Result<void> exchange(const Content& ours) const;
+    base::Result<void> put_back(const Content& original) const;
+    // A file in the place of `original` that programs may read as they may that one.
+    Content make_ours(std::string text, const Content& original) const;
 
     std::string path_;
     std::string kept_path_;  // the directory

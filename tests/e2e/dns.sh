@@ -24,14 +24,23 @@ with_etc='mount --bind "$0/etc" /etc && mount --bind "$0/tun" /dev/net/tun && ex
 node_shell=(unshare -m sh -c "$with_etc" "$work")
 resolv=$work/etc/resolv.conf
 lan_file() { printf 'nameserver 192.168.%s.1\nsearch home.example\noptions timeout:1 attempts:5\n' "$1"; }
-state_of() { stat -c '%F %a %u %g %y' "$resolv" 2>&1; [ ! -L "$resolv" ] || readlink "$resolv"; cat "$resolv" 2>&1; }
+state_of() { stat -c '%F %a %u %g %y %i' "$resolv" 2>&1; [ ! -L "$resolv" ] || readlink "$resolv"; cat "$resolv" 2>&1; }
 is_as_before() { equal "$(state_of)" "$(cat "$work/before")"; }
 resolves_to() { equal "$(in_ns node getent ahostsv4 name.example | awk 'NR == 1 { print $1 }')" "$1"; }
 dns_state() { cnapt_json status | json 'd["dns"]["state"]'; }
 is_dns() { equal "$(dns_state)" "$1"; }
 goes_through_tunnel() { is_dns tunnel && resolves_to 203.0.113.80; }
-helper_pid() { for pid in $(ip netns pids "$(ns node)"); do [ "$(cat "/proc/$pid/comm")" != cnapt-dns ] || echo "$pid"; done; }
-no_helper() { [ -z "$(helper_pid)" ]; }
+pid_named() { for pid in $(ip netns pids "$(ns node)"); do [ "$(cat "/proc/$pid/comm" 2>/dev/null)" != "$1" ] || echo "$pid"; done; }
+helper_pid() { pid_named cnapt-dns; }
+no_helper() { [ -z "$(helper_pid)$(pid_named cnapt-dns-keep)" ]; }
+kill_all() { # the daemon, its helper, and who would start another
+    local others
+    others="$(pid_named cnapt-dns-keep) $(helper_pid)"
+    kill -STOP $others
+    stop cnapt KILL
+    kill -KILL $others
+}
+is_new_helper() { local pid; pid=$(helper_pid); [ -n "$pid" ] && [ "$pid" != "$1" ]; }
 by_resolver() { wc -l <"$work/asked$1"; }
 
 # --- Left alone
@@ -95,13 +104,42 @@ start_cnapt
 wait_for 10 goes_through_tunnel
 restore() { in_ns node cnapt resolver --restore --state "$work/c/dns"; }
 claim "nothing is put back while it runs" eval '! restore'
-helper=$(helper_pid)
-kill -STOP "$helper"
-stop cnapt KILL
-kill -KILL "$helper"
+kill_all
 claim "after kill -9 of all, names go nowhere" eval '! is_as_before'
 claim "and all can be put back by hand" wait_for 5 restore
 claim "as it was" is_as_before
+
+# --- A helper that is killed alone
+
+start_cnapt
+wait_for 10 goes_through_tunnel
+lone_death() { # lone_death SIGNAL LEAST_MS : before there is another one
+    local helper began
+    helper=$(helper_pid)
+    began=$(date +%s%3N)
+    kill "-$1" "$helper"
+    claim "a helper that is killed alone ($1) is started again" wait_for 20 is_new_helper "$helper"
+    claim "after ${2} ms at least" more_than $(($(date +%s%3N) - began)) "$2"
+    claim "and names go through the tunnel again" wait_for 10 goes_through_tunnel
+}
+lone_death KILL 900
+claim "which is told" grep -q 'the helper that changes resolv.conf was killed; it is started again' "$work/cnapt.log"
+claim "status knows of no fault any more" equal "$(cnapt_json status | json 'd["dns"]["error"]')" None
+lone_death TERM 1900
+lone_death KILL 3900
+helper=$(helper_pid)
+keeper=$(pid_named cnapt-dns-keep)
+kill -KILL "$helper"
+kill -TERM "$keeper"
+claim "who is to start it puts back what it left when it is to end" wait_for 5 is_as_before
+stop cnapt
+start_cnapt
+wait_for 10 goes_through_tunnel
+helper=$(helper_pid)
+kill -KILL "$helper"
+stop cnapt KILL
+claim "all is put back though the daemon is killed after it" wait_for 5 is_as_before
+claim "and no helper is left" wait_for 5 no_helper
 
 # --- Each kind of file, after stop and after kill -9
 
@@ -117,17 +155,16 @@ life() { # life TEXT : start, stop, start, kill -9, start, stop
     claim "$1: kill -9 of the daemon alone does so, too" wait_for 5 is_as_before
     start_cnapt
     wait_for 10 goes_through_tunnel
-    local helper
-    helper=$(helper_pid)
-    kill -STOP "$helper"
-    stop cnapt KILL
-    kill -KILL "$helper"
+    kill_all
     claim "$1: after kill -9 of all, start" start_cnapt
     wait_for 10 goes_through_tunnel
     stop cnapt
     claim "$1: and stop leave resolv.conf as it was" is_as_before
 }
 life "as root, a file"
+chown 4711:4712 "$resolv"
+chmod 664 "$resolv"
+life "another user's file"
 mkdir -p "$work/etc/manager"
 mv "$resolv" "$work/etc/manager/resolv.conf"
 ln -s manager/resolv.conf "$resolv"
@@ -210,6 +247,9 @@ wait_cnapt() { cnapt status --wait up --timeout "${1:-20}" --socket "$work/run/c
 life "as continuo"
 start_cnapt
 wait_for 10 goes_through_tunnel
+lone_death KILL 900
+claim "the next one has no capability either" equal "$(sed -n 's/^CapEff:\t//p' "/proc/$(helper_pid)/status")" 0000000000000000
+claim "nor who started it" equal "$(sed -n 's/^CapEff:\t//p' "/proc/$(pid_named cnapt-dns-keep)/status")" 0000000000000000
 claim "the daemon is the user's" equal "$(cnapt_json status | json 'd["process"]["user"]')" continuo
 stop cnapt
 
@@ -224,7 +264,14 @@ spawn node manager "$python" "$support_dir/spawn_on_connect.py" --socket "$work/
     setpriv --inh-caps=-all --bounding-set=-all --no-new-privs "$(command -v cnapt)" resolver --config "$work/cnapt.toml" --state "$work/resolver-state"
 wait_for 10 test -S "$work/run/cnapt-dns.sock"
 helper_pid() { for pid in $(ip netns pids "$(ns node)"); do tr '\0' ' ' <"/proc/$pid/cmdline" | grep -q '^[^ ]*cnapt resolver ' && echo "$pid"; done; }
+pid_named() { :; }  # nobody: the manager starts it
 life "as a service"
+start_cnapt
+wait_for 10 goes_through_tunnel
+lone_death KILL 900
+lone_death TERM 1900
+stop cnapt
+claim "as a service: stop leaves resolv.conf as it was after that, too" is_as_before
 stop manager
 rm -f "$work/run/cnapt-dns.sock"
 state_of >"$work/before"

@@ -56,6 +56,19 @@ tell dns up2 192.168.2.1
 claim "after a move, too" wait_for 10 goes_through_tunnel
 claim "the new access point is not asked either" equal "$(by_resolver 2)" 0
 
+
+# --- A helper that is killed alone, while no SNAPT answers
+
+helper_pid() { for pid in $(ip netns pids "$(ns node)"); do [ "$(cat "/proc/$pid/comm" 2>/dev/null)" != cnapt-dns ] || echo "$pid"; done; }
+helper=$(helper_pid)
+kill -STOP "$helper"
+stop snapt1 KILL
+noticed() { in_ns node ping -n -c 1 -W 1 203.0.113.10; grep -q 'does not answer' "$work/cnapt.log"; }
+wait_for 40 noticed
+kill -KILL "$helper"
+claim "what it had told resolved is undone by the next one" wait_for 10 resolves_to 198.51.100.2
+start_snapt 1
+claim "and told anew when a SNAPT answers" wait_for 30 goes_through_tunnel
 stop cnapt
 claim "stop gives resolved back what it had" wait_for 5 resolves_to 198.51.100.2
 nothing_of_ours() { ! in_ns node grep -q 203.0.113.10 /run/systemd/resolve/resolv.conf; }

@@ -1,10 +1,15 @@
 #include "cnapt/resolv_file.hpp"
 #include "common/io/file.hpp"
+#include "common/io/privileges.hpp"
 
+#include <array>
 #include <filesystem>
+#include <set>
+#include <thread>
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 namespace continuo::cnapt {
@@ -37,6 +42,27 @@ class ResolvFileTest : public ::testing::Test {
         auto file = ResolvFile::open(path, kept);
         EXPECT_TRUE(file);
         return std::move(*file);
+    }
+    std::set<std::string> names() const {
+        std::set<std::string> all;
+        for (const auto& entry : fs::directory_iterator(root + "/etc")) {
+            all.insert(entry.path().filename());
+        }
+        return all;
+    }
+    // Of the file itself, also of a link.
+    std::string attributes() const {
+        struct stat status {};
+        EXPECT_EQ(::lstat(path.c_str(), &status), 0);
+        std::string text;
+        for (const auto value :
+             {static_cast<int64_t>(status.st_ino), static_cast<int64_t>(status.st_mode),
+              static_cast<int64_t>(status.st_uid), static_cast<int64_t>(status.st_gid),
+              static_cast<int64_t>(status.st_mtim.tv_sec),
+              static_cast<int64_t>(status.st_mtim.tv_nsec)}) {
+            text += std::to_string(value) + " ";
+        }
+        return text;
     }
     bool has_kept() const { return fs::exists(kept + "/resolv.conf"); }
 
@@ -73,7 +99,79 @@ TEST_F(ResolvFileTest, NeverShowsHalfAFile) {
     ResolvFile file = open();
     ASSERT_TRUE(file.apply(servers));
     EXPECT_EQ(*io::read_file(link, 1 << 20), kOriginal) << "it was replaced, not written to";
-    EXPECT_EQ(std::distance(fs::directory_iterator(root + "/etc"), fs::directory_iterator()), 1);
+    EXPECT_EQ(names(), (std::set<std::string>{".resolv.conf.continuo-original", "resolv.conf"}));
+    ASSERT_TRUE(file.restore());
+    EXPECT_EQ(names(), std::set<std::string>{"resolv.conf"});
+    EXPECT_TRUE(fs::equivalent(path, link)) << "it is the same file";
+}
+
+// The helper has root's user and no capability: what it makes it cannot give away.
+TEST_F(ResolvFileTest, GivesBackAnotherUsersFileAndLinkAsTheyWere) {
+    if (::geteuid() != 0) {
+        GTEST_SKIP() << "needs root";
+    }
+    for (const bool is_link : {false, true}) {
+        for (const bool is_killed : {false, true}) {
+            fs::remove(path);
+            if (is_link) {
+                fs::create_symlink("nowhere", path);
+            } else {
+                write(kOriginal, 0664);
+            }
+            ASSERT_EQ(::lchown(path.c_str(), 4711, 4712), 0);
+            const bool has_attribute =
+                !is_link && ::setxattr(path.c_str(), "user.note", "mine", 4, 0) == 0;
+            const std::string before = attributes();
+            std::thread([&] {
+                ASSERT_TRUE(io::keep_capabilities({}));
+                {
+                    ResolvFile file = open();
+                    ASSERT_TRUE(file.apply(servers));
+                    EXPECT_EQ(name_servers(read()), servers);
+                    ASSERT_TRUE(file.apply(lan)) << "others, while it is aside";
+                    EXPECT_TRUE(is_killed || *file.restore());
+                }
+                EXPECT_EQ(*open().clean_up(), is_killed);
+            }).join();
+            EXPECT_EQ(attributes(), before) << is_link << is_killed;
+            std::array<char, 8> value{};
+            EXPECT_EQ(::getxattr(path.c_str(), "user.note", value.data(), value.size()),
+                      has_attribute ? 4 : -1);
+            EXPECT_EQ(names(), std::set<std::string>{"resolv.conf"});
+        }
+    }
+}
+
+TEST_F(ResolvFileTest, WhoseFileNobodyElseReadsKeepsItSo) {
+    write(kOriginal, 0600);
+    ResolvFile file = open();
+    ASSERT_TRUE(file.apply(servers));
+    EXPECT_EQ(fs::status(path).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+}
+
+TEST_F(ResolvFileTest, WhatWasWrittenToTheFileSetAsideDoesNotComeBack) {
+    write(kOriginal);
+    ResolvFile file = open();
+    ASSERT_TRUE(file.apply(servers));
+    ASSERT_TRUE(io::write_file_atomically(root + "/etc/.resolv.conf.continuo-original",
+                                          "nameserver 192.0.2.66\n", 0644));
+    ASSERT_TRUE(file.restore());
+    EXPECT_EQ(read(), kOriginal);
+    EXPECT_EQ(names(), std::set<std::string>{"resolv.conf"});
+}
+
+// Killed between the record and the exchange: what is aside is ours, or half of it.
+TEST_F(ResolvFileTest, AHalfMadeFileAsideIsNoOriginal) {
+    write("");
+    {
+        ResolvFile killed = open();
+        ASSERT_TRUE(killed.apply(servers));
+    }
+    fs::rename(path, root + "/etc/.resolv.conf.continuo-original");
+    write("");
+    ASSERT_TRUE(open().clean_up());
+    EXPECT_EQ(read(), "");
+    EXPECT_EQ(names(), std::set<std::string>{"resolv.conf"});
 }
 
 TEST_F(ResolvFileTest, GivesBackALink) {
