@@ -247,7 +247,7 @@ bool PathSet::may_spread_on(uint8_t index, TimePoint now) const {
     if (role_ == Role::Node) {
         return path.has_answered && path.state != PathState::Doubtful;
     }
-    return now - tuple.heard_at <= kMappingLifetime;
+    return !path.was_left_silent && now - tuple.heard_at <= kMappingLifetime;
 }
 
 Duration PathSet::largest_rtt() const {

@@ -152,6 +152,7 @@ bool PathSet::on_authenticated(const wire::Space& space,
     path.burst_datagrams =
         now - path.heard_at > kLongestPauseOfBurst ? 1 : path.burst_datagrams + 1;
     path.heard_at = now;
+    path.was_left_silent = false;
     if (!path.needs_proof) {
         path.unanswered_since = base::kNever;
     }
@@ -256,6 +257,9 @@ bool PathSet::on_announce(uint8_t path, const wire::Announce& announce, TimePoin
     const bool is_new_connection = is_new && path == wire::kTcpPath;
     if (!announce.active || (active_ == path && !is_new_connection)) {
         return false;
+    }
+    if (active_ && active_ != path) {
+        paths_[*active_].was_left_silent = is_overdue(*active_, now);
     }
     for (const uint8_t any : {active_.value_or(path), path}) {
         expect_nothing(paths_[any]);  // nobody may be there to answer

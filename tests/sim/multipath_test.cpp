@@ -2,6 +2,7 @@
 // doubt, and the modes redundant and flow.
 #include "tests/sim/two_paths.hpp"
 
+#include <algorithm>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -334,6 +335,29 @@ TEST(MultipathSim, AFlowLeavesAPathThatDeliversNothing) {
     EXPECT_NE(two.up_flow_->paths.pinned, first);
     two.talk(seconds(1));
     EXPECT_GE(two.pair.snapt.delivered.size() - before, 45U);
+}
+
+// SNAPT hears of the silence by the node's move: it sends nothing more there, though it has not
+// waited for the path's answer itself.
+TEST(MultipathSim, AFlowDownLeavesASilentPathWithTheNode) {
+    TwoPaths two(TrafficClass::HtHd, PathMode::Flow, link_of(milliseconds(10)),
+                 link_of(milliseconds(10)));
+    two.talk(milliseconds(500));
+    two.down_flow_->paths.pinned = 0;
+    two.cut(0);
+    two.talk(milliseconds(700));
+    two.move();
+    two.pair.run_for(milliseconds(100));
+    const uint32_t first = two.sent_down;
+    for (int i = 0; i < 10; ++i) {
+        two.send_down();
+        two.pair.run_for(milliseconds(20));
+    }
+    two.pair.run_for(milliseconds(100));
+    const std::vector<uint32_t> came = TwoPaths::numbers(two.pair.node);
+    for (uint32_t number = first; number < two.sent_down; ++number) {
+        EXPECT_EQ(std::count(came.begin(), came.end(), number), 1) << number;
+    }
 }
 
 // Its first packet is too long for a datagram: the copies of its pieces come first, and tell of no

@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# The strategies for two uplinks, while one of the two dies without a word and comes back, beside a call and a TCP connection in each
+# direction. Mode "redundant": of the call nothing is lost, and nothing comes twice. Modes "packet" and "flow": what was on the dead
+# one goes on over the other.
+. "$(dirname "$0")/lib.sh"
+require curl ethtool
+uplink_cable=emulated_cable
+build_topology
+two_uplinks
+cable_set gw1-wan both rate 20M delay 10ms queue 1000
+cable_set gw2-wan both rate 20M delay 15ms queue 1000
+start_snapt 1
+add_user alice
+policy_file=$work/policy.toml
+
+mkdir "$work/www"
+head -c 200000000 /dev/urandom >"$work/www/file"
+http_server "$work/www"
+spawn inet voice_server "$python" "$support_dir/voice.py" server 7001
+wait_for 10 listens inet 7001
+
+with_mode() { # MODE: cnapt, anew, with that policy; "redundant" for the call alone
+    printf 'version = 1\n\n' >"$policy_file"
+    if [ "$1" = redundant ]; then
+        printf '[[rule]]\napp = "call"\nmatch = { proto = "udp", dport = 7001 }\nclass = "ht-ld"\nmode = "%s"\n' "$1" >>"$policy_file"
+    else
+        printf '[default]\nmode = "%s"\n' "$1" >>"$policy_file"
+    fi
+    if is_alive cnapt; then stop cnapt; fi
+    start_cnapt
+    wait_for 10 are_usable up1 up2
+}
+are_usable() { cnapt_json paths | json_true "sorted(p['interface'] for p in d if p['state'] == 'usable') == '$*'.split()"; }
+upload() { # to a reader that logs arrivals
+    rm -f "$work/up"
+    spawn inet reader "$python" -c 'import os, socket, sys
+connection, _ = socket.create_server(("0.0.0.0", 8080)).accept()
+os.dup2(connection.fileno(), 0)
+os.execv(sys.executable, [sys.executable] + sys.argv[1:])' "$support_dir/arrivals.py" "$work/up"
+    wait_for 10 listens inet 8080
+    spawn node writer bash -c "exec cat $work/www/file >/dev/tcp/$inet4/8080"
+}
+download() {
+    rm -f "$work/down"
+    spawn node curl curl -sS -m 100 -o "$work/down.pipe" "http://$inet4/file"
+    exec_in_ns node "$python" "$support_dir/arrivals.py" "$work/down" <"$work/down.pipe" >/dev/null &
+    pid_of[down]=$!
+}
+mkfifo "$work/down.pipe"
+go_on() {
+    local down up
+    wait_for 10 test -s "$work/down" && wait_for 10 test -s "$work/up" || return
+    down=$(have down) up=$(have up)
+    wait_for 15 arrived $((down + $1)) down && wait_for 15 arrived $((up + $1)) up
+}
+# dies MODE N SECONDS : uplink N, for a while, in which all goes on; no silence was longer than SECONDS.
+dies() {
+    local began gap log
+    began=$EPOCHREALTIME
+    cable_set "gw$2-wan" both down
+    claim "$1: up$2 dies, both transfers go on" go_on 4000000
+    claim "$1: the other one is in use" wait_for 10 is_active "up$((3 - $2))"
+    cable_set "gw$2-wan" both up
+    for log in down up; do
+        gap=$(longest_gap "$began" $log)
+        claim "$1: $log: silent for $3 s at most ($gap s)" at_most "$gap" "$3"
+    done
+    claim "$1: both uplinks are used again" wait_for 15 are_usable up1 up2
+    claim "$1: and the better one for what takes one" wait_for 60 is_active up1
+}
+# mode MODE SECONDS LOST : what the transfers may be silent, and how many packets the call may lose each time.
+mode() {
+    local sent received duplicates lost
+    with_mode "$1"
+    exec_in_ns node "$python" "$support_dir/voice.py" client $inet4 7001 100 "$work/voice" >"$work/voice.out" 2>"$work/voice.log" &
+    pid_of[voice]=$!
+    download
+    upload
+    go_on 3000000
+    dies "$1" 1 "$2"
+    dies "$1" 2 "$2"
+    stop voice
+    stop curl
+    stop down
+    stop writer
+    stop reader
+    read -r sent received duplicates <"$work/voice.out"
+    echo "      $1: of the call's $sent packets $((sent - received)) were lost"
+    claim "$1: the call lost $3 packets at most" at_most $((sent - received)) "$3"
+    claim "$1: of it nothing came twice" equal "$duplicates" 0
+}
+# The transfers of the first are in mode handover. What the others lose of the call was on the dead uplink until that was noticed.
+mode redundant 3 0
+mode packet 3 150
+mode flow 1.6 150
+finish
