@@ -168,6 +168,9 @@ void Admission::let_in(LinkId id) {
         server_->close(*former, control::CloseReason::Replaced, "a newer connection took over");
     }
     link.wire_id = reserved->wire_id;
+    if (!reserved->is_continued) {
+        parts_.leases.hold(link.grant.user, link.grant.node);
+    }
     const SnaptConfig& config = parts_.config;
     control::Accept accept;
     accept.wire_session_up = reserved->wire_id;
@@ -298,6 +301,14 @@ void Admission::on_session_closed(const NodeSession& session) {
     overhead.tun_up = session.session.counters().overhead_received;
     overhead.tun_down = session.session.counters().overhead_sent;
     parts_.accountant.close_session(session.grant.accounting_number, overhead, utc_us());
+    parts_.leases.release(session.grant.user, session.grant.node);
+    parts_.worker.submit([&leases = parts_.leases, user = session.grant.user,
+                          node = session.grant.node, now_us = utc_us()] {
+        if (const auto renewed = leases.renew(user, node, now_us); !renewed) {
+            log(LogLevel::Warning, "no lease for %s/%s: %s", user.c_str(), node.c_str(),
+                describe(renewed.error()).c_str());
+        }
+    });
     if (const auto id = link_of(session.wire_id)) {
         links_[*id].wire_id = 0;
         server_->tell_session_state(*id, false);

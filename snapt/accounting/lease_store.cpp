@@ -109,16 +109,31 @@ Result<int64_t> LeaseStore::free_index(int64_t now_us) {
     if (!gap.is_null(0)) {
         return gap.integer(0);
     }
-    Statement expired = CTN_TRY(database_.prepare(
-        "DELETE FROM lease WHERE address_index=(SELECT address_index FROM lease WHERE expires<=?1 "
-        "AND address_index BETWEEN ?2 AND ?3 ORDER BY expires LIMIT 1) RETURNING address_index"));
-    expired.bind(1, now_us).bind(2, kFirstIndex).bind(3, last_index_);
-    if (!CTN_TRY(expired.step())) {
+    const auto expired = CTN_TRY(expired_index(now_us));
+    if (!expired) {
         return Error{Errc::LimitReached, "every inner address is leased", 0};
     }
-    const int64_t index = expired.integer(0);
-    CTN_TRY(expired.run());
-    return index;
+    Statement remove = CTN_TRY(database_.prepare("DELETE FROM lease WHERE address_index=?"));
+    CTN_TRY(remove.bind(1, *expired).run());
+    return *expired;
+}
+
+Result<std::optional<int64_t>> LeaseStore::expired_index(int64_t now_us) {
+    Statement expired =
+        CTN_TRY(database_.prepare("SELECT address_index,user_id,node FROM lease WHERE expires<=?1 "
+                                  "AND address_index BETWEEN ?2 AND ?3 ORDER BY expires"));
+    expired.bind(1, now_us).bind(2, kFirstIndex).bind(3, last_index_);
+    std::multiset<Holder> held;
+    {
+        const std::lock_guard lock(held_mutex_);
+        held = held_;
+    }
+    while (CTN_TRY(expired.step())) {
+        if (!held.contains({std::string(expired.text(1)), std::string(expired.text(2))})) {
+            return std::optional(expired.integer(0));
+        }
+    }
+    return std::optional<int64_t>();
 }
 
 Result<Lease>
@@ -145,6 +160,29 @@ LeaseStore::assign(const std::string& user_id, const std::string& node, int64_t 
                 .run());
     CTN_TRY(transaction.commit());
     return lease;
+}
+
+Result<void>
+LeaseStore::renew(const std::string& user_id, const std::string& node, int64_t now_us) {
+    const std::lock_guard lock(mutex_);
+    Statement update =
+        CTN_TRY(database_.prepare("UPDATE lease SET expires=? WHERE user_id=? AND node=?"));
+    update.bind(1, now_us + pool_.lease_s * kUsPerS)
+        .bind(2, std::string_view(user_id))
+        .bind(3, std::string_view(node));
+    return update.run();
+}
+
+void LeaseStore::hold(const std::string& user_id, const std::string& node) {
+    const std::lock_guard lock(held_mutex_);
+    held_.emplace(user_id, node);
+}
+
+void LeaseStore::release(const std::string& user_id, const std::string& node) {
+    const std::lock_guard lock(held_mutex_);
+    if (const auto held = held_.find({user_id, node}); held != held_.end()) {
+        held_.erase(held);
+    }
 }
 
 Result<std::vector<Lease>> LeaseStore::list() {

@@ -8,7 +8,9 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace continuo::snapt {
@@ -39,10 +41,15 @@ class LeaseStore {
     std::optional<base::IpAddress> own_ipv4() const;
     std::optional<base::IpAddress> own_ipv6() const;
 
-    // The node's lease, for lease_s from now; to be called again before it expires and when the
-    // session ends. A new node gets addresses never leased, else those that expired first.
-    // LimitReached when all are in use.
+    // The node's lease, for lease_s from now. A new node gets addresses never leased, else those
+    // that expired first and are not held. LimitReached when there are none.
     base::Result<Lease> assign(const std::string& user_id, const std::string& node, int64_t now_us);
+    // From now on a lease that has begun lasts lease_s.
+    base::Result<void> renew(const std::string& user_id, const std::string& node, int64_t now_us);
+    // Between them a session has the lease: nobody else gets it, however long that lasts and
+    // whatever the wall clock does. They count, and wait for nothing.
+    void hold(const std::string& user_id, const std::string& node);
+    void release(const std::string& user_id, const std::string& node);
     base::Result<std::vector<Lease>> list();
 
   private:
@@ -54,7 +61,13 @@ class LeaseStore {
     base::Result<std::optional<int64_t>> index_of(const std::string& user_id,
                                                   const std::string& node);
     base::Result<int64_t> free_index(int64_t now_us);
+    // Of the expired leases that nobody holds the oldest.
+    base::Result<std::optional<int64_t>> expired_index(int64_t now_us);
 
+    using Holder = std::pair<std::string, std::string>;  // user, node
+
+    std::mutex held_mutex_;  // never locked over what waits for the disk
+    std::multiset<Holder> held_;
     std::mutex mutex_;
     Database database_;
     LeasePool pool_;

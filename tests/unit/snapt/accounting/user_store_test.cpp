@@ -180,6 +180,25 @@ TEST_F(LeaseStoreTest, AddressIsGivenToAnotherOnlyAfterItsLeaseExpired) {
     EXPECT_EQ(leases->assign("u1", "n", kNoon + 102 * kSecond)->ipv4, ip("192.0.2.4"));
 }
 
+TEST_F(LeaseStoreTest, ALeaseThatASessionHasIsNobodyElsesHoweverLate) {
+    const auto leases = open("192.0.2.0/30", "");  // .2 for a node
+    ASSERT_TRUE(leases->assign("alice", "n", kNoon));
+    leases->hold("alice", "n");
+    leases->hold("alice", "n");  // a newer session
+    leases->release("alice", "n");
+    constexpr int64_t kLate = kNoon + 5'000'000 * kSecond;
+    EXPECT_EQ(leases->assign("bob", "n", kLate).error().code, Errc::LimitReached);
+    EXPECT_EQ(leases->assign("alice", "n", kNoon)->ipv4, ip("192.0.2.2"));
+    leases->release("alice", "n");
+    leases->release("alice", "n");
+    ASSERT_TRUE(leases->renew("alice", "n", kLate));
+    EXPECT_EQ(leases->assign("bob", "n", kLate + 100 * kSecond - 1).error().code,
+              Errc::LimitReached);
+    EXPECT_EQ(leases->assign("bob", "n", kLate + 100 * kSecond)->ipv4, ip("192.0.2.2"));
+    ASSERT_TRUE(leases->renew("alice", "n", kLate));
+    EXPECT_EQ(leases->list()->size(), 1U);
+}
+
 TEST_F(LeaseStoreTest, OtherPrefixMovesEveryNodeToItsPlaceThere) {
     ASSERT_TRUE(open("100.64.0.0/16", "")->assign("alice", "laptop", kNoon));
     const auto leases = open("198.51.100.0/24", "2001:db8::/64");
