@@ -47,6 +47,27 @@ node_counts() {
 }
 claim "altered answers are counted at the node" node_counts
 
+# Messages without protection, in the names of both ends, about datagrams that they sent a moment ago: the node may ask over control
+# whether it is true, and nothing else.
+states() {
+    cnapt_json snapts | json "[(s['epoch'], s['control_open'], s['transport'], s['handovers']) for s in d]"
+    cnapt_json paths | json "[(p['transport'], p['state'], p['active']) for p in d]"
+    snapt_json 1 sessions | json "[(s['epoch'], s['transport'], s['since']) for s in d]"
+}
+states=$(states)
+log_lines=$(wc -l <"$work/cnapt.log")
+unsealed() {
+    rm -f "$work/fresh"
+    spawn core capture "$python" "$support_dir/attack.py" capture gw1 9347 5 "$work/fresh"
+    in_ns node ping -n -q -c 40 -i 0.02 -W 2 $inet4 >/dev/null
+    wait_for 10 eval '! is_alive capture' && attack core unsealed "$work/fresh" 9347
+}
+for round in 1 2 3; do claim "forged UNKNOWN and VERSIONS are sent ($round)" unsealed; done
+believed() { tail -n "+$((log_lines + 1))" "$work/cnapt.log" | grep .; }
+claim "the node did not do more than ask" equal "$(believed)" ""
+claim "connections with a forged HELLO are ended" attack core hello "$work/fresh" 9347 5
+claim "neither end has changed its keys, its path or its control link" equal "$(states)" "$states"
+
 # A stranger with a wrong key, and one whom nobody knows. They look alike to it.
 intruder() { # intruder NAME SED_SCRIPT
     mkdir -p "$work/$1"

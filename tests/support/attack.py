@@ -8,6 +8,10 @@ attack.py alter FILE PORT SEED                the same with one bit of the paylo
 attack.py truncate FILE PORT SEED             the same with the end cut off
 attack.py steal FILE PORT                     the payload of the records to PORT from this host's own address
 attack.py answers FILE PORT SEED              records from PORT, one bit flipped, to where they went
+attack.py unsealed FILE PORT                  to both ends of the records, in the other's name: UNKNOWN for each reason and
+                                              VERSIONS, which quote them
+attack.py hello FILE PORT SEED                connections that begin with a HELLO for the session of each record to PORT, with
+                                              high numbers and random tags
 attack.py flood ADDRESS PORT RATE SEED        garbage and unknown sessions, RATE a second, until it is ended
 attack.py handshakes ADDRESS PORT FIRST LAST KIND  from each address of the range, connections that begin something and say no
                                               more, always anew, until it is ended; KIND: tls, a handshake; hello, the HELLO
@@ -119,6 +123,36 @@ def send_raw(packets):
         time.sleep(RATE_S)
 
 
+# Section 3.6: UNKNOWN for each reason, and VERSIONS that leave none and the next one.
+def unsealed_about(datagram):
+    quote = datagram[:6] + datagram[-8:]
+    return [b"\x02" + bytes([reason]) + quote for reason in (1, 2, 3)] + [b"\x01" + quote + versions for versions in (b"\0", b"\x20")]
+
+
+# In answer to each packet, as if its receiver had sent them.
+def unsealed(packets):
+    for packet in packets:
+        source, destination = packet[12:16], packet[16:20]
+        ports = packet[IP_HEADER + 2:IP_HEADER + 4] + packet[IP_HEADER:IP_HEADER + 2]
+        for message in unsealed_about(packet[IP_HEADER + UDP_HEADER:]):
+            yield packet[:12] + destination + source + ports + bytes(4) + message
+
+
+def hello(packets, port, source):
+    for packet in packets:
+        datagram = packet[IP_HEADER + UDP_HEADER:]
+        epoch = datagram[0] >> 2 & 3
+        content = struct.pack("!BBB", 3, 1, epoch) + datagram[2:4] + struct.pack("!I", source.randrange(1 << 31, 1 << 32))
+        with socket.create_connection((socket.inet_ntoa(bytes(packet[16:20])), port), timeout=2) as link:
+            content += source.randbytes(16)
+            link.sendall(struct.pack("!H", len(content)) + content + struct.pack("!H", len(datagram)) + datagram)
+            try:
+                if link.recv(1000):
+                    sys.exit("a forged HELLO was answered")
+            except ConnectionError:
+                pass
+
+
 def flipped(packet, source):
     packet = bytearray(packet)
     position = source.randrange(IP_HEADER + UDP_HEADER, len(packet))
@@ -148,6 +182,10 @@ def main():
         send_raw(packet[:source.randrange(IP_HEADER + UDP_HEADER, len(packet))] for packet in up)
     elif action == "answers":
         send_raw(flipped(packet, source) for packet in down)
+    elif action == "unsealed":
+        send_raw(unsealed(up + down))
+    elif action == "hello":
+        hello(up, port, source)
     elif action == "steal":
         out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         for packet in up:

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """A voice-like UDP flow: 20 bytes of payload with a 12-byte header every 20 ms, echoed by the other end.
 voice.py server PORT; voice.py client ADDRESS PORT SECONDS LOG. The client logs the time of each answer and prints
-"SENT RECEIVED DUPLICATES"."""
+"SENT RECEIVED DUPLICATES"; SIGTERM ends the call early."""
 import os
 import select
+import signal
 import socket
 import struct
 import sys
@@ -31,6 +32,12 @@ def talk(address, port, seconds, log_path):
     flow.connect((address, port))
     flow.setblocking(False)
     began = time.monotonic()
+
+    def hang_up(*_):
+        nonlocal seconds
+        seconds = min(seconds, time.monotonic() - began)
+
+    signal.signal(signal.SIGTERM, hang_up)
     sent, seen, duplicates = 0, set(), 0
     with open(log_path, "w", buffering=1) as log:
         while (elapsed := time.monotonic() - began) < seconds + 1:
