@@ -6,57 +6,170 @@ using base::DropReason;
 using session::Session;
 using session::TransmitItem;
 
-bool BatchSender::flush(base::TimePoint now) {
-    const auto items = batch_.items();
-    while (next_ < items.size()) {
-        if (items[next_].path == wire::kTcpPath) {
+void BatchSender::flush(base::TimePoint now) {
+    const auto items = queue_.batch.items();
+    while (queue_.next < items.size()) {
+        if (items[queue_.next].path == wire::kTcpPath) {
             send_over_stream();
             continue;
         }
-        io::UdpSocket* socket = sockets_.socket_for(items[next_]);
+        io::UdpSocket* socket = sockets_.socket_for(items[queue_.next]);
         if (socket == nullptr) {
-            drop_until(next_ + 1);
-            blocked_since_ = base::kNever;
+            drop_until(queue_, queue_.next + 1);
             continue;
         }
-        size_t end = next_ + 1;
-        while (end < items.size() && end - next_ < items_.size() &&
-               items[end].path != wire::kTcpPath && sockets_.socket_for(items[end]) == socket) {
-            ++end;
+        const size_t end = end_of_run(queue_, socket);
+        if (Backlog* backlog = backlog_of(socket)) {
+            hold_until(end, backlog);
+        } else if (send_run(queue_, end, *socket) != end) {
+            Backlog* fresh = new_backlog(*socket);
+            hold_until(end, fresh);
+            if (fresh != nullptr) {
+                serve(*fresh, now);
+            }
         }
-        const size_t first = next_;
-        const size_t done_of_first = done_of_next_;
-        if (send_run(first, end, *socket) == end) {
-            blocked_since_ = base::kNever;
+    }
+    queue_.batch.clear();
+    queue_.next = 0;
+}
+
+bool BatchSender::retry(base::TimePoint now) {
+    bool is_any_gone = false;
+    for (const auto& backlog : backlogs_) {
+        if (backlog != nullptr && backlog->socket != nullptr) {
+            is_any_gone = serve(*backlog, now) || is_any_gone;
+        }
+    }
+    return is_any_gone;
+}
+
+// True: the backlog is gone.
+bool BatchSender::serve(Backlog& backlog, base::TimePoint now) {
+    Queue& queue = backlog.queue;
+    const auto items = queue.batch.items();
+    while (queue.next < items.size()) {
+        io::UdpSocket* socket = sockets_.socket_for(items[queue.next]);
+        if (socket != backlog.socket) {
+            drop_until(queue, queue.next + 1);  // the uplink has gone
+            backlog.blocked_since = base::kNever;
             continue;
         }
-        if (next_ != first || done_of_next_ != done_of_first || blocked_since_ == base::kNever) {
-            blocked_since_ = now;
+        const size_t end = end_of_run(queue, socket);
+        const size_t first = queue.next;
+        const size_t done_of_first = queue.done_of_next;
+        if (send_run(queue, end, *socket) == end) {
+            backlog.blocked_since = base::kNever;
+            continue;
         }
-        const bool is_jammed = now - blocked_since_ >= kMaxBlocked;
-        if (!is_jammed && is_worth_waiting(items[next_])) {
+        if (queue.next != first || queue.done_of_next != done_of_first ||
+            backlog.blocked_since == base::kNever) {
+            backlog.blocked_since = now;
+        }
+        const bool is_jammed = now - backlog.blocked_since >= kMaxBlocked;
+        if (!is_jammed && is_worth_waiting(items[queue.next])) {
             sockets_.wait_writable(*socket);
             return false;
         }
         // Behind one that its session has given up may be another session's.
-        drop_until(is_jammed ? end : next_ + 1);
-        blocked_since_ = next_ == end ? base::kNever : blocked_since_;
+        drop_until(queue, is_jammed ? end : queue.next + 1);
+        backlog.blocked_since = queue.next == end ? base::kNever : backlog.blocked_since;
     }
-    batch_.clear();
-    next_ = 0;
-    done_of_next_ = 0;
+    queue.batch.clear();
+    queue.next = 0;
+    backlog.blocked_since = base::kNever;
+    backlog.socket = nullptr;
+    --backlogs_used_;
     return true;
+}
+
+BatchSender::Backlog* BatchSender::backlog_of(const io::UdpSocket* socket) {
+    if (!is_holding()) {
+        return nullptr;
+    }
+    for (const auto& backlog : backlogs_) {
+        if (backlog != nullptr && backlog->socket == socket) {
+            return backlog.get();
+        }
+    }
+    return nullptr;
+}
+
+// Null: too many sockets are full.
+BatchSender::Backlog* BatchSender::new_backlog(io::UdpSocket& socket) {
+    for (auto& backlog : backlogs_) {
+        if (backlog == nullptr) {
+            backlog = std::make_unique<Backlog>();
+        }
+        if (backlog->socket == nullptr) {
+            backlog->socket = &socket;
+            ++backlogs_used_;
+            return backlog.get();
+        }
+    }
+    return nullptr;
+}
+
+// What has no place there is lost.
+void BatchSender::hold_until(size_t end, Backlog* backlog) {
+    for (; queue_.next < end; ++queue_.next) {
+        const TransmitItem& item = queue_.batch.items()[queue_.next];
+        if (backlog == nullptr || !backlog->queue.batch.fits(item)) {
+            drops_.add(DropReason::SendFailed, item.datagrams);
+        } else {
+            // Not zero for the first one of a new backlog only.
+            backlog->queue.done_of_next += queue_.done_of_next;
+            backlog->queue.batch.take(queue_.batch, item);
+        }
+        queue_.done_of_next = 0;
+    }
+}
+
+bool BatchSender::set_rooms(Session& session) {
+    session::PathSet& paths = session.paths();
+    bool is_any_full = false;
+    for (uint8_t index = 0; index < wire::kTcpPath; ++index) {
+        uint64_t room = UINT64_MAX;
+        for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
+            const session::Tuple& tuple = paths.path(index).tuples[base::index_of(traffic_class)];
+            TransmitItem item;
+            item.session = &session;
+            item.path = index;
+            item.traffic_class = traffic_class;
+            item.to = tuple.remote;
+            item.from = tuple.local;
+            const io::UdpSocket* socket =
+                is_holding() && tuple.is_known ? sockets_.socket_for(item) : nullptr;
+            if (socket != nullptr && backlog_of(socket) != nullptr) {
+                room = base::is_low_delay(traffic_class)
+                           ? 0
+                           : std::min<uint64_t>(room, session::kReservedRoomBytes);
+            }
+        }
+        paths.set_room(index, room);
+        is_any_full = is_any_full || room != UINT64_MAX;
+    }
+    return is_any_full;
+}
+
+size_t BatchSender::end_of_run(const Queue& queue, const io::UdpSocket* socket) {
+    const auto items = queue.batch.items();
+    size_t end = queue.next + 1;
+    while (end < items.size() && end - queue.next < items_.size() &&
+           items[end].path != wire::kTcpPath && sockets_.socket_for(items[end]) == socket) {
+        ++end;
+    }
+    return end;
 }
 
 // Never waits: a session whose stream is full is not asked for more (PathSet::set_room).
 void BatchSender::send_over_stream() {
-    const TransmitItem& item = batch_.items()[next_];
-    if (item.session == nullptr || !sockets_.send_stream(item, batch_.bytes(item))) {
-        drop_until(next_ + 1);
+    const TransmitItem& item = queue_.batch.items()[queue_.next];
+    if (item.session == nullptr || !sockets_.send_stream(item, queue_.batch.bytes(item))) {
+        drop_until(queue_, queue_.next + 1);
         return;
     }
-    Session::on_sent(batch_, item);
-    ++next_;
+    Session::on_sent(queue_.batch, item);
+    ++queue_.next;
 }
 
 bool BatchSender::is_worth_waiting(const TransmitItem& item) {
@@ -64,26 +177,29 @@ bool BatchSender::is_worth_waiting(const TransmitItem& item) {
         return true;
     }
     const session::PathSet& paths = item.session->paths();
-    return paths.active() == item.path && paths.path(item.path).state != session::PathState::Dead;
+    const session::PathState state = paths.path(item.path).state;
+    return state == session::PathState::Usable ||
+           (paths.active() == item.path && state != session::PathState::Dead);
 }
 
-void BatchSender::drop_until(size_t end) {
-    for (; next_ < end; ++next_) {
-        drops_.add(DropReason::SendFailed, batch_.items()[next_].datagrams);
+void BatchSender::drop_until(Queue& queue, size_t end) {
+    for (; queue.next < end; ++queue.next) {
+        drops_.add(DropReason::SendFailed, queue.batch.items()[queue.next].datagrams);
     }
-    done_of_next_ = 0;
+    queue.done_of_next = 0;
 }
 
-// Sends items [first, end); gives the first that is not done with.
-size_t BatchSender::send_run(size_t first, size_t end, io::UdpSocket& socket) {
-    const auto items = batch_.items();
+// Sends items up to `end`; gives the first that is not done with.
+size_t BatchSender::send_run(Queue& queue, size_t end, io::UdpSocket& socket) {
+    const size_t first = queue.next;
+    const auto items = queue.batch.items();
     for (size_t i = first; i < end; ++i) {
         const TransmitItem& item = items[i];
         io::SendItem& out = items_[i - first];
-        out = {item.to, item.from.address, batch_.bytes(item), item.segment_bytes,
+        out = {item.to, item.from.address, queue.batch.bytes(item), item.segment_bytes,
                sockets_.tos_of(item)};
     }
-    items_[0].bytes = items_[0].bytes.subspan(done_of_next_);
+    items_[0].bytes = items_[0].bytes.subspan(queue.done_of_next);
     const auto result =
         sockets_.send(socket, std::span<const io::SendItem>(items_).first(end - first));
     for (size_t i = 0; i < result.items; ++i) {
@@ -96,7 +212,7 @@ size_t BatchSender::send_run(size_t first, size_t end, io::UdpSocket& socket) {
             continue;
         }
         if (item.session != nullptr) {
-            Session::on_sent(batch_, item);
+            Session::on_sent(queue.batch, item);
         }
         if (recorder_ != nullptr) {
             recorder_->sent(socket, items_[i]);
@@ -107,13 +223,28 @@ size_t BatchSender::send_run(size_t first, size_t end, io::UdpSocket& socket) {
         part.bytes = part.bytes.first(result.bytes_of_next);
         recorder_->sent(socket, part);
     }
-    next_ = first + result.items;
-    done_of_next_ = result.items == 0 ? done_of_next_ + result.bytes_of_next : result.bytes_of_next;
-    return next_;
+    queue.next = first + result.items;
+    queue.done_of_next =
+        result.items == 0 ? queue.done_of_next + result.bytes_of_next : result.bytes_of_next;
+    return queue.next;
 }
 
 void BatchSender::forget(const Session& session) {
-    batch_.forget(session);
+    queue_.batch.forget(session);
+    for (const auto& backlog : backlogs_) {
+        if (backlog != nullptr) {
+            backlog->queue.batch.forget(session);
+        }
+    }
+}
+
+void BatchSender::forget(const flow::Flow& flow) {
+    queue_.batch.forget(flow);
+    for (const auto& backlog : backlogs_) {
+        if (backlog != nullptr) {
+            backlog->queue.batch.forget(flow);
+        }
+    }
 }
 
 }  // namespace continuo::dataplane

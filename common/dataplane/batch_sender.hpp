@@ -1,8 +1,9 @@
-// BatchSender: carries a TransmitBatch to the sockets. What a full socket does not take stays and
-// goes first when it is writable again; meanwhile nothing new is sealed, so that inner packets wait
-// in their class queues. An uplink that takes nothing for kMaxBlocked, or that its session has
-// given up, loses what waits for it (SendFailed), so that it holds up nobody else. Each item is
-// counted when the kernel has taken it. One thread.
+// BatchSender: carries a TransmitBatch to the sockets. What a full socket does not take stays in a
+// backlog of that socket, in order, and goes first when it is writable again; the other sockets go
+// on. Meanwhile sessions are told that those paths have no room, so that inner packets wait in
+// their class queues. A socket that takes nothing for kMaxBlocked, or whose path the session has
+// given up, loses what waits for it (SendFailed). Each item is counted when the kernel has taken
+// it. One thread.
 #pragma once
 
 #include "common/base/drop_reason.hpp"
@@ -11,6 +12,7 @@
 #include "common/session/session.hpp"
 
 #include <array>
+#include <memory>
 
 namespace continuo::dataplane {
 
@@ -18,6 +20,7 @@ namespace continuo::dataplane {
 class SocketDirectory {
   public:
     virtual ~SocketDirectory() = default;
+    // By path, class of the tuple, and addresses of the item.
     virtual io::UdpSocket* socket_for(const session::TransmitItem& item) = 0;
     // Takes what goes over TCP (path wire::kTcpPath). False: it cannot, the item is dropped.
     virtual bool send_stream(const session::TransmitItem& /*item*/, base::ByteView /*bytes*/) {
@@ -28,15 +31,18 @@ class SocketDirectory {
     virtual io::SendResult send(io::UdpSocket& socket, std::span<const io::SendItem> items) {
         return socket.send(items);
     }
-    // The socket is full: flush() again when it is writable.
+    // The socket is full: retry() when it is writable.
     virtual void wait_writable(io::UdpSocket& socket) = 0;
     // A datagram was longer than the path takes.
     virtual void on_too_big(const session::TransmitItem& item) = 0;
 };
 
 inline constexpr base::Duration kMaxBlocked = base::seconds(1);
-// A blocked sender is tried again so often, besides when the socket says that it is writable.
+// A full socket is tried again so often, besides when it says that it is writable.
 inline constexpr base::Duration kRetryWhileBlocked = base::milliseconds(20);
+// Sockets that may be full at a time, each with as much as a batch holds; others lose what they do
+// not take.
+inline constexpr size_t kMaxBacklogs = 8;
 
 class BatchSender {
   public:
@@ -46,28 +52,50 @@ class BatchSender {
     // What the sockets take goes there too; null: nowhere. It must outlive this.
     void record_to(PacketRecorder* recorder) { recorder_ = recorder; }
 
-    // Empty when everything sealed has left.
-    bool is_blocked() const { return next_ < batch_.items().size(); }
-    // For sessions to add to; only while not blocked.
-    session::TransmitBatch& batch() { return batch_; }
-    // Sends what the batch holds; false when a socket is full.
-    bool flush(base::TimePoint now);
+    // For sessions to add to.
+    session::TransmitBatch& batch() { return queue_.batch; }
+    // Sends what the batch holds, or puts it into backlogs; the batch is empty then.
+    void flush(base::TimePoint now);
+    // There are backlogs.
+    bool is_holding() const { return backlogs_used_ > 0; }
+    // Tries the full sockets again. True when a backlog is gone, be it sent or lost.
+    bool retry(base::TimePoint now);
+    // Tells the session how much room its paths have. True: one leads to a full socket.
+    bool set_rooms(session::Session& session);
     // A session ends: its items are not to be counted for it.
     void forget(const session::Session& session);
+    // A flow ends: nothing more is counted for it.
+    void forget(const flow::Flow& flow);
 
   private:
-    size_t send_run(size_t first, size_t end, io::UdpSocket& socket);
+    struct Queue {
+        session::TransmitBatch batch;
+        size_t next = 0;          // first item not done with
+        size_t done_of_next = 0;  // bytes of it already sent
+    };
+    struct Backlog {
+        io::UdpSocket* socket = nullptr;  // null: free
+        Queue queue;
+        base::TimePoint blocked_since = base::kNever;  // nothing of its first item has left since
+    };
+
+    // The first item behind those from queue.next on that go to that socket.
+    size_t end_of_run(const Queue& queue, const io::UdpSocket* socket);
+    size_t send_run(Queue& queue, size_t end, io::UdpSocket& socket);
     static bool is_worth_waiting(const session::TransmitItem& item);
-    void drop_until(size_t end);
+    void drop_until(Queue& queue, size_t end);
     void send_over_stream();
+    Backlog* backlog_of(const io::UdpSocket* socket);
+    Backlog* new_backlog(io::UdpSocket& socket);
+    void hold_until(size_t end, Backlog* backlog);
+    bool serve(Backlog& backlog, base::TimePoint now);
 
     SocketDirectory& sockets_;
     base::DropCounters& drops_;
     PacketRecorder* recorder_ = nullptr;
-    session::TransmitBatch batch_;
-    size_t next_ = 0;                               // first item not done with
-    size_t done_of_next_ = 0;                       // bytes of it already sent
-    base::TimePoint blocked_since_ = base::kNever;  // nothing of the item at next_ has left since
+    Queue queue_;
+    std::array<std::unique_ptr<Backlog>, kMaxBacklogs> backlogs_;  // made when first needed
+    size_t backlogs_used_ = 0;
     std::array<io::SendItem, session::kBatchItems> items_;
 };
 

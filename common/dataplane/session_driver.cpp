@@ -1,6 +1,7 @@
 #include "common/dataplane/session_driver.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace continuo::dataplane {
 
@@ -41,6 +42,7 @@ void SessionDriver::remove(Session& session) {
     }
     std::erase(touched_, &session);
     std::erase(polling_, &session);
+    std::erase(waiting_, &session);
     sender_.forget(session);
 }
 
@@ -53,10 +55,14 @@ void SessionDriver::touch(Session& session) {
 
 void SessionDriver::pump(TimePoint now) {
     run_due(now);
-    const bool is_free =
-        (!sender_.is_blocked() || sender_.flush(now)) && poll_touched(now) && sender_.flush(now);
+    if (sender_.is_holding() && sender_.retry(now)) {
+        wake_waiting();
+    }
+    poll_touched(now);
+    sender_.flush(now);
     const TimePoint earliest = heap_.empty() ? base::kNever : heap_.front()->hook.deadline;
-    const bool has_work = !is_free || !touched_.empty();  // sending may touch: a size refused
+    // Sending may touch: a size refused.
+    const bool has_work = sender_.is_holding() || !touched_.empty();
     timer_.set(has_work ? std::min(earliest, now + kRetryWhileBlocked) : earliest);
 }
 
@@ -65,39 +71,45 @@ void SessionDriver::run_due(TimePoint now) {
         Session& due = *heap_.front();
         due.on_timeout(now);
         touch(due);
-        // Polling sets it anew, but only when no socket is full.
+        // Polling sets it anew.
         set_deadline(due, std::max(due.next_deadline(now), now + kRetryWhileBlocked));
     }
 }
 
-// False when a socket is full: wait_writable or the timer brings us back. The session that filled
-// it comes after the others then.
-bool SessionDriver::poll_touched(TimePoint now) {
+void SessionDriver::poll_touched(TimePoint now) {
     polling_.swap(touched_);
     while (!polling_.empty()) {
         Session& session = *polling_.back();
-        if (!poll(session, now)) {
-            polling_.pop_back();
-            touched_.push_back(&session);
-            touched_.insert(touched_.end(), polling_.begin(), polling_.end());
-            polling_.clear();
-            return false;
-        }
+        poll(session, now);
         polling_.pop_back();
         session.hook.is_touched = false;
         set_deadline(session, std::max(session.next_deadline(now), now + kShortestSleep));
     }
-    return true;
 }
 
-// False when a socket is full and the session has more.
-bool SessionDriver::poll(Session& session, TimePoint now) {
+void SessionDriver::poll(Session& session, TimePoint now) {
+    set_rooms(session);
     while (session.poll_transmit(sender_.batch(), now)) {
-        if (!sender_.flush(now)) {
-            return false;
-        }
+        sender_.flush(now);
+        set_rooms(session);
     }
-    return true;
+}
+
+// wait_writable or the timer brings us back to those that have to wait.
+void SessionDriver::set_rooms(Session& session) {
+    if (sender_.is_holding() && sender_.set_rooms(session) &&
+        !std::exchange(session.hook.is_waiting, true)) {
+        waiting_.push_back(&session);
+    }
+}
+
+void SessionDriver::wake_waiting() {
+    for (Session* session : waiting_) {
+        session->hook.is_waiting = false;
+        sender_.set_rooms(*session);
+        touch(*session);
+    }
+    waiting_.clear();
 }
 
 void SessionDriver::set_deadline(Session& session, TimePoint at) {

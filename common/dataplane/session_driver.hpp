@@ -20,12 +20,11 @@ class SessionDriver {
     void add(session::Session& session);
     void remove(session::Session& session);
     void touch(session::Session& session);
-    // Polls touched and due sessions and sends. While a socket is full nothing is sealed, but time
-    // goes on for the sessions: silence of a jammed uplink is noticed.
+    // Polls touched and due sessions and sends. While a socket is full nothing is sealed for paths
+    // that lead there; the sessions' other paths, and other sessions, go on.
     void pump(base::TimePoint now);
     // A flow ends: nothing more is counted for it.
-    void forget(const flow::Flow& flow) { sender_.batch().forget(flow); }
-    bool is_blocked() const { return sender_.is_blocked(); }
+    void forget(const flow::Flow& flow) { sender_.forget(flow); }
     void record_to(PacketRecorder* recorder) { sender_.record_to(recorder); }
 
   private:
@@ -36,8 +35,10 @@ class SessionDriver {
     void sift_down(size_t at);
     void place(size_t at, session::Session* session);
     void run_due(base::TimePoint now);
-    bool poll_touched(base::TimePoint now);
-    bool poll(session::Session& session, base::TimePoint now);
+    void poll_touched(base::TimePoint now);
+    void poll(session::Session& session, base::TimePoint now);
+    void set_rooms(session::Session& session);
+    void wake_waiting();
 
     io::EventLoop& loop_;
     BatchSender sender_;
@@ -45,6 +46,7 @@ class SessionDriver {
     std::vector<session::Session*> heap_;
     std::vector<session::Session*> touched_;
     std::vector<session::Session*> polling_;
+    std::vector<session::Session*> waiting_;  // that were polled while a path had no room
 };
 
 }  // namespace continuo::dataplane

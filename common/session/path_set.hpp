@@ -38,7 +38,7 @@ enum class Role : uint8_t { Node, Snapt };
 enum class PathState : uint8_t { Unknown, Challenged, Usable, Doubtful, Dead };
 std::string_view to_string(PathState state);
 
-// Of what TCP takes: for the low-delay classes, so that they do not wait behind the others.
+// Of what a path takes: for the low-delay classes, so that they do not wait behind the others.
 inline constexpr uint64_t kReservedRoomBytes = uint64_t{16} * 1024;
 
 // Address and port of the other end as one class of a path sees it: NAT may map each socket apart.
@@ -75,7 +75,7 @@ struct Path {
     base::Duration announce_interval{};
     uint64_t received_datagrams = 0;
     // What may be sent there before its sender has room again, kReservedRoomBytes of it by the
-    // low-delay classes only; TCP only.
+    // low-delay classes only: TCP, and UDP while a socket is full.
     uint64_t room_bytes = UINT64_MAX;
     // Since when something that should have had an answer is without one.
     base::TimePoint unanswered_since = base::kNever;
@@ -248,7 +248,7 @@ class PathSet {
     void trust(const wire::Space& space);
 
     // --- Both
-    // What the path takes before it has to be asked again: TCP, whose sender tells.
+    // What the path takes before it has to be asked again: who sends it tells.
     void set_room(uint8_t index, uint64_t bytes) { paths_[index].room_bytes = bytes; }
     void on_challenge(const wire::Space& space, const wire::Challenge& challenge, bool was_padded);
     // True when the path became usable with it.

@@ -38,6 +38,7 @@ struct DriverHook {
     size_t heap_place = 0;
     base::TimePoint deadline = base::kNever;
     bool is_touched = false;
+    bool is_waiting = false;  // for a full socket
 };
 
 class Session {

@@ -9,6 +9,7 @@
 #include "common/base/traffic_class.hpp"
 #include "common/flow/flow.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -81,6 +82,19 @@ class TransmitBatch {
         attributed_ += item.attributions;
         used_ += item.length;
         items_.push_back(item);
+    }
+    bool fits(const TransmitItem& item) const {
+        return kBatchArenaBytes - used_ >= item.length && items_.size() < kBatchItems &&
+               kBatchAttributions - attributions_.size() >= item.attributions;
+    }
+    // Copies an item of another batch, which must fit, with what it carries.
+    void take(const TransmitBatch& from, const TransmitItem& item) {
+        const base::ByteView bytes = from.bytes(item);
+        std::copy(bytes.begin(), bytes.end(), free_space().begin());
+        for (const Attribution& part : from.attributions(item)) {
+            attribute(part);
+        }
+        commit(item);
     }
     void attribute(const Attribution& attribution) { attributions_.push_back(attribution); }
     // Attributions added since the last commit.
