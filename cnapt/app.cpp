@@ -258,7 +258,6 @@ void App::on_addresses(size_t number, std::vector<base::Endpoint> addresses) {
         client.set_addresses(std::move(addresses));
         return;
     }
-    node_->set_address(client.link(), addresses.front());
     if (const auto started = client.start(config_, node_name_, session_id_, std::move(addresses));
         !started) {
         log(LogLevel::Error, "%s: %s", client.link().name.c_str(),

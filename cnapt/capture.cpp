@@ -296,11 +296,8 @@ void Node::forward(NodeFlow& node_flow, PacketPtr packet, bool syn, TimePoint no
     }
     SnaptLink& link = *node_flow.link;
     if (syn) {
-        const auto destination = link.session->paths().destination(flow.traffic_class, now);
-        packet::clamp_mss(
-            packet->bytes(),
-            session::largest_segment(destination.value_or(session::Destination{}), flow.paths.mode),
-            packet->offload.partial_checksum);
+        packet::clamp_mss(packet->bytes(), largest_segment(link, flow, now),
+                          packet->offload.partial_checksum);
     }
     consider_promotion(node_flow, packet->length, now);
     link.session->on_packet(flow, std::move(packet), now);

@@ -66,7 +66,7 @@ void write_session_fields(JsonWriter& json, const SnaptLink& link) {
     const session::Path* path = active ? &session.paths().path(*active) : nullptr;
     const double rtt_ms = path != nullptr ? milliseconds_or_nan(path->smoothed_rtt) : NAN;
     json.field("snapt", link.name);
-    json.field("address", link.address.to_string());
+    json.field("address", link.address().to_string());
     json.field("transport", active == wire::kTcpPath ? "tcp" : "udp");
     json.field("rtt_ms", rtt_ms, kMillisecondDigits);
     json.field("one_way_ms", rtt_ms / 2, kMillisecondDigits);
@@ -151,12 +151,12 @@ void write_path(JsonWriter& json,
     json.end_object();
 }
 
-// Each uplink with each SNAPT that it can reach by its IP version; and TCP where that is in use.
+// Each uplink with each SNAPT that has an address of its IP version; and TCP where that is in use.
 void write_paths(JsonWriter& json, Node& node, TimePoint now, bool with_details) {
     json.begin_array();
     for (const auto& link : node.links()) {
         for (const Uplink* uplink : node.uplinks().list()) {
-            if (uplink->address.version == link->address.address.version) {
+            if (node.is_path(*link, *uplink)) {
                 write_path(json, *link, *uplink, uplink->slot, now, with_details);
             }
         }
@@ -294,7 +294,7 @@ std::string snapts_json(const Node& node) {
             write_link_details(json, *link);
         } else {
             json.field("snapt", link->name);
-            json.field("address", link->address.to_string());
+            json.field("address", link->address().to_string());
         }
         json.field("state", is_usable(*link) ? "up" : link->session ? "degraded" : "down");
         json.field("control_open", link->is_control_open);

@@ -296,12 +296,40 @@ void ControlClient::Inner::set_timer() {
     }
 }
 
+// The connection begins at the same uplink still, and data has not gone to the other IP version.
+bool ControlClient::Inner::stays_with(const ControlUplinks& uplinks) const {
+    if (!connection_) {
+        return uplinks == options_.uplinks;
+    }
+    const base::IpVersion version = connection_->remote.address.version;
+    const base::IpVersion data = uplinks.preferred.value_or(version);
+    const bool has_left = uplinks.preferred != options_.uplinks.preferred && data != version &&
+                          uplinks.of(data) && has_address(data);
+    return uplinks.of(version) == options_.uplinks.of(version) && !has_left;
+}
+
+bool ControlClient::Inner::has_address(base::IpVersion version) const {
+    return std::any_of(options_.addresses.begin(), options_.addresses.end(),
+                       [&](const base::Endpoint& one) { return one.address.version == version; });
+}
+
+void ControlClient::Inner::prefer_version() {
+    const auto& preferred = options_.uplinks.preferred;
+    if (!preferred || !options_.uplinks.of(*preferred) || !has_address(*preferred)) {
+        return;
+    }
+    const std::vector<base::Endpoint>& addresses = options_.addresses;
+    next_address_ %= addresses.size();
+    while (addresses[next_address_].address.version != *preferred) {
+        next_address_ = (next_address_ + 1) % addresses.size();
+    }
+}
+
 void ControlClient::Inner::network_changed(ControlUplinks uplinks) {
-    const bool is_same = connection_ ? uplinks.of(connection_->remote.address.version) ==
-                                           options_.uplinks.of(connection_->remote.address.version)
-                                     : uplinks == options_.uplinks;
+    const bool is_same = stays_with(uplinks);
     options_.uplinks = std::move(uplinks);
     if (!is_same) {
+        prefer_version();
         attempt_now();
     } else if (!connection_) {
         if (short_sessions_ == 0) {

@@ -91,6 +91,10 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     }
     void feed_plain();
     std::optional<base::Endpoint> next_address();
+    bool stays_with(const ControlUplinks& uplinks) const;
+    bool has_address(base::IpVersion version) const;
+    // The next address is of the preferred IP version, if there is one and an uplink for it.
+    void prefer_version();
     void on_connecting_writable();
     void on_readable();
     void on_timer();

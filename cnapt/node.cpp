@@ -97,7 +97,7 @@ base::Result<void> Node::start(std::string& failure) {
 SnaptLink& Node::add_link(std::string name, const base::Endpoint& address) {
     auto link = std::make_unique<SnaptLink>();
     link->name = std::move(name);
-    link->address = address;
+    link->addresses = SnaptAddresses(address);
     const auto is_taken = [&](uint16_t id) {
         return id == 0 || std::any_of(links_.begin(), links_.end(),
                                       [&](const auto& other) { return other->local_id == id; });
@@ -107,21 +107,6 @@ SnaptLink& Node::add_link(std::string name, const base::Endpoint& address) {
     } while (is_taken(link->local_id));
     links_.push_back(std::move(link));
     return *links_.back();
-}
-
-void Node::set_address(SnaptLink& link, const base::Endpoint& address) {
-    if (link.address == address) {
-        return;
-    }
-    link.address = address;
-    link.active_slot.reset();
-    link.moving_since = loop_.now();
-    if (link.session) {
-        for (const Uplink* uplink : uplinks_->list()) {
-            link.session->paths().remove(uplink->slot);
-        }
-        update_paths(link, {}, loop_.now());
-    }
 }
 
 base::Result<void>
@@ -301,14 +286,11 @@ Flow* Node::deliver_whole(Session& session,
         return nullptr;
     }
     flows_.on_packet(*flow, flow::Direction::Down, *summary, now);
+    const SnaptLink& link = *link_of(session);
     if ((summary->tcp_flags & packet::tcp_flag::kSyn) != 0 &&
-        flow->paths.mode == base::PathMode::Packet) {
-        // SNAPT may not have known the mode yet.
-        const auto destination = session.paths().destination(flow->traffic_class, now);
-        packet::clamp_mss(packet,
-                          session::largest_segment(destination.value_or(session::Destination{}),
-                                                   flow->paths.mode),
-                          false);
+        (flow->paths.mode == base::PathMode::Packet || link.addresses.has(base::IpVersion::V6))) {
+        // SNAPT may not have known the mode yet, nor that other uplinks have IPv6.
+        packet::clamp_mss(packet, largest_segment(link, *flow, now), false);
     }
     const size_t payload = packet.size() - std::min<size_t>(summary->payload_offset, packet.size());
     tun_port_->write_packet(packet, flow, payload);
@@ -371,6 +353,7 @@ void Node::on_housekeeping() {
         retry_udp(*link, now);
         mend_stream(*link, now);
         try_next_port(*link, now);
+        remove_spare_paths(*link);
         const bool is_without_way = link->session && !link->active_slot;
         if (is_without_way && now - link->moving_since >= kMaxWithoutUplink) {
             lose_link(*link);

@@ -55,7 +55,8 @@ struct NodeSettings {
 // What is known of one SNAPT.
 struct SnaptLink {
     std::string name;
-    base::Endpoint address;                     // in use
+    SnaptAddresses addresses;
+    const base::Endpoint& address() const { return addresses.current(); }  // in use
     uint16_t local_id = 0;                      // wire session id that we listen for
     std::unique_ptr<session::Session> session;  // once accepted; lives over reconnects
     control::Accept accept;
@@ -85,7 +86,8 @@ struct SnaptLink {
     base::TimePoint measured_at{};
     std::vector<uint16_t> udp_ports;  // of the SNAPT; never empty once accepted
     base::TimePoint port_taken_at{};
-    dataplane::StreamPort stream;  // into the control link; none while that is not open
+    dataplane::StreamPort stream;   // into the control link; none while that is not open
+    base::Endpoint stream_address;  // the other end of that link
     TcpFallback fallback;
     UdpThrottle throttle;
     session::PathMask throttled = 0;  // slots of the uplinks where it said so
@@ -155,14 +157,19 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     base::Result<void> start(std::string& failure);
 
     // --- Control, on the data loop
+    // Port 0: not known yet.
     SnaptLink& add_link(std::string name, const base::Endpoint& address);
+    // What the SNAPT's name, or the configuration, says: the first of each IP version is taken,
+    // unless one of them is in use.
+    void offer_addresses(SnaptLink& link, const std::vector<base::Endpoint>& addresses);
+    // Control has reached the SNAPT there, and has been told its UDP ports; establish() follows.
+    void on_reached(SnaptLink& link, const base::Endpoint& address, const control::Accept& accept);
     // Keys and parameters of a new or continued association.
     base::Result<void>
     establish(SnaptLink& link, const control::Accept& accept, const control::EpochKeys& keys);
     base::Result<void> rekey(SnaptLink& link, const control::EpochKeys& keys);
-    void set_address(SnaptLink& link, const base::Endpoint& address);
     // Datagrams over TCP: where they go, what came, room again, the connection's end.
-    void open_stream(SnaptLink& link, dataplane::StreamPort port);
+    void open_stream(SnaptLink& link, dataplane::StreamPort port, const base::Endpoint& address);
     void on_stream(SnaptLink& link, dataplane::DatagramQueue& queue);
     void on_stream_room(SnaptLink& link);
     void on_stream_lost(SnaptLink& link);
@@ -174,6 +181,10 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     bool works(const Uplink& uplink) const;
     // Data goes over it, or would if it worked.
     bool is_needed(const Uplink& uplink) const;
+    // The uplink is to be a path to that SNAPT.
+    bool is_path(const SnaptLink& link, const Uplink& uplink) const {
+        return link.addresses.has(uplink.address.version) && !is_spare(link, uplink);
+    }
     // Sends CLOSE and whatever waits.
     void shut_down();
 
@@ -241,14 +252,18 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void update_all_paths(const Uplinks::Change& change, base::TimePoint now);
     void update_paths(SnaptLink& link, const Uplinks::Change& change, base::TimePoint now);
     void add_paths(SnaptLink& link, base::TimePoint now);
+    void add_new_paths(SnaptLink& link, base::TimePoint now);
     // All but the active one.
     void remove_cut_paths(SnaptLink& link);
     // Path indexes of the link whose path is such a one.
     template <typename Predicate>
     static Uplinks::SlotSet slots_where(const SnaptLink& link, Predicate predicate);
+    // Of those that are paths of the link.
+    Uplink* best_uplink(const SnaptLink& link, Uplinks::SlotSet excluded);
     void choose_uplink(SnaptLink& link, base::TimePoint now);
     void activate(SnaptLink& link, uint8_t slot, base::TimePoint now);
-    static void bar_if_failing(SnaptLink& link, uint8_t slot, base::TimePoint now);
+    // `next` takes its place.
+    void bar_if_failing(SnaptLink& link, uint8_t slot, uint8_t next, base::TimePoint now);
     // For `first`, twice as long each time when it happens again.
     static void bar_uplink(SnaptLink& link,
                            uint8_t slot,
@@ -257,6 +272,13 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
                            base::TimePoint now);
     void end_bars(SnaptLink& link, base::TimePoint now);
     void lose_link(SnaptLink& link);
+
+    // node_versions.cpp
+    void set_address(SnaptLink& link, base::Endpoint address);
+    bool is_spare(const SnaptLink& link, const Uplink& uplink) const;
+    void remove_spare_paths(SnaptLink& link);
+    static uint16_t
+    largest_segment(const SnaptLink& link, const flow::Flow& flow, base::TimePoint now);
 
     // node_hints.cpp
     // Follows Wi-Fi where this kernel has that.
@@ -290,7 +312,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void try_next_port(SnaptLink& link, base::TimePoint now);
     // Another connection in the place of one that has been stuck for long.
     void mend_stream(SnaptLink& link, base::TimePoint now);
-    static void take_next_port(SnaptLink& link);
+    static void take_next_port(SnaptLink& link, base::IpVersion version);
     void on_fallback_due();
 
     // capture.cpp

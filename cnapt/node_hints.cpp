@@ -127,8 +127,7 @@ void Node::ask_joined(SnaptLink& link, uint8_t slot, TimePoint now) {
 
 void Node::probe_others(SnaptLink& link, uint8_t slot, TimePoint now) {
     for (const Uplink* uplink : uplinks_->list()) {
-        const bool has_route =
-            Uplinks::has_route(*uplink, link.address.address, monitor_->snapshot());
+        const bool has_route = Uplinks::has_route(*uplink, link.addresses, monitor_->snapshot());
         if (uplink->slot != slot && has_route && uplink->can_carry()) {
             link.session->paths().probe(uplink->slot, now);
         }

@@ -23,6 +23,10 @@ constexpr base::Duration kLongestBar = base::seconds(60);
 // In the place of interface and address.
 constexpr const char* kOverTcp = "tcp";
 
+bool is_known(const session::Path& path) {
+    return path.tuples[base::index_of(base::TrafficClass::LtLd)].is_known;
+}
+
 }  // namespace
 
 void Node::on_network_changed() {
@@ -87,27 +91,33 @@ bool Node::is_needed(const Uplink& uplink) const {
 
 // One that died of silence is not new: its own announcements bring it back.
 void Node::add_paths(SnaptLink& link, TimePoint now) {
+    add_new_paths(link, now);
     session::PathSet& paths = link.session->paths();
     for (const Uplink* uplink : uplinks_->list()) {
         if (!uplink->can_carry()) {
             continue;
         }
-        const session::Path& path = paths.path(uplink->slot);
-        const bool is_new = !path.tuples[base::index_of(base::TrafficClass::LtLd)].is_known;
-        if (is_new && uplink->address.version == link.address.address.version) {
-            paths.add(uplink->slot, link.address, uplink->mtu, now);
-            if (link.is_on_stream && link.active_slot) {
-                paths.give_up(uplink->slot);  // has to answer before it takes over
-            }
-        }
         paths.suspect(uplink->slot, uplink->is_weak);
         // What has changed may have brought it back.
         if (link.is_on_stream) {
             if (may_ask_udp(link, *uplink)) {
-                paths.retry(uplink->slot, link.address, now);
+                paths.retry(uplink->slot, link.addresses.of(uplink->address.version), now);
             }
         } else {
             paths.ask_again(uplink->slot, now);
+        }
+    }
+}
+
+void Node::add_new_paths(SnaptLink& link, TimePoint now) {
+    session::PathSet& paths = link.session->paths();
+    for (const Uplink* uplink : uplinks_->list()) {
+        if (!uplink->can_carry() || is_known(paths.path(uplink->slot)) || !is_path(link, *uplink)) {
+            continue;
+        }
+        paths.add(uplink->slot, link.addresses.of(uplink->address.version), uplink->mtu, now);
+        if (link.is_on_stream && link.active_slot) {
+            paths.give_up(uplink->slot);  // has to answer before it takes over
         }
     }
 }
@@ -153,13 +163,14 @@ void Node::update_paths(SnaptLink& link, const Uplinks::Change& change, TimePoin
     const std::optional<uint8_t> former = link.active_slot;
     choose_uplink(link, now);
     remove_cut_paths(link);
+    remove_spare_paths(link);
     const Uplink* active = link.active_slot ? uplinks_->at(*link.active_slot) : nullptr;
-    const bool has_route = active != nullptr &&
-                           Uplinks::has_route(*active, link.address.address, monitor_->snapshot());
+    const bool has_route =
+        active != nullptr && Uplinks::has_route(*active, link.addresses, monitor_->snapshot());
     const bool has_gained_route = !std::exchange(link.has_route, has_route) && has_route;
     if ((has_lost_way && !link.active_slot) || (has_gained_route && link.active_slot == former)) {
-        // Control may find SNAPT by the other IP version, or by the route that came after the
-        // address.
+        // Control may find SNAPT by an address that data does not have, or by the route that came
+        // after the uplink's.
         events_.on_path_moved(link);
     }
     const session::PathState state =
@@ -180,17 +191,22 @@ Uplinks::SlotSet Node::slots_where(const SnaptLink& link, Predicate predicate) {
     return slots;
 }
 
+Uplink* Node::best_uplink(const SnaptLink& link, Uplinks::SlotSet excluded) {
+    const Uplinks::SlotSet none =
+        slots_where(link, [](uint8_t, const session::Path& path) { return !is_known(path); });
+    return uplinks_->best_for(link.addresses, monitor_->snapshot(), excluded | none);
+}
+
 // The best route's uplink. While the active one carries, or may do so again, another one has to
 // answer before it takes its place.
 void Node::choose_uplink(SnaptLink& link, TimePoint now) {
     using session::PathState;
     const io::NetSnapshot& network = monitor_->snapshot();
-    const base::IpAddress& to = link.address.address;
     if (link.is_on_stream && link.active_slot) {
-        const Uplink* answers = uplinks_->best_for(
-            to, network, slots_where(link, [this](uint8_t slot, const session::Path& path) {
-                return path.state != PathState::Usable || is_cut(slot);
-            }));
+        const Uplink* answers =
+            best_uplink(link, slots_where(link, [this](uint8_t slot, const session::Path& path) {
+                            return path.state != PathState::Usable || is_cut(slot);
+                        }));
         if (answers != nullptr) {
             activate(link, answers->slot, now);
         }
@@ -198,10 +214,10 @@ void Node::choose_uplink(SnaptLink& link, TimePoint now) {
     }
     session::PathSet& paths = link.session->paths();
     const auto has_route = [&](const Uplink* uplink) {
-        return uplink != nullptr && Uplinks::has_route(*uplink, to, network);
+        return uplink != nullptr && Uplinks::has_route(*uplink, link.addresses, network);
     };
     const auto best_without = [&](auto predicate) {
-        const Uplink* best = uplinks_->best_for(to, network, slots_where(link, predicate));
+        const Uplink* best = best_uplink(link, slots_where(link, predicate));
         return has_route(best) || !link.active_slot ? best : nullptr;
     };
     const auto is_unproven = [&](uint8_t slot, const session::Path& path) {
@@ -226,7 +242,7 @@ void Node::choose_uplink(SnaptLink& link, TimePoint now) {
         });
     }
     if (best == nullptr && !link.active_slot) {
-        best = uplinks_->best_for(to, network, cut_slots());
+        best = best_uplink(link, cut_slots());
     }
     if (best != nullptr && link.active_slot != best->slot) {
         activate(link, best->slot, now);
@@ -241,7 +257,7 @@ void Node::activate(SnaptLink& link, uint8_t slot, TimePoint now) {
     if (link.is_on_stream) {
         link.moving_from = kOverTcp;
     } else if (link.active_slot) {
-        bar_if_failing(link, *link.active_slot, now);
+        bar_if_failing(link, *link.active_slot, slot, now);
         if (const Uplink* former = uplinks_->at(*link.active_slot)) {
             link.moving_from = former->interface + " " + former->address.to_string();
         }
@@ -251,12 +267,23 @@ void Node::activate(SnaptLink& link, uint8_t slot, TimePoint now) {
         leave_stream(link, slot, now);
     }
     link.active_slot = slot;
+    if (const Uplink* uplink = uplinks_->at(slot)) {
+        link.addresses.in_use = uplink->address.version;
+    }
     link.session->paths().activate(slot, now);
 }
 
-void Node::bar_if_failing(SnaptLink& link, uint8_t slot, TimePoint now) {
-    if (link.session->paths().path(slot).is_failing()) {
-        bar_uplink(link, slot, kFirstBar, kLongestBar, now);
+// With the other addresses of its interface, if another interface takes over.
+void Node::bar_if_failing(SnaptLink& link, uint8_t slot, uint8_t next, TimePoint now) {
+    if (!link.session->paths().path(slot).is_failing()) {
+        return;
+    }
+    bar_uplink(link, slot, kFirstBar, kLongestBar, now);
+    const session::PathMask beside = slots_beside(slot);
+    for (uint8_t other = 0; other < wire::kTcpPath; ++other) {
+        if ((beside & session::mask_of(other)) != 0 && (beside & session::mask_of(next)) == 0) {
+            link.bars[other] = link.bars[slot];
+        }
     }
 }
 
@@ -328,7 +355,11 @@ void Node::on_path_changed(Session& session, uint8_t path, TimePoint now) {
 
 void Node::on_path_silent(Session& session, uint8_t path, TimePoint now) {
     SnaptLink* link = link_of(session);
+    add_new_paths(*link, now);  // the other IP version of that interface
     if (session.paths().active() != path) {
+        if (session.paths().path(path).state == session::PathState::Doubtful) {
+            choose_uplink(*link, now);  // it was asked to take over, perhaps
+        }
         return;
     }
     if (session.paths().path(path).state == session::PathState::Doubtful) {

@@ -20,15 +20,16 @@ constexpr base::Duration kMendInterval = base::seconds(10);
 
 }  // namespace
 
-void Node::open_stream(SnaptLink& link, dataplane::StreamPort port) {
+void Node::open_stream(SnaptLink& link, dataplane::StreamPort port, const base::Endpoint& address) {
     const TimePoint now = loop_.now();
     link.stream = std::move(port);
+    link.stream_address = address;
     link.fallback.reset_answer();
     if (!link.session) {
         return;
     }
     session::PathSet& paths = link.session->paths();
-    paths.add(wire::kTcpPath, link.address, session::Path{}.mtu, now);
+    paths.add(wire::kTcpPath, link.stream_address, session::Path{}.mtu, now);
     paths.set_room(wire::kTcpPath, link.stream.queue->room_bytes());
     if (link.is_on_stream) {
         paths.activate(wire::kTcpPath, now);  // by the new connection
@@ -46,8 +47,7 @@ void Node::close_stream(SnaptLink& link) {
     const TimePoint now = loop_.now();
     link.session->paths().remove(wire::kTcpPath);
     if (link.is_on_stream) {
-        const Uplink* best =
-            uplinks_->best_for(link.address.address, monitor_->snapshot(), cut_slots());
+        const Uplink* best = best_uplink(link, cut_slots());
         link.moving_since = now;
         if (best != nullptr) {
             activate(link, best->slot, now);
@@ -71,7 +71,7 @@ void Node::on_stream(SnaptLink& link, dataplane::DatagramQueue& queue) {
     };
     // What SNAPT repeats was sealed for another path.
     const auto is_allowed = [](base::ByteView) { return true; };
-    receiver_.pull(queue, link.local_id, link.address, 0, is_allowed, hand_over);
+    receiver_.pull(queue, link.local_id, link.stream_address, 0, is_allowed, hand_over);
     tun_port_->coalescer().flush();
     driver_.touch(*link.session);
     driver_.pump(now);
@@ -192,15 +192,17 @@ void Node::retry_udp(SnaptLink& link, TimePoint now) {
 bool Node::may_ask_udp(const SnaptLink& link, const Uplink& uplink) const {
     const bool is_throttled =
         link.throttle.keeps_stream() && (link.throttled & session::mask_of(uplink.slot)) != 0;
-    return uplink.address.version == link.address.address.version && !is_throttled;
+    return is_path(link, uplink) && !is_throttled;
 }
 
-// One port a time, so that it is clear which one answers.
+// One port a time of each IP version, so that it is clear which one answers.
 void Node::ask_next_port(SnaptLink& link, TimePoint now) {
     const auto& uplinks = uplinks_->list();
     if (std::any_of(uplinks.begin(), uplinks.end(),
                     [&](const Uplink* uplink) { return may_ask_udp(link, *uplink); })) {
-        take_next_port(link);
+        for (const base::IpVersion version : kBothVersions) {
+            take_next_port(link, version);
+        }
         ask_udp(link, now);
     }
 }
@@ -208,7 +210,8 @@ void Node::ask_next_port(SnaptLink& link, TimePoint now) {
 void Node::ask_udp(SnaptLink& link, TimePoint now) {
     for (const Uplink* uplink : uplinks_->list()) {
         if (may_ask_udp(link, *uplink)) {
-            link.session->paths().retry(uplink->slot, link.address, now);
+            link.session->paths().retry(uplink->slot, link.addresses.of(uplink->address.version),
+                                        now);
         }
     }
     driver_.touch(*link.session);
@@ -265,13 +268,14 @@ void Node::watch_throttle(SnaptLink& link, TimePoint now) {
     }
 }
 
-void Node::take_next_port(SnaptLink& link) {
-    if (link.udp_ports.empty()) {
+void Node::take_next_port(SnaptLink& link, base::IpVersion version) {
+    if (link.udp_ports.empty() || !link.addresses.has(version)) {
         return;
     }
-    const auto current = std::find(link.udp_ports.begin(), link.udp_ports.end(), link.address.port);
+    uint16_t& port = link.addresses.of(version).port;
+    const auto current = std::find(link.udp_ports.begin(), link.udp_ports.end(), port);
     const auto next = current == link.udp_ports.end() ? current : std::next(current);
-    link.address.port = next == link.udp_ports.end() ? link.udp_ports.front() : *next;
+    port = next == link.udp_ports.end() ? link.udp_ports.front() : *next;
 }
 
 void Node::try_next_port(SnaptLink& link, TimePoint now) {
@@ -285,8 +289,8 @@ void Node::try_next_port(SnaptLink& link, TimePoint now) {
         return;
     }
     link.port_taken_at = now;
-    take_next_port(link);
-    paths.redirect(link.address, now);
+    take_next_port(link, link.addresses.in_use);
+    paths.redirect(link.address(), now);
     driver_.touch(*link.session);
     driver_.pump(now);
 }

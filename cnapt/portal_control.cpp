@@ -65,9 +65,9 @@ void PortalControl::observe(base::TimePoint now) {
 std::optional<base::Endpoint> PortalControl::snapt_for(const Uplink& uplink) {
     const auto& links = node_.links();
     for (size_t tried = 0; tried < links.size(); ++tried) {
-        const base::Endpoint& address = links[next_snapt_++ % links.size()]->address;
-        if (address.port != 0 && address.address.version == uplink.address.version) {
-            return address;
+        const SnaptAddresses& snapt = links[next_snapt_++ % links.size()]->addresses;
+        if (snapt.has(uplink.address.version)) {
+            return snapt.of(uplink.address.version);
         }
     }
     return std::nullopt;

@@ -74,6 +74,7 @@ base::Result<void> SnaptClient::start(const NodeConfig& config,
     options.parameters.hello.want_ipv4 = config.capture.ipv4;
     options.parameters.hello.want_ipv6 = config.capture.ipv6;
     addresses_ = addresses;
+    node_.offer_addresses(link_, addresses);
     options.addresses = std::move(addresses);
     options.uplinks = uplinks();
     options.fwmark = config.capture.fwmark;
@@ -83,7 +84,12 @@ base::Result<void> SnaptClient::start(const NodeConfig& config,
 }
 
 ControlUplinks SnaptClient::uplinks() const {
-    return {uplink(base::IpVersion::V4), uplink(base::IpVersion::V6)};
+    const Uplink* active = link_.active_slot ? node_.uplinks().at(*link_.active_slot) : nullptr;
+    ControlUplinks uplinks{uplink(base::IpVersion::V4), uplink(base::IpVersion::V6)};
+    if (active != nullptr) {
+        uplinks.preferred = active->address.version;
+    }
+    return uplinks;
 }
 
 // Where the data goes; for the other IP version, and while data goes nowhere, by the best route.
@@ -96,13 +102,13 @@ std::optional<ControlUplink> SnaptClient::uplink(base::IpVersion version) const 
         return std::nullopt;
     }
     Uplinks& uplinks = node_.uplinks();
+    const SnaptAddresses there(*to);
     const auto leads_there = [&](const Uplink* uplink) {
-        return uplink != nullptr && uplink->address.version == version &&
-               Uplinks::has_route(*uplink, to->address, node_.network());
+        return uplink != nullptr && Uplinks::has_route(*uplink, there, node_.network());
     };
     const Uplink* found = link_.active_slot ? uplinks.at(*link_.active_slot) : nullptr;
     if (!leads_there(found)) {
-        found = uplinks.best_for(to->address, node_.network());
+        found = uplinks.best_for(there, node_.network());
     }
     if (!leads_there(found)) {
         return std::nullopt;
@@ -132,26 +138,13 @@ void SnaptClient::on_established(const base::Endpoint& remote,
     connected_at_ = keyed_at_;
     told_cause_.reset();
     is_rekeying_ = false;
-    link_.udp_ports = established.accept.udp_ports;
-    const auto is_port = [this](uint16_t port) {
-        return std::find(link_.udp_ports.begin(), link_.udp_ports.end(), port) !=
-               link_.udp_ports.end();
-    };
-    if (link_.udp_ports.empty()) {
-        link_.udp_ports = {remote.port};
-    }
-    const bool is_same = link_.session != nullptr && link_.address.address == remote.address &&
-                         is_port(link_.address.port);
-    if (!is_same) {
-        node_.set_address(
-            link_, {remote.address, is_port(remote.port) ? remote.port : link_.udp_ports.front()});
-    }
+    node_.on_reached(link_, remote, established.accept);
     if (const auto done = node_.establish(link_, established.accept, established.keys); !done) {
         log(LogLevel::Error, "%s: keys refused: %s", link_.name.c_str(),
             describe(done.error()).c_str());
         return;
     }
-    node_.open_stream(link_, client_.stream());
+    node_.open_stream(link_, client_.stream(), remote);
     log(LogLevel::Info, "%s: session %s, epoch %u", link_.name.c_str(),
         established.accept.continued ? "continued" : "established", established.keys.epoch);
 }
@@ -191,7 +184,7 @@ void SnaptClient::on_closed(const control::LinkClosed& closed) {
         if (told_cause_ != closed.cause) {
             told_cause_ = closed.cause;
             log(LogLevel::Warning, "%s: no control link to %s (%.*s); trying again",
-                link_.name.c_str(), link_.address.to_string().c_str(),
+                link_.name.c_str(), link_.address().to_string().c_str(),
                 static_cast<int>(control::to_string(closed.cause).size()),
                 control::to_string(closed.cause).data());
         }

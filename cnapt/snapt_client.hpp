@@ -40,6 +40,7 @@ class SnaptClient final : public ControlClientHandler {
     void renew() { client_.renew(); }
     void set_addresses(std::vector<base::Endpoint> addresses) {
         addresses_ = addresses;
+        node_.offer_addresses(link_, addresses);
         client_.set_addresses(std::move(addresses));
         client_.network_changed(uplinks());
     }

@@ -22,6 +22,7 @@ struct ControlUplink {
 struct ControlUplinks {
     std::optional<ControlUplink> v4;
     std::optional<ControlUplink> v6;
+    std::optional<base::IpVersion> preferred = std::nullopt;  // that of the data
     const std::optional<ControlUplink>& of(base::IpVersion version) const {
         return version == base::IpVersion::V4 ? v4 : v6;
     }

@@ -248,23 +248,37 @@ std::optional<uint8_t> Uplinks::free_slot() {
     return std::nullopt;
 }
 
-Uplink* Uplinks::best_for(const base::IpAddress& destination,
-                          const io::NetSnapshot& snapshot,
-                          SlotSet excluded) {
+// Metrics of the two versions say nothing of which is better on one interface.
+bool Uplinks::has_better_version(const Uplink& uplink,
+                                 const SnaptAddresses& snapt,
+                                 const io::NetSnapshot& snapshot,
+                                 const SlotSet& excluded) const {
+    return uplink.address.version != snapt.in_use &&
+           std::any_of(slots_.begin(), slots_.end(), [&](const auto& other) {
+               return other != nullptr && other->interface_index == uplink.interface_index &&
+                      other->address.version == snapt.in_use && !excluded.test(other->slot) &&
+                      other->can_carry() && !other->is_captive &&
+                      has_route(*other, snapt, snapshot);
+           });
+}
+
+Uplink*
+Uplinks::best_for(const SnaptAddresses& snapt, const io::NetSnapshot& snapshot, SlotSet excluded) {
     Uplink* best = nullptr;
     uint64_t best_cost = std::numeric_limits<uint64_t>::max();
     for (const auto& uplink : slots_) {
-        if (uplink == nullptr || uplink->address.version != destination.version ||
-            excluded.test(uplink->slot)) {
+        if (uplink == nullptr || !snapt.has(uplink->address.version) ||
+            excluded.test(uplink->slot) || has_better_version(*uplink, snapt, snapshot, excluded)) {
             continue;
         }
-        uint64_t cost = route_cost(*uplink, destination, snapshot);
+        const bool is_in_use = uplink->address.version == snapt.in_use;
+        uint64_t cost = route_cost(*uplink, snapt.of(uplink->address.version).address, snapshot);
         if (cost < kNoRoute && !uplink->can_carry()) {
             cost = kNoRoute - 1;
         } else if (cost < kNoRoute && uplink->is_captive) {
             cost = kNoRoute - 2;
         }
-        cost = cost * 2 + (uplink->is_deprecated ? 1 : 0);
+        cost = cost * 4 + (uplink->is_deprecated ? 2 : 0) + (is_in_use ? 0 : 1);
         if (cost < best_cost) {
             best = uplink.get();
             best_cost = cost;
@@ -274,9 +288,11 @@ Uplink* Uplinks::best_for(const base::IpAddress& destination,
 }
 
 bool Uplinks::has_route(const Uplink& uplink,
-                        const base::IpAddress& destination,
+                        const SnaptAddresses& snapt,
                         const io::NetSnapshot& snapshot) {
-    return route_cost(uplink, destination, snapshot) != kNoRoute;
+    const base::IpVersion version = uplink.address.version;
+    return snapt.has(version) &&
+           route_cost(uplink, snapt.of(version).address, snapshot) != kNoRoute;
 }
 
 std::vector<const Uplink*> Uplinks::list() const {

@@ -3,6 +3,7 @@
 // its path index on the wire. Data loop only.
 #pragma once
 
+#include "cnapt/snapt_addresses.hpp"
 #include "common/base/traffic_class.hpp"
 #include "common/io/net_monitor.hpp"
 #include "common/io/udp_socket.hpp"
@@ -82,16 +83,16 @@ class Uplinks {
     // Beacons are missing: as a weak signal, until the next one is told.
     void note_weak(uint32_t interface_index);
 
-    // The uplink that the host would use towards `destination`, had it none of `excluded`: that of
-    // the longest prefix that covers it and the lowest metric; without such a route any uplink of
-    // that version (its route may follow in a moment), and null when there is none. One behind a
-    // captive portal only if no other has a route, and one that cannot carry last.
-    Uplink* best_for(const base::IpAddress& destination,
-                     const io::NetSnapshot& snapshot,
-                     SlotSet excluded = {});
-    static bool has_route(const Uplink& uplink,
-                          const base::IpAddress& destination,
-                          const io::NetSnapshot& snapshot);
+    // The uplink that the host would use towards the SNAPT, had it none of `excluded`: that of the
+    // longest prefix that covers the address of its IP version and the lowest metric; without such
+    // a route any uplink of a version that the SNAPT has (its route may follow in a moment), and
+    // null when there is none. Of an interface that has routes of both versions, that in use. One
+    // behind a captive portal only if no other has a route, and one that cannot carry last.
+    Uplink*
+    best_for(const SnaptAddresses& snapt, const io::NetSnapshot& snapshot, SlotSet excluded = {});
+    // Towards the SNAPT's address of its version.
+    static bool
+    has_route(const Uplink& uplink, const SnaptAddresses& snapt, const io::NetSnapshot& snapshot);
     // Null for a slot that is free, and for none.
     Uplink* at(uint8_t slot) { return slot < kSlots ? slots_[slot].get() : nullptr; }
     std::vector<const Uplink*> list() const;
@@ -100,6 +101,10 @@ class Uplinks {
 
   private:
     Uplink* find(const io::UsableAddress& address);
+    bool has_better_version(const Uplink& uplink,
+                            const SnaptAddresses& snapt,
+                            const io::NetSnapshot& snapshot,
+                            const SlotSet& excluded) const;
     template <typename Each>
     void for_each_on(uint32_t interface_index, Each each);
     static void note_carrier(Uplink& uplink, bool has_carrier, Change& change);

@@ -9,7 +9,7 @@ namespace {
 using base::IpAddress;
 using Slots = std::vector<uint8_t>;
 
-const IpAddress kSnapt = *IpAddress::parse("198.51.100.2");
+const SnaptAddresses kSnapt(*base::Endpoint::parse("198.51.100.2:9347"));
 
 // Two interfaces with the same address, and a default route each.
 class UplinksTest : public test::NetNamespaceTest {
@@ -64,6 +64,42 @@ TEST_F(UplinksTest, InterfacesWithTheSameAddressAreUplinksEach) {
     snapshot_.addresses.erase(snapshot_.addresses.begin());
     EXPECT_EQ(update().removed, Slots{0}) << "the other one has that address still";
     EXPECT_EQ(best(), "cable");
+}
+
+// wifi has IPv4 (metric 200), cable IPv4 (300) and IPv6 (50).
+TEST_F(UplinksTest, ASnaptOfBothVersionsIsReachedByTheVersionThatAnUplinkHas) {
+    ASSERT_EQ(std::system("ip addr add 2001:db8:7::2/64 dev cable nodad"), 0);
+    const uint32_t cable = snapshot_.links[1].index;
+    snapshot_.addresses.push_back({cable, *IpAddress::parse("2001:db8:7::2"), 64});
+    io::RouteEntry route;
+    route.destination = *base::IpPrefix::parse("::/0");
+    route.interface_index = cable;
+    route.metric = 50;
+    snapshot_.routes.push_back(route);
+    ASSERT_EQ(update().added, (Slots{0, 1, 2}));
+    SnaptAddresses both = kSnapt;
+    const auto best_slot = [&](Uplinks::SlotSet excluded = {}) -> int {
+        const Uplink* best = uplinks_->best_for(both, snapshot_, excluded);
+        return best == nullptr ? -1 : best->slot;
+    };
+    EXPECT_FALSE(Uplinks::has_route(uplink(2), both, snapshot_)) << "no address of that version";
+    EXPECT_EQ(best_slot(Uplinks::SlotSet().set(0).set(1)), -1);
+
+    both.v6 = *base::Endpoint::parse("[2001:db8:1::2]:9347");
+    EXPECT_TRUE(Uplinks::has_route(uplink(2), both, snapshot_));
+    EXPECT_EQ(best_slot(), 0) << "the version in use stands for cable, whatever the other's metric";
+    EXPECT_EQ(best_slot(Uplinks::SlotSet().set(1)), 2) << "unless it is none to choose from";
+    EXPECT_EQ(best_slot(Uplinks::SlotSet().set(0)), 1);
+    uplink(1).is_captive = true;
+    EXPECT_EQ(best_slot(), 2) << "a portal stands for nothing";
+    uplink(1).is_captive = false;
+    both.in_use = base::IpVersion::V6;
+    EXPECT_EQ(best_slot(), 2);
+    EXPECT_EQ(best_slot(Uplinks::SlotSet().set(2)), 0);
+    snapshot_.routes.back().metric = 200;
+    EXPECT_EQ(best_slot(), 2) << "of equals the version in use";
+    both.in_use = base::IpVersion::V4;
+    EXPECT_EQ(best_slot(Uplinks::SlotSet().set(1)), 0);
 }
 
 TEST_F(UplinksTest, TheLanOfAGatewayIsNoUplinkUnlessADefaultRouteLeadsThere) {

@@ -136,7 +136,8 @@ class ControlLinkTest : public ::testing::Test {
         server = std::make_unique<snapt::ControlServer>(loop, snapt_side, credentials);
         snapt_side.server = server.get();
         snapt::ControlServerOptions options;
-        options.listen = {{*base::IpAddress::parse("127.0.0.1"), port}};
+        options.listen = {{base::IpAddress::v4(0x7F000001), port},
+                          {*base::IpAddress::parse("::1"), port}};
         options.parameters.realm = "mesh.example";
         ASSERT_TRUE(server->start(options));
     }
@@ -421,6 +422,16 @@ TEST_F(ControlLinkTest, AnotherUplinkMeansANewConnectionFromThere) {
     EXPECT_EQ(snapt_side.last_from.address.to_string(), "127.0.0.5");
     EXPECT_TRUE(node_side.established[1].accept.continued);
     ASSERT_TRUE(wait([&] { return snapt_side.closed.contains(first); }));
+}
+
+TEST_F(ControlLinkTest, TheLinkFollowsTheDataToTheOtherIpVersion) {
+    cnapt::ControlClientOptions with = options();
+    with.uplinks = {cnapt::ControlUplink{"lo", with.addresses[0].address},
+                    cnapt::ControlUplink{"lo", with.addresses[1].address}};
+    start_client(with);
+    ASSERT_TRUE(wait([&] { return node_side.last_remote == with.addresses[0]; }));
+    client->network_changed({with.uplinks.v4, with.uplinks.v6, base::IpVersion::V6});
+    EXPECT_TRUE(wait([&] { return node_side.last_remote == with.addresses[1]; }));
 }
 
 TEST_F(ControlLinkTest, TheSameUplinkKeepsTheLink) {

@@ -1,0 +1,131 @@
+// Node: a SNAPT that has addresses of both IP versions. An uplink goes to that of its own version;
+// of an interface that has both, the version in use is a path, and the other one becomes one when
+// nothing comes back over the first (docs/DECISIONS.md).
+#include "cnapt/node.hpp"
+
+#include <algorithm>
+
+namespace continuo::cnapt {
+
+using base::TimePoint;
+
+namespace {
+
+bool is_udp_port(const SnaptLink& link, uint16_t port) {
+    return std::find(link.udp_ports.begin(), link.udp_ports.end(), port) != link.udp_ports.end();
+}
+
+bool answers(const session::Path& path) {
+    return path.has_answered && !path.is_failing();
+}
+
+}  // namespace
+
+void Node::offer_addresses(SnaptLink& link, const std::vector<base::Endpoint>& addresses) {
+    if (!link.session && !addresses.empty()) {
+        link.addresses.in_use = addresses.front().address.version;
+    }
+    for (const base::IpVersion version : kBothVersions) {
+        const base::Endpoint& known = link.addresses.of(version);
+        const auto first =
+            std::find_if(addresses.begin(), addresses.end(),
+                         [&](const base::Endpoint& one) { return one.address.version == version; });
+        const bool is_known =
+            std::any_of(addresses.begin(), addresses.end(), [&](const base::Endpoint& one) {
+                return known.port != 0 && one.address == known.address;
+            });
+        // Data leaves the one in use when control has reached another.
+        const bool is_in_use = link.session && link.addresses.in_use == version && known.port != 0;
+        if (first != addresses.end() && !is_known && !is_in_use) {
+            set_address(link, *first);
+        }
+    }
+}
+
+void Node::on_reached(SnaptLink& link,
+                      const base::Endpoint& address,
+                      const control::Accept& accept) {
+    link.udp_ports = accept.udp_ports;
+    if (link.udp_ports.empty()) {
+        link.udp_ports = {address.port};
+    }
+    // A new association begins where control got through.
+    if (!link.active_slot || !accept.continued) {
+        link.addresses.in_use = address.address.version;
+    }
+    for (const base::IpVersion version : kBothVersions) {
+        const base::Endpoint known = link.addresses.of(version);
+        const bool is_reached = address.address.version == version;
+        const bool is_same = !is_reached || known.address == address.address;
+        if (is_reached || known.port != 0) {
+            if (!is_same || !is_udp_port(link, known.port)) {
+                set_address(link, is_reached ? address : known);
+            }
+        }
+    }
+}
+
+// The port is that of control, unless the SNAPT has said that it has others for UDP.
+void Node::set_address(SnaptLink& link, base::Endpoint address) {
+    if (!link.udp_ports.empty() && !is_udp_port(link, address.port)) {
+        address.port = link.udp_ports.front();
+    }
+    const base::IpVersion version = address.address.version;
+    link.addresses.of(version) = address;
+    if (!link.session) {
+        return;
+    }
+    const TimePoint now = loop_.now();
+    for (const Uplink* uplink : uplinks_->list()) {
+        if (uplink->address.version != version) {
+            continue;
+        }
+        link.session->paths().remove(uplink->slot);
+        if (link.active_slot == uplink->slot) {
+            link.active_slot.reset();
+            link.moving_since = now;
+        }
+    }
+    update_paths(link, {}, now);
+}
+
+// Two paths over one interface would share what it carries, and take copies that another one could
+// save.
+bool Node::is_spare(const SnaptLink& link, const Uplink& uplink) const {
+    if (!link.session || link.active_slot == uplink.slot) {
+        return false;
+    }
+    const session::PathSet& paths = link.session->paths();
+    const auto& uplinks = uplinks_->list();
+    return std::any_of(uplinks.begin(), uplinks.end(), [&](const Uplink* other) {
+        const bool is_preferred = link.active_slot == other->slot ||
+                                  other->address.version == link.addresses.in_use ||
+                                  !answers(paths.path(uplink.slot));
+        return other->interface_index == uplink.interface_index &&
+               other->address.version != uplink.address.version && is_preferred &&
+               other->can_carry() && answers(paths.path(other->slot));
+    });
+}
+
+// A connection outlives its path: the next one may have the longer headers of IPv6.
+uint16_t Node::largest_segment(const SnaptLink& link, const flow::Flow& flow, TimePoint now) {
+    auto destination =
+        link.session->paths().destination(flow.traffic_class, now).value_or(session::Destination{});
+    if (link.addresses.has(base::IpVersion::V6)) {
+        destination.to = link.addresses.v6;
+    }
+    return session::largest_segment(destination, flow.paths.mode);
+}
+
+void Node::remove_spare_paths(SnaptLink& link) {
+    if (!link.session) {
+        return;
+    }
+    for (const Uplink* uplink : uplinks_->list()) {
+        if (is_spare(link, *uplink)) {
+            link.session->paths().remove(uplink->slot);
+        }
+    }
+}
+
+}  // namespace continuo::cnapt
