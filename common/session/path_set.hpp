@@ -91,12 +91,12 @@ struct Path {
     // SNAPT: between requests for a sign of life over control; one is open; when it was answered.
     base::Duration request_interval{};
     bool is_requested = false;
+    // SNAPT: it was silent when the node announced another one, and has not been heard since.
+    bool was_left_silent = false;
     base::TimePoint request_answered_at{};
     // SNAPT: the node wants copies of low-delay classes there until then.
     base::TimePoint copies_until{};
     base::TimePoint copies_since{};  // by announcements of the same number
-    // SNAPT: it was silent when the node announced another one, and has not been heard since.
-    bool was_left_silent = false;
 
     // In the direction that this end sends, as the peer reports it (PathReport).
     uint64_t delivery_bytes_per_s = 0;  // of outer IP packets; 0: unknown
