@@ -32,6 +32,9 @@ constexpr Duration kLeastBound = base::milliseconds(200);
 constexpr Duration kOnlyOthersHeard = base::milliseconds(100);
 constexpr Duration kHeardLately = base::seconds(1);
 
+// What left longer ago is not under way any more.
+constexpr Duration kCarriesFor = base::seconds(1);
+
 constexpr size_t kLtLd = index_of(TrafficClass::LtLd);
 
 }  // namespace
@@ -350,6 +353,15 @@ std::optional<Duration> PathSet::delay_beyond(uint8_t path, uint8_t other) const
     return wire::kClockUnit * PathReport::delay_above(*own, *theirs);
 }
 
+// A question that was asked while the link was away tells of that, not of the path.
+void PathSet::note_rtt_bound(Path& path, Duration at_most) {
+    constexpr Duration kMostUseful = base::seconds(1);
+    if (at_most <= kMostUseful) {
+        path.rtt_at_most =
+            path.rtt_at_most == Duration{} ? at_most : std::min(path.rtt_at_most, at_most);
+    }
+}
+
 // As base_rtt(); of a path that only answered a repeated question, the most that it can be.
 Duration PathSet::expected_rtt(uint8_t index) const {
     const Duration known = base_rtt(index);
@@ -381,6 +393,17 @@ bool PathSet::delays_beyond_fastest(PathMask paths, PathDelays& more) const {
         more[static_cast<size_t>(std::countr_zero(left))] -= smallest;
     }
     return true;
+}
+
+PathMask PathSet::carrying(PathMask paths, TimePoint now) const {
+    PathMask mask = 0;
+    for (unsigned left = paths; left != 0; left &= left - 1) {
+        const auto index = static_cast<uint8_t>(std::countr_zero(left));
+        if (now - paths_[index].packets_sent_at <= kCarriesFor) {
+            mask |= mask_of(index);
+        }
+    }
+    return mask;
 }
 
 std::optional<uint8_t> PathSet::soonest(PathMask paths, TimePoint now) const {

@@ -308,7 +308,7 @@ bool PathSet::on_response(const wire::Space& space, const wire::Response& respon
             reports_[space.path]->note_round_trip(now - tuple.challenged_at);
         }
     } else {
-        path.rtt_at_most = now - tuple.challenged_at;
+        note_rtt_bound(path, now - tuple.challenged_at);
     }
     if (role_ == Role::Snapt && !tuple.is_proven && space.traffic_class == TrafficClass::LtLd) {
         forget_other_tuples(path);

@@ -70,6 +70,7 @@ struct Path {
     base::Duration smoothed_rtt{};  // RFC 6298; zero: no sample
     base::Duration rtt_variation{};
     base::Duration rtt_at_most{};  // by the answer to a repeated question; zero: none
+    base::TimePoint packets_sent_at{};
     base::TimePoint heard_at{};
     base::TimePoint announce_again_at = base::kNever;
     base::Duration announce_interval{};
@@ -261,6 +262,7 @@ class PathSet {
     // does not need.
     void
     on_data_sent(uint8_t index, uint32_t outer_bytes, uint64_t total_bytes, base::TimePoint now) {
+        paths_[index].packets_sent_at = now;
         if (index != wire::kTcpPath) {
             paths_[index].search.on_sent(outer_bytes, total_bytes, now);
         }
@@ -291,6 +293,8 @@ class PathSet {
     // there is none. Those are left out that are slower than the fastest by more than `difference`
     // each way, queues apart.
     PathMask spread(base::Duration difference, base::TimePoint now) const;
+    // Those of `paths` by which packets have left lately: what they carry may be under way.
+    PathMask carrying(PathMask paths, base::TimePoint now) const;
     // Those of `paths` that owe no REPORT, or have not told anything for less than `patience`; the
     // one that told something last if each does. A REPORT is owed at the latest `bound` after the
     // fastest would have come.
@@ -341,6 +345,7 @@ class PathSet {
     void distrust_round_trip(uint8_t index, base::TimePoint now);
     base::Duration base_rtt(uint8_t index) const;
     base::Duration expected_rtt(uint8_t index) const;
+    static void note_rtt_bound(Path& path, base::Duration at_most);
     using PathDelays = std::array<base::Duration, wire::kMaxPaths>;
     bool delays_beyond_fastest(PathMask paths, PathDelays& more) const;
     std::optional<base::Duration> lag(uint8_t index) const;

@@ -344,7 +344,8 @@ TimePoint Session::next_deadline(TimePoint now) const {
     }
     TimePoint earliest = std::min({timers_.next_deadline(), paths_.next_deadline(), keepalive_at(),
                                    resequencer_.next_deadline()});
-    const auto upkeep = paths_.destination(TrafficClass::LtLd, now);
+    const auto upkeep = keepalive_due_ ? paths_.destination(TrafficClass::LtLd, now)
+                                       : paths_.upkeep_destination(now);
     if (upkeep && upkeep->budget_bytes >= kUpkeepBytes) {
         for (const EpochState* epoch : {current_.get(), previous_.get()}) {
             if (epoch != nullptr) {

@@ -143,6 +143,8 @@ bool Session::choose_path(Way& way, TrafficClass traffic_class, TimePoint now) {
         if (const auto soonest = paths_.soonest(usable, now)) {
             path = *soonest;
             striper.begin_anew();
+            // Nothing comes by the others: a loss is known by what follows on those that carry.
+            way.paths = paths_.carrying(way.paths, now) | mask_of(path);
         } else {
             path = striper.next(usable);
         }

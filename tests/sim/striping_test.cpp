@@ -105,6 +105,23 @@ TEST(MultipathSim, APathThatCouldTakeMoreIsTriedWithMore) {
     EXPECT_GE(offered, 12'000'000U);
 }
 
+// The slower path carries nothing of it: what is missing can only have been lost.
+TEST(MultipathSim, ALossOfAThinFlowIsKnownByWhatFollows) {
+    TwoPaths two(TrafficClass::HtHd, PathMode::Packet, link_of(milliseconds(5), 20'000'000),
+                 link_of(milliseconds(80), 20'000'000));
+    two.talk(seconds(2));
+    const TimePoint since = two.pair.now;
+    for (int round = 0; round < 5; ++round) {
+        two.pair.lose(two.pair.up_link(0), kCertain);
+        two.send_up();
+        two.pair.run_for(milliseconds(1));
+        two.pair.lose(two.pair.up_link(0), 0);
+        two.talk(milliseconds(400));
+    }
+    EXPECT_EQ(TwoPaths::numbers(two.pair.snapt).size() + 5, two.sent_up);
+    EXPECT_LE(TwoPaths::longest_gap(two.pair.snapt, since), milliseconds(60));
+}
+
 // The slower path would only make the flow wait.
 TEST(MultipathSim, WhatTheFasterPathCanTakeStaysThere) {
     TwoPaths two(TrafficClass::HtHd, PathMode::Packet, link_of(milliseconds(5), 20'000'000),
