@@ -19,7 +19,10 @@ constexpr base::Duration kShortestSleep = base::microseconds(200);
 SessionDriver::SessionDriver(io::EventLoop& loop,
                              SocketDirectory& sockets,
                              base::DropCounters& drops)
-    : loop_(loop), sender_(sockets, drops), timer_(loop, [this] { pump(loop_.now()); }) {}
+    : loop_(loop), sender_(sockets, drops), timer_(loop, [this] {
+        wake_waiting();  // of a full path: others of the same session may be free
+        pump(loop_.now());
+    }) {}
 
 SessionDriver::~SessionDriver() = default;
 
@@ -103,7 +106,13 @@ void SessionDriver::set_rooms(Session& session) {
     }
 }
 
+// The one that filled the socket comes last, the others as they have waited: polling begins at the
+// back.
 void SessionDriver::wake_waiting() {
+    if (waiting_.empty()) {
+        return;
+    }
+    std::reverse(waiting_.begin() + 1, waiting_.end());
     for (Session* session : waiting_) {
         session->hook.is_waiting = false;
         sender_.set_rooms(*session);
