@@ -301,14 +301,21 @@ void Admission::on_session_closed(const NodeSession& session) {
     overhead.tun_up = session.session.counters().overhead_received;
     overhead.tun_down = session.session.counters().overhead_sent;
     parts_.accountant.close_session(session.grant.accounting_number, overhead, utc_us());
-    parts_.leases.release(session.grant.user, session.grant.node);
-    parts_.worker.submit([&leases = parts_.leases, user = session.grant.user,
-                          node = session.grant.node, now_us = utc_us()] {
-        if (const auto renewed = leases.renew(user, node, now_us); !renewed) {
-            log(LogLevel::Warning, "no lease for %s/%s: %s", user.c_str(), node.c_str(),
-                describe(renewed.error()).c_str());
-        }
-    });
+    // Held until it is renewed: an expired one would be anybody's.
+    const bool is_submitted =
+        parts_.worker.submit([&leases = parts_.leases, user = session.grant.user,
+                              node = session.grant.node, now_us = utc_us()] {
+            if (const auto renewed = leases.renew(user, node, now_us); !renewed) {
+                log(LogLevel::Warning, "no lease for %s/%s: %s", user.c_str(), node.c_str(),
+                    describe(renewed.error()).c_str());
+            }
+            leases.release(user, node);
+        });
+    if (!is_submitted) {
+        log(LogLevel::Warning, "the lease of %s/%s is not renewed: too much work",
+            session.grant.user.c_str(), session.grant.node.c_str());
+        parts_.leases.release(session.grant.user, session.grant.node);
+    }
     if (const auto id = link_of(session.wire_id)) {
         links_[*id].wire_id = 0;
         server_->tell_session_state(*id, false);
