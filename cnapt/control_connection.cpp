@@ -303,7 +303,8 @@ bool ControlClient::Inner::stays_with(const ControlUplinks& uplinks) const {
     }
     const base::IpVersion version = connection_->remote.address.version;
     const base::IpVersion data = uplinks.preferred.value_or(version);
-    const bool has_left = uplinks.preferred != options_.uplinks.preferred && data != version &&
+    const auto& before = options_.uplinks.preferred;
+    const bool has_left = before && uplinks.preferred != before && data != version &&
                           uplinks.of(data) && has_address(data);
     return uplinks.of(version) == options_.uplinks.of(version) && !has_left;
 }
@@ -326,6 +327,9 @@ void ControlClient::Inner::prefer_version() {
 }
 
 void ControlClient::Inner::network_changed(ControlUplinks uplinks) {
+    if (!uplinks.preferred) {  // no data anywhere: it has not gone to the other version
+        uplinks.preferred = options_.uplinks.preferred;
+    }
     const bool is_same = stays_with(uplinks);
     options_.uplinks = std::move(uplinks);
     if (!is_same) {

@@ -281,7 +281,8 @@ void Node::bar_if_failing(SnaptLink& link, uint8_t slot, uint8_t next, TimePoint
     bar_uplink(link, slot, kFirstBar, kLongestBar, now);
     const session::PathMask beside = slots_beside(slot);
     for (uint8_t other = 0; other < wire::kTcpPath; ++other) {
-        if ((beside & session::mask_of(other)) != 0 && (beside & session::mask_of(next)) == 0) {
+        if ((beside & session::mask_of(other)) != 0 && (beside & session::mask_of(next)) == 0 &&
+            link.bars[other].until < link.bars[slot].until) {
             link.bars[other] = link.bars[slot];
         }
     }

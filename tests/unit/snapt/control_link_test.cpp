@@ -3,6 +3,7 @@
 #include "cnapt/portal_probe.hpp"
 #include "common/dataplane/plain_stream.hpp"
 #include "common/io/socket_address.hpp"
+#include "common/io/udp_socket.hpp"
 #include "snapt/control_server.hpp"
 
 #include <deque>
@@ -132,12 +133,14 @@ class ControlLinkTest : public ::testing::Test {
         server.reset();
     }
 
-    void start_server(uint16_t port) {
+    void start_server(uint16_t port, bool has_ipv6 = false) {
         server = std::make_unique<snapt::ControlServer>(loop, snapt_side, credentials);
         snapt_side.server = server.get();
         snapt::ControlServerOptions options;
-        options.listen = {{base::IpAddress::v4(0x7F000001), port},
-                          {*base::IpAddress::parse("::1"), port}};
+        options.listen = {{base::IpAddress::v4(0x7F000001), port}};
+        if (has_ipv6) {
+            options.listen.push_back({*base::IpAddress::parse("::1"), port});
+        }
         options.parameters.realm = "mesh.example";
         ASSERT_TRUE(server->start(options));
     }
@@ -425,11 +428,24 @@ TEST_F(ControlLinkTest, AnotherUplinkMeansANewConnectionFromThere) {
 }
 
 TEST_F(ControlLinkTest, TheLinkFollowsTheDataToTheOtherIpVersion) {
+    io::UdpSocketOptions probe;
+    probe.local = {*base::IpAddress::parse("::1"), 0};
+    if (!io::UdpSocket::open(probe)) {
+        GTEST_SKIP() << "needs IPv6";
+    }
+    server.reset();
+    start_server(0, true);
     cnapt::ControlClientOptions with = options();
     with.uplinks = {cnapt::ControlUplink{"lo", with.addresses[0].address},
                     cnapt::ControlUplink{"lo", with.addresses[1].address}};
     start_client(with);
     ASSERT_TRUE(wait([&] { return node_side.last_remote == with.addresses[0]; }));
+    // Where data goes at first is no change.
+    client->network_changed({with.uplinks.v4, with.uplinks.v6, base::IpVersion::V6});
+    client->query_usage(1, "x");
+    ASSERT_TRUE(wait([this] { return node_side.usage.size() == 1; }));
+    EXPECT_EQ(node_side.last_remote, with.addresses[0]);
+    client->network_changed({with.uplinks.v4, with.uplinks.v6, base::IpVersion::V4});
     client->network_changed({with.uplinks.v4, with.uplinks.v6, base::IpVersion::V6});
     EXPECT_TRUE(wait([&] { return node_side.last_remote == with.addresses[1]; }));
 }
