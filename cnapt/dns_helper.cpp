@@ -112,9 +112,7 @@ void Helper::begin() {
         auto theirs = ResolvFile::open(path_, other);
         cleaned = theirs ? theirs->clean_up() : Result<bool>(theirs.error());
     }
-    if (!cleaned) {
-        complain(text_of(cleaned.error()));
-    } else if (*cleaned) {
+    if (cleaned && *cleaned) {
         say("note resolv.conf, which an earlier run had changed, is as it was");
     }
     tell_original();
@@ -122,6 +120,9 @@ void Helper::begin() {
         static_cast<void>(resolved_.revert().has_value());  // of what an earlier one told it
     }
     say("ready");
+    if (!cleaned) {
+        complain(text_of(cleaned.error()));
+    }
 }
 
 // The same failure comes with each try.
@@ -332,65 +333,83 @@ class Keeper {
 
     // Of the helper, as waitpid() says; -1: it could not be started.
     int run_helper();
-    bool has_daemon(int wait_ms) const;
-    void wait(std::chrono::seconds rest) const;
+    bool has_daemon() const;
+    void wait(std::chrono::seconds rest) const;  // or until the daemon is gone, or this is to end
+    void put_back();
 
     int fd_;
     const DnsHelperOptions& options_;
     ResolvFile file_;
+    // SIGTERM comes only while this one waits.
+    sigset_t blocked_{};
+    sigset_t open_{};
 };
 
 int Keeper::run_helper() {
-    // SIGTERM waits until it is known to whom it goes on.
-    sigset_t blocked;
-    sigset_t open;
-    sigemptyset(&blocked);
-    sigaddset(&blocked, SIGTERM);
-    ::sigprocmask(SIG_BLOCK, &blocked, &open);
     const pid_t child = must_end == 0 ? ::fork() : -1;
     if (child == 0) {
         ::prctl(PR_SET_NAME, "cnapt-dns", 0, 0, 0);
         set_signals(on_end);
-        ::sigprocmask(SIG_SETMASK, &open, nullptr);
+        ::sigprocmask(SIG_SETMASK, &open_, nullptr);
         ::_exit(serve(fd_, options_, std::move(file_)));
     }
-    helper_of_keeper = child;
-    ::sigprocmask(SIG_SETMASK, &open, nullptr);
-    int status = -1;
-    while (child > 0 && ::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    if (child < 0) {
+        return -1;
     }
+    helper_of_keeper = child;
+    ::sigprocmask(SIG_SETMASK, &open_, nullptr);
+    // Its number stays its own until the handler knows it no more.
+    siginfo_t ended{};
+    while (::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT) != 0 &&
+           errno == EINTR) {
+    }
+    ::sigprocmask(SIG_BLOCK, &blocked_, nullptr);
     helper_of_keeper = 0;
+    int status = -1;
+    ::waitpid(child, &status, 0);
     return status;
 }
 
-bool Keeper::has_daemon(int wait_ms) const {
+bool Keeper::has_daemon() const {
     pollfd end{fd_, POLLRDHUP, 0};
-    return ::poll(&end, 1, wait_ms) == 0;
+    return ::poll(&end, 1, 0) == 0;
 }
 
-// Waits until `rest` is over, the daemon is gone or this is to end.
 void Keeper::wait(std::chrono::seconds rest) const {
-    static_cast<void>(has_daemon(static_cast<int>(std::chrono::milliseconds(rest).count())));
+    pollfd end{fd_, POLLRDHUP, 0};
+    const timespec time{rest.count(), 0};
+    static_cast<void>(::ppoll(&end, 1, &time, &open_) == 0);
+}
+
+void Keeper::put_back() {
+    static_cast<void>(file_.clean_up().has_value());
+    const ResolvedLink resolved(options_.device);
+    if (resolved.is_there()) {
+        static_cast<void>(resolved.revert().has_value());
+    }
 }
 
 int Keeper::run() {
+    sigemptyset(&blocked_);
+    sigaddset(&blocked_, SIGTERM);
+    ::sigprocmask(SIG_BLOCK, &blocked_, &open_);
     std::chrono::seconds rest = kFirstRest;
     for (;;) {
         const auto started_at = Clock::now();
         const int status = run_helper();
-        if (WIFEXITED(status) && (must_end != 0 || !has_daemon(0))) {
+        if (WIFEXITED(status) && (must_end != 0 || !has_daemon())) {
             return 0;
         }
-        constexpr std::string_view kKilled =
-            "error the helper that changes resolv.conf was killed; it is started again";
-        static_cast<void>(
-            ::send(fd_, kKilled.data(), kKilled.size(), MSG_NOSIGNAL | MSG_DONTWAIT) == 0);
+        constexpr std::string_view kEnded =
+            "error the helper that changes resolv.conf has ended; it is started again";
+        static_cast<void>(::send(fd_, kEnded.data(), kEnded.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
+                          0);
         rest = Clock::now() - started_at < kLongestRest ? rest : kFirstRest;
         if (must_end == 0) {
             wait(rest);
         }
-        if (must_end != 0) {  // nobody else puts back what it left
-            static_cast<void>(file_.clean_up().has_value());
+        if (must_end != 0 || !has_daemon()) {  // nobody else puts back what it left
+            put_back();
             return 0;
         }
         rest = std::min(2 * rest, kLongestRest);

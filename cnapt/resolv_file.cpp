@@ -212,7 +212,10 @@ Result<std::optional<ResolvFile::Kept>> ResolvFile::read_kept() const {
 
 Result<void> ResolvFile::forget() {
     kept_.reset();
-    static_cast<void>(::unlinkat(directory_.value(), aside_name().c_str(), 0) == 0);
+    const auto now = look();
+    if (!now || other_place(*now).empty()) {  // else it is another one's that is set aside
+        static_cast<void>(::unlinkat(directory_.value(), aside_name().c_str(), 0) == 0);
+    }
     const bool is_gone = ::unlinkat(kept_directory_.value(), kKeptName, 0) == 0 || errno == ENOENT;
     return is_gone ? Result<void>{} : failed("remove the kept resolv.conf");
 }
@@ -289,15 +292,33 @@ Result<void> ResolvFile::put_back(const Content& original) const {
     return put(original);
 }
 
+// Without the record: what stands there is of a tunnel, and what is set aside is not.
+bool ResolvFile::take_back_aside(const Content& now) const {
+    const auto is_of_tunnel = [](const Content& content) {
+        return content.kind == Kind::Regular && is_resolv_conf_of_tunnel(content.text);
+    };
+    const int directory = directory_.value();
+    const auto aside = look_at(aside_name());
+    return is_of_tunnel(now) && other_place(now).empty() && aside && aside->kind != Kind::Absent &&
+           !is_of_tunnel(*aside) &&
+           ::renameat(directory, aside_name().c_str(), directory, name_.c_str()) == 0;
+}
+
 Result<bool> ResolvFile::clean_up() {
     static_cast<void>(::unlinkat(directory_.value(), temporary_name().c_str(), 0) == 0);
     const auto kept = read_kept();
     if (!kept) {
         const int place = kept_directory_.value();
         static_cast<void>(::renameat(place, kKeptName, place, kDamagedName) == 0);
+        if (const auto now = look(); now && take_back_aside(*now)) {
+            return true;
+        }
         return kept.error();
     }
     const Content now = CTN_TRY(look());
+    if (!*kept && take_back_aside(now)) {
+        return true;
+    }
     if (!*kept) {
         const bool is_of_tunnel = now.kind == Kind::Regular && is_resolv_conf_of_tunnel(now.text);
         if (is_of_tunnel && other_place(now).empty()) {
@@ -368,6 +389,13 @@ Result<void> ResolvFile::take_over() {
             static_cast<void>(forget().has_value());
         }
         return is_put;
+    }
+    // Somebody may have written since it was looked at: that is the original then.
+    if (const auto aside = look_at(aside_name());
+        is_exchanged && aside &&
+        (aside->kind != kept.original.kind || aside->text != kept.original.text)) {
+        kept.original = *aside;
+        static_cast<void>(keep(kept).has_value());
     }
     kept_ = std::move(kept);
     return {};

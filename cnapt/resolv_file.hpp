@@ -88,6 +88,7 @@ class ResolvFile {
     // What is there now is set aside.
     base::Result<void> exchange(const Content& ours) const;
     base::Result<void> put_back(const Content& original) const;
+    bool take_back_aside(const Content& now) const;
     // A file in the place of `original` that programs may read as they may that one.
     Content make_ours(std::string text, const Content& original) const;
 

@@ -123,7 +123,7 @@ lone_death() { # lone_death SIGNAL LEAST_MS : before there is another one
     claim "and names go through the tunnel again" wait_for 10 goes_through_tunnel
 }
 lone_death KILL 900
-claim "which is told" grep -q 'the helper that changes resolv.conf was killed; it is started again' "$work/cnapt.log"
+claim "which is told" grep -q 'the helper that changes resolv.conf has ended; it is started again' "$work/cnapt.log"
 claim "status knows of no fault any more" equal "$(cnapt_json status | json 'd["dns"]["error"]')" None
 lone_death TERM 1900
 lone_death KILL 3900

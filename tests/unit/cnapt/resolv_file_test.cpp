@@ -256,9 +256,46 @@ TEST_F(ResolvFileTest, AnEarlierRunsFileWithoutItsOriginalIsTold) {
         ASSERT_TRUE(killed.apply(servers));
     }
     fs::remove_all(kept);
+    fs::remove(root + "/etc/.resolv.conf.continuo-original");
     const auto cleaned = open().clean_up();
     ASSERT_FALSE(cleaned);
     EXPECT_EQ(cleaned.error().code, base::Errc::NotFound);
+}
+
+TEST_F(ResolvFileTest, WhatIsSetAsideComesBackWithoutItsRecord) {
+    for (const bool is_damaged : {false, true}) {
+        write(kOriginal);
+        const std::string before = attributes();
+        {
+            ResolvFile killed = open();
+            ASSERT_TRUE(killed.apply(servers));
+        }
+        if (is_damaged) {
+            ASSERT_TRUE(io::write_file_atomically(kept + "/resolv.conf", "x", 0600));
+        } else {
+            fs::remove_all(kept);
+        }
+        EXPECT_TRUE(*open().clean_up());
+        EXPECT_EQ(read(), kOriginal);
+        EXPECT_EQ(attributes(), before);
+        EXPECT_EQ(names(), std::set<std::string>{"resolv.conf"});
+    }
+}
+
+// Another one took over what came in between, and set it aside under the same name.
+TEST_F(ResolvFileTest, WhatAnotherHasSetAsideStays) {
+    write(kOriginal);
+    ResolvFile first = open();
+    ASSERT_TRUE(first.apply(servers));
+    write("nameserver 192.168.2.1\n");
+    auto second = ResolvFile::open(path, root + "/other");
+    ASSERT_TRUE(second);
+    const std::string between = attributes();
+    ASSERT_TRUE(second->apply(servers));
+    ASSERT_TRUE(first.restore());
+    ASSERT_TRUE(second->restore());
+    EXPECT_EQ(read(), "nameserver 192.168.2.1\n");
+    EXPECT_EQ(attributes(), between);
 }
 
 TEST_F(ResolvFileTest, ADamagedRecordChangesNothing) {
