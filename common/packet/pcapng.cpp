@@ -2,6 +2,8 @@
 
 #include "common/packet/checksum.hpp"
 
+#include <algorithm>
+
 namespace continuo::packet {
 
 using base::ByteWriter;
@@ -167,13 +169,17 @@ void write_datagram_header(const DatagramHeader& header,
                           ? header.from.address
                           : base::IpAddress::any(header.to.address.version);
     CTN_ASSERT(to.size() == ip_bytes + kUdpBytes);
+    // What came over TCP may be longer than any datagram.
+    const auto length = [](size_t bytes) {
+        return static_cast<uint16_t>(std::min<size_t>(bytes, UINT16_MAX));
+    };
     ByteWriter writer(to);
     if (is_v4) {
         constexpr uint8_t kVersionAndLength = 0x45;
         constexpr uint16_t kDontFragment = 0x4000;
         writer.u8(kVersionAndLength);
         writer.u8(header.tos);
-        writer.u16(static_cast<uint16_t>(ip_bytes + udp_bytes));
+        writer.u16(length(ip_bytes + udp_bytes));
         writer.u16(0);
         writer.u16(kDontFragment);
         writer.u8(kTtl);
@@ -182,7 +188,7 @@ void write_datagram_header(const DatagramHeader& header,
     } else {
         constexpr uint32_t kVersion = 6U << 28U;
         writer.u32(kVersion | static_cast<uint32_t>(header.tos) << 20U);
-        writer.u16(static_cast<uint16_t>(udp_bytes));
+        writer.u16(length(udp_bytes));
         writer.u8(kUdp);
         writer.u8(kTtl);
     }
@@ -190,7 +196,7 @@ void write_datagram_header(const DatagramHeader& header,
     writer.bytes(header.to.address.bytes());
     writer.u16(header.from.port);
     writer.u16(header.to.port);
-    writer.u16(static_cast<uint16_t>(udp_bytes));
+    writer.u16(length(udp_bytes));
     writer.u16(0);
     if (is_v4) {
         constexpr size_t kChecksumOffset = 10;
