@@ -57,7 +57,7 @@ spawn inet chat_server "$python" "$support_dir/chat.py" server 7002
 wait_for 10 listens inet 7002
 
 epoch() { snapt_json 1 sessions | json "d[0]['epoch']"; }
-ages() { json "[(f['dport'], 0 <= f['age_s'] < 120) for f in d if f['dport'] in (80, 7002)]"; }
+ages() { json "sorted((f['dport'], 0 <= f['age_s'] < 120) for f in d if f['dport'] in (80, 7002))"; }
 goes_on() { local before; before=$(have); wait_for 20 arrived $((before + 1500000)); }
 utc() { "$python" -c 'import sys, time; print(time.time() + float(sys.argv[1]))' "$1"; }
 first=$(session)
@@ -65,7 +65,7 @@ keys=$(epoch)
 
 exec_in_ns node curl -sS -m 150 "http://$inet4/file" 2>"$work/curl.log" | "$python" "$support_dir/arrivals.py" "$work/arrivals" >"$work/result" &
 download=$!
-exec_in_ns node "$python" "$support_dir/chat.py" client $inet4 7002 20 "$work/chat" >"$work/chat.out" 2>"$work/chat.log" &
+exec_in_ns node "$python" "$support_dir/chat.py" client $inet4 7002 40 "$work/chat" >"$work/chat.out" 2>"$work/chat.log" &
 chat=$!
 wait_for 10 arrived 1500000
 began=$EPOCHREALTIME
