@@ -108,7 +108,7 @@ TEST_F(ResolvFileTest, NeverShowsHalfAFile) {
 // The helper has root's user and no capability: what it makes it cannot give away.
 TEST_F(ResolvFileTest, GivesBackAnotherUsersFileAndLinkAsTheyWere) {
     if (::geteuid() != 0) {
-        GTEST_SKIP() << "needs root";
+        GTEST_SKIP() << "needs root: only it can make a file another user's";
     }
     for (const bool is_link : {false, true}) {
         for (const bool is_killed : {false, true}) {
