@@ -74,12 +74,7 @@ carried() {
         status=$(sort -u "$work"/status*)
         return
     fi
-    rm -f "$work/up"
-    spawn inet reader "$python" -c 'import os, socket, sys
-connection, _ = socket.create_server(("0.0.0.0", 8080)).accept()
-os.dup2(connection.fileno(), 0)
-os.execv(sys.executable, [sys.executable] + sys.argv[1:])' "$support_dir/arrivals.py" "$work/up"
-    wait_for 10 listens inet 8080
+    upload_reader
     in_ns node timeout "$span" bash -c "cat $work/www/file >/dev/tcp/$inet4/8080"
     status=$?
     bytes=$(tail -n 1 "$work/up" | cut -d' ' -f2)

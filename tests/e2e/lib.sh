@@ -339,6 +339,17 @@ http_server() { # http_server DIRECTORY: on port 80 of inet, both versions
     spawn inet http "$python" "$support_dir/http_server.py" --directory "$1" --port 80
     wait_for 10 listens inet 80 || { echo "no HTTP server"; exit 1; }
 }
+# Takes one TCP connection on port 8080 of inet; arrivals go to $work/up, "BYTES SUM" in the end to reader.log.
+upload_reader() {
+    rm -f "$work/up"
+    spawn inet reader "$python" -c 'import os, socket, sys
+server = socket.create_server(("0.0.0.0", 8080))
+connection, _ = server.accept()
+server.close()
+os.dup2(connection.fileno(), 0)
+os.execv(sys.executable, [sys.executable] + sys.argv[1:])' "$support_dir/arrivals.py" "$work/up"
+    wait_for 10 listens inet 8080
+}
 dns_server() {
     spawn inet dns "$python" "$support_dir/dns_responder.py" --port 53
     wait_for 10 listens inet 53 || { echo "no DNS responder"; exit 1; }

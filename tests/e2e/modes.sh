@@ -32,12 +32,7 @@ with_mode() { # MODE: cnapt, anew, with that policy; "redundant" for the call al
 }
 are_usable() { cnapt_json paths | json_true "sorted(p['interface'] for p in d if p['state'] == 'usable') == '$*'.split()"; }
 upload() { # to a reader that logs arrivals
-    rm -f "$work/up"
-    spawn inet reader "$python" -c 'import os, socket, sys
-connection, _ = socket.create_server(("0.0.0.0", 8080)).accept()
-os.dup2(connection.fileno(), 0)
-os.execv(sys.executable, [sys.executable] + sys.argv[1:])' "$support_dir/arrivals.py" "$work/up"
-    wait_for 10 listens inet 8080
+    upload_reader
     spawn node writer bash -c "exec cat $work/www/file >/dev/tcp/$inet4/8080"
 }
 download() {

@@ -30,13 +30,7 @@ median_ms() { awk -v from="$1" '$1 >= from { print $2 }' "$work/replies" | sort 
 # upload : the file over one TCP connection to a reader, which logs arrivals.
 upload() {
     rm -f "$work/up" "$work/reader.log"
-    spawn inet reader "$python" -c 'import os, socket, sys
-server = socket.create_server(("0.0.0.0", 8080))
-connection, _ = server.accept()
-server.close()
-os.dup2(connection.fileno(), 0)
-os.execv(sys.executable, [sys.executable] + sys.argv[1:])' "$support_dir/arrivals.py" "$work/up"
-    wait_for 10 listens inet 8080 && spawn node writer bash -c "cat $work/www/file >/dev/tcp/$inet4/8080"
+    upload_reader && spawn node writer bash -c "cat $work/www/file >/dev/tcp/$inet4/8080"
 }
 is_uploaded() { equal "$(cat "$work/reader.log")" "$size $sum"; }
 download() {

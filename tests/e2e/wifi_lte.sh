@@ -19,12 +19,8 @@ mkdir "$work/www"
 head -c $size /dev/urandom >"$work/www/file"
 sum=$(sha256sum <"$work/www/file" | cut -d' ' -f1)
 http_server "$work/www"
-spawn inet reader "$python" -c 'import os, socket, sys
-connection, _ = socket.create_server(("0.0.0.0", 8080)).accept()
-os.dup2(connection.fileno(), 0)
-os.execv(sys.executable, [sys.executable] + sys.argv[1:])' "$support_dir/arrivals.py" "$work/up"
+upload_reader
 spawn inet voice_server "$python" "$support_dir/voice.py" server 7001
-wait_for 10 listens inet 8080
 wait_for 10 listens inet 7001
 
 exec_in_ns node curl -sS -m 900 "http://$inet4/file" 2>"$work/curl.log" | "$python" "$support_dir/arrivals.py" "$work/down" >"$work/result" &
