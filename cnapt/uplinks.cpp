@@ -262,6 +262,29 @@ bool Uplinks::has_better_version(const Uplink& uplink,
            });
 }
 
+// How much the host likes the interface: the smaller cost of its two versions, so that one which
+// failed or is not in use does not take a good metric with it. kNoRoute if `uplink` has none
+// itself.
+uint64_t Uplinks::interface_cost(const Uplink& uplink,
+                                 const SnaptAddresses& snapt,
+                                 const io::NetSnapshot& snapshot) const {
+    const auto cost_of = [&](const Uplink& each) {
+        return snapt.has(each.address.version)
+                   ? route_cost(each, snapt.of(each.address.version).address, snapshot)
+                   : kNoRoute;
+    };
+    uint64_t cost = cost_of(uplink);
+    if (cost == kNoRoute) {
+        return cost;
+    }
+    for (const auto& other : slots_) {
+        if (other != nullptr && other->interface_index == uplink.interface_index) {
+            cost = std::min(cost, cost_of(*other));
+        }
+    }
+    return cost;
+}
+
 Uplink*
 Uplinks::best_for(const SnaptAddresses& snapt, const io::NetSnapshot& snapshot, SlotSet excluded) {
     Uplink* best = nullptr;
@@ -272,7 +295,7 @@ Uplinks::best_for(const SnaptAddresses& snapt, const io::NetSnapshot& snapshot, 
             continue;
         }
         const bool is_in_use = uplink->address.version == snapt.in_use;
-        uint64_t cost = route_cost(*uplink, snapt.of(uplink->address.version).address, snapshot);
+        uint64_t cost = interface_cost(*uplink, snapt, snapshot);
         if (cost < kNoRoute && !uplink->can_carry()) {
             cost = kNoRoute - 1;
         } else if (cost < kNoRoute && uplink->is_captive) {

@@ -86,8 +86,9 @@ class Uplinks {
     // The uplink that the host would use towards the SNAPT, had it none of `excluded`: that of the
     // longest prefix that covers the address of its IP version and the lowest metric; without such
     // a route any uplink of a version that the SNAPT has (its route may follow in a moment), and
-    // null when there is none. Of an interface that has routes of both versions, that in use. One
-    // behind a captive portal only if no other has a route, and one that cannot carry last.
+    // null when there is none. An interface with routes of both versions counts with the better,
+    // and is used by the version in use. One behind a captive portal only if no other has a route,
+    // and one that cannot carry last.
     Uplink*
     best_for(const SnaptAddresses& snapt, const io::NetSnapshot& snapshot, SlotSet excluded = {});
     // Towards the SNAPT's address of its version.
@@ -105,6 +106,9 @@ class Uplinks {
                             const SnaptAddresses& snapt,
                             const io::NetSnapshot& snapshot,
                             const SlotSet& excluded) const;
+    uint64_t interface_cost(const Uplink& uplink,
+                            const SnaptAddresses& snapt,
+                            const io::NetSnapshot& snapshot) const;
     template <typename Each>
     void for_each_on(uint32_t interface_index, Each each);
     static void note_carrier(Uplink& uplink, bool has_carrier, Change& change);

@@ -87,17 +87,22 @@ TEST_F(UplinksTest, ASnaptOfBothVersionsIsReachedByTheVersionThatAnUplinkHas) {
 
     both.v6 = *base::Endpoint::parse("[2001:db8:1::2]:9347");
     EXPECT_TRUE(Uplinks::has_route(uplink(2), both, snapshot_));
-    EXPECT_EQ(best_slot(), 0) << "the version in use stands for cable, whatever the other's metric";
+    EXPECT_EQ(best_slot(), 1) << "cable by the better metric, and there the version in use";
     EXPECT_EQ(best_slot(Uplinks::SlotSet().set(1)), 2) << "unless it is none to choose from";
-    EXPECT_EQ(best_slot(Uplinks::SlotSet().set(0)), 1);
+    EXPECT_EQ(best_slot(Uplinks::SlotSet().set(1).set(2)), 0);
     uplink(1).is_captive = true;
     EXPECT_EQ(best_slot(), 2) << "a portal stands for nothing";
     uplink(1).is_captive = false;
     both.in_use = base::IpVersion::V6;
     EXPECT_EQ(best_slot(), 2);
-    EXPECT_EQ(best_slot(Uplinks::SlotSet().set(2)), 0);
+    EXPECT_EQ(best_slot(Uplinks::SlotSet().set(2)), 1);
     snapshot_.routes.back().metric = 200;
     EXPECT_EQ(best_slot(), 2) << "of equals the version in use";
+    snapshot_.routes.back().metric = 1024;
+    snapshot_.routes[0].metric = 600;
+    EXPECT_EQ(best_slot(Uplinks::SlotSet().set(1)), 2)
+        << "IPv4 of cable failed: still the better cable, though its IPv6 has the larger metric";
+    snapshot_.routes[0].metric = 200;
     both.in_use = base::IpVersion::V4;
     EXPECT_EQ(best_slot(Uplinks::SlotSet().set(1)), 0);
 }
