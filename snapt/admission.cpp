@@ -20,6 +20,9 @@ using daemon::utc_us;
 
 namespace {
 
+// How often a lease is renewed within its time, while its session is here.
+constexpr int kRenewalsOfALease = 8;
+
 uint32_t whole_seconds(base::Duration span) {
     return static_cast<uint32_t>(std::chrono::duration_cast<base::seconds>(span).count());
 }
@@ -320,6 +323,20 @@ void Admission::on_session_closed(const NodeSession& session) {
         links_[*id].wire_id = 0;
         server_->tell_session_state(*id, false);
     }
+}
+
+void Admission::renew_leases() {
+    const base::TimePoint now = parts_.loop.now();
+    if (now - leases_renewed_at_ < parts_.config.inner.lease / kRenewalsOfALease) {
+        return;
+    }
+    leases_renewed_at_ = now;
+    // Refused when there is too much to do: then at the next time.
+    (void)parts_.worker.submit([&leases = parts_.leases, now_us = utc_us()] {
+        if (const auto renewed = leases.renew_held(now_us); !renewed) {
+            log(LogLevel::Warning, "leases are not renewed: %s", describe(renewed.error()).c_str());
+        }
+    });
 }
 
 void Admission::on_session_moved(const NodeSession& session) {

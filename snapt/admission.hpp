@@ -26,12 +26,16 @@ struct AdmissionParts {
 
 class Admission final : public ControlHandler, public RelayEvents {
   public:
-    explicit Admission(const AdmissionParts& parts) : parts_(parts) {}
+    explicit Admission(const AdmissionParts& parts)
+        : parts_(parts), leases_renewed_at_(parts.loop.now()) {}
 
     // Before the loop runs. Both must outlive the last call to this as their handler.
     void connect(Relay& relay, ControlServer& server);
     // Asks the nodes whose keys have sealed much for new ones.
     void ask_for_rekeys();
+    // Now and then lets the leases of all that are here last anew: a node that only goes on asks
+    // for none, and would have lost its own after a crash of the SNAPT.
+    void renew_leases();
 
     // --- ControlHandler
     void on_hello(LinkId id,
@@ -72,6 +76,7 @@ class Admission final : public ControlHandler, public RelayEvents {
     Relay* relay_ = nullptr;
     ControlServer* server_ = nullptr;
     std::map<LinkId, Link> links_;
+    base::TimePoint leases_renewed_at_;
 };
 
 }  // namespace continuo::snapt

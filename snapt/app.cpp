@@ -169,6 +169,11 @@ void App::stop() {
         server_->stop();
     }
     relay_.reset();
+    if (leases_) {
+        if (const auto renewed = leases_->renew_held(utc_us()); !renewed) {
+            log(LogLevel::Warning, "leases are not renewed: %s", describe(renewed.error()).c_str());
+        }
+    }
     if (accountant_) {
         if (const auto stopped = accountant_->stop(utc_us()); !stopped) {
             log(LogLevel::Error, "last usage records are not written: %s",
@@ -184,6 +189,7 @@ void App::on_tick() {
                                       base::to_us(loop_.refresh_now().time_since_epoch()));
     accountant_->tick(utc_us());
     admission_->ask_for_rekeys();
+    admission_->renew_leases();
 }
 
 SnaptInfo App::info() {

@@ -165,12 +165,29 @@ LeaseStore::assign(const std::string& user_id, const std::string& node, int64_t 
 Result<void>
 LeaseStore::renew(const std::string& user_id, const std::string& node, int64_t now_us) {
     const std::lock_guard lock(mutex_);
+    return set_expiry(user_id, node, now_us + pool_.lease_s * kUsPerS);
+}
+
+Result<void>
+LeaseStore::set_expiry(const std::string& user_id, const std::string& node, int64_t expires_us) {
     Statement update =
         CTN_TRY(database_.prepare("UPDATE lease SET expires=? WHERE user_id=? AND node=?"));
-    update.bind(1, now_us + pool_.lease_s * kUsPerS)
-        .bind(2, std::string_view(user_id))
-        .bind(3, std::string_view(node));
+    update.bind(1, expires_us).bind(2, std::string_view(user_id)).bind(3, std::string_view(node));
     return update.run();
+}
+
+Result<void> LeaseStore::renew_held(int64_t now_us) {
+    std::multiset<Holder> held;
+    {
+        const std::lock_guard lock(held_mutex_);
+        held = held_;
+    }
+    const std::lock_guard lock(mutex_);
+    Transaction transaction = CTN_TRY(Transaction::begin(database_));
+    for (auto holder = held.begin(); holder != held.end(); holder = held.upper_bound(*holder)) {
+        CTN_TRY(set_expiry(holder->first, holder->second, now_us + pool_.lease_s * kUsPerS));
+    }
+    return transaction.commit();
 }
 
 void LeaseStore::hold(const std::string& user_id, const std::string& node) {

@@ -50,6 +50,8 @@ class LeaseStore {
     // whatever the wall clock does. They count, and wait for nothing.
     void hold(const std::string& user_id, const std::string& node);
     void release(const std::string& user_id, const std::string& node);
+    // As renew(), for all that are held, in one transaction.
+    base::Result<void> renew_held(int64_t now_us);
     base::Result<std::vector<Lease>> list();
 
   private:
@@ -68,6 +70,10 @@ class LeaseStore {
 
     std::mutex held_mutex_;  // never locked over what waits for the disk
     std::multiset<Holder> held_;
+    // Of the caller, who has locked mutex_.
+    base::Result<void>
+    set_expiry(const std::string& user_id, const std::string& node, int64_t expires_us);
+
     std::mutex mutex_;
     Database database_;
     LeasePool pool_;

@@ -95,6 +95,14 @@ refused() { grep -q 'refused: no address is free' "$work/bob.log"; }
 claim "a lease in use is nobody else's, though its time seems to be over" wait_for 10 refused
 stop bob
 jumps "both right again" 0 0
+# Given over 10 s ago for 60 s.
+renewed() {
+    "$python" -c 'import sqlite3, sys, time
+with sqlite3.connect(sys.argv[1]) as ledger:
+    (expires,), = ledger.execute("SELECT expires FROM lease")
+sys.exit(not 50 < expires / 1e6 - time.time() <= 60)' "$work/s1/ledger.db"
+}
+claim "the lease of the session lasts anew" wait_for 15 renewed
 
 for log in arrivals chat; do
     gap=$(longest_gap "$began" $log)

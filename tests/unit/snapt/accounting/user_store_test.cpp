@@ -199,6 +199,23 @@ TEST_F(LeaseStoreTest, ALeaseThatASessionHasIsNobodyElsesHoweverLate) {
     EXPECT_EQ(leases->list()->size(), 1U);
 }
 
+TEST_F(LeaseStoreTest, WhatSessionsHaveIsRenewedAndNothingElse) {
+    const auto leases = open("192.0.2.0/24", "");
+    for (const char* user : {"alice", "bob", "carol"}) {
+        ASSERT_TRUE(leases->assign(user, "n", kNoon));
+    }
+    leases->hold("alice", "n");
+    leases->hold("alice", "n");
+    leases->hold("carol", "n");
+    leases->hold("dave", "n");  // has none
+    ASSERT_TRUE(leases->renew_held(kNoon + 50 * kSecond));
+    const auto list = leases->list().value();
+    ASSERT_EQ(list.size(), 3U);
+    EXPECT_EQ(list[0].expires_us, kNoon + 150 * kSecond);
+    EXPECT_EQ(list[1].expires_us, kNoon + 100 * kSecond);
+    EXPECT_EQ(list[2].expires_us, kNoon + 150 * kSecond);
+}
+
 TEST_F(LeaseStoreTest, OtherPrefixMovesEveryNodeToItsPlaceThere) {
     ASSERT_TRUE(open("100.64.0.0/16", "")->assign("alice", "laptop", kNoon));
     const auto leases = open("198.51.100.0/24", "2001:db8::/64");
