@@ -9,7 +9,7 @@ both_s=2
 uplink_cable=emulated_cable
 build_topology
 two_uplinks
-for cable in gw1-wan gw2-wan; do cable_set $cable both delay 10ms rate 12M; done
+for cable in gw1-wan gw2-wan; do cable_set $cable both delay 10ms rate 6M; done
 start_snapt 1
 add_user alice
 start_cnapt
@@ -36,6 +36,7 @@ for ((round = 1; round <= rounds; round++)); do
         sleep $both_s
     done
 done
+claim "the download was under way through all of it" kill -0 "$download"
 kill "$voice"
 wait "$voice"
 read -r sent received duplicates <"$work/voice.out"
