@@ -85,7 +85,7 @@ struct NodeConfig {
     Protection protection = Protection::Encrypt;
     uint8_t tag_bytes = 16;
     std::string policy = "/etc/continuo/policy.toml";
-    uint32_t spin_us = 0;  // io::EventLoop::set_spin
+    uint32_t spin_us = 100;  // io::EventLoop::set_spin
     Identity identity;
     std::vector<SnaptEntry> snapts;
     CaptureConfig capture;

@@ -89,7 +89,7 @@ struct SnaptConfig {
     std::vector<config::HostPort> public_addresses;  // `public`
     AcceptedProtection protection;
     uint32_t workers = 1;
-    uint32_t spin_us = 0;  // io::EventLoop::set_spin
+    uint32_t spin_us = 100;  // io::EventLoop::set_spin
     InnerConfig inner;
     RelayConfig relay;
     SnaptLimits limits;

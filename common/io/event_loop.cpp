@@ -1,6 +1,8 @@
 #include "common/io/event_loop.hpp"
 
 #include "common/base/assert.hpp"
+#include "common/io/cpu_pressure.hpp"
+#include "common/io/spin_advice.hpp"
 #include "common/io/uv_handle.hpp"
 
 #include <algorithm>
@@ -8,6 +10,7 @@
 #include <cerrno>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include <sched.h>
@@ -25,9 +28,8 @@ namespace {
 // Errors in a row after which a descriptor is given up.
 constexpr unsigned kMaxPollErrors = 64;
 
-// Another had the processor for so long when it was offered: it is wanted, and spinning pauses.
-constexpr Duration kContended = base::microseconds(200);
-constexpr Duration kSpinPause = base::milliseconds(200);
+// Another had the processor for so long when it was offered: it is wanted.
+constexpr Duration kContended = base::microseconds(700);
 
 TimePoint read_clock() {
     return std::chrono::steady_clock::now();
@@ -55,8 +57,11 @@ struct EventLoop::Inner {
     std::atomic<bool> stopping = false;
     bool is_stopped = false;  // of run()
 
-    Duration spin{};
-    TimePoint no_spin_until{};
+    SpinAdvice spin;
+    WaitedForProcessor waited_for_processor;
+    const void* served = nullptr;  // of this iteration
+    bool has_served_several = false;
+    TimePoint ended{};  // the iteration before
 
     // Each callback of ours begins with it, so that the watchdog sees the whole iteration.
     void begin() {
@@ -64,6 +69,11 @@ struct EventLoop::Inner {
             is_awake = true;
             began = read();
         }
+    }
+    void begin_serving(const void* descriptor) {
+        begin();
+        has_served_several = has_served_several || (served != nullptr && served != descriptor);
+        served = descriptor;
     }
     TimePoint read() {
         now = read_clock();
@@ -78,27 +88,46 @@ struct EventLoop::Inner {
             return false;
         }
         is_awake = false;
-        const Duration took = read_clock() - began;
+        spin.note_served(has_served_several ? nullptr : served, began - ended);
+        served = nullptr;
+        has_served_several = false;
+        ended = read_clock();
+        const Duration took = ended - began;
         ++counters.iterations;
         counters.slow_iterations += took > kSlowIteration ? 1U : 0U;
         counters.longest = std::max(counters.longest, took);
         return true;
     }
+    // A kernel that does not say who waits for a processor gets no one who keeps it busy.
+    void ask_for_pressure() {
+        if (const auto waited = waited_for_processor()) {
+            spin.note_pressure(*waited, ended);
+        } else {
+            spin.set_limit({});
+        }
+    }
     void spin_after_work() {
-        TimePoint before = read_clock();
-        TimePoint until = before + spin;
-        while (!is_stopped && before >= no_spin_until && before < until) {
+        if (spin.is_asking(ended)) {
+            ask_for_pressure();
+        }
+        TimePoint before = ended;
+        TimePoint until = before + spin.limit();
+        while (!is_stopped && spin.is_worth_while(before)) {
             ::sched_yield();
             const TimePoint after = read_clock();
             if (after - before > kContended) {
-                no_spin_until = after + kSpinPause;
+                spin.note_contended(after);
             }
             before = after;
             uv_run(&loop, UV_RUN_NOWAIT);
             if (end_iteration()) {
                 ++counters.spin_hits;
-                before = read_clock();
-                until = before + spin;
+                spin.note_spun(true, ended);
+                before = ended;
+                until = before + spin.limit();
+            } else if (before >= until) {
+                spin.note_spun(false, before);
+                return;
             }
         }
     }
@@ -156,15 +185,19 @@ void EventLoop::run() {
     Inner& inner = *inner_;
     inner.is_stopped = false;
     while (!inner.is_stopped) {
-        uv_run(&inner.loop, inner.spin > Duration::zero() ? UV_RUN_ONCE : UV_RUN_DEFAULT);
+        uv_run(&inner.loop, inner.spin.limit() > Duration::zero() ? UV_RUN_ONCE : UV_RUN_DEFAULT);
         inner.end_iteration();
         inner.spin_after_work();
     }
 }
 
-void EventLoop::set_spin(Duration spin) {
+void EventLoop::set_spin(Duration spin, WaitedForProcessor waited) {
     CTN_ASSERT(spin >= Duration::zero() && spin <= base::microseconds(kMaxSpinUs));
-    inner_->spin = spin;
+    inner_->spin.set_limit(spin);
+    if (!waited && spin > Duration::zero()) {
+        waited = [pressure = std::make_shared<CpuPressure>()] { return pressure->waited(); };
+    }
+    inner_->waited_for_processor = std::move(waited);
 }
 
 bool EventLoop::run_until(const std::function<bool()>& done, Duration timeout) {
@@ -242,7 +275,7 @@ struct Poller::Inner {
             return;
         }
         State& state = box.state;
-        state.loop->begin();
+        state.loop->begin_serving(poll);
         const bool failed = status < 0;
         if (!failed) {
             state.errors = 0;

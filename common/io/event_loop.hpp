@@ -10,6 +10,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -34,10 +35,13 @@ class EventLoop {
 
     // Runs until stop().
     void run();
-    // run() asks for more that long after work before it sleeps: no wake-up for what comes soon, at
-    // the price of a busy processor. It lets others have the processor meanwhile, and sleeps for
-    // a while when they want it. 0, the default: sleeps at once. At most kMaxSpinUs.
-    void set_spin(base::Duration spin);
+    // Where requests and answers follow each other at once (SpinAdvice), run() asks for more that
+    // long before it sleeps: no wake-up for what comes soon, at the price of a busy processor. It
+    // lets others have the processor meanwhile, and sleeps for a while when they want it. 0, the
+    // default: sleeps at once. At most kMaxSpinUs.
+    // `waited` gives for how long programs have waited for a processor; empty: CpuPressure.
+    using WaitedForProcessor = std::function<std::optional<base::Duration>()>;
+    void set_spin(base::Duration spin, WaitedForProcessor waited = {});
     // Runs until `done` holds after an iteration (true) or `timeout` has passed (false). For tests
     // and start-up.
     bool run_until(const std::function<bool()>& done, base::Duration timeout);

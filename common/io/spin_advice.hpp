@@ -1,0 +1,65 @@
+// SpinAdvice: whether a loop that has done its work should stay awake for what comes next. Only
+// where requests and answers follow each other at once: two descriptors in turn, each soon after
+// the other. A stream, however fast, has no turns: to stay awake between its packets would cost
+// more than it brings. And only on a machine with processors to spare: before, and now and then,
+// it is looked at how long programs wait for one (the kernel's pressure stall information). Pure,
+// one loop's.
+#pragma once
+
+#include "common/base/time.hpp"
+
+#include <optional>
+
+namespace continuo::io {
+
+// Turns that make it worth while.
+inline constexpr int kSpinTurns = 8;
+// Spins in vain, one after the other, after which it rests.
+inline constexpr int kMaxSpinMisses = 4;
+inline constexpr base::Duration kSpinPause = base::milliseconds(200);
+// For so long nobody spins, to see who waits for a processor; then for so long that holds.
+inline constexpr base::Duration kPressureWindow = base::milliseconds(20);
+inline constexpr base::Duration kSpinLicence = base::seconds(5);
+// Share of the window in which programs may wait for a processor. Requests and answers alone make
+// 20 % on two processors, one program that computes on each of them over 50 %.
+inline constexpr int kMaxPressurePercent = 35;
+
+class SpinAdvice {
+  public:
+    // Longest spin; 0, the default: never.
+    void set_limit(base::Duration limit) { limit_ = limit; }
+    base::Duration limit() const { return limit_; }
+
+    // The loop has served one descriptor (null: none or several) after `waited`.
+    void note_served(const void* descriptor, base::Duration waited);
+    bool is_worth_while(base::TimePoint now) const {
+        return turns_ >= kSpinTurns && now < licensed_until_;
+    }
+    // True when note_pressure() is wanted.
+    bool is_asking(base::TimePoint now) const {
+        return turns_ >= kSpinTurns && now >= licensed_until_ && now >= asks_at_;
+    }
+    // For how long programs had to wait for a processor, of all time.
+    void note_pressure(base::Duration waited, base::TimePoint now);
+    // What spinning found: work in time, or nothing.
+    void note_spun(bool has_hit, base::TimePoint now);
+    // Another took the processor for long.
+    void note_contended(base::TimePoint now) { pause(now); }
+
+  private:
+    struct Pressure {
+        base::Duration waited;
+        base::TimePoint at;
+    };
+    void pause(base::TimePoint now);
+
+    base::Duration limit_{};
+    const void* last_ = nullptr;
+    int turns_ = 0;
+    int misses_ = 0;
+    base::TimePoint licensed_until_{};
+    base::TimePoint asks_at_{};
+    std::optional<Pressure> before_;  // the window
+};
+
+}  // namespace continuo::io
