@@ -17,6 +17,7 @@ namespace {
 constexpr uint32_t kLargestMtu = 1500;
 
 constexpr uint64_t kNoRoute = uint64_t{1} << 40;
+constexpr unsigned kMetricBits = 32;  // of a cost, the lower ones
 
 // Below the one stations begin to lose frames at any rate and look for another access point; above
 // the other it is over.
@@ -27,7 +28,6 @@ constexpr int kStrongAgainDbm = -72;
 uint64_t route_cost(const Uplink& uplink,
                     const base::IpAddress& destination,
                     const io::NetSnapshot& snapshot) {
-    constexpr unsigned kMetricBits = 32;
     constexpr uint64_t kLongestPrefix = 128;
     uint64_t cost = kNoRoute;
     for (const io::RouteEntry& route : snapshot.routes) {
@@ -262,9 +262,9 @@ bool Uplinks::has_better_version(const Uplink& uplink,
            });
 }
 
-// How much the host likes the interface: the smaller cost of its two versions, so that one which
-// failed or is not in use does not take a good metric with it. kNoRoute if `uplink` has none
-// itself.
+// As the host prefers the interface: where the routes of its two versions have prefixes of the same
+// length, the smaller metric, so that a version which failed or is not in use does not take a good
+// metric with it. kNoRoute if `uplink` has no route itself.
 uint64_t Uplinks::interface_cost(const Uplink& uplink,
                                  const SnaptAddresses& snapt,
                                  const io::NetSnapshot& snapshot) const {
@@ -273,13 +273,14 @@ uint64_t Uplinks::interface_cost(const Uplink& uplink,
                    ? route_cost(each, snapt.of(each.address.version).address, snapshot)
                    : kNoRoute;
     };
-    uint64_t cost = cost_of(uplink);
-    if (cost == kNoRoute) {
-        return cost;
-    }
+    const uint64_t own = cost_of(uplink);
+    uint64_t cost = own;
     for (const auto& other : slots_) {
         if (other != nullptr && other->interface_index == uplink.interface_index) {
-            cost = std::min(cost, cost_of(*other));
+            const uint64_t others = cost_of(*other);
+            if (others >> kMetricBits == own >> kMetricBits) {
+                cost = std::min(cost, others);
+            }
         }
     }
     return cost;

@@ -104,6 +104,16 @@ TEST_F(UplinksTest, ASnaptOfBothVersionsIsReachedByTheVersionThatAnUplinkHas) {
         << "IPv4 of cable failed: still the better cable, though its IPv6 has the larger metric";
     snapshot_.routes[0].metric = 200;
     both.in_use = base::IpVersion::V4;
+    snapshot_.routes[2].metric = 50;
+    snapshot_.routes[1].destination = *base::IpPrefix::parse("198.51.100.0/24");
+    EXPECT_EQ(best_slot(), 1);
+    EXPECT_EQ(best_slot(Uplinks::SlotSet().set(1)), 2);
+    snapshot_.routes[2].metric = 1024;
+    EXPECT_EQ(best_slot(Uplinks::SlotSet().set(1)), 0) << "a longer prefix is that version's own";
+    snapshot_.routes[1].interface_index = 99;
+    EXPECT_EQ(best_slot(Uplinks::SlotSet().set(0)), 2) << "cable has no route of IPv4";
+    EXPECT_EQ(best_slot(Uplinks::SlotSet().set(0).set(2)), 1);
+    snapshot_.routes[1].interface_index = cable;
     EXPECT_EQ(best_slot(Uplinks::SlotSet().set(1)), 0);
 }
 
