@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 
 namespace continuo::snapt {
 
@@ -22,12 +23,18 @@ namespace {
 
 // How often a lease is renewed within its time, while its session is here.
 constexpr int kRenewalsOfALease = 8;
+// A wall clock that is set differs by more than one that is kept right.
+constexpr int64_t kClockSetUs = 60'000'000;
 
 uint32_t whole_seconds(base::Duration span) {
     return static_cast<uint32_t>(std::chrono::duration_cast<base::seconds>(span).count());
 }
 
 }  // namespace
+
+int64_t wall_clock_offset_us(base::TimePoint now) {
+    return utc_us() - base::to_us(now.time_since_epoch());
+}
 
 void Admission::connect(Relay& relay, ControlServer& server) {
     relay_ = &relay;
@@ -304,10 +311,19 @@ void Admission::on_session_closed(const NodeSession& session) {
     overhead.tun_up = session.session.counters().overhead_received;
     overhead.tun_down = session.session.counters().overhead_sent;
     parts_.accountant.close_session(session.grant.accounting_number, overhead, utc_us());
-    // Held until it is renewed: an expired one would be anybody's.
-    const bool is_submitted =
-        parts_.worker.submit([&leases = parts_.leases, user = session.grant.user,
-                              node = session.grant.node, now_us = utc_us()] {
+    if (!has_finished_leases_) {
+        release_lease(session.grant);
+    }
+    if (const auto id = link_of(session.wire_id)) {
+        links_[*id].wire_id = 0;
+        server_->tell_session_state(*id, false);
+    }
+}
+
+// Held until it is renewed: an expired one would be anybody's.
+void Admission::release_lease(const SessionGrant& grant) {
+    const bool is_submitted = parts_.worker.submit(
+        [&leases = parts_.leases, user = grant.user, node = grant.node, now_us = utc_us()] {
             if (const auto renewed = leases.renew(user, node, now_us); !renewed) {
                 log(LogLevel::Warning, "no lease for %s/%s: %s", user.c_str(), node.c_str(),
                     describe(renewed.error()).c_str());
@@ -316,27 +332,34 @@ void Admission::on_session_closed(const NodeSession& session) {
         });
     if (!is_submitted) {
         log(LogLevel::Warning, "the lease of %s/%s is not renewed: too much work",
-            session.grant.user.c_str(), session.grant.node.c_str());
-        parts_.leases.release(session.grant.user, session.grant.node);
-    }
-    if (const auto id = link_of(session.wire_id)) {
-        links_[*id].wire_id = 0;
-        server_->tell_session_state(*id, false);
+            grant.user.c_str(), grant.node.c_str());
+        parts_.leases.release(grant.user, grant.node);
     }
 }
 
 void Admission::renew_leases() {
     const base::TimePoint now = parts_.loop.now();
-    if (now - leases_renewed_at_ < parts_.config.inner.lease / kRenewalsOfALease) {
+    // A clock that was wrong has given wrong times.
+    const int64_t offset_us = wall_clock_offset_us(now);
+    const bool is_clock_set = std::abs(offset_us - clock_offset_us_) > kClockSetUs;
+    if (!is_clock_set && now - leases_renewed_at_ < parts_.config.inner.lease / kRenewalsOfALease) {
         return;
     }
     leases_renewed_at_ = now;
+    clock_offset_us_ = offset_us;
     // Refused when there is too much to do: then at the next time.
     (void)parts_.worker.submit([&leases = parts_.leases, now_us = utc_us()] {
         if (const auto renewed = leases.renew_held(now_us); !renewed) {
             log(LogLevel::Warning, "leases are not renewed: %s", describe(renewed.error()).c_str());
         }
     });
+}
+
+void Admission::finish_leases() {
+    has_finished_leases_ = true;
+    if (const auto renewed = parts_.leases.renew_held(utc_us()); !renewed) {
+        log(LogLevel::Warning, "leases are not renewed: %s", describe(renewed.error()).c_str());
+    }
 }
 
 void Admission::on_session_moved(const NodeSession& session) {

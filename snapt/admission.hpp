@@ -24,10 +24,15 @@ struct AdmissionParts {
     LeaseStore& leases;
 };
 
+// Between the wall clock and `now`: changes when somebody sets the former.
+int64_t wall_clock_offset_us(base::TimePoint now);
+
 class Admission final : public ControlHandler, public RelayEvents {
   public:
     explicit Admission(const AdmissionParts& parts)
-        : parts_(parts), leases_renewed_at_(parts.loop.now()) {}
+        : parts_(parts)
+        , leases_renewed_at_(parts.loop.now())
+        , clock_offset_us_(wall_clock_offset_us(leases_renewed_at_)) {}
 
     // Before the loop runs. Both must outlive the last call to this as their handler.
     void connect(Relay& relay, ControlServer& server);
@@ -36,6 +41,8 @@ class Admission final : public ControlHandler, public RelayEvents {
     // Now and then lets the leases of all that are here last anew: a node that only goes on asks
     // for none, and would have lost its own after a crash of the SNAPT.
     void renew_leases();
+    // The last renewal, which waits for the disk: sessions that close from now on renew none.
+    void finish_leases();
 
     // --- ControlHandler
     void on_hello(LinkId id,
@@ -70,6 +77,7 @@ class Admission final : public ControlHandler, public RelayEvents {
     void open_accounting(LinkId id);
     void on_accounting_open(LinkId id, const base::Result<uint32_t>& committed);
     void let_in(LinkId id);
+    void release_lease(const SessionGrant& grant);
     std::optional<LinkId> link_of(uint16_t wire_id) const;
 
     AdmissionParts parts_;
@@ -77,6 +85,8 @@ class Admission final : public ControlHandler, public RelayEvents {
     ControlServer* server_ = nullptr;
     std::map<LinkId, Link> links_;
     base::TimePoint leases_renewed_at_;
+    int64_t clock_offset_us_;  // of the wall clock, when leases were renewed
+    bool has_finished_leases_ = false;
 };
 
 }  // namespace continuo::snapt

@@ -168,12 +168,10 @@ void App::stop() {
     if (server_) {
         server_->stop();
     }
-    relay_.reset();
-    if (leases_) {
-        if (const auto renewed = leases_->renew_held(utc_us()); !renewed) {
-            log(LogLevel::Warning, "leases are not renewed: %s", describe(renewed.error()).c_str());
-        }
+    if (admission_) {
+        admission_->finish_leases();
     }
+    relay_.reset();
     if (accountant_) {
         if (const auto stopped = accountant_->stop(utc_us()); !stopped) {
             log(LogLevel::Error, "last usage records are not written: %s",
@@ -185,8 +183,7 @@ void App::stop() {
 }
 
 void App::on_tick() {
-    relay_->flows().set_utc_offset_us(utc_us() -
-                                      base::to_us(loop_.refresh_now().time_since_epoch()));
+    relay_->flows().set_utc_offset_us(wall_clock_offset_us(loop_.refresh_now()));
     accountant_->tick(utc_us());
     admission_->ask_for_rekeys();
     admission_->renew_leases();

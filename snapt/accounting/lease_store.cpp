@@ -182,6 +182,9 @@ Result<void> LeaseStore::renew_held(int64_t now_us) {
         const std::lock_guard lock(held_mutex_);
         held = held_;
     }
+    if (held.empty()) {
+        return {};
+    }
     const std::lock_guard lock(mutex_);
     Transaction transaction = CTN_TRY(Transaction::begin(database_));
     for (auto holder = held.begin(); holder != held.end(); holder = held.upper_bound(*holder)) {

@@ -66,14 +66,14 @@ class LeaseStore {
     // Of the expired leases that nobody holds the oldest.
     base::Result<std::optional<int64_t>> expired_index(int64_t now_us);
 
+    // The caller has locked mutex_.
+    base::Result<void>
+    set_expiry(const std::string& user_id, const std::string& node, int64_t expires_us);
+
     using Holder = std::pair<std::string, std::string>;  // user, node
 
     std::mutex held_mutex_;  // never locked over what waits for the disk
     std::multiset<Holder> held_;
-    // Of the caller, who has locked mutex_.
-    base::Result<void>
-    set_expiry(const std::string& user_id, const std::string& node, int64_t expires_us);
-
     std::mutex mutex_;
     Database database_;
     LeasePool pool_;
