@@ -17,6 +17,11 @@ using packet::Protocol;
 
 namespace {
 
+// Packets of one wake-up: with more the device's queue could run over meanwhile.
+constexpr size_t kMostBeforeRest = 12;
+// For less it is not worth while.
+constexpr base::Duration kShortestRest = base::microseconds(100);
+
 bool is_syn(const packet::PacketSummary& summary) {
     return (summary.tcp_flags & (packet::tcp_flag::kSyn | packet::tcp_flag::kAck)) ==
            packet::tcp_flag::kSyn;
@@ -26,11 +31,36 @@ bool is_syn(const packet::PacketSummary& summary) {
 
 void Node::on_tun_readable() {
     const TimePoint now = loop_.now();
-    tun_port_->read_burst(
-        now, [&](PacketPtr packet) { on_packet(std::move(packet), now); },
-        [&] { driver_.pump(now); });
+    size_t packets = 0;
+    loop_.note_moved(tun_port_->read_burst(
+        now, loop_.has_rested(),
+        [&](PacketPtr packet) {
+            ++packets;
+            on_packet(std::move(packet), now);
+        },
+        [&] { driver_.pump(now); }));
     tun_port_->coalescer().flush();  // replies to refused flows
     driver_.pump(now);
+    if (packets <= kMostBeforeRest && loop_.is_steady()) {
+        rest(now);
+    }
+}
+
+// What of a stream waits for company will wait whatever comes next, and what comes next will wait
+// with it: until then nobody needs to look.
+void Node::rest(TimePoint now) {
+    base::Duration least = io::kLongestRest;
+    bool is_any_waiting = false;
+    for (const auto& link : links_) {
+        const auto patience = link->session ? link->session->patience(now) : base::Duration{};
+        if (patience > base::Duration::zero()) {
+            is_any_waiting = true;
+            least = std::min(least, patience);
+        }
+    }
+    if (is_any_waiting && least >= kShortestRest) {
+        loop_.rest(least);
+    }
 }
 
 void Node::on_packet(PacketPtr packet, TimePoint now) {

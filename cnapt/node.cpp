@@ -183,8 +183,8 @@ void Node::request_keepalive(SnaptLink& link) {
 
 void Node::on_socket_readable(const Uplink& uplink, io::UdpSocket& socket) {
     const TimePoint now = loop_.now();
-    receiver_.receive(socket, now,
-                      [&](const io::ReceivedBatch& batch) { on_datagrams(uplink, batch, now); });
+    loop_.note_moved(receiver_.receive(
+        socket, now, [&](const io::ReceivedBatch& batch) { on_datagrams(uplink, batch, now); }));
     tun_port_->coalescer().flush();
     driver_.pump(now);
 }

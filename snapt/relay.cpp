@@ -88,9 +88,9 @@ base::Result<void> Relay::start(std::string& failure) {
 
 void Relay::on_tun_readable() {
     const TimePoint now = loop_.now();
-    tun_port_->read_burst(
-        now, [&](packet::PacketPtr packet) { on_tun_packet(std::move(packet), now); },
-        [&] { driver_.pump(now); });
+    loop_.note_moved(tun_port_->read_burst(
+        now, false, [&](packet::PacketPtr packet) { on_tun_packet(std::move(packet), now); },
+        [&] { driver_.pump(now); }));
     driver_.pump(now);
 }
 
@@ -131,8 +131,9 @@ void Relay::on_tun_packet(packet::PacketPtr packet, TimePoint now) {
 
 void Relay::on_socket_readable(Listener& listener) {
     const TimePoint now = loop_.now();
-    receiver_.receive(listener.socket, now,
-                      [&](const io::ReceivedBatch& batch) { on_datagrams(listener, batch, now); });
+    loop_.note_moved(receiver_.receive(listener.socket, now, [&](const io::ReceivedBatch& batch) {
+        on_datagrams(listener, batch, now);
+    }));
     tun_port_->coalescer().flush();
     driver_.pump(now);
 }

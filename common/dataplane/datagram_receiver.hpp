@@ -28,10 +28,11 @@ class DatagramReceiver {
     void record_to(PacketRecorder* recorder) { recorder_ = recorder; }
 
     // Calls `each(const io::ReceivedBatch&)` for what the socket has, up to kReceiveRounds reads; a
-    // single datagram that comes after a pause is all for now.
+    // single datagram that comes after a pause is all for now. Gives their bytes.
     template <typename Each>
-    void receive(io::UdpSocket& socket, base::TimePoint now, const Each& each) {
+    size_t receive(io::UdpSocket& socket, base::TimePoint now, const Each& each) {
         const bool is_after_pause = pause_.ends(now);
+        size_t bytes = 0;
         for (size_t round = 0; round < kReceiveRounds; ++round) {
             const auto batches = socket.receive(arena_);
             if (!batches) {
@@ -41,12 +42,14 @@ class DatagramReceiver {
                 if (recorder_ != nullptr) {
                     recorder_->received(socket, batch);
                 }
+                bytes += batch.bytes.size();
                 each(batch);
             }
             if (is_after_pause && batches->size() <= 1) {
                 break;
             }
         }
+        return bytes;
     }
 
     // What came over TCP for the session `id`, one by one to

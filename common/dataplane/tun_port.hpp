@@ -34,26 +34,29 @@ class TunPort final : public packet::FrameSink {
     // What passes the device goes there too; null: nowhere. It must outlive this.
     void record_to(PacketRecorder* recorder) { recorder_ = recorder; }
 
-    // Takes up to kTunBurst packets; true when there may be more. `each` owns the packet; `flush`
-    // is called after every kTunBytesBetweenFlushes, so that a burst of super-packets does not
-    // overflow a class queue. A packet that comes after a pause is all for now.
+    // Takes up to kTunBurst packets and gives their bytes. `each` owns the packet; `flush` is
+    // called after every kTunBytesBetweenFlushes, so that a burst of super-packets does not
+    // overflow a class queue. A packet that comes after a pause is all for now, unless it was the
+    // reader who paused (`has_rested`).
     template <typename Each, typename Flush>
-    bool read_burst(base::TimePoint now, Each&& each, Flush&& flush) {
-        const size_t most = pause_.ends(now) ? 1 : kTunBurst;
+    size_t read_burst(base::TimePoint now, bool has_rested, Each&& each, Flush&& flush) {
+        const size_t most = pause_.ends(now) && !has_rested ? 1 : kTunBurst;
         size_t bytes = 0;
+        size_t unflushed = 0;
         for (size_t i = 0; i < most; ++i) {
             packet::PacketPtr packet = read_one();
             if (packet == nullptr) {
-                return false;
+                break;
             }
             bytes += packet->length;
+            unflushed += packet->length;
             each(std::move(packet));
-            if (bytes >= kTunBytesBetweenFlushes) {
+            if (unflushed >= kTunBytesBetweenFlushes) {
                 flush();
-                bytes = 0;
+                unflushed = 0;
             }
         }
-        return true;
+        return bytes;
     }
 
     packet::Coalescer& coalescer() { return coalescer_; }

@@ -1,5 +1,6 @@
 // CpuPressure: the kernel's pressure stall information of the processors
-// (Documentation/accounting/psi.rst): for how long at least one program has waited for one.
+// (Documentation/accounting/psi.rst): for how long programs have waited for one. The host's, also
+// in a container.
 #pragma once
 
 #include "common/base/time.hpp"

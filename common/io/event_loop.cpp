@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <ctime>
 #include <deque>
 #include <mutex>
 #include <optional>
@@ -59,9 +60,17 @@ struct EventLoop::Inner {
 
     SpinAdvice spin;
     WaitedForProcessor waited_for_processor;
-    const void* served = nullptr;  // of this iteration
-    bool has_served_several = false;
-    TimePoint ended{};  // the iteration before
+    // Of this iteration: whose callback runs, and what it has moved.
+    const void* serving = nullptr;
+    const void* mover = nullptr;
+    bool has_several_movers = false;
+    size_t moved = 0;                    // bytes
+    TimePoint ended{};                   // the iteration before
+    const void* moved_before = nullptr;  // descriptor of the last wake-up that moved anything
+    TimePoint moved_at{};
+    int steady = 0;  // such wake-ups that were steady
+    Duration wanted_rest{};
+    bool has_rested = false;
 
     // Each callback of ours begins with it, so that the watchdog sees the whole iteration.
     void begin() {
@@ -72,8 +81,14 @@ struct EventLoop::Inner {
     }
     void begin_serving(const void* descriptor) {
         begin();
-        has_served_several = has_served_several || (served != nullptr && served != descriptor);
-        served = descriptor;
+        serving = descriptor;
+    }
+    void note_moved(size_t bytes) {
+        if (bytes > 0) {
+            has_several_movers = has_several_movers || (mover != nullptr && mover != serving);
+            mover = serving;
+            moved += bytes;
+        }
     }
     TimePoint read() {
         now = read_clock();
@@ -88,9 +103,15 @@ struct EventLoop::Inner {
             return false;
         }
         is_awake = false;
-        spin.note_served(has_served_several ? nullptr : served, began - ended);
-        served = nullptr;
-        has_served_several = false;
+        if (moved > 0) {
+            const void* only = has_several_movers ? nullptr : mover;
+            spin.note_moved(only, moved, began - ended);
+            note_steady(only);
+        }
+        has_rested = false;
+        mover = nullptr;
+        has_several_movers = false;
+        moved = 0;
         ended = read_clock();
         const Duration took = ended - began;
         ++counters.iterations;
@@ -129,6 +150,21 @@ struct EventLoop::Inner {
                 spin.note_spun(false, before);
                 return;
             }
+        }
+    }
+    void note_steady(const void* descriptor) {
+        const bool is_next =
+            descriptor != nullptr && descriptor == moved_before && began - moved_at <= kSteadyGap;
+        steady = is_next ? std::min(steady + 1, kSteadyWakeUps) : 0;
+        moved_before = descriptor;
+        moved_at = began;
+    }
+    void rest_after_work() {
+        const Duration length = std::exchange(wanted_rest, Duration{});
+        if (length > Duration::zero() && !is_stopped) {
+            const timespec span{0, std::min<Duration>(length, kLongestRest).count()};
+            ::nanosleep(&span, nullptr);
+            has_rested = true;
         }
     }
     void run_posted() {
@@ -185,8 +221,9 @@ void EventLoop::run() {
     Inner& inner = *inner_;
     inner.is_stopped = false;
     while (!inner.is_stopped) {
-        uv_run(&inner.loop, inner.spin.limit() > Duration::zero() ? UV_RUN_ONCE : UV_RUN_DEFAULT);
+        uv_run(&inner.loop, UV_RUN_ONCE);
         inner.end_iteration();
+        inner.rest_after_work();
         inner.spin_after_work();
     }
 }
@@ -198,6 +235,22 @@ void EventLoop::set_spin(Duration spin, WaitedForProcessor waited) {
         waited = [pressure = std::make_shared<CpuPressure>()] { return pressure->waited(); };
     }
     inner_->waited_for_processor = std::move(waited);
+}
+
+void EventLoop::note_moved(size_t bytes) {
+    inner_->note_moved(bytes);
+}
+
+bool EventLoop::is_steady() const {
+    return inner_->steady == kSteadyWakeUps;
+}
+
+void EventLoop::rest(Duration length) {
+    inner_->wanted_rest = length;
+}
+
+bool EventLoop::has_rested() const {
+    return inner_->has_rested;
 }
 
 bool EventLoop::run_until(const std::function<bool()>& done, Duration timeout) {

@@ -26,6 +26,12 @@ inline constexpr size_t kMaxPostedFunctions = 65536;
 // Longest time for which a loop may spin after work.
 inline constexpr uint32_t kMaxSpinUs = 100;
 
+// Network interfaces wait for 50 to 250 us.
+inline constexpr base::Duration kLongestRest = base::microseconds(500);
+// A stream: so many wake-ups for one descriptor, none later than that after the one before.
+inline constexpr int kSteadyWakeUps = 16;
+inline constexpr base::Duration kSteadyGap = base::milliseconds(1);
+
 class EventLoop {
   public:
     EventLoop();
@@ -42,6 +48,18 @@ class EventLoop {
     // `waited` gives for how long programs have waited for a processor; empty: CpuPressure.
     using WaitedForProcessor = std::function<std::optional<base::Duration>()>;
     void set_spin(base::Duration spin, WaitedForProcessor waited = {});
+    // Bytes of packets that this callback of a Poller moved: by them streams are told from requests
+    // and answers.
+    void note_moved(size_t bytes);
+
+    // Whether the last wake-ups that moved anything were all for one descriptor and followed each
+    // other: a stream.
+    bool is_steady() const;
+    // After this wake-up's work run() sleeps for so long, whatever comes, kLongestRest at most:
+    // what a network interface does as interrupt moderation. has_rested(): it did before this
+    // wake-up.
+    void rest(base::Duration length);
+    bool has_rested() const;
     // Runs until `done` holds after an iteration (true) or `timeout` has passed (false). For tests
     // and start-up.
     bool run_until(const std::function<bool()>& done, base::Duration timeout);

@@ -14,21 +14,26 @@ constexpr int kLongestWindow = 4;
 
 }  // namespace
 
-void SpinAdvice::note_served(const void* descriptor, base::Duration waited) {
-    const bool is_turn =
-        descriptor != nullptr && descriptor != last_ && waited <= limit_ * kSleeperIsSlower;
-    // A timer in between is forgiven, a stream is not.
+void SpinAdvice::note_moved(const void* descriptor, size_t bytes, base::Duration waited) {
+    const bool is_turn = descriptor != nullptr && descriptor != last_ &&
+                         bytes <= kLargestTurnBytes && waited <= limit_ * kSleeperIsSlower &&
+                         limit_ > base::Duration::zero();
+    // One that is none is forgiven, a stream is not.
     turns_ = is_turn ? std::min(turns_ + 1, kMaxTurns) : turns_ / 2;
     last_ = descriptor;
 }
 
 void SpinAdvice::note_pressure(base::Duration waited, base::TimePoint now) {
     const auto before = std::exchange(before_, std::nullopt);
+    if (licensed_until_ != base::TimePoint{}) {
+        licensed_until_ = {};  // nobody has minded
+        next_pause_ = kSpinPause;
+    }
     if (!before || now - before->at > kPressureWindow * kLongestWindow) {
         before_ = Pressure{waited, now};
         asks_at_ = now + kPressureWindow;
     } else if ((waited - before->waited) * 100 > (now - before->at) * kMaxPressurePercent) {
-        pause(now);
+        note_contended(now);
     } else {
         licensed_until_ = now + kSpinLicence;
     }
@@ -37,15 +42,20 @@ void SpinAdvice::note_pressure(base::Duration waited, base::TimePoint now) {
 void SpinAdvice::note_spun(bool has_hit, base::TimePoint now) {
     misses_ = has_hit ? 0 : misses_ + 1;
     if (misses_ == kMaxSpinMisses) {
-        pause(now);
+        pause(kSpinPause, now);
     }
 }
 
-void SpinAdvice::pause(base::TimePoint now) {
+void SpinAdvice::note_contended(base::TimePoint now) {
+    pause(next_pause_, now);
+    next_pause_ = std::min(next_pause_ * 2, kLongestSpinPause);
+}
+
+void SpinAdvice::pause(base::Duration length, base::TimePoint now) {
     misses_ = 0;
     before_.reset();
     licensed_until_ = {};
-    asks_at_ = now + kSpinPause;
+    asks_at_ = now + length;
 }
 
 }  // namespace continuo::io

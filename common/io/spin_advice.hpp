@@ -1,22 +1,27 @@
 // SpinAdvice: whether a loop that has done its work should stay awake for what comes next. Only
 // where requests and answers follow each other at once: two descriptors in turn, each soon after
-// the other. A stream, however fast, has no turns: to stay awake between its packets would cost
-// more than it brings. And only on a machine with processors to spare: before, and now and then,
-// it is looked at how long programs wait for one (the kernel's pressure stall information). Pure,
-// one loop's.
+// the other, with a few bytes each. A stream, however fast, has no such turns: to stay awake
+// between its packets would cost more than it brings. And only on a machine with processors to
+// spare: before, and now and then, it is looked at how long programs wait for one (the kernel's
+// pressure stall information). Pure, one loop's.
 #pragma once
 
 #include "common/base/time.hpp"
 
+#include <cstddef>
 #include <optional>
 
 namespace continuo::io {
 
-// Turns that make it worth while.
+// Turns that make it worth while, and the most that one of them moves: less than the full segments
+// of a stream that its acknowledgements pace.
 inline constexpr int kSpinTurns = 8;
+inline constexpr size_t kLargestTurnBytes = 1200;
 // Spins in vain, one after the other, after which it rests.
 inline constexpr int kMaxSpinMisses = 4;
+// The rest. While another wants the processor each is twice as long as the one before.
 inline constexpr base::Duration kSpinPause = base::milliseconds(200);
+inline constexpr base::Duration kLongestSpinPause = base::seconds(10);
 // For so long nobody spins, to see who waits for a processor; then for so long that holds.
 inline constexpr base::Duration kPressureWindow = base::milliseconds(20);
 inline constexpr base::Duration kSpinLicence = base::seconds(5);
@@ -30,8 +35,8 @@ class SpinAdvice {
     void set_limit(base::Duration limit) { limit_ = limit; }
     base::Duration limit() const { return limit_; }
 
-    // The loop has served one descriptor (null: none or several) after `waited`.
-    void note_served(const void* descriptor, base::Duration waited);
+    // The loop has moved so many bytes for one descriptor (null: for several) after `waited`.
+    void note_moved(const void* descriptor, size_t bytes, base::Duration waited);
     bool is_worth_while(base::TimePoint now) const {
         return turns_ >= kSpinTurns && now < licensed_until_;
     }
@@ -44,14 +49,14 @@ class SpinAdvice {
     // What spinning found: work in time, or nothing.
     void note_spun(bool has_hit, base::TimePoint now);
     // Another took the processor for long.
-    void note_contended(base::TimePoint now) { pause(now); }
+    void note_contended(base::TimePoint now);
 
   private:
     struct Pressure {
         base::Duration waited;
         base::TimePoint at;
     };
-    void pause(base::TimePoint now);
+    void pause(base::Duration length, base::TimePoint now);
 
     base::Duration limit_{};
     const void* last_ = nullptr;
@@ -59,7 +64,8 @@ class SpinAdvice {
     int misses_ = 0;
     base::TimePoint licensed_until_{};
     base::TimePoint asks_at_{};
-    std::optional<Pressure> before_;  // the window
+    base::Duration next_pause_ = kSpinPause;  // when contended
+    std::optional<Pressure> before_;          // the window
 };
 
 }  // namespace continuo::io

@@ -229,6 +229,21 @@ uint64_t Session::queued_bytes() const {
     return bytes;
 }
 
+base::Duration Session::patience(TimePoint now) const {
+    TimePoint earliest = base::kNever;
+    for (size_t i = 0; i < classes_.size(); ++i) {
+        const ClassState& state = classes_[i];
+        if (state.queue.empty() && state.split_entry.empty()) {
+            continue;
+        }
+        const auto destination = paths_.destination(base::kAllTrafficClasses[i], now);
+        earliest = destination
+                       ? std::min(earliest, ready_at(state, knobs(state, *destination), nullptr))
+                       : now;
+    }
+    return earliest == base::kNever ? Duration{} : std::max(earliest - now, Duration{});
+}
+
 void Session::on_too_big(const TransmitItem& item, TimePoint now) {
     const uint32_t payload = item.segment_bytes != 0 ? item.segment_bytes : item.length;
     paths_.on_too_big(item.path, payload + outer_overhead(item.to.address), now);

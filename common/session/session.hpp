@@ -108,6 +108,9 @@ class Session {
     base::TimePoint heard_at() const { return heard_at_; }
     size_t flows() const { return attached_; }
     uint64_t queued_bytes() const;
+    // For how long all that waits for company may wait yet; zero when nothing waits, or anything
+    // for something else.
+    base::Duration patience(base::TimePoint now) const;
     // Whether the datagram of which an unsealed message quotes the header can have been sent lately
     // (docs/PROTOCOL.md section 3.6).
     bool may_have_sent(const wire::Quote& quote) const;

@@ -15,7 +15,8 @@ add_user alice
 start_cnapt
 first=$(session)
 
-size=$((rounds * 2 * (away_s + both_s) * 700000))
+# More than the links can carry meanwhile.
+size=$((rounds * 2 * (away_s + both_s) * 900000))
 mkdir "$work/www"
 head -c $size /dev/urandom >"$work/www/file"
 sum=$(sha256sum <"$work/www/file" | cut -d' ' -f1)

@@ -359,6 +359,40 @@ TEST(SessionSim, RekeysWithoutLosingAPacket) {
     EXPECT_TRUE(pair.snapt.delivered == expected);
 }
 
+// What waits goes when its patience is over, and not before unless more came.
+TEST(SessionSim, WhatWaitsForCompanySaysForHowLong) {
+    SessionPair pair({});
+    const FiveTuple tuple = tuple_of(Protocol::Udp, 9700);
+    const HeaderFields fields = fields_up(tuple);
+    flow::Flow& flow = pair.node.flow(tuple, TrafficClass::HtLd);
+    const session::Session& session = *pair.node.session;
+    EXPECT_EQ(session.patience(pair.now), base::Duration{}) << "nothing waits";
+    constexpr base::Duration kGap = base::microseconds(500);
+    constexpr base::Duration kMoment = base::microseconds(1);
+    int ended = 0;
+    for (int i = 0; i < 500; ++i) {
+        pair.node.send(flow, make_packet(fields, random_payload(pair.random, 40)), {}, pair.now);
+        const base::Duration patience = session.patience(pair.now);
+        EXPECT_LE(patience, milliseconds(10)) << "the hold of its class";
+        if (patience == base::Duration{}) {
+            pair.run_for(kMoment);
+            EXPECT_EQ(session.queued_bytes(), 0U);
+        } else if (i % 10 != 9) {
+            const uint64_t waiting = session.queued_bytes();
+            pair.run_for(std::min(kGap, patience) - kMoment);
+            EXPECT_EQ(session.queued_bytes(), waiting);
+        } else {  // nothing else comes
+            pair.run_for(patience - kMoment);
+            EXPECT_GT(session.queued_bytes(), 0U);
+            pair.run_for(2 * kMoment);
+            EXPECT_EQ(session.queued_bytes(), 0U);
+            EXPECT_EQ(session.patience(pair.now), base::Duration{});
+            ++ended;
+        }
+    }
+    EXPECT_GT(ended, 10);
+}
+
 TEST(SessionSim, AnIdleNodeSendsKeepalivesOnly) {
     SessionPair pair({});
     pair.run_for(base::seconds(5));

@@ -7,6 +7,7 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -57,27 +58,45 @@ TEST(EventLoop, RunsPostedFunctionsInOrderFromAnotherThread) {
     EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
 }
 
-// Each wake-up makes the next one's work, by `pipes` in turn. Gives how many were found by
-// spinning; ends with the first of those, or after many.
-uint64_t spin_hits_of_a_chain(base::Duration spin, size_t pipes) {
+// Each wake-up of `loop` makes the next one's work, by as many pipes in turn.
+class Chain {
+  public:
+    Chain(EventLoop& loop, size_t pipes, std::function<bool()> goes_on) : pipes_(pipes) {
+        for (size_t i = 0; i < pipes; ++i) {
+            pollers_.push_back(
+                std::make_unique<Poller>(loop, pipes_[i].read_end.value(), [=, this, &loop] {
+                    pipes_[i].take();
+                    loop.note_moved(1);
+                    if (goes_on()) {
+                        pipes_[(i + 1) % pipes].put();
+                    }
+                }));
+            pollers_.back()->watch(true);
+        }
+        pipes_[0].put();
+    }
+
+  private:
+    std::vector<Pipe> pipes_;
+    std::vector<std::unique_ptr<Poller>> pollers_;
+};
+
+// Gives how many wake-ups were found by spinning: the first of those stops the loop, or the last
+// of many.
+uint64_t spin_hits_of_a_chain(base::Duration spin,
+                              size_t pipes,
+                              std::optional<base::Duration> waited = microseconds(0)) {
     constexpr int kMany = 100'000;
     EventLoop loop;
-    loop.set_spin(spin, [] { return microseconds(0); });
-    std::vector<Pipe> chain(pipes);
-    std::vector<std::unique_ptr<Poller>> pollers;
+    loop.set_spin(spin, [waited] { return waited; });
     int rounds = 0;
-    for (size_t i = 0; i < pipes; ++i) {
-        pollers.push_back(std::make_unique<Poller>(loop, chain[i].read_end.value(), [&, i] {
-            chain[i].take();
-            if (++rounds == kMany || loop.counters().spin_hits > 0) {
-                loop.stop();
-            } else {
-                chain[(i + 1) % pipes].put();
-            }
-        }));
-        pollers.back()->watch(true);
-    }
-    chain[0].put();
+    const Chain chain(loop, pipes, [&] {
+        const bool is_over = ++rounds == kMany || loop.counters().spin_hits > 0;
+        if (is_over) {
+            loop.stop();
+        }
+        return !is_over;
+    });
     loop.run();
     return loop.counters().spin_hits;
 }
@@ -86,6 +105,61 @@ TEST(EventLoop, SpinsWhenDescriptorsTakeTurnsAndItIsTold) {
     EXPECT_EQ(spin_hits_of_a_chain({}, 2), 0U);
     EXPECT_GT(spin_hits_of_a_chain(microseconds(100), 2), 0U);
     EXPECT_EQ(spin_hits_of_a_chain(microseconds(100), 1), 0U) << "a stream";
+    EXPECT_EQ(spin_hits_of_a_chain(microseconds(100), 2, std::nullopt), 0U)
+        << "a kernel that does not say who waits for a processor";
+}
+
+TEST(EventLoop, IsStoppedByAnotherThreadWhileItSpins) {
+    EventLoop loop;
+    loop.set_spin(microseconds(100), [] { return microseconds(0); });
+    std::thread other;
+    const Chain chain(loop, 2, [&] {
+        if (!other.joinable() && loop.counters().spin_hits > 0) {
+            other = std::thread([&] { loop.stop(); });
+        }
+        return true;
+    });
+    loop.run();
+    other.join();
+}
+
+TEST(EventLoop, AStreamIsSteadyAndMayRest) {
+    EventLoop loop;
+    int steady = 0;
+    int rested = 0;
+    int rounds = 0;
+    const Chain chain(loop, 1, [&] {
+        rested += loop.has_rested() ? 1 : 0;
+        EXPECT_LE(rested, steady);
+        if (loop.is_steady()) {
+            EXPECT_GE(rounds, kSteadyWakeUps);
+            ++steady;
+            loop.rest(microseconds(1));
+        }
+        // However slow this machine is.
+        const bool is_over = rested == 3 || ++rounds == 100'000;
+        if (is_over) {
+            loop.stop();
+        }
+        return !is_over;
+    });
+    loop.run();
+    EXPECT_EQ(rested, 3);
+}
+
+TEST(EventLoop, DescriptorsInTurnAreNoStream) {
+    EventLoop loop;
+    int rounds = 0;
+    const Chain chain(loop, 2, [&] {
+        EXPECT_FALSE(loop.is_steady());
+        EXPECT_FALSE(loop.has_rested());
+        const bool is_over = ++rounds == 100;
+        if (is_over) {
+            loop.stop();
+        }
+        return !is_over;
+    });
+    loop.run();
 }
 
 TEST(EventLoop, StopBeforeRunEndsTheNextRun) {

@@ -13,9 +13,11 @@ class SpinAdviceTest : public testing::Test {
   protected:
     SpinAdviceTest() { advice_.set_limit(microseconds(100)); }
 
+    static constexpr size_t kSmall = 100;
+
     void turns(int count, Duration waited = microseconds(30)) {
         for (int i = 0; i < count; ++i) {
-            advice_.note_served(++served_ % 2 == 0 ? &tun_ : &udp_, waited);
+            advice_.note_moved(++served_ % 2 == 0 ? &tun_ : &udp_, kSmall, waited);
         }
     }
     bool is_worth_while() const { return advice_.is_worth_while(now_); }
@@ -56,12 +58,20 @@ TEST_F(SpinAdviceTest, AStreamIsNot) {
     window(0);
     turns(kSpinTurns);
     for (int i = 0; i < 3; ++i) {
-        advice_.note_served(&tun_, microseconds(1));
+        advice_.note_moved(&tun_, kSmall, microseconds(1));
     }
     EXPECT_FALSE(is_worth_while());
     for (int i = 0; i < 100; ++i) {  // with an acknowledgement for each two packets
-        advice_.note_served(i % 3 == 0 ? &udp_ : &tun_, microseconds(1));
+        advice_.note_moved(i % 3 == 0 ? &udp_ : &tun_, kSmall, microseconds(1));
         EXPECT_FALSE(is_worth_while());
+    }
+}
+
+TEST_F(SpinAdviceTest, FullSegmentsThatAcknowledgementsPaceAreNot) {
+    for (int i = 0; i < 100; ++i) {
+        advice_.note_moved(&udp_, 40, microseconds(30));
+        advice_.note_moved(&tun_, kLargestTurnBytes + 1, microseconds(30));
+        EXPECT_FALSE(advice_.is_asking(now_));
     }
 }
 
@@ -72,15 +82,17 @@ TEST_F(SpinAdviceTest, AnswersFromFarAwayAreNot) {
     EXPECT_TRUE(advice_.is_asking(now_)) << "half of that may be its own wake-up";
 }
 
-TEST_F(SpinAdviceTest, ATimerInBetweenIsForgiven) {
+TEST_F(SpinAdviceTest, OneWakeUpOfAnotherKindIsForgiven) {
     turns(kSpinTurns);
     window(0);
     turns(kSpinTurns);
-    advice_.note_served(nullptr, microseconds(5));
+    advice_.note_moved(nullptr, kSmall, microseconds(5));
     EXPECT_TRUE(is_worth_while());
-    turns(kSpinTurns - 1);
-    advice_.note_served(&now_, microseconds(5));
+    turns(kSpinTurns);
+    advice_.note_moved(&tun_, kLargestTurnBytes + 1, microseconds(5));
     EXPECT_TRUE(is_worth_while());
+    advice_.note_moved(&tun_, kSmall, microseconds(5));
+    EXPECT_FALSE(is_worth_while());
 }
 
 TEST_F(SpinAdviceTest, WhereProgramsWaitForAProcessorItRests) {
@@ -95,6 +107,29 @@ TEST_F(SpinAdviceTest, WhereProgramsWaitForAProcessorItRests) {
     EXPECT_FALSE(is_worth_while()) << "it looks again";
     window(100);
     EXPECT_FALSE(is_worth_while());
+}
+
+TEST_F(SpinAdviceTest, EachRestAmongOthersIsLongerUntilNobodyMinded) {
+    turns(kSpinTurns);
+    window(100);
+    now_ += kSpinPause;
+    window(100);
+    now_ += kSpinPause;
+    EXPECT_FALSE(advice_.is_asking(now_));
+    now_ += kSpinPause;
+    window(0);
+    advice_.note_contended(now_);
+    now_ += kSpinPause * 3;
+    EXPECT_FALSE(advice_.is_asking(now_));
+    for (int i = 0; i < 20; ++i) {
+        advice_.note_contended(now_);
+    }
+    now_ += kLongestSpinPause;
+    window(0);
+    now_ += kSpinLicence;
+    window(100);
+    now_ += kSpinPause;
+    EXPECT_TRUE(advice_.is_asking(now_));
 }
 
 TEST_F(SpinAdviceTest, ALongWindowSaysNothing) {
