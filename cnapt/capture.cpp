@@ -31,34 +31,47 @@ bool is_syn(const packet::PacketSummary& summary) {
 
 void Node::on_tun_readable() {
     const TimePoint now = loop_.now();
+    const bool is_stream = loop_.is_steady();
+    const uint64_t waiting = is_stream ? queued_bytes() : 0;
+    for (const auto& link : links_) {
+        if (link->session) {
+            link->session->set_arrivals_gathered(loop_.has_rested());
+        }
+    }
     size_t packets = 0;
-    loop_.note_moved(tun_port_->read_burst(
-        now, loop_.has_rested(),
+    const size_t bytes = tun_port_->read_burst(
+        now, is_stream,
         [&](PacketPtr packet) {
             ++packets;
             on_packet(std::move(packet), now);
         },
-        [&] { driver_.pump(now); }));
+        [&] { driver_.pump(now); });
+    loop_.note_moved(bytes);
     tun_port_->coalescer().flush();  // replies to refused flows
     driver_.pump(now);
-    if (packets <= kMostBeforeRest && loop_.is_steady()) {
+    if (is_stream && packets <= kMostBeforeRest && queued_bytes() == waiting + bytes) {
         rest(now);
     }
 }
 
-// What of a stream waits for company will wait whatever comes next, and what comes next will wait
-// with it: until then nobody needs to look.
+uint64_t Node::queued_bytes() const {
+    uint64_t bytes = 0;
+    for (const auto& link : links_) {
+        bytes += link->session ? link->session->queued_bytes() : 0;
+    }
+    return bytes;
+}
+
+// All that came now of a stream waits for company, and so will what comes next: until the first of
+// it has waited long enough nobody needs to look.
 void Node::rest(TimePoint now) {
     base::Duration least = io::kLongestRest;
-    bool is_any_waiting = false;
     for (const auto& link : links_) {
-        const auto patience = link->session ? link->session->patience(now) : base::Duration{};
-        if (patience > base::Duration::zero()) {
-            is_any_waiting = true;
-            least = std::min(least, patience);
+        if (const auto patience = link->session ? link->session->patience(now) : std::nullopt) {
+            least = std::min(least, *patience);
         }
     }
-    if (is_any_waiting && least >= kShortestRest) {
+    if (least >= kShortestRest && !driver_.is_holding()) {
         loop_.rest(least);
     }
 }

@@ -318,6 +318,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     // capture.cpp
     void on_tun_readable();
     void rest(base::TimePoint now);
+    uint64_t queued_bytes() const;
     void on_packet(packet::PacketPtr packet, base::TimePoint now);
     flow::Flow* begin_flow(const packet::PacketSummary& summary, base::TimePoint now);
     void classify(NodeFlow& node_flow, base::TimePoint now);

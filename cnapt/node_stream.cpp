@@ -68,6 +68,7 @@ void Node::on_stream(SnaptLink& link, dataplane::DatagramQueue& queue) {
     const TimePoint now = loop_.now();
     const auto hand_over = [&](std::span<session::ReceivedDatagram> datagrams) {
         link.session->on_datagrams(datagrams, now);
+        loop_.note_moved(datagrams.front().bytes.size());
     };
     // What SNAPT repeats was sealed for another path.
     const auto is_allowed = [](base::ByteView) { return true; };

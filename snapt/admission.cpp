@@ -345,14 +345,15 @@ void Admission::renew_leases() {
     if (!is_clock_set && now - leases_renewed_at_ < parts_.config.inner.lease / kRenewalsOfALease) {
         return;
     }
-    leases_renewed_at_ = now;
-    clock_offset_us_ = offset_us;
-    // Refused when there is too much to do: then at the next time.
-    (void)parts_.worker.submit([&leases = parts_.leases, now_us = utc_us()] {
+    const bool is_accepted = parts_.worker.submit([&leases = parts_.leases, now_us = utc_us()] {
         if (const auto renewed = leases.renew_held(now_us); !renewed) {
             log(LogLevel::Warning, "leases are not renewed: %s", describe(renewed.error()).c_str());
         }
     });
+    if (is_accepted) {  // else there is too much to do: at the next tick
+        leases_renewed_at_ = now;
+        clock_offset_us_ = offset_us;
+    }
 }
 
 void Admission::finish_leases() {

@@ -233,6 +233,7 @@ void Relay::on_stream(uint16_t wire_id,
     receiver_.pull(queue, wire_id, from, stream_port(), is_allowed,
                    [&](std::span<session::ReceivedDatagram> datagrams) {
                        node->session.on_datagrams(datagrams, now);
+                       loop_.note_moved(datagrams.front().bytes.size());
                    });
     tun_port_->coalescer().flush();
     driver_.touch(node->session);

@@ -23,6 +23,8 @@ class SessionDriver {
     // Polls touched and due sessions and sends. While a socket is full nothing is sealed for paths
     // that lead there; the sessions' other paths, and other sessions, go on.
     void pump(base::TimePoint now);
+    // True while a full socket keeps datagrams waiting.
+    bool is_holding() const { return sender_.is_holding(); }
     // A flow ends: nothing more is counted for it.
     void forget(const flow::Flow& flow) { sender_.forget(flow); }
     void record_to(PacketRecorder* recorder) { sender_.record_to(recorder); }

@@ -36,11 +36,11 @@ class TunPort final : public packet::FrameSink {
 
     // Takes up to kTunBurst packets and gives their bytes. `each` owns the packet; `flush` is
     // called after every kTunBytesBetweenFlushes, so that a burst of super-packets does not
-    // overflow a class queue. A packet that comes after a pause is all for now, unless it was the
-    // reader who paused (`has_rested`).
+    // overflow a class queue. A packet that comes after a pause is all for now, unless it is one of
+    // a stream.
     template <typename Each, typename Flush>
-    size_t read_burst(base::TimePoint now, bool has_rested, Each&& each, Flush&& flush) {
-        const size_t most = pause_.ends(now) && !has_rested ? 1 : kTunBurst;
+    size_t read_burst(base::TimePoint now, bool is_stream, Each&& each, Flush&& flush) {
+        const size_t most = pause_.ends(now) && !is_stream ? 1 : kTunBurst;
         size_t bytes = 0;
         size_t unflushed = 0;
         for (size_t i = 0; i < most; ++i) {

@@ -63,7 +63,7 @@ struct EventLoop::Inner {
     // Of this iteration: whose callback runs, and what it has moved.
     const void* serving = nullptr;
     const void* mover = nullptr;
-    bool has_several_movers = false;
+    bool has_other_movers = false;
     size_t moved = 0;                    // bytes
     TimePoint ended{};                   // the iteration before
     const void* moved_before = nullptr;  // descriptor of the last wake-up that moved anything
@@ -85,7 +85,8 @@ struct EventLoop::Inner {
     }
     void note_moved(size_t bytes) {
         if (bytes > 0) {
-            has_several_movers = has_several_movers || (mover != nullptr && mover != serving);
+            has_other_movers =
+                has_other_movers || serving == nullptr || (mover != nullptr && mover != serving);
             mover = serving;
             moved += bytes;
         }
@@ -104,13 +105,16 @@ struct EventLoop::Inner {
         }
         is_awake = false;
         if (moved > 0) {
-            const void* only = has_several_movers ? nullptr : mover;
+            const void* only = has_other_movers ? nullptr : mover;
             spin.note_moved(only, moved, began - ended);
             note_steady(only);
         }
-        has_rested = false;
+        if (steady < kSteadyWakeUps) {
+            wanted_rest = {};
+        }
         mover = nullptr;
-        has_several_movers = false;
+        has_other_movers = false;
+        has_rested = false;
         moved = 0;
         ended = read_clock();
         const Duration took = ended - began;
@@ -164,6 +168,7 @@ struct EventLoop::Inner {
         if (length > Duration::zero() && !is_stopped) {
             const timespec span{0, std::min<Duration>(length, kLongestRest).count()};
             ::nanosleep(&span, nullptr);
+            ++counters.rests;
             has_rested = true;
         }
     }
@@ -193,7 +198,7 @@ EventLoop::EventLoop() : inner_(std::make_unique<Inner>()) {
     CTN_ASSERT(uv_async_init(&inner_->loop, inner_->wake_up->handle(), [](uv_async_t* handle) {
                    auto& box = UvHandle<uv_async_t, Inner*>::box_of(handle);
                    if (!box.closing) {
-                       box.state->begin();
+                       box.state->begin_serving(nullptr);
                        box.state->run_posted();
                    }
                }) == 0);

@@ -48,17 +48,18 @@ class EventLoop {
     // `waited` gives for how long programs have waited for a processor; empty: CpuPressure.
     using WaitedForProcessor = std::function<std::optional<base::Duration>()>;
     void set_spin(base::Duration spin, WaitedForProcessor waited = {});
-    // Bytes of packets that this callback of a Poller moved: by them streams are told from requests
-    // and answers.
+    // Bytes of packets that this callback moved: by them streams are told from requests and
+    // answers. A posted function stands for no descriptor, and is neither.
     void note_moved(size_t bytes);
 
     // Whether the last wake-ups that moved anything were all for one descriptor and followed each
     // other: a stream.
     bool is_steady() const;
     // After this wake-up's work run() sleeps for so long, whatever comes, kLongestRest at most:
-    // what a network interface does as interrupt moderation. has_rested(): it did before this
-    // wake-up.
+    // what a network interface does as interrupt moderation. Not when this wake-up was no longer
+    // one of a stream.
     void rest(base::Duration length);
+    // It did so before this wake-up.
     bool has_rested() const;
     // Runs until `done` holds after an iteration (true) or `timeout` has passed (false). For tests
     // and start-up.
@@ -82,6 +83,7 @@ class EventLoop {
         base::Duration longest{};
         uint64_t refused_posts = 0;
         uint64_t spin_hits = 0;  // iterations that needed no wake-up
+        uint64_t rests = 0;
     };
     Counters counters() const;
 

@@ -35,11 +35,21 @@ struct Release {
 
 class HoldEstimator {
   public:
-    void on_arrival(base::TimePoint now, const HoldKnobs& knobs) {
-        if (has_last_) {
-            const base::Duration gap =
-                std::min(now - last_arrival_, knobs.hold * kLongestGapInHolds);
-            mean_gap_ = has_mean_ ? mean_gap_ + (gap - mean_gap_) / kGain : gap;
+    // `is_gathered`: arrivals that are told with the same time were spread over the time since the
+    // one before, while nobody looked.
+    void on_arrival(base::TimePoint now, const HoldKnobs& knobs, bool is_gathered = false) {
+        if (has_last_ && is_gathered && now == last_arrival_ && gathered_ > 0) {
+            ++gathered_;
+            mean_gap_ = mean_before_;
+            for (int64_t i = 0; i < std::min(gathered_, kMostWeighed); ++i) {
+                weigh(span_ / gathered_);
+            }
+        } else if (has_last_) {
+            span_ = std::min(now - last_arrival_, knobs.hold * kLongestGapInHolds);
+            mean_before_ = has_mean_ ? mean_gap_ : span_;
+            mean_gap_ = mean_before_;
+            weigh(span_);
+            gathered_ = 1;
             has_mean_ = true;
         }
         last_arrival_ = now;
@@ -90,6 +100,9 @@ class HoldEstimator {
     }
 
   private:
+    void weigh(base::Duration gap) { mean_gap_ += (gap - mean_gap_) / kGain; }
+
+    static constexpr int64_t kMostWeighed = 16;  // of equal gaps: more change nothing
     static constexpr int64_t kWorthwhilePackets = 8;
     static constexpr int64_t kStreamPackets = 2;  // expected within the hold
     static constexpr uint32_t kFirstUnheld = 16;
@@ -99,6 +112,10 @@ class HoldEstimator {
         4;  // a pause counts as so many hold times at most
     base::TimePoint last_arrival_{};
     base::Duration mean_gap_{};
+    // What was gathered last: the time, the packets, and the mean before them.
+    base::Duration span_{};
+    int64_t gathered_ = 0;
+    base::Duration mean_before_{};
     uint32_t penalty_ = 0;  // packets that are not held after the next hold in vain
     uint32_t unheld_left_ = 0;
     bool has_last_ = false;

@@ -205,7 +205,8 @@ void Session::requeue(Flow& flow, TrafficClass former) {
 void Session::on_packet(Flow& flow, packet::PacketPtr packet, TimePoint now) {
     ClassState& state = classes_[index_of(flow.traffic_class)];
     const auto destination = paths_.destination(flow.traffic_class, now);
-    state.estimator.on_arrival(now, knobs(state, destination.value_or(Destination{})));
+    state.estimator.on_arrival(now, knobs(state, destination.value_or(Destination{})),
+                               are_arrivals_gathered_);
     const size_t dropped = state.queue.push(flow, std::move(packet), now);
     if (dropped > 0) {
         state.counters.queue_drops += dropped;
@@ -229,7 +230,7 @@ uint64_t Session::queued_bytes() const {
     return bytes;
 }
 
-base::Duration Session::patience(TimePoint now) const {
+std::optional<Duration> Session::patience(TimePoint now) const {
     TimePoint earliest = base::kNever;
     for (size_t i = 0; i < classes_.size(); ++i) {
         const ClassState& state = classes_[i];
@@ -241,7 +242,8 @@ base::Duration Session::patience(TimePoint now) const {
                        ? std::min(earliest, ready_at(state, knobs(state, *destination), nullptr))
                        : now;
     }
-    return earliest == base::kNever ? Duration{} : std::max(earliest - now, Duration{});
+    return earliest == base::kNever ? std::nullopt
+                                    : std::optional(std::max(earliest - now, Duration{}));
 }
 
 void Session::on_too_big(const TransmitItem& item, TimePoint now) {

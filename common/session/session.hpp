@@ -108,9 +108,11 @@ class Session {
     base::TimePoint heard_at() const { return heard_at_; }
     size_t flows() const { return attached_; }
     uint64_t queued_bytes() const;
-    // For how long all that waits for company may wait yet; zero when nothing waits, or anything
-    // for something else.
-    base::Duration patience(base::TimePoint now) const;
+    // Whether packets that come with the same time from now on were spread over the time before.
+    void set_arrivals_gathered(bool are_gathered) { are_arrivals_gathered_ = are_gathered; }
+    // For how long all that waits for company may wait yet: zero when some of it waits for
+    // something else, or need not wait. Nothing when none waits.
+    std::optional<base::Duration> patience(base::TimePoint now) const;
     // Whether the datagram of which an unsealed message quotes the header can have been sent lately
     // (docs/PROTOCOL.md section 3.6).
     bool may_have_sent(const wire::Quote& quote) const;
@@ -443,6 +445,7 @@ class Session {
     // Flows in mode Flow that got that path; fades, since those that have ended are told late.
     std::array<std::array<double, wire::kMaxPaths>, base::kTrafficClasses> pinned_flows_{};
     std::array<Striper, kStripeRows> stripers_;
+    bool are_arrivals_gathered_ = false;
     bool wants_ready_paths_ = false;
 };
 

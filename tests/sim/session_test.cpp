@@ -366,13 +366,13 @@ TEST(SessionSim, WhatWaitsForCompanySaysForHowLong) {
     const HeaderFields fields = fields_up(tuple);
     flow::Flow& flow = pair.node.flow(tuple, TrafficClass::HtLd);
     const session::Session& session = *pair.node.session;
-    EXPECT_EQ(session.patience(pair.now), base::Duration{}) << "nothing waits";
+    EXPECT_EQ(session.patience(pair.now), std::nullopt) << "nothing waits";
     constexpr base::Duration kGap = base::microseconds(500);
     constexpr base::Duration kMoment = base::microseconds(1);
     int ended = 0;
     for (int i = 0; i < 500; ++i) {
         pair.node.send(flow, make_packet(fields, random_payload(pair.random, 40)), {}, pair.now);
-        const base::Duration patience = session.patience(pair.now);
+        const base::Duration patience = session.patience(pair.now).value_or(base::Duration{});
         EXPECT_LE(patience, milliseconds(10)) << "the hold of its class";
         if (patience == base::Duration{}) {
             pair.run_for(kMoment);
@@ -386,7 +386,7 @@ TEST(SessionSim, WhatWaitsForCompanySaysForHowLong) {
             EXPECT_GT(session.queued_bytes(), 0U);
             pair.run_for(2 * kMoment);
             EXPECT_EQ(session.queued_bytes(), 0U);
-            EXPECT_EQ(session.patience(pair.now), base::Duration{});
+            EXPECT_EQ(session.patience(pair.now), std::nullopt);
             ++ended;
         }
     }

@@ -114,6 +114,7 @@ TEST_F(UplinksTest, ASnaptOfBothVersionsIsReachedByTheVersionThatAnUplinkHas) {
     EXPECT_EQ(best_slot(Uplinks::SlotSet().set(0)), 2) << "cable has no route of IPv4";
     EXPECT_EQ(best_slot(Uplinks::SlotSet().set(0).set(2)), 1);
     snapshot_.routes[1].interface_index = cable;
+    snapshot_.routes[1].destination = *base::IpPrefix::parse("0.0.0.0/0");
     EXPECT_EQ(best_slot(Uplinks::SlotSet().set(1)), 0);
 }
 

@@ -54,6 +54,37 @@ TEST(Hold, AFastStreamIsHeldForAFewPacketsOnly) {
     EXPECT_LE(estimator.release(now, 100, knobs()).at - now, milliseconds(1));
 }
 
+// The reader rests for 400 us after each look: the estimate is that of one who looks at each
+// packet.
+TEST(Hold, ARestOfTheReaderChangesNoEstimate) {
+    HoldEstimator looking;
+    HoldEstimator resting;
+    TimePoint now{base::seconds(5)};
+    for (int i = 1; i <= 80; ++i) {
+        now += base::microseconds(50);
+        looking.on_arrival(now, knobs());
+        for (int packet = 0; i % 8 == 0 && packet < 8; ++packet) {
+            resting.on_arrival(now, knobs(), true);
+        }
+    }
+    const auto wait = [&](const HoldEstimator& estimator) {
+        return estimator.release(now, 100, knobs()).at - now;
+    };
+    EXPECT_NEAR(static_cast<double>(wait(looking).count()), 400'000, 1'000);
+    EXPECT_NEAR(static_cast<double>(wait(resting).count()), 400'000, 1'000);
+    for (int i = 1; i <= 10; ++i) {
+        now += base::microseconds(400);
+        for (int packet = 0; packet < 16; ++packet) {  // twice as fast
+            resting.on_arrival(now, knobs(), true);
+        }
+    }
+    EXPECT_NEAR(static_cast<double>(wait(resting).count()), 200'000, 10'000);
+    for (int packet = 0; packet < 20; ++packet) {  // at once, before a reader who did not rest
+        resting.on_arrival(now, knobs(), false);
+    }
+    EXPECT_LE(wait(resting), base::microseconds(5));
+}
+
 TEST(Hold, AStreamThatItsAcknowledgementsPaceIsHeldForAShareOfItsRoundTripOnly) {
     HoldEstimator estimator;
     TimePoint now{base::seconds(5)};
