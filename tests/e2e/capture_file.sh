@@ -177,6 +177,11 @@ over_tcp() {
     local name=$1 file=$2 keys=$3 port=$4
     with_keys "$keys" "$file" -Y "$tcp" $(fields_of frame.packet_flags_direction continuo.path continuo.authentic "udp.$port" \
         continuo.not_followed continuo.malformed continuo.wrong_tag) | cut -f 1-7 >"$work/over_tcp"
+    if grep -qv $'^[^\t]*\t15\t1\t' "$work/over_tcp"; then
+        with_keys "$keys" "$file" -Y "$tcp && !(continuo.authentic == 1)" $(fields_of frame.number frame.packet_flags_direction continuo.session continuo.epoch \
+            continuo.whole_epoch continuo.sequence) | head -n 5 | sed 's/^/      no tag seen to be right: /'
+        cut -d' ' -f 1-4 "$keys" | cut -c 1-40 | sed 's/^/      of the keys: /'
+    fi
     claim "$name: datagrams over TCP are there, sent and received" eval \
         'more_than "$(grep -c "^0*x*0*2" "$work/over_tcp")" 20 && more_than "$(grep -c "^0*x*0*1" "$work/over_tcp")" 20'
     claim "$name: on their path, to or from the port of SNAPT; each tag is right, and all can be followed" equal \
