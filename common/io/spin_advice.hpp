@@ -17,9 +17,9 @@ namespace continuo::io {
 // of a stream that its acknowledgements pace.
 inline constexpr int kSpinTurns = 8;
 inline constexpr size_t kLargestTurnBytes = 1200;
-// Spins in vain, one after the other, after which it rests.
+// Spins in vain, one after the other, after which it pauses.
 inline constexpr int kMaxSpinMisses = 4;
-// The rest. While another wants the processor each is twice as long as the one before.
+// The pause. While another wants the processor each is twice as long as the one before.
 inline constexpr base::Duration kSpinPause = base::milliseconds(200);
 inline constexpr base::Duration kLongestSpinPause = base::seconds(10);
 // For so long nobody spins, to see who waits for a processor; then for so long that holds.

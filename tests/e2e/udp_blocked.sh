@@ -29,7 +29,7 @@ median_ms() { awk -v from="$1" '$1 >= from { print $2 }' "$work/replies" | sort 
 
 # upload : the file over one TCP connection to a reader, which logs arrivals.
 upload() {
-    rm -f "$work/up" "$work/reader.log"
+    rm -f "$work/reader.log"
     upload_reader && spawn node writer bash -c "cat $work/www/file >/dev/tcp/$inet4/8080"
 }
 is_uploaded() { equal "$(cat "$work/reader.log")" "$size $sum"; }

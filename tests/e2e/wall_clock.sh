@@ -34,7 +34,7 @@ build_topology
 for cable in gw1-wan gw2-wan; do cable_set $cable both rate 16M delay 5ms queue 1000; done
 start_snapt 1
 stop snapt1
-# Room for one node, and time for a lease is soon over.
+# Room for one node. No renewal of the lease is due while this runs, but for the clock.
 sed -i 's|^ipv4 = .*|ipv4 = "10.255.255.0/30"|; s|^ipv6 = .*|ipv6 = "fd00:9347::/126"|; s/^lease_s.*/lease_s = 3600/' "$work/snapt1.toml"
 claim "SNAPT has one lease" equal "$(grep -cE '^ipv4 = .*/30"|^ipv6 = .*/126"|^lease_s = 3600' "$work/snapt1.toml")" 3
 start_snapt 1
