@@ -239,8 +239,8 @@ void Node::watch_throttle(SnaptLink& link, TimePoint now) {
     const session::SessionCounters& counters = link.session->counters();
     UdpTraffic traffic;
     traffic.received_datagrams = counters.datagrams_received;
-    traffic.lost_datagrams = counters.lost_datagrams;
-    traffic.received_bytes = counters.bytes_received;
+    traffic.lost_datagrams = link.session->missing_datagrams();
+    traffic.received_inner_bytes = counters.inner_bytes_received;
     traffic.sent_bytes = counters.overhead_sent;
     for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
         traffic.sent_bytes += link.session->class_counters(traffic_class).wire_bytes;

@@ -30,9 +30,9 @@ UdpThrottle::Tick UdpThrottle::take(const UdpTraffic& traffic, bool is_on_stream
     tick.lost = growth(traffic.lost_datagrams, before.lost_datagrams);
     tick.sent_bytes = growth(traffic.sent_bytes, before.sent_bytes);
     const double arrives = is_on_stream ? 1.0 : 1.0 - std::clamp(traffic.loss_up, 0.0, 1.0);
-    tick.delivered_bytes =
-        static_cast<double>(growth(traffic.received_bytes, before.received_bytes)) +
-        static_cast<double>(tick.sent_bytes) * arrives;
+    tick.delivered_down =
+        static_cast<double>(growth(traffic.received_inner_bytes, before.received_inner_bytes));
+    tick.delivered_up = static_cast<double>(tick.sent_bytes) * arrives;
     return tick;
 }
 
@@ -56,11 +56,11 @@ UdpThrottle::on_tick(const UdpTraffic& traffic, bool is_on_stream, bool may_try,
             return Step::None;
         }
         window_[next_] = tick;
-        next_ = (next_ + 1) % kWindowTicks;
-        filled_ = std::min(filled_ + 1, kWindowTicks);
+        next_ = (next_ + 1) % window_.size();
+        filled_ = std::min(filled_ + 1, window_.size());
         return watch(traffic, may_try, now);
     case Phase::Trying:
-        stream_bytes_ += now - began_ > kTrialBegins ? tick.delivered_bytes : 0;
+        stream_bytes_ += now - began_ > kTrialBegins ? tick.delivered(way_) : 0;
         return now - began_ >= kTrialEnds ? judge(now) : Step::None;
     case Phase::Staying:
         if (now - began_ >= stay_) {
@@ -72,36 +72,67 @@ UdpThrottle::on_tick(const UdpTraffic& traffic, bool is_on_stream, bool may_try,
     return Step::None;
 }
 
+double UdpThrottle::Tick::delivered(Way way) const {
+    return way == Way::Down ? delivered_down : delivered_up;
+}
+
+bool UdpThrottle::Tick::loses(double share, uint64_t fewest) const {
+    return lost >= fewest &&
+           static_cast<double>(lost) >= share * static_cast<double>(lost + received);
+}
+
+UdpThrottle::Tick UdpThrottle::newest(size_t ticks) const {
+    Tick sum;
+    for (size_t age = 1; age <= std::min(ticks, filled_); ++age) {
+        const Tick& tick = window_[(next_ + window_.size() - age) % window_.size()];
+        sum.received += tick.received;
+        sum.lost += tick.lost;
+        sum.sent_bytes += tick.sent_bytes;
+        sum.delivered_down += tick.delivered_down;
+        sum.delivered_up += tick.delivered_up;
+        sum.ticks_with_loss += tick.lost > 0 ? 1U : 0U;
+    }
+    return sum;
+}
+
 UdpThrottle::Step UdpThrottle::watch(const UdpTraffic& traffic, bool may_try, TimePoint now) {
     const bool has_other =
         traffic.other_heard_at != TimePoint{} && now - traffic.other_heard_at < kLatelyHeard;
     if (!may_try || has_other || filled_ < kWindowTicks || now < rest_until_) {
         return Step::None;
     }
-    Tick sum;
-    for (const Tick& tick : window_) {
-        sum.received += tick.received;
-        sum.lost += tick.lost;
-        sum.sent_bytes += tick.sent_bytes;
-        sum.delivered_bytes += tick.delivered_bytes;
-    }
-    const bool is_bad_down =
-        sum.lost >= kFewestLost &&
-        static_cast<double>(sum.lost) >= kHeavyLoss * static_cast<double>(sum.lost + sum.received);
-    const bool is_bad_up = sum.sent_bytes >= kFewestBytesUp && traffic.loss_up >= kHeavyLoss;
-    if (!is_bad_down && !is_bad_up) {
+    const Tick few = newest(kWindowTicks);
+    const Tick many = newest(kThinWindowTicks);
+    const bool is_bad_down = few.loses(kHeavyLoss, kFewestLost);
+    const bool is_bad_up = few.sent_bytes >= kFewestBytesUp && traffic.loss_up >= kHeavyLoss;
+    const bool is_bad_and_thin = filled_ == kThinWindowTicks &&
+                                 many.loses(kThinHeavyLoss, kThinFewestLost) &&
+                                 many.ticks_with_loss >= kThinFewestTicks;
+    if (is_bad_down) {
+        begin_trial(Way::Down, few, kWindowTicks, kWorthIt, now);
+    } else if (is_bad_up) {
+        begin_trial(Way::Up, few, kWindowTicks, kWorthIt, now);
+    } else if (is_bad_and_thin) {
+        begin_trial(Way::Down, many, kThinWindowTicks, kThinWorthIt, now);
+    } else {
         return Step::None;
     }
-    udp_bytes_per_s_ = sum.delivered_bytes / in_seconds(kTick * kWindowTicks);
+    return Step::TryStream;
+}
+
+void UdpThrottle::begin_trial(
+    Way way, const Tick& udp, size_t ticks, double worth_it, TimePoint now) {
+    way_ = way;
+    wanted_bytes_per_s_ =
+        worth_it * udp.delivered(way) / in_seconds(kTick * static_cast<int64_t>(ticks));
     stream_bytes_ = 0;
     phase_ = Phase::Trying;
     began_ = now;
-    return Step::TryStream;
 }
 
 UdpThrottle::Step UdpThrottle::judge(TimePoint now) {
     const double stream_bytes_per_s = stream_bytes_ / in_seconds(kTrialEnds - kTrialBegins);
-    if (stream_bytes_per_s < udp_bytes_per_s_ * kWorthIt) {
+    if (stream_bytes_per_s < wanted_bytes_per_s_) {
         rest_ = std::clamp<Duration>(rest_ * 2, kFirstRest, kLongestRest);
         rest_until_ = now + rest_;
         begin_watching(now);

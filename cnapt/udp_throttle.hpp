@@ -15,8 +15,8 @@ namespace continuo::cnapt {
 // Of the session since it began, but for the loss.
 struct UdpTraffic {
     uint64_t received_datagrams = 0;
-    uint64_t lost_datagrams = 0;  // of those that the SNAPT sent
-    uint64_t received_bytes = 0;
+    uint64_t lost_datagrams = 0;        // or late, of those that the SNAPT sent
+    uint64_t received_inner_bytes = 0;  // the outer ones differ between UDP and TCP
     uint64_t sent_bytes = 0;
     double loss_up = 0;  // as the SNAPT reports it for the path in use; 0: unknown
     // When the newest datagram came by another uplink, or it was told last that something had
@@ -36,6 +36,13 @@ class UdpThrottle {
     static constexpr double kHeavyLoss = 0.2;
     static constexpr uint64_t kFewestLost = 50;        // of those that come down, in the window
     static constexpr uint64_t kFewestBytesUp = 50000;  // that left, in the window
+    // A thin flow, or one that the loss has made thin, has to lose more for longer, and in several
+    // ticks: what a pause of the link took is missed in one.
+    static constexpr size_t kThinWindowTicks = 20;
+    static constexpr double kThinHeavyLoss = 0.25;
+    static constexpr uint64_t kThinFewestLost = 25;
+    static constexpr size_t kThinFewestTicks = 4;
+    static constexpr double kThinWorthIt = 1.2;  // a flow that keeps its rate gets no more
     // TCP begins slowly: what it carries is counted from then on, to the end of the trial.
     static constexpr base::Duration kTrialBegins = base::seconds(2);
     static constexpr base::Duration kTrialEnds = base::seconds(6);
@@ -59,25 +66,35 @@ class UdpThrottle {
 
   private:
     enum class Phase : uint8_t { Watching, Trying, Staying };
+    // Which way UDP is bad, and so which TCP has to carry better.
+    enum class Way : uint8_t { Down, Up };
     struct Tick {
         uint64_t received = 0;
         uint64_t lost = 0;
         uint64_t sent_bytes = 0;
-        double delivered_bytes = 0;
+        double delivered_down = 0;  // bytes, as the next
+        double delivered_up = 0;
+        size_t ticks_with_loss = 0;  // of a sum
+
+        double delivered(Way way) const;
+        bool loses(double share, uint64_t fewest) const;
     };
 
     Tick take(const UdpTraffic& traffic, bool is_on_stream);
+    Tick newest(size_t ticks) const;
     Step watch(const UdpTraffic& traffic, bool may_try, base::TimePoint now);
+    void begin_trial(Way way, const Tick& udp, size_t ticks, double worth_it, base::TimePoint now);
     Step judge(base::TimePoint now);
     void begin_watching(base::TimePoint now);
 
     Phase phase_ = Phase::Watching;
     UdpTraffic before_;
     bool has_before_ = false;
-    std::array<Tick, kWindowTicks> window_{};
+    std::array<Tick, kThinWindowTicks> window_{};
     size_t filled_ = 0;
     size_t next_ = 0;
-    double udp_bytes_per_s_ = 0;
+    double wanted_bytes_per_s_ = 0;  // of TCP in a trial
+    Way way_ = Way::Down;
     double stream_bytes_ = 0;
     base::TimePoint began_{};  // of the phase
     base::TimePoint watching_since_{};

@@ -143,6 +143,14 @@ wire::Report ReceiveReport::describe(Space& space, TimePoint now) {
     return report;
 }
 
+uint64_t ReceiveReport::missing() const {
+    uint64_t missing = 0;
+    for (const auto& space : spaces_) {
+        missing += space->window->missing();
+    }
+    return missing;
+}
+
 void ReceiveReport::begin_anew(Space& space) {
     space.next = space.window->next();
     space.duplicates = space.window->duplicates();

@@ -62,6 +62,9 @@ class ReceiveReport {
     base::Duration interval() const { return interval_; }
     // Numbers given up, less those that came later.
     uint64_t lost() const { return lost_; }
+    // Numbers of all spaces up to the highest that came which have not come: those that are only
+    // late among them. Needs no report, which a space in which little comes waits for long.
+    uint64_t missing() const;
 
   private:
     struct Space {

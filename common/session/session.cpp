@@ -382,4 +382,16 @@ TimePoint Session::next_deadline(TimePoint now) const {
     return earliest;
 }
 
+uint64_t Session::missing_datagrams() const {
+    uint64_t missing = counters_.lost_datagrams;
+    uint64_t judged = 0;
+    for (const EpochState* epoch : {current_.get(), previous_.get()}) {
+        if (epoch != nullptr) {
+            missing += epoch->report.missing();
+            judged += epoch->report.lost();
+        }
+    }
+    return missing - std::min(missing, judged);
+}
+
 }  // namespace continuo::session

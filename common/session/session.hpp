@@ -103,6 +103,8 @@ class Session {
         return classes_[base::index_of(c)].counters;
     }
     const SessionCounters& counters() const { return counters_; }
+    // counters().lost_datagrams with the gaps that may still be filled.
+    uint64_t missing_datagrams() const;
     const ResequencerCounters& resequencing() const { return resequencer_.counters(); }
     const base::DropCounters& drops() const { return drops_; }
     base::TimePoint heard_at() const { return heard_at_; }

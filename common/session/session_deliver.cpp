@@ -30,6 +30,7 @@ void Session::deliver_entries(const Opened& opened, const wire::Order* order, Ti
             inner = entry.payload.size() +
                     (entry.kind == elision::EntryKind::Whole ? 0 : entry.fields.header_bytes());
         }
+        counters_.inner_bytes_received += inner;
         const auto same =
             std::find_if(members.begin(), members.end(),
                          [&](const ReceivedMember& member) { return member.flow == flow; });

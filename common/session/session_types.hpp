@@ -146,8 +146,9 @@ struct ClassCounters {
 
 struct SessionCounters {
     uint64_t datagrams_received = 0;
-    uint64_t bytes_received = 0;  // outer IP lengths
-    uint64_t overhead_sent = 0;   // outer bytes of datagrams without packets
+    uint64_t bytes_received = 0;        // outer IP lengths
+    uint64_t inner_bytes_received = 0;  // IP lengths of what was accepted
+    uint64_t overhead_sent = 0;         // outer bytes of datagrams without packets
     uint64_t overhead_received = 0;
     uint64_t acks_sent = 0;
     uint64_t acks_received = 0;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A gateway lets only little UDP pass in the middle of a download: data goes over TCP, which carries more, and the connection does
-# not notice. Where TCP gets through even less, it is tried, carries less and is left again.
+# not notice. Where TCP gets through even less, it is tried, carries less and is left again. Then the same of a call, for which TCP carries more.
 # LONG=1 waits until UDP is asked again, a minute later.
 . "$(dirname "$0")/lib.sh"
 require curl ethtool
@@ -72,4 +72,16 @@ claim "which carries less, so UDP is taken back" wait_for 20 goes_over udp
 lose_nothing
 wait "$download"
 claim "that download is whole and right too" equal "$(cat "$work/result") $(cat "$work/curl.log")" "$size $sum "
+
+# A call, which loses less in a second than tells anything.
+stop cnapt
+start_cnapt
+in_ns node ping -q -i 0.05 -c 500 -s 100 "$inet4" >"$work/ping.log" 2>&1 &
+ping=$!
+wait_for 5 goes_over udp
+lose 'meta l4proto udp numgen random mod 10 < 4'
+claim "heavy loss of a thin flow makes the node try TCP" wait_for 20 goes_over tcp
+sleep 8  # of the call: the trial is over
+claim "which carries more, so it is kept" goes_over tcp
+wait "$ping"
 finish

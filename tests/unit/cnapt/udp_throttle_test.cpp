@@ -20,6 +20,7 @@ struct Download {
     uint64_t sent_per_s = 1000;
     double loss = 0;
     uint64_t stream_per_s = 1000;
+    uint64_t sent_up_per_s = 0;  // bytes
 
     // Gives the first step that is not None within the span, with the time it took.
     std::pair<Step, Duration> run(Duration span) {
@@ -33,7 +34,8 @@ struct Download {
             const uint64_t came = is_on_stream ? tick(stream_per_s) : tick(sent_per_s) - lost;
             traffic.lost_datagrams += lost;
             traffic.received_datagrams += came;
-            traffic.received_bytes += came * 1400;
+            traffic.sent_bytes += tick(sent_up_per_s);
+            traffic.received_inner_bytes += came * 1400;
             const Step step = throttle.on_tick(traffic, is_on_stream, may_try, now);
             if (step != Step::None) {
                 is_on_stream = step == Step::TryStream;
@@ -52,9 +54,58 @@ TEST(UdpThrottle, UdpThatLosesLittleIsLeftAlone) {
 
 TEST(UdpThrottle, AFewLostDatagramsAreNoReason) {
     Download download;
-    download.sent_per_s = 40;
+    download.sent_per_s = 4;
     download.loss = 0.5;
-    EXPECT_EQ(download.run(seconds(600)).first, Step::None);
+    ASSERT_EQ(download.run(seconds(600)).first, Step::None);
+    EXPECT_GE(download.traffic.lost_datagrams, 500U);
+}
+
+// A call, or a download that the loss has slowed down.
+TEST(UdpThrottle, AThinFlowThatLosesMuchForTenSecondsIsEnough) {
+    Download download;
+    download.sent_per_s = 40;
+    download.loss = 0.4;
+    download.stream_per_s = 40;  // all of it, and it wants no more
+    const auto [step, after] = download.run(seconds(600));
+    EXPECT_EQ(step, Step::TryStream);
+    EXPECT_EQ(after, UdpThrottle::kTick * UdpThrottle::kThinWindowTicks);
+    const Duration kept = download.run(seconds(1000)).second;
+    EXPECT_EQ(kept, UdpThrottle::kTrialEnds + UdpThrottle::kFirstStay);
+}
+
+TEST(UdpThrottle, AThinFlowGoesBackWhereTcpCarriesNoMore) {
+    Download download;
+    download.sent_per_s = 40;
+    download.loss = 0.4;
+    download.stream_per_s = 26;  // UDP delivers 24
+    ASSERT_EQ(download.run(seconds(600)).first, Step::TryStream);
+    const auto [step, after] = download.run(seconds(1000));
+    EXPECT_EQ(step, Step::TryUdp);
+    EXPECT_EQ(after, UdpThrottle::kTrialEnds);
+}
+
+// What a link loses while it pauses is missed at once, when it goes on.
+TEST(UdpThrottle, APauseOfAThinFlowIsNoHeavyLoss) {
+    Download download;
+    download.sent_per_s = 12;
+    for (int i = 0; i < 20; ++i) {
+        download.loss = 0;
+        ASSERT_EQ(download.run(seconds(6)).first, Step::None) << i;
+        download.traffic.lost_datagrams += 48;  // of 4 s
+        download.now += seconds(4);
+    }
+}
+
+// What goes up over TCP counts as delivered: it hides nothing of what comes down.
+TEST(UdpThrottle, TheWayThatIsBadIsTheOneThatIsJudged) {
+    Download download;
+    download.sent_per_s = 40;
+    download.loss = 0.4;
+    download.stream_per_s = 40;
+    download.sent_up_per_s = 1'000'000;
+    ASSERT_EQ(download.run(seconds(600)).first, Step::TryStream);
+    const Duration kept = download.run(seconds(1000)).second;
+    EXPECT_EQ(kept, UdpThrottle::kTrialEnds + UdpThrottle::kFirstStay);
 }
 
 TEST(UdpThrottle, HeavyLossIsNoticedWithinTwoSeconds) {

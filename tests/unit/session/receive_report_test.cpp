@@ -67,6 +67,17 @@ TEST(ReceiveReport, ANumberIsLostWhenItIsMissingForAWholeReport) {
     EXPECT_EQ(end.report.lost(), 0U);
 }
 
+TEST(ReceiveReport, AGapIsMissingBeforeAnyReport) {
+    Receiver end;
+    end.arrive_all(0, 4);
+    EXPECT_EQ(end.report.missing(), 0U);
+    end.arrive(8);
+    EXPECT_EQ(end.report.missing(), 3U);
+    end.arrive(6);
+    EXPECT_EQ(end.report.missing(), 2U);
+    EXPECT_EQ(end.report.lost(), 0U);
+}
+
 TEST(ReceiveReport, WhatTheWindowHasLeftIsLost) {
     Receiver end;
     end.arrive(0);
