@@ -251,7 +251,9 @@ local function show_inside(record, header, stream, tvb, tree, pinfo)
             src_port = pinfo.src_port, dst_port = pinfo.dst_port, can_desegment = pinfo.can_desegment, desegment_len = pinfo.desegment_len,
             desegment_offset = pinfo.desegment_offset}
         for _, packet in ipairs(packets) do
-            ip:call(packet.tvb or ByteArray.new(packet.bytes, true):tvb("Inner packet"), pinfo, packet.tree)
+            -- What Wireshark's own dissectors stumble over, such as overlapping segments that they put together, is no fault
+            -- of the datagram: they have put it into the tree, and the other packets follow.
+            pcall(ip.call, ip, packet.tvb or ByteArray.new(packet.bytes, true):tvb("Inner packet"), pinfo, packet.tree)
         end
         if #packets > 0 then
             for name, value in pairs(kept) do pinfo[name] = value end
