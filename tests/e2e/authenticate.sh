@@ -19,18 +19,20 @@ with_settings() {
     chmod 600 "$work/cnapt.toml"
 }
 is_right() { equal "$(in_ns node curl -sS -m 30 "http://$inet4/file" | sha256sum | cut -d' ' -f1)" "$sum"; }
-# What passes between gateway and core while a marked request is made.
+# What passes between gateway and core while a marked request is made, several times: some datagrams carry frames beside it.
 marked_capture() {
     local marker=$1
     spawn core tcpdump tcpdump -Z root -i gw1 -U -s 0 -w "$work/$marker.pcap" udp port 9347
     wait_for 5 grep -q 'listening on' "$work/tcpdump.log" || return
-    in_ns node curl -sS -m 10 -o /dev/null -H "X-Marker: $marker" "http://$inet4/nothing" || return
+    for _ in 1 2 3 4 5; do
+        in_ns node curl -sS -m 10 -o /dev/null -H "X-Marker: $marker" "http://$inet4/nothing" || return
+    done
     wait_for 5 has_datagrams "$work/$marker.pcap" || return
     stop tcpdump INT
     : >"$work/tcpdump.log"
 }
 has_datagrams() { tcpdump -r "$1" -nn 2>/dev/null | grep -q UDP; }
-# length_of MARKER : of the frame that has it, in its capture (libpcap's format, in the machine's byte order).
+# length_of MARKER : of the shortest frame that has it, in its capture (libpcap's format, in the machine's byte order).
 length_of() {
     "$python" - "$1" "$work/$1.pcap" <<'END'
 import struct, sys
