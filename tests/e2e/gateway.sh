@@ -72,12 +72,16 @@ udp_at_once() { # udp_at_once HOST VERSION : lines there and back, from port 666
     run_both line bash -c "$say | socat -t 2 - UDP$2:$1:7777,sourceport=6666" || return
     for n in 1 2; do equal "$(cat "$work/out$n")" "$(lines_of $n)" || return; done
 }
+tell_unanswered() { # of client N: which pings, and what the node dropped
+    seq $answers | grep -vxf <(grep -o 'icmp_seq=[0-9]*' "$work/out$1" | cut -d= -f2) | sed "s/^/      client $1 has no answer to /"
+    cnapt_json status | json 'd["drops"]'
+}
 pings_at_once() { # pings_at_once HOST : with one identifier, and a payload of each client's own, which ping compares
     local n
     run_both 'bytes from' ping -n -e 4242 -p "0{}" -c $answers -i 0.05 -W 5 "$1" || return
     for n in 1 2; do
         ! grep -i -m 3 'wrong\|DUP' "$work/out$n" || return
-        equal "$(answers_of 'bytes from' $n)" $answers || { tail -n 3 "$work/out$n"; return 1; }
+        equal "$(answers_of 'bytes from' $n)" $answers || { tell_unanswered $n; return 1; }
     done
 }
 # One socket for all: a server that opens one for each peer loses what a second sends while it does that for the first.
