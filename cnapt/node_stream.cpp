@@ -238,6 +238,8 @@ void Node::watch_throttle(SnaptLink& link, TimePoint now) {
     const session::PathSet& paths = link.session->paths();
     const session::SessionCounters& counters = link.session->counters();
     UdpTraffic traffic;
+    traffic.session_id = link.accept.wire_session_up;
+    traffic.slot = *link.active_slot;
     traffic.received_datagrams = counters.datagrams_received;
     traffic.lost_datagrams = link.session->missing_datagrams();
     traffic.received_inner_bytes = counters.inner_bytes_received;

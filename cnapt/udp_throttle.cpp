@@ -10,8 +10,9 @@ using base::TimePoint;
 
 namespace {
 
-uint64_t growth(uint64_t now, uint64_t before) {
-    return now > before ? now - before : 0;  // a session that began anew
+// Negative when what was missing has come late.
+int64_t growth(uint64_t now, uint64_t before) {
+    return static_cast<int64_t>(now - before);
 }
 
 double in_seconds(Duration span) {
@@ -20,19 +21,43 @@ double in_seconds(Duration span) {
 
 }  // namespace
 
-UdpThrottle::Tick UdpThrottle::take(const UdpTraffic& traffic, bool is_on_stream) {
-    const UdpTraffic before = std::exchange(before_, traffic);
-    Tick tick;
-    if (!std::exchange(has_before_, true)) {
-        return tick;
+bool UdpThrottle::Tick::loses(double share, int64_t fewest) const {
+    return lost >= fewest &&
+           static_cast<double>(lost) >= share * static_cast<double>(lost + received);
+}
+
+double UdpThrottle::Tick::rate(Way way) const {
+    return span > Duration{} ? delivered_bytes.at(static_cast<size_t>(way)) / in_seconds(span) : 0;
+}
+
+void UdpThrottle::Tick::add(const Tick& other) {
+    span += other.span;
+    received += other.received;
+    lost += other.lost;
+    sent_bytes += other.sent_bytes;
+    for (size_t way = 0; way < delivered_bytes.size(); ++way) {
+        delivered_bytes.at(way) += other.delivered_bytes.at(way);
     }
+    ticks_with_loss += other.lost > 0 ? 1U : 0U;
+}
+
+UdpThrottle::Tick UdpThrottle::take(const UdpTraffic& traffic, bool is_on_stream, TimePoint now) {
+    const UdpTraffic before = std::exchange(before_, traffic);
+    const TimePoint since = std::exchange(taken_at_, now);
+    const bool is_another = traffic.session_id != before.session_id || traffic.slot != before.slot;
+    if (!std::exchange(has_before_, true) || is_another) {
+        filled_ = 0;
+        return {};
+    }
+    Tick tick;
+    tick.span = now - since;
     tick.received = growth(traffic.received_datagrams, before.received_datagrams);
     tick.lost = growth(traffic.lost_datagrams, before.lost_datagrams);
     tick.sent_bytes = growth(traffic.sent_bytes, before.sent_bytes);
     const double arrives = is_on_stream ? 1.0 : 1.0 - std::clamp(traffic.loss_up, 0.0, 1.0);
-    tick.delivered_down =
-        static_cast<double>(growth(traffic.received_inner_bytes, before.received_inner_bytes));
-    tick.delivered_up = static_cast<double>(tick.sent_bytes) * arrives;
+    tick.delivered_bytes = {
+        static_cast<double>(growth(traffic.received_inner_bytes, before.received_inner_bytes)),
+        static_cast<double>(tick.sent_bytes) * arrives};
     return tick;
 }
 
@@ -44,7 +69,8 @@ void UdpThrottle::begin_watching(TimePoint now) {
 
 UdpThrottle::Step
 UdpThrottle::on_tick(const UdpTraffic& traffic, bool is_on_stream, bool may_try, TimePoint now) {
-    const Tick tick = take(traffic, is_on_stream);
+    const TimePoint since = taken_at_;
+    const Tick tick = take(traffic, is_on_stream, now);
     if (phase_ != Phase::Watching && !is_on_stream) {
         begin_watching(now);  // TCP ended, or another uplink took over
         return Step::None;
@@ -55,12 +81,17 @@ UdpThrottle::on_tick(const UdpTraffic& traffic, bool is_on_stream, bool may_try,
             filled_ = 0;  // UDP is silent: TcpFallback's case
             return Step::None;
         }
-        window_[next_] = tick;
-        next_ = (next_ + 1) % window_.size();
-        filled_ = std::min(filled_ + 1, window_.size());
+        if (tick.span > Duration{}) {
+            window_.at(next_) = tick;
+            next_ = (next_ + 1) % window_.size();
+            filled_ = std::min(filled_ + 1, window_.size());
+        }
         return watch(traffic, may_try, now);
     case Phase::Trying:
-        stream_bytes_ += now - began_ > kTrialBegins ? tick.delivered(way_) : 0;
+        if (since - began_ >= kTrialBegins) {
+            carried_.add(tick);
+            has_stalled_ = has_stalled_ || tick.delivered_bytes.at(static_cast<size_t>(way_)) <= 0;
+        }
         return now - began_ >= kTrialEnds ? judge(now) : Step::None;
     case Phase::Staying:
         if (now - began_ >= stay_) {
@@ -72,27 +103,18 @@ UdpThrottle::on_tick(const UdpTraffic& traffic, bool is_on_stream, bool may_try,
     return Step::None;
 }
 
-double UdpThrottle::Tick::delivered(Way way) const {
-    return way == Way::Down ? delivered_down : delivered_up;
-}
-
-bool UdpThrottle::Tick::loses(double share, uint64_t fewest) const {
-    return lost >= fewest &&
-           static_cast<double>(lost) >= share * static_cast<double>(lost + received);
-}
-
 UdpThrottle::Tick UdpThrottle::newest(size_t ticks) const {
     Tick sum;
+    Tick in_use;
     for (size_t age = 1; age <= std::min(ticks, filled_); ++age) {
-        const Tick& tick = window_[(next_ + window_.size() - age) % window_.size()];
-        sum.received += tick.received;
-        sum.lost += tick.lost;
-        sum.sent_bytes += tick.sent_bytes;
-        sum.delivered_down += tick.delivered_down;
-        sum.delivered_up += tick.delivered_up;
-        sum.ticks_with_loss += tick.lost > 0 ? 1U : 0U;
+        const Tick& tick = window_.at((next_ + window_.size() - age) % window_.size());
+        sum.add(tick);
+        if (tick.received + tick.lost + tick.sent_bytes > 0) {
+            in_use = sum;  // what was before is no part of the rate
+            in_use.ticks_in_use = age;
+        }
     }
-    return sum;
+    return in_use;
 }
 
 UdpThrottle::Step UdpThrottle::watch(const UdpTraffic& traffic, bool may_try, TimePoint now) {
@@ -103,37 +125,49 @@ UdpThrottle::Step UdpThrottle::watch(const UdpTraffic& traffic, bool may_try, Ti
     }
     const Tick few = newest(kWindowTicks);
     const Tick many = newest(kThinWindowTicks);
-    const bool is_bad_down = few.loses(kHeavyLoss, kFewestLost);
+    const bool comes_down = few.rate(Way::Down) > 0;
+    const bool is_bad_down = comes_down && few.loses(kHeavyLoss, kFewestLost);
     const bool is_bad_up = few.sent_bytes >= kFewestBytesUp && traffic.loss_up >= kHeavyLoss;
-    const bool is_bad_and_thin = filled_ == kThinWindowTicks &&
-                                 many.loses(kThinHeavyLoss, kThinFewestLost) &&
-                                 many.ticks_with_loss >= kThinFewestTicks;
-    if (is_bad_down) {
-        begin_trial(Way::Down, few, kWindowTicks, kWorthIt, now);
-    } else if (is_bad_up) {
-        begin_trial(Way::Up, few, kWindowTicks, kWorthIt, now);
+    const bool is_bad_and_thin =
+        filled_ == kThinWindowTicks && many.ticks_in_use >= kThinShortest &&
+        many.ticks_with_loss >= kThinFewestTicks && many.rate(Way::Down) > 0 &&
+        many.loses(kThinHeavyLoss, kThinFewestLost);
+    if (is_bad_down || is_bad_up) {
+        begin_trial(is_bad_down ? Way::Down : Way::Up, few, false, now);
     } else if (is_bad_and_thin) {
-        begin_trial(Way::Down, many, kThinWindowTicks, kThinWorthIt, now);
+        begin_trial(Way::Down, many, true, now);
     } else {
         return Step::None;
     }
     return Step::TryStream;
 }
 
-void UdpThrottle::begin_trial(
-    Way way, const Tick& udp, size_t ticks, double worth_it, TimePoint now) {
+void UdpThrottle::begin_trial(Way way, const Tick& udp, bool is_thin, TimePoint now) {
     way_ = way;
-    wanted_bytes_per_s_ =
-        worth_it * udp.delivered(way) / in_seconds(kTick * static_cast<int64_t>(ticks));
-    stream_bytes_ = 0;
+    is_thin_ = is_thin;
+    const Way other = way == Way::Down ? Way::Up : Way::Down;
+    const double of_other = udp.rate(other) >= kOtherWayBytes ? udp.rate(other) : 0;
+    wanted_bytes_per_s_.at(static_cast<size_t>(way)) =
+        udp.rate(way) * (is_thin ? kThinWorthIt : kWorthIt);
+    wanted_bytes_per_s_.at(static_cast<size_t>(other)) = of_other * kOtherWayShare;
+    carried_ = {};
+    has_stalled_ = false;
     phase_ = Phase::Trying;
     began_ = now;
 }
 
+// A thin flow may get all of its bytes, and each of them late: it may not stand still.
+bool UdpThrottle::is_worth_it() const {
+    const bool is_enough = carried_.rate(Way::Down) >= wanted_bytes_per_s_[0] &&
+                           carried_.rate(Way::Up) >= wanted_bytes_per_s_[1];
+    return is_enough && carried_.rate(way_) > 0 && !(is_thin_ && has_stalled_);
+}
+
 UdpThrottle::Step UdpThrottle::judge(TimePoint now) {
-    const double stream_bytes_per_s = stream_bytes_ / in_seconds(kTrialEnds - kTrialBegins);
-    if (stream_bytes_per_s < wanted_bytes_per_s_) {
-        rest_ = std::clamp<Duration>(rest_ * 2, kFirstRest, kLongestRest);
+    if (!is_worth_it()) {
+        // When nothing was to carry, it has shown nothing.
+        const bool has_shown = carried_.rate(way_) > 0;
+        rest_ = std::clamp<Duration>(rest_ * (has_shown ? 2 : 1), kFirstRest, kLongestRest);
         rest_until_ = now + rest_;
         begin_watching(now);
         return Step::TryUdp;

@@ -14,6 +14,9 @@ namespace continuo::cnapt {
 
 // Of the session since it began, but for the loss.
 struct UdpTraffic {
+    // Whose: what was counted before another session or another uplink tells nothing.
+    uint16_t session_id = 0;
+    uint8_t slot = 0;
     uint64_t received_datagrams = 0;
     uint64_t lost_datagrams = 0;        // or late, of those that the SNAPT sent
     uint64_t received_inner_bytes = 0;  // the outer ones differ between UDP and TCP
@@ -34,15 +37,19 @@ class UdpThrottle {
     static constexpr base::Duration kTick = base::milliseconds(500);
     static constexpr size_t kWindowTicks = 3;
     static constexpr double kHeavyLoss = 0.2;
-    static constexpr uint64_t kFewestLost = 50;        // of those that come down, in the window
-    static constexpr uint64_t kFewestBytesUp = 50000;  // that left, in the window
+    static constexpr int64_t kFewestLost = 50;        // of those that come down, in the window
+    static constexpr int64_t kFewestBytesUp = 50000;  // that left, in the window
     // A thin flow, or one that the loss has made thin, has to lose more for longer, and in several
     // ticks: what a pause of the link took is missed in one.
     static constexpr size_t kThinWindowTicks = 20;
     static constexpr double kThinHeavyLoss = 0.25;
-    static constexpr uint64_t kThinFewestLost = 25;
+    static constexpr int64_t kThinFewestLost = 25;
     static constexpr size_t kThinFewestTicks = 4;
+    static constexpr size_t kThinShortest = 10;  // since something came or was lost
     static constexpr double kThinWorthIt = 1.2;  // a flow that keeps its rate gets no more
+    // Of what went the other way, where that is so much a second, TCP has to carry so much.
+    static constexpr double kOtherWayBytes = 10000;
+    static constexpr double kOtherWayShare = 0.5;
     // TCP begins slowly: what it carries is counted from then on, to the end of the trial.
     static constexpr base::Duration kTrialBegins = base::seconds(2);
     static constexpr base::Duration kTrialEnds = base::seconds(6);
@@ -69,21 +76,24 @@ class UdpThrottle {
     // Which way UDP is bad, and so which TCP has to carry better.
     enum class Way : uint8_t { Down, Up };
     struct Tick {
-        uint64_t received = 0;
-        uint64_t lost = 0;
-        uint64_t sent_bytes = 0;
-        double delivered_down = 0;  // bytes, as the next
-        double delivered_up = 0;
-        size_t ticks_with_loss = 0;  // of a sum
+        base::Duration span{};
+        int64_t received = 0;
+        int64_t lost = 0;  // less what came late
+        int64_t sent_bytes = 0;
+        std::array<double, 2> delivered_bytes{};  // by Way
+        size_t ticks_with_loss = 0;               // of a sum
+        size_t ticks_in_use = 0;                  // of a sum: since the first with a datagram
 
-        double delivered(Way way) const;
-        bool loses(double share, uint64_t fewest) const;
+        bool loses(double share, int64_t fewest) const;
+        double rate(Way way) const;
+        void add(const Tick& other);
     };
 
-    Tick take(const UdpTraffic& traffic, bool is_on_stream);
+    Tick take(const UdpTraffic& traffic, bool is_on_stream, base::TimePoint now);
     Tick newest(size_t ticks) const;
     Step watch(const UdpTraffic& traffic, bool may_try, base::TimePoint now);
-    void begin_trial(Way way, const Tick& udp, size_t ticks, double worth_it, base::TimePoint now);
+    void begin_trial(Way way, const Tick& udp, bool is_thin, base::TimePoint now);
+    bool is_worth_it() const;
     Step judge(base::TimePoint now);
     void begin_watching(base::TimePoint now);
 
@@ -93,9 +103,13 @@ class UdpThrottle {
     std::array<Tick, kThinWindowTicks> window_{};
     size_t filled_ = 0;
     size_t next_ = 0;
-    double wanted_bytes_per_s_ = 0;  // of TCP in a trial
+    base::TimePoint taken_at_{};  // before_
+    // Of a trial.
     Way way_ = Way::Down;
-    double stream_bytes_ = 0;
+    bool is_thin_ = false;
+    std::array<double, 2> wanted_bytes_per_s_{};
+    Tick carried_;
+    bool has_stalled_ = false;
     base::TimePoint began_{};  // of the phase
     base::TimePoint watching_since_{};
     base::TimePoint rest_until_{};

@@ -21,12 +21,14 @@ struct Download {
     double loss = 0;
     uint64_t stream_per_s = 1000;
     uint64_t sent_up_per_s = 0;  // bytes
+    uint64_t inner_bytes = 1400;
+    Duration late{};  // each tick
 
     // Gives the first step that is not None within the span, with the time it took.
     std::pair<Step, Duration> run(Duration span) {
         const TimePoint begin = now;
         while (now < begin + span) {
-            now += UdpThrottle::kTick;
+            now += UdpThrottle::kTick + late;
             const auto tick = [](uint64_t per_s) { return per_s / 2; };
             const uint64_t lost =
                 is_on_stream ? 0
@@ -35,7 +37,7 @@ struct Download {
             traffic.lost_datagrams += lost;
             traffic.received_datagrams += came;
             traffic.sent_bytes += tick(sent_up_per_s);
-            traffic.received_inner_bytes += came * 1400;
+            traffic.received_inner_bytes += came * inner_bytes;
             const Step step = throttle.on_tick(traffic, is_on_stream, may_try, now);
             if (step != Step::None) {
                 is_on_stream = step == Step::TryStream;
@@ -68,7 +70,7 @@ TEST(UdpThrottle, AThinFlowThatLosesMuchForTenSecondsIsEnough) {
     download.stream_per_s = 40;  // all of it, and it wants no more
     const auto [step, after] = download.run(seconds(600));
     EXPECT_EQ(step, Step::TryStream);
-    EXPECT_EQ(after, UdpThrottle::kTick * UdpThrottle::kThinWindowTicks);
+    EXPECT_EQ(after, UdpThrottle::kTick * (UdpThrottle::kThinWindowTicks + 1)) << "from the 1st on";
     const Duration kept = download.run(seconds(1000)).second;
     EXPECT_EQ(kept, UdpThrottle::kTrialEnds + UdpThrottle::kFirstStay);
 }
@@ -82,6 +84,110 @@ TEST(UdpThrottle, AThinFlowGoesBackWhereTcpCarriesNoMore) {
     const auto [step, after] = download.run(seconds(1000));
     EXPECT_EQ(step, Step::TryUdp);
     EXPECT_EQ(after, UdpThrottle::kTrialEnds);
+}
+
+TEST(UdpThrottle, TicksThatComeLateChangeNothingOfThat) {
+    Download download;
+    download.late = base::microseconds(300);
+    download.sent_per_s = 40;
+    download.loss = 0.4;
+    download.stream_per_s = 26;
+    ASSERT_EQ(download.run(seconds(600)).first, Step::TryStream);
+    const auto [step, after] = download.run(seconds(1000));
+    EXPECT_EQ(step, Step::TryUdp);
+    EXPECT_LE(after, UdpThrottle::kTrialEnds + UdpThrottle::kTick);
+}
+
+// TCP delivers all of it in the end, but not now.
+TEST(UdpThrottle, AThinFlowGoesBackWhereTcpStandsStillAtTimes) {
+    Download download;
+    download.sent_per_s = 40;
+    download.loss = 0.4;
+    ASSERT_EQ(download.run(seconds(600)).first, Step::TryStream);
+    download.stream_per_s = 80;
+    ASSERT_EQ(download.run(seconds(4)).first, Step::None);
+    download.stream_per_s = 0;
+    ASSERT_EQ(download.run(UdpThrottle::kTick).first, Step::None);
+    download.stream_per_s = 80;
+    EXPECT_EQ(download.run(seconds(1000)).second,
+              UdpThrottle::kTrialEnds - seconds(4) - UdpThrottle::kTick);
+}
+
+// What was before a call is no part of what UDP delivered of it.
+TEST(UdpThrottle, SilenceBeforeAThinFlowDoesNotMakeTcpLookGood) {
+    Download download;
+    download.sent_per_s = 0;
+    ASSERT_EQ(download.run(seconds(20)).first, Step::None);
+    download.sent_per_s = 40;
+    download.loss = 0.4;
+    download.stream_per_s = 20;
+    const auto [step, after] = download.run(seconds(600));
+    ASSERT_EQ(step, Step::TryStream);
+    EXPECT_GE(after, UdpThrottle::kTick * UdpThrottle::kThinShortest);
+    const Duration trial = download.run(seconds(1000)).second;
+    EXPECT_EQ(trial, UdpThrottle::kTrialEnds);
+}
+
+TEST(UdpThrottle, AnotherUplinkOrSessionBeginsAnew) {
+    for (const bool is_session : {false, true}) {
+        Download download;
+        download.sent_per_s = 40;
+        download.loss = 0.4;
+        ASSERT_EQ(download.run(seconds(9)).first, Step::None);
+        if (is_session) {
+            download.traffic.session_id = 7;
+        } else {
+            download.traffic.slot = 3;
+        }
+        download.loss = 0;
+        EXPECT_EQ(download.run(seconds(600)).first, Step::None);
+        download.loss = 0.4;
+        EXPECT_EQ(download.run(seconds(600)).first, Step::TryStream);
+    }
+}
+
+// Datagrams without packets tell of no flow that TCP could carry better.
+TEST(UdpThrottle, LostReportsOfAnUploadAreNoReason) {
+    Download download;
+    download.sent_per_s = 1000;
+    download.loss = 0.5;
+    download.inner_bytes = 0;
+    EXPECT_EQ(download.run(seconds(600)).first, Step::None);
+}
+
+TEST(UdpThrottle, AnUploadThatTcpWouldSlowDownKeepsUdp) {
+    Download download;
+    download.sent_per_s = 40;
+    download.loss = 0.4;
+    download.stream_per_s = 40;
+    download.sent_up_per_s = 1'000'000;
+    ASSERT_EQ(download.run(seconds(600)).first, Step::TryStream);
+    download.sent_up_per_s = 300'000;
+    EXPECT_EQ(download.run(seconds(1000)).second, UdpThrottle::kTrialEnds);
+}
+
+// A call that ends in the trial tells nothing of TCP.
+TEST(UdpThrottle, ATrialInWhichNothingWasToCarryMakesNoLongerRest) {
+    Download download;
+    download.loss = 0.6;
+    for (int i = 0; i < 3; ++i) {
+        ASSERT_EQ(download.run(seconds(100)).first, Step::TryStream) << i;
+        download.stream_per_s = 0;
+        ASSERT_EQ(download.run(seconds(100)).first, Step::TryUdp) << i;
+    }
+    const Duration rest = download.run(seconds(1000)).second;
+    EXPECT_EQ(rest, UdpThrottle::kFirstRest);
+}
+
+TEST(UdpThrottle, WhatCameLateWasNotLost) {
+    Download download;
+    download.sent_per_s = 40;
+    for (int i = 0; i < 60; ++i) {
+        download.traffic.lost_datagrams += 10;
+        ASSERT_EQ(download.run(UdpThrottle::kTick).first, Step::None) << i;
+        download.traffic.lost_datagrams -= 10;
+        ASSERT_EQ(download.run(UdpThrottle::kTick).first, Step::None) << i;
+    }
 }
 
 // What a link loses while it pauses is missed at once, when it goes on.
@@ -125,7 +231,7 @@ TEST(UdpThrottle, LossOnTheWayUpCountsToo) {
         download.traffic.loss_up = 0.5;
         download.now += UdpThrottle::kTick;
         const Step step = download.throttle.on_tick(download.traffic, false, true, download.now);
-        EXPECT_EQ(step, i == 2 ? Step::TryStream : Step::None) << i;
+        EXPECT_EQ(step, i == 3 ? Step::TryStream : Step::None) << i;
         if (step == Step::TryStream) {
             break;
         }
