@@ -80,14 +80,18 @@ std::optional<Destination> PathSet::destination(TrafficClass traffic_class, Time
         const auto other = copy_destination(traffic_class, *active_, false, now);
         return other ? other : result;
     }
+    const bool is_proven =
+        result && paths_[*active_].tuples[index_of(result->tuple_class)].is_proven;
+    if (is_short && !is_proven) {
+        // The question was lost with its answer, and nothing that comes allows another.
+        const auto other = heard_instead(now);
+        return other ? destination_on(*other, traffic_class, now) : result;
+    }
     return result;
 }
 
-std::optional<Destination> PathSet::upkeep_destination(TimePoint now) const {
-    const auto result = destination(TrafficClass::LtLd, now);
-    if (!result || *active_ == wire::kTcpPath) {
-        return result;
-    }
+// What delivers while the active path does not.
+std::optional<uint8_t> PathSet::heard_instead(TimePoint now) const {
     const TimePoint heard_at = paths_[*active_].heard_at;
     std::optional<uint8_t> other;
     any_used([&](uint8_t index) {
@@ -99,6 +103,15 @@ std::optional<Destination> PathSet::upkeep_destination(TimePoint now) const {
         }
         return false;
     });
+    return other;
+}
+
+std::optional<Destination> PathSet::upkeep_destination(TimePoint now) const {
+    const auto result = destination(TrafficClass::LtLd, now);
+    if (!result || *active_ == wire::kTcpPath) {
+        return result;
+    }
+    const auto other = heard_instead(now);
     return other ? destination_on(*other, TrafficClass::LtLd, now) : result;
 }
 

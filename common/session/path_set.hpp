@@ -311,6 +311,7 @@ class PathSet {
     // is not known of all.
     std::optional<uint8_t> soonest(PathMask paths, base::TimePoint now) const;
     // Where copies of what takes the active path go.
+    std::optional<uint8_t> heard_instead(base::TimePoint now) const;
     std::optional<uint8_t> second_path(base::TimePoint now) const;
     bool is_in_doubt(base::TimePoint now) const;
     std::optional<Probe> next_probe(base::TimePoint now);

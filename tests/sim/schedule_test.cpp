@@ -21,6 +21,15 @@ uint64_t number_from(const char* name, uint64_t fallback) {
     return text == nullptr ? fallback : std::strtoull(text, nullptr, 10);
 }
 
+void run(Schedule& schedule, uint64_t seed) {
+    schedule.trouble();
+    schedule.recover();
+    schedule.finish();
+    EXPECT_GE(schedule.sealed.size(), 2U);
+    EXPECT_EQ(schedule.fault(), "")
+        << "CONTINUO_FIRST_SCHEDULE=" << seed << " CONTINUO_SCHEDULES=1";
+}
+
 TEST(ScheduleSim, NothingStallsRepeatsOrEndsWhateverHappens) {
     const uint64_t first = number_from("CONTINUO_FIRST_SCHEDULE", 1);
     const uint64_t count = number_from("CONTINUO_SCHEDULES", 1000);
@@ -28,18 +37,22 @@ TEST(ScheduleSim, NothingStallsRepeatsOrEndsWhateverHappens) {
     double longest_wait = 0;
     for (uint64_t seed = first; seed < first + count && !HasFailure(); ++seed) {
         Schedule schedule(seed);
-        schedule.trouble();
-        schedule.recover();
-        schedule.finish();
-        EXPECT_GE(schedule.sealed.size(), 2U);
-        EXPECT_EQ(schedule.fault(), "")
-            << "CONTINUO_FIRST_SCHEDULE=" << seed << " CONTINUO_SCHEDULES=1";
+        run(schedule, seed);
         moves += schedule.moves;
         longest_wait = std::max(longest_wait, schedule.longest_wait());
     }
     RecordProperty("moves", std::to_string(moves));
     RecordProperty("longest_wait_of_allowed", std::to_string(longest_wait));
     EXPECT_TRUE(count < 100 || moves > count) << "the schedules have moves";
+}
+
+// 6526: the challenge of a new active path was lost, nothing came by it that allowed another, and a
+// flow that is not spread waited for it beside a path that delivered.
+TEST(ScheduleSim, ThoseThatFailedBefore) {
+    for (const uint64_t seed : {2116U, 3774U, 6526U, 15851U}) {
+        Schedule schedule(seed);
+        run(schedule, seed);
+    }
 }
 
 }  // namespace
