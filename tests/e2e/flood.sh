@@ -97,8 +97,8 @@ unharmed flood
 stop flood
 sent=$(($(interface_bytes tx) - sent)) received=$(($(interface_bytes rx) - received))
 claim "what answers the flood is a small part of it ($received of $sent bytes)" at_most "$received" $((sent / 10))
-# Address sanitizer keeps what was freed for a while.
+# Address sanitizer keeps what was freed for a while, thread sanitizer a shadow of what was used.
 bound_kb=40000
-! grep -q __asan_init "$(command -v snapt)" || bound_kb=600000
+! grep -qE '__asan_init|__tsan_init' "$(command -v snapt)" || bound_kb=600000
 claim "memory is what it was, but for a bounded part" at_most "$(memory_kb)" $((before_kb + bound_kb))
 finish

@@ -50,6 +50,9 @@ claim "two clients use one source port at once over IPv6" both_at_once "[$inet6]
 # UDP and ping likewise, which have nothing but a port or an identifier to tell the clients apart.
 answers=40
 answers_of() { grep -c "$1" "$work/out$2"; }
+has_answer() { [ "$(answers_of "$pattern" "$1")" -gt 0 ]; }
+# The second begins when the first has an answer: the kernel's connection tracking drops one of two first packets that meet and
+# would have the same translated source (insert_failed; 2 of 400 pairs of pings through a router without Continuo).
 # run_both PATTERN COMMAND... : by both clients, {} is the client's number; output in $work/out1 and out2. True if there was a
 # time at which both had answers, lines with PATTERN, and neither all.
 run_both() {
@@ -59,8 +62,8 @@ run_both() {
         : >"$work/out$n"
         exec_in_ns "lan$n" "${@//\{\}/$n}" >"$work/out$n" 2>&1 &
         clients+=($!)
+        wait_for 10 has_answer $n
     done
-    wait_for 10 eval '[ "$(answers_of "$pattern" 1)" -gt 0 ] && [ "$(answers_of "$pattern" 2)" -gt 0 ]'
     were_at_once=$(($(answers_of "$pattern" 1) < answers && $(answers_of "$pattern" 2) < answers))
     wait "${clients[@]}"
     equal "at once: $were_at_once" "at once: 1"
