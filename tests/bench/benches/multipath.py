@@ -4,8 +4,9 @@ import os
 
 from harness import measure
 from harness.measure import mean_with_interval, ratio
+from harness.process import Skip
 from harness.topology import Topology
-from harness.tunnels import Continuo, through
+from harness.tunnels import Continuo, Plain, through
 
 # Mbit/s and one-way delay in ms of each path; the queue takes as long as Q_MS.
 SCENES = {"3 × 10 Mbit/s, 5/15/30 ms": [(10, 5), (10, 15), (10, 30)], "30 and 10 Mbit/s, 1/50 ms": [(30, 1), (10, 50)]}
@@ -51,6 +52,38 @@ class ManyUplinks(Topology):
             self.run(short, ["sysctl", "-qw", f"net.ipv4.tcp_recovery={recovery}"])
 
 
+class Mptcp(Plain):
+    """The kernel's: no tunnel, programs that ask for it, at both ends (RFC 8684); a subflow from each uplink."""
+    name = "MPTCP"
+    is_peer = True
+    transport = {"protocol": "mptcp", "port": measure.TCP_PORT + 1}
+    first_table = 200
+
+    def require(self):
+        if not os.path.exists("/proc/sys/net/mptcp/enabled"):
+            raise Skip("needs a kernel with MPTCP")
+
+    def _start(self):
+        super()._start()
+        count = len(self.topology.links)
+        for short in ("node", "inet"):
+            self.topology.run(short, ["ip", "mptcp", "limits", "set", "subflows", count])
+        for number in range(1, count + 1):
+            table = self.first_table + number
+            self.topology.ip("node", [f"route add default via 192.168.{number}.1 dev up{number} table {table}",
+                                      f"rule add from 192.168.{number}.2 table {table}"])
+            if number > 1:
+                self.topology.run("node", ["ip", "mptcp", "endpoint", "add", f"192.168.{number}.2", "dev", f"up{number}", "subflow"])
+
+    def _undo(self):
+        self.topology.run("node", ["ip", "mptcp", "endpoint", "flush"], check=False)
+        for number in range(1, len(self.topology.links) + 1):
+            table = self.first_table + number
+            self.topology.run("node", ["ip", "rule", "del", "table", table], check=False)
+            self.topology.run("node", ["ip", "route", "flush", "table", table], check=False)
+        super()._undo()
+
+
 def policy(mode):
     return (f'version = 1\n\n[promotion]\nenabled = false\n\n[[rule]]\napp = "bench"\n'
             f'match = {{ proto = "tcp", dport = {measure.TCP_PORT} }}\nclass = "ht-hd"\nmode = "{mode}"\n')
@@ -63,6 +96,7 @@ def contestants(context, strategies):
         knobs = [("class.ht-hd", "striping", f'"{strategy}"')]
         yield by_packet(strategy), lambda knobs=knobs, name=by_packet(strategy): Continuo(context, knobs=knobs,
                                                                                          policy=policy("packet"), label=name)
+    yield Mptcp.name, lambda: Mptcp(context)
 
 
 def measure_scene(context, links, controls, flows, strategies, skipped):
@@ -72,18 +106,21 @@ def measure_scene(context, links, controls, flows, strategies, skipped):
         for control in controls:
             congestion, recovery = CONTROLS[control]
             topology.set_recovery(recovery)
-            measure.serve(topology, congestion)
+            servers = [measure.serve(topology, congestion), measure.serve(topology, congestion, **Mptcp.transport)]
             for name, make in contestants(context, strategies):
                 def use(tunnel):
                     for count in flows:
                         for direction in ("up", "down"):
                             for _ in range(context.pick(3, 1)):
                                 context.progress(f"{control}, {name}, {count} {direction}")
-                                done = measure.transfer(topology, direction, count, context.pick(5, 4), congestion)
+                                done = measure.transfer(topology, direction, count, context.pick(5, 4), congestion,
+                                                        **getattr(tunnel, "transport", {}))
                                 found.setdefault((control, name, count, direction), []).append(done["bits_per_s"])
 
                 through(context, topology, make, skipped, use)
-            topology.processes.pop().stop()
+            for server in servers:
+                topology.processes.remove(server)
+                server.stop()
     return found
 
 

@@ -46,18 +46,18 @@ def cpu_seconds(pids):
     return total / TICKS
 
 
-def _congestion(name):
-    return ["--congestion", name] if name else []
+def _options(congestion, protocol):
+    return (["--congestion", congestion] if congestion else []) + (["--protocol", protocol] if protocol else [])
 
 
-def serve(topology, congestion=None):
-    """The TCP correspondent."""
-    return topology.start("inet", [topology.load, "serve", TCP_PORT, *_congestion(congestion)]).wait_ready()
+def serve(topology, congestion=None, protocol=None, port=TCP_PORT):
+    """The TCP correspondent, or one of `protocol`."""
+    return topology.start("inet", [topology.load, "serve", port, *_options(congestion, protocol)]).wait_ready()
 
 
-def transfer(topology, direction, streams, seconds, congestion=None):
+def transfer(topology, direction, streams, seconds, congestion=None, protocol=None, port=TCP_PORT):
     """{bytes, seconds, bits_per_s} of TCP streams with random data, `up` or `down`."""
-    process = Process([topology.load, "tcp", INET, TCP_PORT, direction, streams, seconds, *_congestion(congestion)],
+    process = Process([topology.load, "tcp", INET, port, direction, streams, seconds, *_options(congestion, protocol)],
                       namespace=topology.ns("node"), name=f"transfer {direction}, {streams} streams")
     return json.loads(process.output(seconds + 25))
 

@@ -112,6 +112,15 @@ void use_congestion_control(int handle, const Arguments& arguments) {
     }
 }
 
+// "--protocol mptcp" (RFC 8684); without it TCP.
+int protocol_of(const Arguments& arguments) {
+    const std::string name(arguments.get("protocol", "tcp"));
+    if (name != "tcp" && name != "mptcp") {
+        fail_usage("the protocol is tcp or mptcp");
+    }
+    return name == "tcp" ? IPPROTO_TCP : IPPROTO_MPTCP;
+}
+
 void serve_connection(int handle) {
     set_timeout(handle, kTimeoutS);
     set_option(handle, IPPROTO_TCP, TCP_NODELAY, 1);
@@ -133,7 +142,7 @@ void serve_connection(int handle) {
 }
 
 int connect_to(const Arguments& arguments, const Request& request) {
-    const int handle = open_socket(SOCK_STREAM, IPPROTO_TCP);
+    const int handle = open_socket(SOCK_STREAM, protocol_of(arguments));
     const sockaddr_in to = to_address(arguments.at(0), to_port(arguments.at(1)));
     set_timeout(handle, kTimeoutS);
     set_option(handle, IPPROTO_TCP, TCP_NODELAY, 1);
@@ -168,7 +177,7 @@ Transfer transfer(const Arguments& arguments, bool up, uint64_t duration_ns, FIL
 }  // namespace
 
 int serve_tcp(const Arguments& arguments) {
-    const int listener = open_socket(SOCK_STREAM, IPPROTO_TCP);
+    const int listener = open_socket(SOCK_STREAM, protocol_of(arguments));
     bind_any(listener, to_port(arguments.at(0)));
     use_congestion_control(listener, arguments);  // connections inherit it
     if (listen(listener, SOMAXCONN) != 0) {
