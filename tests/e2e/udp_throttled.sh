@@ -76,12 +76,10 @@ claim "that download is whole and right too" equal "$(cat "$work/result") $(cat 
 # A call, which loses less in a second than tells anything.
 stop cnapt
 start_cnapt
-in_ns node ping -q -i 0.05 -c 640 -s 100 "$inet4" >"$work/ping.log" 2>&1 &
-ping=$!
+spawn node ping ping -q -i 0.05 -s 100 "$inet4"
 wait_for 5 goes_over udp
 lose 'meta l4proto udp numgen random mod 10 < 4'
 claim "heavy loss of a thin flow makes the node try TCP" wait_for 20 goes_over tcp
 sleep 12  # of the call: the trial is over, and UDP would be back
 claim "which carries more, so it is kept" goes_over tcp
-wait "$ping"
 finish
