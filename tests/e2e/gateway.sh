@@ -50,7 +50,7 @@ claim "two clients use one source port at once over IPv6" both_at_once "[$inet6]
 # UDP and ping likewise, which have nothing but a port or an identifier to tell the clients apart.
 answers=40
 answers_of() { grep -c "$1" "$work/out$2"; }
-has_answer() { [ "$(answers_of "$pattern" "$1")" -gt 0 ]; }
+has_answer() { [ "$(answers_of "$pattern" "$1")" -gt 0 ]; } # client N of run_both
 # The second begins when the first has an answer: the kernel's connection tracking drops one of two first packets that meet and
 # would have the same translated source (insert_failed; 2 of 400 pairs of pings through a router without Continuo).
 # run_both PATTERN COMMAND... : by both clients, {} is the client's number; output in $work/out1 and out2. True if there was a

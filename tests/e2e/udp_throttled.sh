@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # A gateway lets only little UDP pass in the middle of a download: data goes over TCP, which carries more, and the connection does
-# not notice. Where TCP gets through even less, it is tried, carries less and is left again. Then the same of a call, for which TCP carries more.
+# not notice. Where TCP gets through even less, it is tried, carries less and is left again. Then a call
+# under heavy loss, of which TCP carries more.
 # LONG=1 waits until UDP is asked again, a minute later.
 . "$(dirname "$0")/lib.sh"
 require curl ethtool
