@@ -366,15 +366,6 @@ std::optional<Duration> PathSet::delay_beyond(uint8_t path, uint8_t other) const
     return wire::kClockUnit * PathReport::delay_above(*own, *theirs);
 }
 
-// A question that was asked while the link was away tells of that, not of the path.
-void PathSet::note_rtt_bound(Path& path, Duration at_most) {
-    constexpr Duration kMostUseful = base::seconds(1);
-    if (at_most <= kMostUseful) {
-        path.rtt_at_most =
-            path.rtt_at_most == Duration{} ? at_most : std::min(path.rtt_at_most, at_most);
-    }
-}
-
 // As base_rtt(); of a path that only answered a repeated question, the most that it can be.
 Duration PathSet::expected_rtt(uint8_t index) const {
     const Duration known = base_rtt(index);

@@ -14,8 +14,6 @@ using base::TrafficClass;
 
 namespace {
 
-constexpr Duration kFirstProbeInterval = milliseconds(40);
-constexpr Duration kLongestProbeInterval = base::seconds(1);
 // Nobody answers for long: an idle node must stay cheap. The active path is asked as often as a
 // mapping needs it, another one ever less.
 constexpr Duration kPatientProbeInterval = base::seconds(25);
@@ -23,19 +21,13 @@ constexpr Duration kLongestPatience = base::seconds(300);
 // What is not heard of them costs SNAPT some datagrams until it misses answers.
 constexpr uint8_t kWithdrawals = 3;
 constexpr Duration kLongestPauseOfBurst = milliseconds(250);
-// Without an answer for so long a challenge is given up until the tuple is heard again.
-constexpr Duration kChallengeLifetime = base::seconds(30);
 constexpr size_t kLtLd = index_of(TrafficClass::LtLd);
-
-Duration longer(Duration interval) {
-    return std::min<Duration>(interval * 2, kLongestProbeInterval);
-}
 
 // Between announcements of a path.
 Duration next_interval(const Path& path, bool is_active, TimePoint now) {
     if (path.announce_interval < kLongestProbeInterval ||
         now - path.heard_at <= kChallengeLifetime) {
-        return longer(path.announce_interval);
+        return longer_interval(path.announce_interval);
     }
     return is_active ? kPatientProbeInterval
                      : std::clamp<Duration>(path.announce_interval * 2, kPatientProbeInterval,
@@ -279,61 +271,6 @@ void PathSet::forget_other_tuples(Path& path) {
     }
 }
 
-void PathSet::on_challenge(const wire::Space& space,
-                           const wire::Challenge& challenge,
-                           bool was_padded) {
-    for (size_t i = 0; i < response_count_; ++i) {
-        if (responses_[i].space == space && responses_[i].response.token == challenge.token) {
-            return;
-        }
-    }
-    if (response_count_ < kMaxResponses) {
-        responses_[response_count_++] = {space, {challenge.token}, was_padded};
-    }
-}
-
-bool PathSet::on_response(const wire::Space& space, const wire::Response& response, TimePoint now) {
-    Path& path = paths_[space.path];
-    if (path.search.on_response(response.token, now)) {
-        path.mtu = path.search.size();
-        return confirm(path, 0, now);
-    }
-    Tuple& tuple = path.tuples[index_of(space.traffic_class)];
-    if (!tuple.is_known || tuple.challenged_at == base::kNever || tuple.token != response.token) {
-        return false;
-    }
-    if (tuple.repetitions == 0) {
-        take_rtt_sample(path, now - tuple.challenged_at);  // Karn's rule (RFC 6298 section 3)
-        if (reports_[space.path] != nullptr) {
-            reports_[space.path]->note_round_trip(now - tuple.challenged_at);
-        }
-    } else {
-        note_rtt_bound(path, now - tuple.challenged_at);
-    }
-    if (role_ == Role::Snapt && !tuple.is_proven && space.traffic_class == TrafficClass::LtLd) {
-        forget_other_tuples(path);
-    }
-    tuple.is_proven = true;
-    tuple.challenged_at = base::kNever;
-    tuple.challenge_again_at = base::kNever;
-    if (space.traffic_class != TrafficClass::LtLd) {
-        return false;
-    }
-    if (active_ == space.path) {
-        end_doubt();
-        if (path.announce_again_at != base::kNever) {
-            withdraw_again();
-        }
-    }
-    path.announcements_due = 0;
-    path.announce_again_at = base::kNever;
-    const bool is_news = path.state != PathState::Usable;
-    confirm(path, 0, now);
-    path.state = PathState::Usable;
-    path.has_answered = true;
-    return is_news;
-}
-
 void PathSet::on_sent(const Destination& destination,
                       uint64_t bytes,
                       bool wants_answer,
@@ -418,40 +355,6 @@ std::optional<Probe> PathSet::announce_probe(uint8_t index, TimePoint now) {
     return probe;
 }
 
-std::optional<Probe> PathSet::challenge_probe(uint8_t index, TimePoint now) {
-    Path& path = paths_[index];
-    for (const TrafficClass traffic_class : base::kAllTrafficClasses) {
-        Tuple& tuple = path.tuples[index_of(traffic_class)];
-        if (tuple.challenge_again_at > now) {
-            continue;
-        }
-        if (now - tuple.challenged_at > kChallengeLifetime) {
-            tuple.challenge_again_at = base::kNever;
-            tuple.challenged_at = base::kNever;
-            const bool is_there = path.needs_proof && now - path.heard_at <= kChallengeLifetime;
-            if (role_ == Role::Snapt && active_ != index && !is_there) {
-                expect_nothing(path);  // nothing is sent there any more
-            }
-            continue;
-        }
-        tuple.repetitions += tuple.was_sent ? 1 : 0;
-        tuple.was_sent = true;
-        tuple.challenge_again_at = now + tuple.challenge_interval;
-        tuple.challenge_interval = longer(tuple.challenge_interval);
-        expect_answer(path, now);
-        Probe probe{index, traffic_class, tuple.remote, tuple.local};
-        probe.challenge = wire::Challenge{tuple.token};
-        // Once, so that SNAPT may ask as well and send there before the node does (section 5.4).
-        probe.is_padded = role_ == Role::Node && path.state == PathState::Challenged &&
-                          !path.has_answered && tuple.repetitions == 0;
-        if (role_ == Role::Node && is_in_doubt(now) && second_path(now) == index) {
-            probe.copies = copies_frame(index);
-        }
-        return probe;
-    }
-    return std::nullopt;
-}
-
 TimePoint PathSet::next_deadline() const {
     TimePoint earliest = response_count_ > 0 || has_withdrawals() ? TimePoint{} : base::kNever;
     any_used([&](uint8_t index) {
@@ -464,31 +367,6 @@ TimePoint PathSet::next_deadline() const {
         return false;
     });
     return earliest;
-}
-
-void PathSet::start_challenge(Path& path, Tuple& tuple, TimePoint now) {
-    if (path.state != PathState::Usable || role_ == Role::Node) {
-        path.state = PathState::Challenged;
-    }
-    random_.fill(tuple.token);
-    tuple.challenged_at = now;
-    tuple.challenge_again_at = now;
-    tuple.challenge_interval = kFirstProbeInterval;
-    tuple.repetitions = 0;
-    tuple.was_sent = false;
-}
-
-// RFC 6298 section 2.
-void PathSet::take_rtt_sample(Path& path, Duration sample) {
-    if (path.smoothed_rtt == Duration{}) {
-        path.smoothed_rtt = sample;
-        path.rtt_variation = sample / 2;
-        return;
-    }
-    const Duration error =
-        sample > path.smoothed_rtt ? sample - path.smoothed_rtt : path.smoothed_rtt - sample;
-    path.rtt_variation = (path.rtt_variation * 3 + error) / 4;
-    path.smoothed_rtt = (path.smoothed_rtt * 7 + sample) / 8;
 }
 
 bool PathSet::is_live(const Path& path) const {

@@ -25,6 +25,7 @@
 #include "common/session/path_report.hpp"
 #include "common/wire/frame.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <memory>
@@ -40,6 +41,15 @@ std::string_view to_string(PathState state);
 
 // Of what a path takes: for the low-delay classes, so that they do not wait behind the others.
 inline constexpr uint64_t kReservedRoomBytes = uint64_t{16} * 1024;
+
+// Between repetitions of what has no answer: announcements and challenges.
+inline constexpr base::Duration kFirstProbeInterval = base::milliseconds(40);
+inline constexpr base::Duration kLongestProbeInterval = base::seconds(1);
+inline base::Duration longer_interval(base::Duration interval) {
+    return std::min<base::Duration>(interval * 2, kLongestProbeInterval);
+}
+// Without an answer for so long a challenge is given up until the tuple is heard again.
+inline constexpr base::Duration kChallengeLifetime = base::seconds(30);
 
 // Address and port of the other end as one class of a path sees it: NAT may map each socket apart.
 struct Tuple {
