@@ -13,9 +13,23 @@ using base::TrafficClass;
 
 namespace {
 
-constexpr size_t kLtLd = index_of(TrafficClass::LtLd);
+// Which sending of the challenge was answered, counted from 0 in one byte; nothing: none.
+std::optional<uint8_t> sending_of(const Tuple& tuple, const wire::ChallengeToken& token) {
+    const bool is_alike = std::equal(token.begin(), token.end() - 1, tuple.token.begin());
+    return is_alike ? std::optional(static_cast<uint8_t>(token.back() ^ tuple.token.back()))
+                    : std::nullopt;
+}
 
 }  // namespace
+
+// Each sending has a token of its own, so that its answer tells a round trip (RFC 6298 section 3
+// takes none from what was sent more than once because there all look alike).
+wire::Challenge PathSet::next_challenge(Tuple& tuple, TimePoint now) {
+    tuple.asked_at = now;
+    wire::Challenge challenge{tuple.token};
+    challenge.token.back() ^= static_cast<uint8_t>(tuple.repetitions);
+    return challenge;
+}
 
 void PathSet::start_challenge(Path& path, Tuple& tuple, TimePoint now) {
     if (path.state != PathState::Usable || role_ == Role::Node) {
@@ -51,7 +65,7 @@ std::optional<Probe> PathSet::challenge_probe(uint8_t index, TimePoint now) {
         tuple.challenge_interval = longer_interval(tuple.challenge_interval);
         expect_answer(path, now);
         Probe probe{index, traffic_class, tuple.remote, tuple.local};
-        probe.challenge = wire::Challenge{tuple.token};
+        probe.challenge = next_challenge(tuple, now);
         // Once, so that SNAPT may ask as well and send there before the node does (section 5.4).
         probe.is_padded = role_ == Role::Node && path.state == PathState::Challenged &&
                           !path.has_answered && tuple.repetitions == 0;
@@ -83,17 +97,12 @@ bool PathSet::on_response(const wire::Space& space, const wire::Response& respon
         return confirm(path, 0, now);
     }
     Tuple& tuple = path.tuples[index_of(space.traffic_class)];
-    if (!tuple.is_known || tuple.challenged_at == base::kNever || tuple.token != response.token) {
+    const auto sending = sending_of(tuple, response.token);
+    if (!tuple.is_known || tuple.challenged_at == base::kNever || !sending) {
         return false;
     }
-    if (tuple.repetitions == 0) {
-        take_rtt_sample(path, now - tuple.challenged_at);  // Karn's rule (RFC 6298 section 3)
-        if (reports_[space.path] != nullptr) {
-            reports_[space.path]->note_round_trip(now - tuple.challenged_at);
-        }
-    } else {
-        note_rtt_bound(path, now - tuple.challenged_at);
-    }
+    const bool is_first_answer = path.smoothed_rtt == Duration{};
+    note_answered(space.path, tuple, *sending, now);
     if (role_ == Role::Snapt && !tuple.is_proven && space.traffic_class == TrafficClass::LtLd) {
         forget_other_tuples(path);
     }
@@ -115,12 +124,36 @@ bool PathSet::on_response(const wire::Space& space, const wire::Response& respon
     confirm(path, 0, now);
     path.state = PathState::Usable;
     path.has_answered = true;
+    // Link-layer addresses were looked up below during the first exchange; the active path has been
+    // spoken with before, by the control connection.
+    if (role_ == Role::Node && is_first_answer && active_ != space.path) {
+        start_challenge(path, tuple, now);
+        path.state = PathState::Usable;
+    }
     return is_news;
 }
 
-// RFC 6298 section 2.
+void PathSet::note_answered(uint8_t index, const Tuple& tuple, uint8_t sending, TimePoint now) {
+    Path& path = paths_[index];
+    const bool is_newest = sending == static_cast<uint8_t>(tuple.repetitions);
+    if (!is_newest && sending != 0) {
+        note_rtt_bound(path, now - tuple.challenged_at);
+        return;
+    }
+    const Duration sample = now - (is_newest ? tuple.asked_at : tuple.challenged_at);
+    take_rtt_sample(path, sample);
+    if (reports_[index] != nullptr) {
+        reports_[index]->note_round_trip(sample);
+    }
+}
+
+// RFC 6298 section 2, but for a second sample that is shorter: the first one was of an exchange
+// before which addresses were looked up.
 void PathSet::take_rtt_sample(Path& path, Duration sample) {
-    if (path.smoothed_rtt == Duration{}) {
+    const bool is_first = path.smoothed_rtt == Duration{};
+    const bool replaces_first = path.rtt_samples == 1 && sample < path.smoothed_rtt;
+    path.rtt_samples = static_cast<uint8_t>(std::min(path.rtt_samples + 1, 2));
+    if (is_first || replaces_first) {
         path.smoothed_rtt = sample;
         path.rtt_variation = sample / 2;
         return;

@@ -134,11 +134,10 @@ void PathSet::on_report(uint32_t epoch, const wire::Report& report, uint8_t arri
 
 // Between the arrival of the newest datagram that is reported and that of the REPORT, and what the
 // datagram had been on the way before when it found no queue.
-std::optional<Duration> PathSet::lag(uint8_t index) const {
+Duration PathSet::lag(uint8_t index) const {
     const auto more = delay_beyond(index, reported_by_);
     const auto round_trip = more ? reports_[reported_by_]->base_round_trip() : std::nullopt;
-    return round_trip ? std::max<Duration>(*round_trip + *more, Duration{})
-                      : reports_[index]->base_round_trip();
+    return round_trip ? std::max<Duration>(*round_trip + *more, Duration{}) : base_rtt(index);
 }
 
 void PathSet::on_reports_read(TimePoint now) {
@@ -152,9 +151,7 @@ void PathSet::on_reports_read(TimePoint now) {
         if (const auto sample = report->finish(path.smoothed_rtt, now)) {
             take_rtt_sample(path, *sample);
         }
-        if (const auto since = lag(index)) {
-            report->on_lag(*since, now);
-        }
+        report->on_lag(lag(index), now);
         path.delivery_bytes_per_s = report->delivery_bytes_per_s();
         path.is_full = report->is_bottleneck();
         path.was_full = report->was_bottleneck();

@@ -336,7 +336,6 @@ std::optional<Probe> PathSet::announce_probe(uint8_t index, TimePoint now) {
         path.announce_interval = next_interval(path, active_ == index, now);
     }
     expect_answer(path, now);
-    const Tuple& tuple = announced;
     wire::Announce announce;
     announce.path = index;
     announce.mtu = path.search.limit();
@@ -345,9 +344,9 @@ std::optional<Probe> PathSet::announce_probe(uint8_t index, TimePoint now) {
     // Padded, so that SNAPT may send at once what waits. Every second repetition is short, since
     // the path may not take the others; a path long silent is only asked.
     const bool is_padded = path.state != PathState::Dead && announced.repetitions % 2 == 0;
-    Probe probe{index, TrafficClass::LtLd, tuple.remote, tuple.local};
+    Probe probe{index, TrafficClass::LtLd, announced.remote, announced.local};
     probe.announce = announce;
-    probe.challenge = wire::Challenge{tuple.token};
+    probe.challenge = next_challenge(announced, now);
     probe.is_padded = is_padded;
     if (const auto second = announce.active ? second_path(now) : std::nullopt) {
         probe.copies = copies_frame(*second);

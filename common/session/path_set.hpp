@@ -64,7 +64,8 @@ struct Tuple {
     base::TimePoint challenged_at = base::kNever;
     base::TimePoint challenge_again_at = base::kNever;
     base::Duration challenge_interval{};
-    uint32_t repetitions = 0;  // of the challenge; an answer after one tells no RTT
+    base::TimePoint asked_at{};  // the newest sending of the challenge
+    uint32_t repetitions = 0;
     bool was_sent = false;
 };
 
@@ -74,7 +75,8 @@ struct Path {
     bool has_answered = false;  // a challenge, since it was added or last dead
     bool is_suspect = false;    // node: something below says that it may soon carry nothing
     uint8_t announcements_due = 0;
-    uint16_t mtu = 1500;  // of the outer IP packet, in the direction that this end sends
+    uint8_t rtt_samples = 0;  // at most 2
+    uint16_t mtu = 1500;      // of the outer IP packet, in the direction that this end sends
     MtuSearch search;
     std::array<Tuple, base::kTrafficClasses> tuples;
     base::Duration smoothed_rtt{};  // RFC 6298; zero: no sample
@@ -238,6 +240,10 @@ class PathSet {
                 return;  // a path that only announces itself costs nothing
             }
             report = std::make_unique<PathReport>();
+            if (const base::Duration known = paths_[space.path].smoothed_rtt;
+                known != base::Duration{}) {
+                report->note_round_trip(known);
+            }
         }
         report->on_sent(epoch, space.traffic_class, first_sequence, bytes, has_packets, now);
     }
@@ -336,6 +342,8 @@ class PathSet {
 
   private:
     void start_challenge(Path& path, Tuple& tuple, base::TimePoint now);
+    static wire::Challenge next_challenge(Tuple& tuple, base::TimePoint now);
+    void note_answered(uint8_t index, const Tuple& tuple, uint8_t sending, base::TimePoint now);
     void move_tuple(const wire::Space& space,
                     const base::Endpoint& from,
                     const base::Endpoint& local,
@@ -359,7 +367,7 @@ class PathSet {
     static void note_rtt_bound(Path& path, base::Duration at_most);
     using PathDelays = std::array<base::Duration, wire::kMaxPaths>;
     bool delays_beyond_fastest(PathMask paths, PathDelays& more) const;
-    std::optional<base::Duration> lag(uint8_t index) const;
+    base::Duration lag(uint8_t index) const;
     std::optional<base::Duration> delay_beyond(uint8_t path, uint8_t other) const;
     void forget_reports(uint8_t index);
     // Nothing has answered for as long as makes a path doubtful.
