@@ -333,6 +333,10 @@ class PathSet {
     std::optional<Probe> next_probe(base::TimePoint now);
     base::TimePoint next_deadline() const;
 
+    // For how long something of which a REPORT should tell has been under way by that path.
+    base::Duration unreported_for(uint8_t index, base::TimePoint now) const {
+        return reports_[index] != nullptr ? reports_[index]->silence(now) : base::Duration{};
+    }
     std::optional<uint8_t> active() const { return active_; }
     const Path& path(uint8_t index) const { return paths_[index]; }
     // Largest and smallest smoothed RTT of the paths in use.

@@ -254,7 +254,7 @@ class Session {
                      uint64_t sequence,
                      const ClassQueue::Item& item,
                      base::TimePoint now);
-    void mark_left(uint8_t active, base::TimePoint now);
+    void mark_left(PathMask paths, base::TimePoint now);
     bool send_kept(TransmitBatch& batch, base::TimePoint now);
     bool send_elsewhere(const SentEntry& entry,
                         const Destination& destination,

@@ -1,6 +1,7 @@
-// What a node sent into the silence of its active path is sent again by the one that takes over
-// (docs/PROTOCOL.md section 5.6): else a transfer up goes on only when its own TCP tries again.
-// Kept is what was alone in its datagram, as all of a transfer is.
+// What a node sent into the silence of its active path, or of another that a flow of mode flow had,
+// is sent again by the one that takes over (docs/PROTOCOL.md section 5.6): else a transfer up goes
+// on only when its own TCP tries again. Kept is what was alone in its datagram, as all of a
+// transfer is.
 #include "common/packet/segmenter.hpp"
 #include "common/session/session.hpp"
 
@@ -18,7 +19,7 @@ using base::TrafficClass;
 
 namespace {
 
-// An active path is silent when it owes an answer for two round trips and this, and for so long
+// A path is silent when it owes an answer for two round trips and this, and for so long
 // that a REPORT should have come.
 constexpr Duration kSilence = base::milliseconds(50);
 // What is older is not missed any more.
@@ -30,9 +31,13 @@ bool Session::is_kept(const Way& way, TrafficClass traffic_class, TimePoint now)
     const Path& path = paths_.path(way.destination.path);
     const Duration patience =
         path.smoothed_rtt + std::max<Duration>(path.smoothed_rtt, wire::kReportShortest) + kSilence;
-    return settings_.role == Role::Node && paths_.active() == way.destination.path &&
-           !way.is_striped && !base::is_low_delay(traffic_class) &&
-           path.unanswered_since != base::kNever && now - path.unanswered_since >= patience;
+    if (settings_.role != Role::Node || way.is_striped || base::is_low_delay(traffic_class) ||
+        path.unanswered_since == base::kNever || now - path.unanswered_since < patience) {
+        return false;
+    }
+    // Of another path REPORTs come by the active one.
+    return paths_.active() == way.destination.path ||
+           paths_.unreported_for(way.destination.path, now) >= patience;
 }
 
 // `packet`: as it would be without a tunnel, with complete checksums.
@@ -65,12 +70,11 @@ void Session::keep_packet(const Draft& draft,
     keep(draft, sequence, *item.flow, copy, now);
 }
 
-// The active path is another one now: what was sent into the silence of the former, and once more
-// if that took over in vain.
-void Session::mark_left(uint8_t active, TimePoint now) {
+// What was kept of those paths.
+void Session::mark_left(PathMask paths, TimePoint now) {
     kept_ring_.mark_due([&](const SentEntry& entry) {
         return entry.flow_index != SentEntry::kNoFlow && now - entry.sent_at < kUsefulFor &&
-               wire::space_from_number(entry.space).path != active;
+               (paths & mask_of(wire::space_from_number(entry.space).path)) != 0;
     });
 }
 

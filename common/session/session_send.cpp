@@ -43,7 +43,8 @@ bool Session::poll_transmit(TransmitBatch& batch, TimePoint now) {
             state.estimator.on_path_changed();
         }
         if (active) {
-            mark_left(*active, now);
+            // Also of an earlier one, if the last took over in vain.
+            mark_left(static_cast<PathMask>(~mask_of(*active)), now);
         }
     }
     if (std::exchange(wants_ready_paths_, false)) {

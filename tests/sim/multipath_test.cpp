@@ -323,6 +323,27 @@ TEST(MultipathSim, MoreFlowsGoToTheFasterPath) {
     EXPECT_NEAR(static_cast<double>(on[1]), 30, 2);
 }
 
+// Nor does a transfer wait for its own TCP when it was on a path that is not the active one.
+TEST(MultipathSim, WhatAFlowSentIntoTheSilenceOfItsPathComesByAnother) {
+    TwoPaths two(TrafficClass::HtHd, PathMode::Flow, link_of(milliseconds(10)),
+                 link_of(milliseconds(10)), 1, 1300);
+    two.talk(milliseconds(500));
+    two.move();
+    two.talk(milliseconds(300));
+    ASSERT_EQ(two.up_flow_->paths.pinned, 0);
+    two.cut(0);
+    two.talk(milliseconds(400));
+    const uint32_t first = two.sent_up;
+    for (int i = 0; i < 100 && two.up_flow_->paths.pinned == 0; ++i) {
+        two.send_up();
+        two.pair.run_for(milliseconds(20));
+    }
+    const uint32_t end = two.sent_up;
+    ASSERT_GE(end - first, 5U) << "sent before the silence is noticed";
+    two.pair.run_for(seconds(1));
+    two.expect_up(first, end);
+}
+
 TEST(MultipathSim, AFlowLeavesAPathThatDeliversNothing) {
     TwoPaths two(TrafficClass::HtHd, PathMode::Flow, link_of(milliseconds(10)),
                  link_of(milliseconds(10)));

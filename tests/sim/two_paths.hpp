@@ -32,6 +32,7 @@ class TwoPaths {
              size_t payload_bytes = 160)
         : pair(first, seed), payload_bytes_(payload_bytes) {
         pair.has_control = true;
+        pair.path_addresses[0] = pair.node_address;  // what comes there came by path 0
         pair.snapt.mode_of_opened = mode;
         fields_.source = *base::IpAddress::parse("192.0.0.5");
         fields_.destination = *base::IpAddress::parse("198.51.100.2");
