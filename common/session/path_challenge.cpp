@@ -3,6 +3,7 @@
 #include "common/session/path_set.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace continuo::session {
 
@@ -13,21 +14,28 @@ using base::TrafficClass;
 
 namespace {
 
-// Which sending of the challenge was answered, counted from 0 in one byte; nothing: none.
-std::optional<uint8_t> sending_of(const Tuple& tuple, const wire::ChallengeToken& token) {
-    const bool is_alike = std::equal(token.begin(), token.end() - 1, tuple.token.begin());
-    return is_alike ? std::optional(static_cast<uint8_t>(token.back() ^ tuple.token.back()))
-                    : std::nullopt;
+// The last byte of the token tells the sending, counted from 0; all later ones look alike.
+constexpr uint32_t kLastSending = UINT8_MAX;
+// More than this is the time that the link was away, not a round trip.
+constexpr Duration kMostUsefulRtt = base::seconds(1);
+
+// Which sending of the challenge was answered; nothing: none.
+std::optional<uint32_t> sending_of(const Tuple& tuple, const wire::ChallengeToken& token) {
+    const auto sending = static_cast<uint32_t>(token.back() ^ tuple.token.back());
+    const bool is_of_it = std::equal(token.begin(), token.end() - 1, tuple.token.begin());
+    return is_of_it && sending <= tuple.repetitions ? std::optional(sending) : std::nullopt;
 }
 
 }  // namespace
 
 // Each sending has a token of its own, so that its answer tells a round trip (RFC 6298 section 3
 // takes none from what was sent more than once because there all look alike).
-wire::Challenge PathSet::next_challenge(Tuple& tuple, TimePoint now) {
+wire::Challenge PathSet::stamp_challenge(Tuple& tuple, TimePoint now) {
+    tuple.repetitions += tuple.was_sent && tuple.asked_at != now ? 1U : 0U;
+    tuple.was_sent = true;
     tuple.asked_at = now;
     wire::Challenge challenge{tuple.token};
-    challenge.token.back() ^= static_cast<uint8_t>(tuple.repetitions);
+    challenge.token.back() ^= static_cast<uint8_t>(std::min(tuple.repetitions, kLastSending));
     return challenge;
 }
 
@@ -59,13 +67,11 @@ std::optional<Probe> PathSet::challenge_probe(uint8_t index, TimePoint now) {
             }
             continue;
         }
-        tuple.repetitions += tuple.was_sent ? 1 : 0;
-        tuple.was_sent = true;
         tuple.challenge_again_at = now + tuple.challenge_interval;
         tuple.challenge_interval = longer_interval(tuple.challenge_interval);
         expect_answer(path, now);
         Probe probe{index, traffic_class, tuple.remote, tuple.local};
-        probe.challenge = next_challenge(tuple, now);
+        probe.challenge = stamp_challenge(tuple, now);
         // Once, so that SNAPT may ask as well and send there before the node does (section 5.4).
         probe.is_padded = role_ == Role::Node && path.state == PathState::Challenged &&
                           !path.has_answered && tuple.repetitions == 0;
@@ -85,8 +91,16 @@ void PathSet::on_challenge(const wire::Space& space,
             return;
         }
     }
+    const DueResponse due{space, {challenge.token}, was_padded};
     if (response_count_ < kMaxResponses) {
-        responses_[response_count_++] = {space, {challenge.token}, was_padded};
+        responses_[response_count_++] = due;
+        return;
+    }
+    // Of many sendings of one challenge that come at once the newest tells most.
+    const auto oldest = std::find_if(responses_.begin(), responses_.end(),
+                                     [&](const DueResponse& any) { return any.space == space; });
+    if (oldest != responses_.end()) {
+        *oldest = due;
     }
 }
 
@@ -101,7 +115,6 @@ bool PathSet::on_response(const wire::Space& space, const wire::Response& respon
     if (!tuple.is_known || tuple.challenged_at == base::kNever || !sending) {
         return false;
     }
-    const bool is_first_answer = path.smoothed_rtt == Duration{};
     note_answered(space.path, tuple, *sending, now);
     if (role_ == Role::Snapt && !tuple.is_proven && space.traffic_class == TrafficClass::LtLd) {
         forget_other_tuples(path);
@@ -124,23 +137,25 @@ bool PathSet::on_response(const wire::Space& space, const wire::Response& respon
     confirm(path, 0, now);
     path.state = PathState::Usable;
     path.has_answered = true;
-    // Link-layer addresses were looked up below during the first exchange; the active path has been
-    // spoken with before, by the control connection.
-    if (role_ == Role::Node && is_first_answer && active_ != space.path) {
+    // Link-layer addresses were looked up below during the first exchange. REPORTs will tell of the
+    // active path, and TCP looked them up when it connected.
+    if (role_ == Role::Node && !std::exchange(path.was_asked_again, true) &&
+        active_ != space.path && space.path != wire::kTcpPath) {
         start_challenge(path, tuple, now);
         path.state = PathState::Usable;
     }
     return is_news;
 }
 
-void PathSet::note_answered(uint8_t index, const Tuple& tuple, uint8_t sending, TimePoint now) {
+void PathSet::note_answered(uint8_t index, const Tuple& tuple, uint32_t sending, TimePoint now) {
     Path& path = paths_[index];
-    const bool is_newest = sending == static_cast<uint8_t>(tuple.repetitions);
-    if (!is_newest && sending != 0) {
-        note_rtt_bound(path, now - tuple.challenged_at);
+    const Duration since_first = now - tuple.challenged_at;
+    const bool is_newest = sending == tuple.repetitions;
+    if (!is_newest && (sending != 0 || since_first > kMostUsefulRtt)) {
+        note_rtt_bound(path, since_first);
         return;
     }
-    const Duration sample = now - (is_newest ? tuple.asked_at : tuple.challenged_at);
+    const Duration sample = is_newest ? now - tuple.asked_at : since_first;
     take_rtt_sample(path, sample);
     if (reports_[index] != nullptr) {
         reports_[index]->note_round_trip(sample);
@@ -164,10 +179,8 @@ void PathSet::take_rtt_sample(Path& path, Duration sample) {
     path.smoothed_rtt = (path.smoothed_rtt * 7 + sample) / 8;
 }
 
-// A question that was asked while the link was away tells of that, not of the path.
 void PathSet::note_rtt_bound(Path& path, Duration at_most) {
-    constexpr Duration kMostUseful = base::seconds(1);
-    if (at_most <= kMostUseful) {
+    if (at_most <= kMostUsefulRtt) {
         path.rtt_at_most =
             path.rtt_at_most == Duration{} ? at_most : std::min(path.rtt_at_most, at_most);
     }

@@ -322,10 +322,23 @@ PathMask PathSet::spread(Duration difference, TimePoint now) const {
     return mask != 0 ? mask : mask_of(*active_);
 }
 
-PathMask
-PathSet::reporting(PathMask paths, Duration patience, Duration bound, TimePoint now) const {
+bool PathSet::owes_report(uint8_t index, Duration bound, TimePoint now) const {
+    const PathReport* const report = reports_[index].get();
+    if (report == nullptr) {
+        return false;
+    }
     const Duration interval =
         std::clamp(smallest_rtt(), wire::kReportShortest, wire::kReportLongest);
+    const Path& path = paths_[index];
+    const Duration own = path.smoothed_rtt != Duration{}
+                             ? path.smoothed_rtt + path.rtt_variation * 4
+                             : kFirstReportAfter;
+    const Duration round_trip = report->report_after(std::max(bound, kLeastBound)).value_or(own);
+    return report->is_overdue(round_trip, interval, now);
+}
+
+PathMask
+PathSet::reporting(PathMask paths, Duration patience, Duration bound, TimePoint now) const {
     PathMask mask = paths;
     PathMask newest = paths;
     Duration shortest = Duration::max();
@@ -339,13 +352,7 @@ PathSet::reporting(PathMask paths, Duration patience, Duration bound, TimePoint 
             shortest = report->silence(now);
             newest = mask_of(index);
         }
-        const Path& path = paths_[index];
-        const Duration own = path.smoothed_rtt != Duration{}
-                                 ? path.smoothed_rtt + path.rtt_variation * 4
-                                 : kFirstReportAfter;
-        const Duration round_trip =
-            report->report_after(std::max(bound, kLeastBound)).value_or(own);
-        if (report->is_overdue(round_trip, interval, now) && report->silence(now) >= patience) {
+        if (report->silence(now) >= patience && owes_report(index, bound, now)) {
             mask &= static_cast<PathMask>(~mask_of(index));
         }
     }
@@ -366,7 +373,7 @@ std::optional<Duration> PathSet::delay_beyond(uint8_t path, uint8_t other) const
     return wire::kClockUnit * PathReport::delay_above(*own, *theirs);
 }
 
-// As base_rtt(); of a path that only answered a repeated question, the most that it can be.
+// As base_rtt(); of a path without a sample, the most that it can be.
 Duration PathSet::expected_rtt(uint8_t index) const {
     const Duration known = base_rtt(index);
     return known != Duration{} ? known : paths_[index].rtt_at_most;

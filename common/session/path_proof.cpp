@@ -134,10 +134,18 @@ void PathSet::on_report(uint32_t epoch, const wire::Report& report, uint8_t arri
 
 // Between the arrival of the newest datagram that is reported and that of the REPORT, and what the
 // datagram had been on the way before when it found no queue.
-Duration PathSet::lag(uint8_t index) const {
+std::optional<Duration> PathSet::lag(uint8_t index) const {
     const auto more = delay_beyond(index, reported_by_);
     const auto round_trip = more ? reports_[reported_by_]->base_round_trip() : std::nullopt;
-    return round_trip ? std::max<Duration>(*round_trip + *more, Duration{}) : base_rtt(index);
+    if (round_trip) {
+        return std::max<Duration>(*round_trip + *more, Duration{});
+    }
+    const Duration there = base_rtt(index);
+    const Duration back = base_rtt(reported_by_);
+    if (there == Duration{}) {
+        return std::nullopt;
+    }
+    return back != Duration{} ? (there + back) / 2 : there;
 }
 
 void PathSet::on_reports_read(TimePoint now) {
@@ -151,7 +159,9 @@ void PathSet::on_reports_read(TimePoint now) {
         if (const auto sample = report->finish(path.smoothed_rtt, now)) {
             take_rtt_sample(path, *sample);
         }
-        report->on_lag(lag(index), now);
+        if (const auto since = lag(index)) {
+            report->on_lag(*since, now);
+        }
         path.delivery_bytes_per_s = report->delivery_bytes_per_s();
         path.is_full = report->is_bottleneck();
         path.was_full = report->was_bottleneck();
@@ -178,6 +188,15 @@ void PathSet::distrust_round_trip(uint8_t index, TimePoint now) {
     if (reports_[index] != nullptr) {
         reports_[index]->distrust_round_trip(now);
     }
+}
+
+void PathSet::forget_round_trips(uint8_t index) {
+    forget_reports(index);
+    Path& path = paths_[index];
+    path.smoothed_rtt = {};
+    path.rtt_variation = {};
+    path.rtt_at_most = {};
+    path.rtt_samples = 0;
 }
 
 void PathSet::forget_reports(uint8_t index) {

@@ -194,7 +194,7 @@ void PathSet::move_tuple(const wire::Space& space,
     const bool was_known = tuple.is_known;
     const bool is_lt_ld = space.traffic_class == TrafficClass::LtLd;
     if (is_lt_ld && tuple.remote.address != from.address) {
-        forget_reports(space.path);  // another network; another port is a NAT's doing
+        forget_round_trips(space.path);  // another network; another port is a NAT's doing
     }
     if (is_lt_ld) {
         path.search.distrust();
@@ -329,7 +329,6 @@ std::optional<Probe> PathSet::announce_probe(uint8_t index, TimePoint now) {
     Tuple& announced = path.tuples[kLtLd];
     if (path.announcements_due == 0) {
         path.announcements_due = 1;
-        ++announced.repetitions;  // the copies of the first burst leave together
     }
     if (--path.announcements_due == 0) {
         path.announce_again_at = now + path.announce_interval;
@@ -341,12 +340,13 @@ std::optional<Probe> PathSet::announce_probe(uint8_t index, TimePoint now) {
     announce.mtu = path.search.limit();
     announce.active = active_ == index;
     announce.number = announcement_number_;
+    const wire::Challenge challenge = stamp_challenge(announced, now);
     // Padded, so that SNAPT may send at once what waits. Every second repetition is short, since
     // the path may not take the others; a path long silent is only asked.
     const bool is_padded = path.state != PathState::Dead && announced.repetitions % 2 == 0;
     Probe probe{index, TrafficClass::LtLd, announced.remote, announced.local};
     probe.announce = announce;
-    probe.challenge = next_challenge(announced, now);
+    probe.challenge = challenge;
     probe.is_padded = is_padded;
     if (const auto second = announce.active ? second_path(now) : std::nullopt) {
         probe.copies = copies_frame(*second);

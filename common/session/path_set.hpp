@@ -75,13 +75,14 @@ struct Path {
     bool has_answered = false;  // a challenge, since it was added or last dead
     bool is_suspect = false;    // node: something below says that it may soon carry nothing
     uint8_t announcements_due = 0;
-    uint8_t rtt_samples = 0;  // at most 2
-    uint16_t mtu = 1500;      // of the outer IP packet, in the direction that this end sends
+    uint8_t rtt_samples = 0;       // at most 2
+    bool was_asked_again = false;  // node: after its first answer
+    uint16_t mtu = 1500;           // of the outer IP packet, in the direction that this end sends
     MtuSearch search;
     std::array<Tuple, base::kTrafficClasses> tuples;
     base::Duration smoothed_rtt{};  // RFC 6298; zero: no sample
     base::Duration rtt_variation{};
-    base::Duration rtt_at_most{};  // by the answer to a repeated question; zero: none
+    base::Duration rtt_at_most{};  // of an answer that tells no sample; zero: none
     base::TimePoint packets_sent_at{};
     base::TimePoint heard_at{};
     base::TimePoint announce_again_at = base::kNever;
@@ -333,10 +334,9 @@ class PathSet {
     std::optional<Probe> next_probe(base::TimePoint now);
     base::TimePoint next_deadline() const;
 
-    // For how long something of which a REPORT should tell has been under way by that path.
-    base::Duration unreported_for(uint8_t index, base::TimePoint now) const {
-        return reports_[index] != nullptr ? reports_[index]->silence(now) : base::Duration{};
-    }
+    // A REPORT of what is under way by that path should have come long ago (PathReport); one may
+    // take `bound` beyond the fastest round trip.
+    bool owes_report(uint8_t index, base::Duration bound, base::TimePoint now) const;
     std::optional<uint8_t> active() const { return active_; }
     const Path& path(uint8_t index) const { return paths_[index]; }
     // Largest and smallest smoothed RTT of the paths in use.
@@ -346,8 +346,8 @@ class PathSet {
 
   private:
     void start_challenge(Path& path, Tuple& tuple, base::TimePoint now);
-    static wire::Challenge next_challenge(Tuple& tuple, base::TimePoint now);
-    void note_answered(uint8_t index, const Tuple& tuple, uint8_t sending, base::TimePoint now);
+    static wire::Challenge stamp_challenge(Tuple& tuple, base::TimePoint now);
+    void note_answered(uint8_t index, const Tuple& tuple, uint32_t sending, base::TimePoint now);
     void move_tuple(const wire::Space& space,
                     const base::Endpoint& from,
                     const base::Endpoint& local,
@@ -371,9 +371,10 @@ class PathSet {
     static void note_rtt_bound(Path& path, base::Duration at_most);
     using PathDelays = std::array<base::Duration, wire::kMaxPaths>;
     bool delays_beyond_fastest(PathMask paths, PathDelays& more) const;
-    base::Duration lag(uint8_t index) const;
+    std::optional<base::Duration> lag(uint8_t index) const;
     std::optional<base::Duration> delay_beyond(uint8_t path, uint8_t other) const;
     void forget_reports(uint8_t index);
+    void forget_round_trips(uint8_t index);
     // Nothing has answered for as long as makes a path doubtful.
     static bool is_late(const Path& path, base::TimePoint now);
     base::TimePoint silence_deadline(const Path& path) const;

@@ -314,9 +314,7 @@ Session::ready_at(const ClassState& state, const HoldKnobs& knobs, ReleaseReason
 
 void Session::on_timeout(TimePoint now) {
     while (const auto silent = paths_.on_time(now)) {
-        if (paths_.active() != silent) {
-            mark_left(mask_of(*silent), now);  // its flows go by others now
-        }
+        on_doubt(*silent, now);
         host_.on_path_silent(*this, *silent, now);
     }
     keepalive_due_ = keepalive_due_ || keepalive_at() <= now;

@@ -254,7 +254,9 @@ class Session {
                      uint64_t sequence,
                      const ClassQueue::Item& item,
                      base::TimePoint now);
-    void mark_left(PathMask paths, base::TimePoint now);
+    void mark_left(PathMask paths, base::TimePoint since, base::TimePoint now);
+    void on_active_changed(base::TimePoint now);
+    void on_doubt(uint8_t path, base::TimePoint now);
     bool send_kept(TransmitBatch& batch, base::TimePoint now);
     bool send_elsewhere(const SentEntry& entry,
                         const Destination& destination,
@@ -439,7 +441,8 @@ class Session {
     };
     std::array<HeardSpace, kSpaceSlots> heard_spaces_{};
     std::optional<uint8_t> sends_on_;  // the path of the last poll_transmit
-    uint32_t split_outer_bytes_ = 0;   // earlier pieces of packets that this datagram completed
+    base::TimePoint sends_on_since_{};
+    uint32_t split_outer_bytes_ = 0;  // earlier pieces of packets that this datagram completed
     CompressionBudget compression_budget_;
     CopyBudget copy_budget_;
     Resequencer resequencer_;

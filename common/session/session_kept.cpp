@@ -35,9 +35,9 @@ bool Session::is_kept(const Way& way, TrafficClass traffic_class, TimePoint now)
         path.unanswered_since == base::kNever || now - path.unanswered_since < patience) {
         return false;
     }
-    // Of another path REPORTs come by the active one.
+    // Of another path REPORTs may come by the active one.
     return paths_.active() == way.destination.path ||
-           paths_.unreported_for(way.destination.path, now) >= patience;
+           paths_.owes_report(way.destination.path, {}, now);
 }
 
 // `packet`: as it would be without a tunnel, with complete checksums.
@@ -70,12 +70,33 @@ void Session::keep_packet(const Draft& draft,
     keep(draft, sequence, *item.flow, copy, now);
 }
 
-// What was kept of those paths.
-void Session::mark_left(PathMask paths, TimePoint now) {
+// What was kept of those paths since then, beside what is due already.
+void Session::mark_left(PathMask paths, TimePoint since, TimePoint now) {
     kept_ring_.mark_due([&](const SentEntry& entry) {
-        return entry.flow_index != SentEntry::kNoFlow && now - entry.sent_at < kUsefulFor &&
-               (paths & mask_of(wire::space_from_number(entry.space).path)) != 0;
+        const bool is_left = (paths & mask_of(wire::space_from_number(entry.space).path)) != 0;
+        return entry.is_due || (is_left && entry.flow_index != SentEntry::kNoFlow &&
+                                entry.sent_at >= since && now - entry.sent_at < kUsefulFor);
     });
+}
+
+// The active path is another one: what was sent into the silence of the former, and of an earlier
+// one if that took over in vain.
+void Session::on_active_changed(TimePoint now) {
+    sends_on_ = paths_.active();
+    sends_on_since_ = now;
+    for (ClassState& state : classes_) {
+        state.estimator.on_path_changed();
+    }
+    if (sends_on_) {
+        mark_left(static_cast<PathMask>(~mask_of(*sends_on_)), TimePoint{}, now);
+    }
+}
+
+// Flows that had another path go by others as soon as that is doubtful.
+void Session::on_doubt(uint8_t path, TimePoint now) {
+    if (paths_.active() != path && paths_.path(path).state == PathState::Doubtful) {
+        mark_left(mask_of(path), sends_on_since_, now);
+    }
 }
 
 bool Session::send_kept(TransmitBatch& batch, TimePoint now) {

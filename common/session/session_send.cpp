@@ -37,15 +37,8 @@ bool Session::poll_transmit(TransmitBatch& batch, TimePoint now) {
     if (current_ == nullptr) {
         return false;
     }
-    if (const auto active = paths_.active(); active != sends_on_) {
-        sends_on_ = active;
-        for (ClassState& state : classes_) {
-            state.estimator.on_path_changed();
-        }
-        if (active) {
-            // Also of an earlier one, if the last took over in vain.
-            mark_left(static_cast<PathMask>(~mask_of(*active)), now);
-        }
+    if (paths_.active() != sends_on_) {
+        on_active_changed(now);
     }
     if (std::exchange(wants_ready_paths_, false)) {
         keep_paths_ready(now);

@@ -106,58 +106,6 @@ TEST(PathSet, ANewMappingOfLtLdServesAllClassesUntilTheyAreHeard) {
     EXPECT_EQ(destination->to, kAway);
 }
 
-// Asked three times, 5 s apart; the answer to number `answered` comes 20 ms after the last.
-base::Duration round_trip_of(size_t answered) {
-    Snapt snapt;
-    snapt.paths.on_authenticated(space(0), kHome, kLocal, 1200, true, snapt.now);
-    std::vector<wire::ChallengeToken> tokens;
-    for (size_t i = 0; i < 3; ++i) {
-        const auto probe = snapt.paths.next_probe(snapt.now);
-        tokens.push_back(probe->challenge->token);
-        snapt.now += base::seconds(5);
-    }
-    snapt.now += milliseconds(20) - base::seconds(5);
-    EXPECT_TRUE(snapt.paths.on_response(space(0), {tokens[answered]}, snapt.now));
-    return snapt.paths.path(0).smoothed_rtt;
-}
-
-TEST(PathSet, AnAnswerTellsTheRoundTripOfTheQuestionThatItAnswers) {
-    EXPECT_EQ(round_trip_of(0), base::seconds(10) + milliseconds(20));
-    EXPECT_EQ(round_trip_of(1), base::Duration{}) << "when that left is not kept";
-    EXPECT_EQ(round_trip_of(2), milliseconds(20));
-}
-
-TEST(PathSet, AnAnswerToNoQuestionProvesNothing) {
-    Snapt snapt;
-    snapt.paths.on_authenticated(space(0), kHome, kLocal, 1200, true, snapt.now);
-    auto token = snapt.paths.next_probe(snapt.now)->challenge->token;
-    token.front() ^= 1U;
-    EXPECT_FALSE(snapt.paths.on_response(space(0), {token}, snapt.now));
-    EXPECT_FALSE(snapt.paths.path(0).tuples[0].is_proven);
-}
-
-void answer_after(Node& node, uint8_t path, milliseconds round_trip) {
-    const auto asked = node.paths.next_probe(node.now);
-    ASSERT_TRUE(asked && asked->challenge && asked->path == path);
-    node.stay_silent(round_trip);
-    node.paths.on_response(space(path), {asked->challenge->token}, node.now);
-}
-
-// The first exchange looks up addresses below.
-TEST(PathSet, ANewPathIsAskedTwiceAndTheFasterAnswerCounts) {
-    Node node;
-    prove(node);
-    node.paths.add(1, kSnapt, 1500, node.now);
-    node.paths.probe(1, node.now);
-    for (const auto round_trip : {milliseconds(200), milliseconds(100)}) {
-        answer_after(node, 1, round_trip);
-        EXPECT_EQ(node.paths.path(1).smoothed_rtt, round_trip);
-        EXPECT_EQ(node.paths.path(1).state, PathState::Usable);
-    }
-    const auto more = node.paths.next_probe(node.now);
-    EXPECT_FALSE(more && more->path == 1 && more->challenge);
-}
-
 wire::Announce wish(uint8_t path, uint16_t number) {
     wire::Announce announce;
     announce.path = path;
@@ -250,48 +198,6 @@ TEST(PathSet, TrafficIsSpreadOverProvenPathsThatAnswer) {
     EXPECT_EQ(snapt.paths.spread(milliseconds(100), snapt.now), mask_of(0)) << "it owes an answer";
     snapt.paths.on_authenticated(space(2), kAway, kLocal, 100, false, snapt.now);
     EXPECT_EQ(snapt.paths.spread(milliseconds(100), snapt.now), mask_of(0) | mask_of(2));
-}
-
-TEST(PathSet, BeforeAnyReportTheShorterRoundTripIsExpectedToBeSooner) {
-    Node node;
-    node.paths.add(1, kSnapt, 1500, node.now);
-    node.paths.probe(1, node.now);
-    answer_after(node, 1, milliseconds(100));
-    node.paths.add(0, kSnapt, 1500, node.now);
-    EXPECT_FALSE(node.paths.soonest(mask_of(0) | mask_of(1), node.now)) << "0 is not known";
-    node.paths.activate(0, node.now);
-    answer_after(node, 0, milliseconds(20));
-    EXPECT_EQ(node.paths.soonest(mask_of(0) | mask_of(1), node.now), 0);
-    // What waits for 0 longer than 1 is slower takes 1.
-    node.paths.on_numbered(space(0, TrafficClass::HtHd), 1, 0, 60'000, true, node.now);
-    EXPECT_EQ(node.paths.soonest(mask_of(0) | mask_of(1), node.now), 1);
-}
-
-// Its round trip is known by the challenge: super-packets carry no TIME.
-TEST(PathSet, AReportWithoutDelaysTellsThatThePathTookItIn) {
-    constexpr uint32_t kEpoch = 1;
-    Node node;
-    node.paths.add(1, kSnapt, 1500, node.now);
-    node.paths.probe(1, node.now);
-    answer_after(node, 1, milliseconds(100));
-    node.paths.add(0, kSnapt, 1500, node.now);
-    node.paths.activate(0, node.now);
-    answer_after(node, 0, milliseconds(20));
-    // 3 MB/s, of which nothing is known but that 1.25 MB/s are assumed.
-    for (uint64_t i = 0; i < 600; ++i) {
-        node.paths.on_numbered(space(0, TrafficClass::HtHd), kEpoch, i, 1500, true, node.now);
-        node.now += base::microseconds(500);
-    }
-    EXPECT_EQ(node.paths.soonest(mask_of(0) | mask_of(1), node.now), 1);
-    wire::Report told;
-    told.space = space(0, TrafficClass::HtHd);
-    told.highest = 599;
-    told.interval_ms = 300;
-    told.datagrams = 600;
-    told.bytes = 600 * 1472;
-    node.paths.on_report(kEpoch, told, 0);
-    node.paths.on_reports_read(node.now);
-    EXPECT_EQ(node.paths.soonest(mask_of(0) | mask_of(1), node.now), 0);
 }
 
 TEST(PathSet, TheFirstQuestionLetsSnaptAskAsWell) {
