@@ -261,7 +261,8 @@ bool PathSet::may_spread_on(uint8_t index, TimePoint now) const {
         return false;
     }
     if (role_ == Role::Node) {
-        return path.has_answered && path.state != PathState::Doubtful;
+        const bool is_heard = active_ == index || now - path.heard_at <= kMappingLifetime;
+        return path.has_answered && path.state != PathState::Doubtful && is_heard;
     }
     return !path.was_left_silent && now - tuple.heard_at <= kMappingLifetime;
 }

@@ -203,6 +203,7 @@ void Session::requeue(Flow& flow, TrafficClass former) {
 }
 
 void Session::on_packet(Flow& flow, packet::PacketPtr packet, TimePoint now) {
+    note_use(now);
     ClassState& state = classes_[index_of(flow.traffic_class)];
     const auto destination = paths_.destination(flow.traffic_class, now);
     state.estimator.on_arrival(now, knobs(state, destination.value_or(Destination{})),
@@ -326,7 +327,9 @@ void Session::on_timeout(TimePoint now) {
     }
     timers_.set(Timer::Housekeeping, now + kHousekeepingInterval);
     release_sent(now);
-    keep_paths_ready(now);
+    if (is_used(now) || flows_by_mode_[static_cast<size_t>(base::PathMode::Redundant)] > 0) {
+        keep_paths_ready(now);
+    }
     fade_pinned_flows();
     resequencer_.trim(now - std::min<Duration>(kTrimAfter, now.time_since_epoch()));
     if (previous_ && previous_->retire_at <= now && !is_receiving_) {

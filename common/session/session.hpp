@@ -290,6 +290,8 @@ class Session {
                          TransmitBatch& batch,
                          base::TimePoint now);
     bool may_copy(const CopyWay& copy, size_t count, size_t bytes, base::TimePoint now);
+    void note_use(base::TimePoint now);
+    bool is_used(base::TimePoint now) const;
     void keep_paths_ready(base::TimePoint now);
     void fade_pinned_flows();
     bool has_spread_flows() const {
@@ -430,6 +432,7 @@ class Session {
     SessionCounters counters_;
     base::TimerTable<Timer> timers_;
     base::TimePoint heard_at_{};
+    base::TimePoint packets_at_{};     // either way
     base::TimePoint kept_alive_at_{};  // last datagram of lt-ld on the active path
     bool keepalive_due_ = false;
     SentRing sent_ring_;  // SNAPT

@@ -28,6 +28,8 @@ constexpr Duration kUnorderedDifference = base::milliseconds(100);
 constexpr size_t kMaxPasses = 4;
 // Paths in reserve are heard so often, before their mappings end.
 constexpr Duration kKeepReady = base::seconds(15);
+// As long after the last packet: an idle node asks nothing.
+constexpr Duration kReadyFor = base::seconds(60);
 // Of the flows that a path was given, counted after another second.
 constexpr double kKeptCount = 0.8;
 // Round trips that differ less are alike for a flow of a low-delay class.
@@ -351,6 +353,15 @@ void Session::fade_pinned_flows() {
             }
         }
     }
+}
+
+void Session::note_use(TimePoint now) {
+    wants_ready_paths_ = wants_ready_paths_ || !is_used(now);
+    packets_at_ = now;
+}
+
+bool Session::is_used(TimePoint now) const {
+    return now - packets_at_ <= kReadyFor;
 }
 
 void Session::keep_paths_ready(TimePoint now) {

@@ -174,6 +174,7 @@ bool Session::note_arrival(const Opened& opened,
                                                     datagram.bytes.size(), is_highest, now);
     const bool has_entries = !epoch.decoder.entries().empty();
     if (has_entries) {
+        note_use(now);
         paths_.on_packets(arrival.path, kept_alive_at_, settings_.keepalive, now);
     }
     if (settings_.role == Role::Snapt && arrival.path == wire::kTcpPath && datagram.arrived_on) {

@@ -128,6 +128,39 @@ TEST(MultipathSim, AnIdleNodeKeepsItsActivePathAliveAndSendsLittle) {
     EXPECT_LE(sent(0) - before[0] + sent(1) - before[1], 250U);
 }
 
+// Nor does it ask a path in reserve, until its flows go on.
+TEST(MultipathSim, PathsInReserveAreKeptReadyWhilePacketsGo) {
+    TwoPaths call(TrafficClass::HtHd, PathMode::Packet, link_of(milliseconds(20)),
+                  link_of(milliseconds(10)));
+    const auto sent = [&] { return call.pair.up_link(1).counters().offered_packets; };
+    call.talk(seconds(1));
+    uint64_t before = sent();
+    call.pair.run_for(seconds(60));
+    EXPECT_GE(sent() - before, 2U) << "kept ready for a while";
+    before = sent();
+    call.pair.run_for(seconds(600));
+    EXPECT_LE(sent() - before, 1U);
+    before = sent();
+    call.talk(seconds(2));
+    EXPECT_GE(sent() - before, 20U) << "it takes its part again";
+    call.pair.run_for(seconds(1));
+    call.expect_all();
+}
+
+// It may have died meanwhile.
+TEST(MultipathSim, APathThatWasNotHeardForLongIsAskedBeforeItIsUsed) {
+    for (const PathMode mode : {PathMode::Packet, PathMode::Flow}) {
+        TwoPaths call(TrafficClass::HtHd, mode, link_of(milliseconds(20)),
+                      link_of(milliseconds(10)));
+        call.talk(seconds(1));
+        call.pair.run_for(seconds(120));
+        call.cut(1);
+        call.talk(seconds(2));
+        call.pair.run_for(seconds(1));
+        call.expect_up(0, call.sent_up);
+    }
+}
+
 // What was sent meanwhile by the thousands does not come as a burst.
 TEST(MultipathSim, OfAStreamIntoASilenceOnlyTheNewestComesLater) {
     TwoPaths call(TrafficClass::HtHd, PathMode::Handover, link_of(milliseconds(10)),
