@@ -365,7 +365,7 @@ void ControlClient::Inner::query_session() {
         if (!self.connection_ && self.short_sessions_ == 0) {
             self.attempt_now();
         } else if (self.connection_ && self.connection_->control) {
-            static_cast<void>(self.connection_->control->query_session().has_value());
+            static_cast<void>(self.connection_->control->query_session(self.now()).has_value());
             self.update();
         }
     });

@@ -66,7 +66,8 @@ void ClientControl::on_timeout(base::TimePoint now) {
     if (timers_.expire(Timer::Handshake, now)) {
         finish(CloseCause::HandshakeTimeout);
     }
-    if (timers_.expire(Timer::Pong, now) || timers_.expire(Timer::Rekey, now)) {
+    if (timers_.expire(Timer::Pong, now) || timers_.expire(Timer::Rekey, now) ||
+        timers_.expire(Timer::SessionState, now)) {
         finish(CloseCause::PongTimeout);
     }
     if (timers_.expire(Timer::Ping, now) && !probe(now)) {
@@ -205,6 +206,7 @@ void ClientControl::on_open_message(Message&& message) {
     } else if (auto* reply = std::get_if<UsageReply>(&message)) {
         push(std::move(*reply));
     } else if (const auto* known = std::get_if<SessionState>(&message)) {
+        timers_.stop(Timer::SessionState);
         push(*known);
     } else {
         finish(CloseCause::ProtocolError);
@@ -236,8 +238,10 @@ base::Result<void> ClientControl::query_usage(uint32_t request, std::string json
     return send_open(UsageQuery{request, std::move(json)});
 }
 
-base::Result<void> ClientControl::query_session() {
-    return send_open(SessionQuery{});
+base::Result<void> ClientControl::query_session(base::TimePoint now) {
+    CTN_TRY(send_open(SessionQuery{}));
+    timers_.set_earlier(Timer::SessionState, now + kSessionStateTimeout);
+    return {};
 }
 
 base::Result<void> ClientControl::send_datagram(base::ByteView datagram) {

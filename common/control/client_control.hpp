@@ -70,7 +70,8 @@ class ClientControl {
     base::Result<void> request_rekey(base::TimePoint now);
     base::Result<void> send_apps(const Apps& apps);
     base::Result<void> query_usage(uint32_t request, std::string json);
-    base::Result<void> query_session();
+    // The link is Closed by PongTimeout if no answer comes in kSessionStateTimeout.
+    base::Result<void> query_session(base::TimePoint now);
     base::Result<void> send_datagram(base::ByteView datagram);
     // Pings now: the link is Closed by PongTimeout if no answer comes in kPongTimeout.
     base::Result<void> probe(base::TimePoint now);
@@ -87,7 +88,7 @@ class ClientControl {
     uint32_t epoch() const { return epoch_; }         // latest with keys, once Open
 
   private:
-    enum class Timer : uint8_t { Handshake, Ping, Pong, Rekey, Count };
+    enum class Timer : uint8_t { Handshake, Ping, Pong, Rekey, SessionState, Count };
 
     void read_messages(base::TimePoint now);
     void on_message(const RawMessage& raw, base::TimePoint now);

@@ -20,6 +20,9 @@ inline constexpr base::Duration kPingInterval = base::seconds(300);
 inline constexpr base::Duration kPongTimeout = base::seconds(10);
 // The SNAPT gives up a link on which nothing came for so long.
 inline constexpr base::Duration kServerSilenceTimeout = base::seconds(900);
+// Whether it knows the session a SNAPT says at once, or the connection is one with a SNAPT that is
+// gone.
+inline constexpr base::Duration kSessionStateTimeout = base::seconds(1);
 // From REKEY to REKEY_OK.
 inline constexpr base::Duration kRekeyTimeout = base::seconds(10);
 // Events waiting for poll_event(); one more closes the link.

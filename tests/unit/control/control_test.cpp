@@ -212,7 +212,7 @@ TEST(Control, CarriesEveryRequestBothWays) {
     const std::vector<App> apps = {{1, "firefox"}};
     ASSERT_TRUE(pair.client->send_apps({apps}));
     ASSERT_TRUE(pair.client->query_usage(3, "{}"));
-    ASSERT_TRUE(pair.client->query_session());
+    ASSERT_TRUE(pair.client->query_session(pair.now));
     ASSERT_TRUE(pair.client->send_datagram(std::vector<uint8_t>{1, 2, 3}));
     pair.run();
     EXPECT_EQ(pair.server_event<Apps>().apps, apps);
@@ -245,7 +245,7 @@ TEST(Control, CloseTellsThePeerWhy) {
     EXPECT_EQ(pair.client_event<LinkClosed>().cause, CloseCause::Peer);
     EXPECT_EQ(pair.client_event<LinkClosed>().peer, (Close{CloseReason::Draining, "maintenance"}));
     EXPECT_EQ(pair.server_event<LinkClosed>().cause, CloseCause::Local);
-    EXPECT_EQ(pair.client->query_session().error().code, base::Errc::InvalidState);
+    EXPECT_EQ(pair.client->query_session(pair.now).error().code, base::Errc::InvalidState);
 }
 
 TEST(Control, HandshakeEndsAfterFiveSecondsWhereverItHangs) {
@@ -291,6 +291,22 @@ TEST(Control, AnIdleLinkIsPingedAndLives) {
     EXPECT_EQ(pair.server->state(), ServerState::Open);
 }
 
+// A SNAPT that was started anew where nothing resets the connection with the former one.
+TEST(Control, AQuestionForTheSessionWithoutAnswerEndsTheLink) {
+    ControlPair pair;
+    pair.establish();
+    ASSERT_TRUE(pair.client->query_session(pair.now));
+    pair.run();
+    ASSERT_TRUE(pair.server->tell_session_state(true));
+    pair.run();
+    pair.client->on_timeout(pair.now + kSessionStateTimeout);
+    EXPECT_EQ(pair.client->state(), ClientState::Open) << "it was answered";
+    ASSERT_TRUE(pair.client->query_session(pair.now));
+    pair.client->on_timeout(pair.now + kSessionStateTimeout);
+    pair.collect();
+    EXPECT_EQ(pair.client_event<LinkClosed>().cause, CloseCause::PongTimeout);
+}
+
 TEST(Control, AProbeWithoutAnswerEndsTheLink) {
     ControlPair pair;
     pair.establish();
@@ -312,7 +328,7 @@ TEST(Control, EventsThatNobodyTakesCloseTheLink) {
     ControlPair pair;
     pair.establish();
     for (size_t i = 0; i <= kMaxPendingEvents; ++i) {
-        ASSERT_TRUE(pair.client->query_session());
+        ASSERT_TRUE(pair.client->query_session(pair.now));
     }
     pair.move(*pair.client, *pair.server, {});
     EXPECT_EQ(pair.server->state(), ServerState::Closed);
