@@ -9,6 +9,7 @@
 #include "tests/sim/schedule.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 
 #include <gtest/gtest.h>
@@ -33,6 +34,8 @@ void run(Schedule& schedule, uint64_t seed) {
 TEST(ScheduleSim, NothingStallsRepeatsOrEndsWhateverHappens) {
     const uint64_t first = number_from("CONTINUO_FIRST_SCHEDULE", 1);
     const uint64_t count = number_from("CONTINUO_SCHEDULES", 1000);
+    std::printf("schedules %llu to %llu\n", static_cast<unsigned long long>(first),
+                static_cast<unsigned long long>(first + count - 1));
     uint64_t moves = 0;
     double longest_wait = 0;
     for (uint64_t seed = first; seed < first + count && !HasFailure(); ++seed) {

@@ -44,6 +44,16 @@ class StripedTcp {
         take_delivered();
     }
 
+    void set_striping(base::Striping striping) {
+        for (SessionEnd* end : {&pair.node, &pair.snapt}) {
+            auto classes = end->session->settings().classes;
+            for (session::ClassSettings& settings : classes) {
+                settings.striping = striping;
+            }
+            end->session->set_class_settings(classes);
+        }
+    }
+
     // Gives Mbit/s of payload that came in order.
     double run(base::Duration span) {
         const base::TimePoint began = pair.now;

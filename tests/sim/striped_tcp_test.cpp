@@ -52,6 +52,44 @@ TEST(StripedTcpSim, ThreeFlowsGetNearlyAll) {
     EXPECT_GE(mean_share(kUnequalRates, 3, false), 0.85);
 }
 
+// What each strategy gives to a path beside the active one, which is the slower: segments of an
+// upload, and acknowledgements that come down.
+TEST(StripedTcpSim, EachStrategySpreadsWhatItsNameSays) {
+    using base::Striping;
+    struct Case {
+        Striping striping;
+        bool spreads_data;
+        bool spreads_acks;
+    };
+    for (const Case& wanted :
+         {Case{Striping::Packet, true, true}, Case{Striping::DataAck, true, true},
+          Case{Striping::Data, true, false}, Case{Striping::Ack, false, true}}) {
+        SCOPED_TRACE(static_cast<int>(wanted.striping));
+        StripedTcp tcp({{10, milliseconds(20)}, {10, milliseconds(5)}}, 1, true);
+        tcp.set_striping(wanted.striping);
+        const LinkModel& data = tcp.pair.up_link(1);
+        const LinkModel& acks = tcp.pair.down_link(1);
+        const uint64_t data_before = data.counters().offered_packets;
+        const uint64_t acks_before = acks.counters().offered_packets;
+        const uint64_t received_before = tcp.received();
+        tcp.run(seconds(3));
+        const uint64_t received = tcp.received() - received_before;
+        const uint64_t data_beside = data.counters().offered_packets - data_before;
+        const uint64_t acks_beside = acks.counters().offered_packets - acks_before;
+        EXPECT_GE(received, 1500U);
+        if (wanted.spreads_data) {
+            EXPECT_GE(data_beside * 4, received);
+        } else {
+            EXPECT_LE(data_beside * 20, received);
+        }
+        if (wanted.spreads_acks) {
+            EXPECT_GE(acks_beside * 16, received);  // several in a datagram
+        } else {
+            EXPECT_LE(acks_beside * 50, received);
+        }
+    }
+}
+
 // A round trip is then no longer than the data makes it.
 TEST(StripedTcpSim, AcknowledgementsTakeTheFasterPath) {
     for (const bool is_up : {true, false}) {

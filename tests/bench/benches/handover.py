@@ -274,8 +274,9 @@ def run(context, result):
             topology.moves = 0
             measure_streams(context, topology, rtt_ms, gaps, skipped)
         report_streams(result, gaps, rtt_ms)
-        plotted = {label: sorted_points(one.gaps) for (label, stream, _), one in gaps.items() if stream == DownOnly.name}
-        result.plot(f"Handover gap, down-only stream, RTT {rtt_ms} ms", "share of the moves, %", "gap, ms", plotted, log_y=True)
+        for name in (Uplink.name, DownOnly.name, Download.name):
+            plotted = {label: sorted_points(one.gaps) for (label, stream, _), one in gaps.items() if stream == name}
+            result.plot(f"Handover gap, {name}, RTT {rtt_ms} ms", "share of the moves, %", "gap, ms", plotted, log_y=True)
     measure_ping(context, result)
     for label, reason in skipped.items():
         result.skip(label, reason)

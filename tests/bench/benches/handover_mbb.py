@@ -132,9 +132,10 @@ def run(context, result):
             result.row(f"{what}, longest silence around a move, worst", max(silences), "ms", lower=True)
         result.row(f"{name}: packets lost a move and stream, mean",
                    statistics.mean(lost for lost, _, _ in streams.values()) / runs, "", lower=True)
-    result.plot(f"Longest silence around a move with both links up for {OVERLAP_S:g} s", "share of the moves, %", "silence, ms",
-                {f"{name}, {token} {direction}": points(silences) for name, streams in found.items()
-                 for (token, direction), (_, _, silences) in streams.items() if direction == "down"}, log_y=True)
+    for way in ("up", "down"):
+        result.plot(f"Longest silence around a move with both links up for {OVERLAP_S:g} s, {way}", "share of the moves, %",
+                    "silence, ms", {f"{name}, {token}": points(silences) for name, streams in found.items()
+                                    for (token, direction), (_, _, silences) in streams.items() if direction == way}, log_y=True)
     for name, reason in skipped.items():
         result.skip(f"handover-mbb: {name}", reason)
 

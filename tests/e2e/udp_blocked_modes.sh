@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# UDP is blocked on both uplinks in the middle of a download, in each of the modes that use more than one path: data goes over TCP
+# within two seconds, and over UDP by both uplinks when it is given back.
+. "$(dirname "$0")/lib.sh"
+require curl ping ethtool
+uplink_cable=emulated_cable
+build_topology
+two_uplinks
+for cable in gw1-wan gw2-wan; do cable_set $cable both rate 20M delay 10ms queue 100; done
+start_snapt 1
+add_user alice
+policy_file=$work/policy.toml
+
+size=50000000
+mkdir "$work/www"
+head -c $size /dev/urandom >"$work/www/file"
+sum=$(sha256sum <"$work/www/file" | cut -d' ' -f1)
+http_server "$work/www"
+
+with_mode() { # MODE: cnapt, anew, with that policy
+    printf 'version = 1\n\n[default]\nmode = "%s"\n' "$1" >"$policy_file"
+    if is_alive cnapt; then stop cnapt; fi
+    start_cnapt
+    wait_for 10 are_usable
+}
+are_usable() { cnapt_json paths | json_true "sorted(p['interface'] for p in d if p['transport'] == 'udp' and p['state'] == 'usable') == ['up1', 'up2']"; }
+transport() { cnapt_json status | json "d['sessions'][0]['transport']"; }
+snapt_transport() { snapt_json 1 sessions | json "d[0]['transport']"; }
+goes_over() { equal "$(transport) $(snapt_transport)" "$1 $1"; }
+replies() { # until now
+    sed -n 's/^\[\([0-9.]*\)\].*bytes from.*/\1/p' "$work/ping.log" >"$work/replies"
+    echo "$EPOCHREALTIME" >>"$work/replies"
+}
+both() { local n; for n in 1 2; do cable_set "gw$n-wan" both "$1" udp; done; }
+# silent_for SECONDS FROM TEXT : the download goes on; neither it nor ping was silent for longer.
+silent_for() {
+    local before gap log
+    before=$(have)
+    claim "$3: the download goes on" wait_for 20 arrived $((before + 2500000))
+    replies
+    for log in arrivals replies; do
+        gap=$(longest_gap "$2" $log)
+        claim "$3: $log: silent for $1 s at most ($gap s)" at_most "$gap" "$1"
+    done
+}
+
+down_by() { cable_stat "gw$1-wan" 'd["b-to-a"]["offered_packets"]'; }
+# both_carry : packets of the download, each a good part of the next megabytes.
+both_carry() {
+    local first second before
+    first=$(down_by 1) second=$(down_by 2) before=$(have)
+    wait_for 20 arrived $((before + 4000000)) && more_than $(($(down_by 1) - first)) 500 && more_than $(($(down_by 2) - second)) 500
+}
+
+mode() {
+    local began download first
+    with_mode "$1"
+    first=$(session)
+    rm -f "$work/arrivals"
+    : >"$work/http.log"
+    exec_in_ns node curl -sS -m 100 "http://$inet4/file" 2>"$work/curl.log" | "$python" "$support_dir/arrivals.py" "$work/arrivals" >"$work/result" &
+    download=$!
+    spawn node ping ping -n -D -i 0.1 "$inet4"
+    claim "$1: a download begins" wait_for 20 arrived 3000000
+    claim "$1: over UDP" goes_over udp
+
+    began=$EPOCHREALTIME
+    both block
+    claim "$1, blocked: data goes over TCP" wait_for 10 goes_over tcp
+    silent_for 2 "$began" "$1, blocked"
+
+    began=$EPOCHREALTIME
+    both unblock
+    claim "$1, given back: UDP is taken back" wait_for 10 goes_over udp
+    silent_for 0.7 "$began" "$1, given back"
+    claim "$1, given back: both uplinks are usable" wait_for 15 are_usable
+    [ "$1" = flow ] || claim "$1, given back: and both carry the download" both_carry
+
+    wait "$download"
+    claim "$1: the download is whole and right" equal "$(cat "$work/result") $(cat "$work/curl.log")" "$size $sum "
+    claim "$1: it was one TCP connection" equal "$(grep -c . "$work/http.log")" 1
+    claim "$1: it is still the first session" equal "$(session)" "$first"
+    stop ping
+}
+for mode in packet flow redundant; do mode $mode; done
+finish
