@@ -107,6 +107,7 @@ class App final : public NodeEvents {
     void on_captured();
     void on_tick();
     std::string reload();
+    bool leaves_capture();
     void on_request(const report::JsonValue& request,
                     const io::UnixRequest& raw,
                     const io::UnixReply& reply);
@@ -281,13 +282,27 @@ void App::stop() {
     control_thread_.reset();
     portals_.reset();
     node_.reset();
-    if (lock_) {
+    if (leaves_capture()) {
+        capture_.leave();
+    } else if (lock_) {
         capture_.end();  // without the lock, what is there is another daemon's
     }
     recorders_.stop();  // waits for the disk
     if (resolver_) {
         resolver_->abandon();
     }
+}
+
+// To a run that begins at once with the configuration of this one, which would find nothing of
+// another's device and versions.
+bool App::leaves_capture() {
+    if (!controls_.stops_for_restart()) {
+        return false;
+    }
+    const auto loaded = daemon::load_config<NodeConfig>(options_.config, parse_node_config,
+                                                        daemon::DiagnosticsTo::Log);
+    return loaded.config && changes_between(config_, *loaded.config).needs_restart.empty() &&
+           load_policy(loaded.config->policy);
 }
 
 SnaptClient* App::client_of(const SnaptLink& link) {

@@ -179,6 +179,16 @@ void CaptureSwitch::supervise() {
     });
 }
 
+void CaptureSwitch::leave() {
+    monitor_.reset();
+    worker_.reset();
+    std::string failure;
+    if (const auto closed = control_.let_in(false, failure); !closed) {
+        base::log(base::LogLevel::Warning, "%s: %s", failure.c_str(),
+                  daemon::describe(closed.error()).c_str());
+    }
+}
+
 void CaptureSwitch::end() {
     monitor_.reset();
     worker_.reset();

@@ -39,6 +39,9 @@ class CaptureSwitch {
     void on_tick();
     // Waits for the step in progress; then back to plain routing.
     void end();
+    // Waits likewise; what is in the tunnel stays there for the next run, and what begins until
+    // then goes plain, but for the kill switch.
+    void leave();
 
     base::IpAddress ipv4() const { return control_.ipv4(); }
     base::IpAddress ipv6() const { return control_.ipv6(); }

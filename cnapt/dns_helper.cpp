@@ -274,13 +274,15 @@ void Helper::end() {
     static_cast<void>(restore());
 }
 
-// The command line's terminal ends the daemon, which ends this.
+// The command line's terminal ends the daemon, or a service manager that restarts it; that ends
+// this.
 void set_signals(void (*on_term)(int)) {
     struct sigaction action {};
     action.sa_handler = on_term;
     ::sigaction(SIGTERM, &action, nullptr);
     std::signal(SIGINT, SIG_IGN);
     std::signal(SIGHUP, SIG_IGN);
+    std::signal(SIGUSR2, SIG_IGN);
     std::signal(SIGPIPE, SIG_IGN);
     std::signal(SIGCHLD, SIG_DFL);
 }

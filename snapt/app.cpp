@@ -88,6 +88,7 @@ class App final : public control::CredentialSource {
   private:
     base::Result<void> start_stores(std::string& failure);
     std::string reload();
+    bool leaves_network() const;
     void on_tick();
     void on_request(const report::JsonValue& request, const io::UnixReply& reply);
     void answer_user(const report::JsonValue& request, const io::UnixReply& reply);
@@ -178,8 +179,21 @@ void App::stop() {
                 describe(stopped.error()).c_str());
         }
     }
-    network_.tear_down();
+    if (!leaves_network()) {
+        network_.tear_down();
+    }
     recorders_.stop();  // waits for the disk
+}
+
+// To a run that begins at once with the configuration of this one, which would find nothing of
+// another's devices and prefixes.
+bool App::leaves_network() const {
+    if (!controls_.stops_for_restart()) {
+        return false;
+    }
+    const auto loaded = daemon::load_config<SnaptConfig>(options_.config, parse_snapt_config,
+                                                         daemon::DiagnosticsTo::Log);
+    return loaded.config && changes_between(config_, *loaded.config).needs_restart.empty();
 }
 
 void App::on_tick() {

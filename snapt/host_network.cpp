@@ -78,7 +78,6 @@ base::Result<void> HostNetwork::set_up(const LeaseStore& leases, std::string& fa
             base::log(base::LogLevel::Warning, "%s", failure.c_str());
         }
     }
-    is_up_ = true;
     return {};
 }
 
@@ -86,9 +85,7 @@ void HostNetwork::tear_down() {
     if (!sysctls_) {
         return;  // not opened: what is there is another daemon's
     }
-    if (is_up_) {
-        (void)nft_.remove_table(relay_table(config_.inner.device));
-    }
+    (void)nft_.remove_table(relay_table(config_.inner.device));
     (void)sysctls_->restore();
     (void)io::TunDevice::remove(config_.inner.device);
 }

@@ -32,7 +32,6 @@ class HostNetwork {
     std::string state_;
     std::unique_ptr<io::SysctlGuard> sysctls_;
     io::Nft nft_;
-    bool is_up_ = false;
 };
 
 }  // namespace continuo::snapt

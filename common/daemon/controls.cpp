@@ -20,7 +20,7 @@ base::Result<void> Controls::open(const std::string& socket) {
         io::UnixServer::listen(loop_, socket, [this](io::UnixRequest request, io::UnixReply reply) {
             on_request(request, reply);
         }));
-    static constexpr std::array<int, 3> kSignals = {SIGINT, SIGTERM, SIGHUP};
+    static constexpr std::array<int, 4> kSignals = {SIGINT, SIGTERM, SIGHUP, SIGUSR2};
     signals_ = std::make_unique<io::SignalWatcher>(loop_, kSignals,
                                                    [this](int signal) { on_signal(signal); });
     tick_.set(loop_.now() + interval_);
@@ -42,12 +42,13 @@ void Controls::on_request(const io::UnixRequest& request, const io::UnixReply& r
     }
 }
 
-void Controls::on_signal(int signal) const {
+void Controls::on_signal(int signal) {
     if (signal == SIGHUP) {
         static_cast<void>(handlers_.on_reload());
-    } else {
-        loop_.stop();
+        return;
     }
+    stops_for_restart_ = signal == SIGUSR2;
+    loop_.stop();
 }
 
 }  // namespace continuo::daemon

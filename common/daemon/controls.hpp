@@ -1,5 +1,6 @@
 // Controls: what a running daemon is driven by from outside its data path: the command socket,
-// SIGHUP (reload), SIGTERM and SIGINT (stop), and a tick, once a second. Belongs to the data loop.
+// SIGHUP (reload), SIGTERM and SIGINT (stop), SIGUSR2 (stop for a restart), and a tick, once a
+// second. Belongs to the data loop.
 #pragma once
 
 #include "common/io/event_loop.hpp"
@@ -40,10 +41,12 @@ class Controls {
     base::Result<void> open(const std::string& socket);
     // No more requests; open connections end.
     void close();
+    // The next run comes at once, so what it needs of the host's network stays for it.
+    bool stops_for_restart() const { return stops_for_restart_; }
 
   private:
     void on_request(const io::UnixRequest& request, const io::UnixReply& reply) const;
-    void on_signal(int signal) const;
+    void on_signal(int signal);
 
     io::EventLoop& loop_;
     ControlHandlers handlers_;
@@ -51,6 +54,7 @@ class Controls {
     std::unique_ptr<io::UnixServer> server_;
     std::unique_ptr<io::SignalWatcher> signals_;
     io::DeadlineTimer tick_;
+    bool stops_for_restart_ = false;
 };
 
 }  // namespace continuo::daemon

@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# snapt and cnapt are restarted as their service manager does it (SIGUSR2) in the middle of downloads over both IP versions, which
+# go on. With another configuration that is a regular stop, and a regular stop leaves nothing behind.
+. "$(dirname "$0")/lib.sh"
+require curl ping
+build_topology
+ipv6_beside 1
+in_ns node sysctl -qw net.ipv4.tcp_rmem="4096 65536 131072"  # what arrives has come just now
+snapshot node >"$work/node.before"
+snapshot snapt1 >"$work/snapt1.before"
+start_snapt 1
+add_user alice
+start_cnapt
+size=80000000
+mkdir "$work/www"
+head -c $size /dev/urandom >"$work/www/file"
+sum=$(sha256sum <"$work/www/file" | cut -d' ' -f1)
+http_server "$work/www"
+download() { # HOST LOG
+    exec_in_ns node curl -sS -m 150 --limit-rate 2500k "http://$1/file" 2>"$work/curl.$2" |
+        "$python" "$support_dir/arrivals.py" "$work/$2" >"$work/result.$2" &
+    pid_of[$2]=$!
+}
+download "$inet4" four
+download "[$inet6]" six
+leases() { snapt_json 1 sessions | json "[(s['inner_ipv4'], s['inner_ipv6']) for s in d]"; }
+goes_on() { local from; from=$(have "$1"); wait_for 20 arrived $((from + 1000000)) "$1"; }
+go_on() { goes_on four && goes_on six; }
+has_session() { [ "$(snapt_json 1 sessions | json 'len(d)')" = 1 ]; }
+claim "downloads begin" go_on
+first=$(leases)
+# ends_for_restart NAME : with exit code 0.
+ends_for_restart() {
+    local status
+    kill -USR2 "${pid_of[$1]}"
+    wait "${pid_of[$1]}"
+    status=$?
+    unset "pid_of[$1]"
+    equal "$status" 0
+}
+has_table() { in_ns "$1" nft list tables | grep -q continuo; }
+for round in 1 2; do
+    claim "$round: snapt ends for a restart" ends_for_restart snapt1
+    claim "$round: its table stays" has_table snapt1
+    claim "$round: and its interface" ip -n "$(ns snapt1)" link show snapt0
+    sleep 1.5  # a regular stop would be followed by resets
+    start_snapt 1
+    claim "$round: both downloads go on" go_on
+    claim "$round: with the same leases" equal "$(leases)" "$first"
+    claim "$round: cnapt ends for a restart" ends_for_restart cnapt
+    claim "$round: its table stays" has_table node
+    start_cnapt
+    wait_for 10 has_session
+    claim "$round: both downloads go on after a restart of cnapt" go_on
+    claim "$round: with the same leases" equal "$(leases)" "$first"
+done
+for log in four six; do
+    wait "${pid_of[$log]}"
+    claim "the download over IP version $log is whole and right" equal "$(cat "$work/result.$log") $(cat "$work/curl.$log")" "$size $sum "
+done
+claim "they were two TCP connections" equal "$(grep -c . "$work/http.log")" 2
+
+set_capture 'device = "tun9"'
+claim "cnapt ends for a restart with another device" ends_for_restart cnapt
+claim "which cleans up" eval '! has_table node'
+start_cnapt
+claim "and the new one works" in_ns node ping -n -c 2 -W 5 $inet4
+stop cnapt
+stop snapt1
+for short in node snapt1; do
+    claim "$short: a regular stop leaves nothing" diff "$work/$short.before" <(snapshot $short)
+done
+finish
