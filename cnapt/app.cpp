@@ -3,7 +3,6 @@
 #include "cnapt/bypassed_cgroups.hpp"
 #include "cnapt/capture_switch.hpp"
 #include "cnapt/commands.hpp"
-#include "cnapt/dns_helper.hpp"
 #include "cnapt/dns_switch.hpp"
 #include "cnapt/portal_control.hpp"
 #include "cnapt/snapt_client.hpp"
@@ -20,8 +19,6 @@
 #include <array>
 #include <cerrno>
 #include <map>
-
-#include <unistd.h>
 
 namespace continuo::cnapt {
 
@@ -457,25 +454,6 @@ bool load_key(NodeConfig& config) {
     return config.identity.key.has_value();
 }
 
-// Before root is given up, since /etc is root's. Without it names are looked up as before.
-DnsConnection start_helper(const RunOptions& options, const NodeConfig& config) {
-    if (config.dns.servers.empty()) {
-        return {};
-    }
-    const size_t slash = options.socket.rfind('/');
-    const std::string directory =
-        slash == std::string::npos ? "" : options.socket.substr(0, slash + 1);
-    auto helper = start_dns_helper({config.capture.device, config.dns.servers,
-                                    options.state + (::geteuid() == 0 ? "/dns" : "/dns-user")},
-                                   directory + kDnsSocketName);
-    if (!helper) {
-        log(LogLevel::Warning, "DNS: %s; names are looked up as before",
-            describe(helper.error()).c_str());
-        return {};
-    }
-    return std::move(*helper);
-}
-
 }  // namespace
 
 int run_daemon(const RunOptions& options) {
@@ -492,7 +470,7 @@ int run_daemon(const RunOptions& options) {
         daemon::say(std::span(&complaint, 1), daemon::DiagnosticsTo::Stderr);
         return report::kExitConfig;
     }
-    DnsConnection dns_helper = start_helper(options, *loaded.config);
+    DnsConnection dns_helper = start_dns_helper(*loaded.config, options.state, options.socket);
     constexpr std::array kForStart = {io::Capability::NetAdmin, io::Capability::Bpf,
                                       io::Capability::SysAdmin};
     if (!daemon::reduce_rights(

@@ -17,7 +17,6 @@
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,7 +30,6 @@ namespace {
 
 // Somebody else's change is looked for so often, and may take so long to be written.
 constexpr int kLookMs = 1000;
-constexpr int kReadyMs = 5000;
 constexpr int kOpenAgainMs = 50;
 constexpr int kOpenTries = 60;
 // What two programs put in each other's place would never end: the time between two repairs
@@ -430,8 +428,9 @@ int Keeper::run() {
     ::_exit(file ? Keeper(kOwnFd, options, std::move(*file)).run() : 1);
 }
 
-// Nobody waits for it: it ends when the daemon has gone.
-Result<io::UniqueFd> fork_helper(const DnsHelperOptions& options) {
+}  // namespace
+
+Result<io::UniqueFd> fork_dns_helper(const DnsHelperOptions& options) {
     std::array<int, 2> ends{};
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
         return Error{Errc::System, "connection to the DNS helper", errno};
@@ -448,40 +447,6 @@ Result<io::UniqueFd> fork_helper(const DnsHelperOptions& options) {
         be_keeper(theirs.release(), options);
     }
     return ours;
-}
-
-}  // namespace
-
-Result<io::UniqueFd> connect_dns_helper(const std::string& socket) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    if (socket.size() >= sizeof address.sun_path) {
-        return Error{Errc::LimitReached, "path of the DNS helper's socket", 0};
-    }
-    std::memcpy(address.sun_path, socket.c_str(), socket.size());
-    io::UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    const auto* const generic = static_cast<const sockaddr*>(static_cast<const void*>(&address));
-    if (!fd.is_open() || ::connect(fd.value(), generic, sizeof address) != 0) {
-        return Error{Errc::System, "connect to the DNS helper", errno};
-    }
-    return fd;
-}
-
-Result<DnsConnection> start_dns_helper(const DnsHelperOptions& options, const std::string& socket) {
-    DnsConnection connection;
-    if (::geteuid() != 0) {
-        if (auto connected = connect_dns_helper(socket)) {
-            connection = {std::move(*connected), socket};
-        }
-    }
-    if (!connection.fd.is_open()) {
-        connection.fd = CTN_TRY(fork_helper(options));
-    }
-    pollfd ready{connection.fd.value(), POLLIN, 0};
-    if (::poll(&ready, 1, kReadyMs) != 1) {
-        return Error{Errc::WouldBlock, "the DNS helper says nothing", 0};
-    }
-    return connection;
 }
 
 int run_dns_helper(int fd, const DnsHelperOptions& options) {

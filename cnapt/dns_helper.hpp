@@ -24,8 +24,6 @@
 namespace continuo::cnapt {
 
 inline constexpr size_t kMaxDnsMessageBytes = 512;
-// Beside the command socket: of a helper that a service manager starts for whoever connects.
-inline constexpr const char* kDnsSocketName = "cnapt-dns.sock";
 
 struct DnsHelperOptions {
     std::string device;
@@ -34,17 +32,9 @@ struct DnsHelperOptions {
     std::string resolv_conf = std::string(kResolvConf);
 };
 
-struct DnsConnection {
-    io::UniqueFd fd;
-    std::string socket;  // where it was made, and can be made again; empty: a child's
-};
-// Connected to a helper that is ready. Where this is not root and somebody listens at `socket`,
-// that one; else a child process. Before the first thread and before root is given up. Errors:
-// System, WouldBlock (it says nothing).
-base::Result<DnsConnection> start_dns_helper(const DnsHelperOptions& options,
-                                             const std::string& socket);
-// Does not wait. Errors: LimitReached (a long path), System.
-base::Result<io::UniqueFd> connect_dns_helper(const std::string& socket);
+// A child process, of which the connection to it is given: nobody waits for it, it ends when the
+// daemon has gone. Before the first thread and before root is given up. Errors: System.
+base::Result<io::UniqueFd> fork_dns_helper(const DnsHelperOptions& options);
 
 // The helper itself, until the other end of `fd` closes or SIGTERM comes. Gives the exit code.
 int run_dns_helper(int fd, const DnsHelperOptions& options);

@@ -2,7 +2,7 @@
 // (dns_helper.hpp): says what shall be, and knows what is. Belongs to the data loop.
 #pragma once
 
-#include "cnapt/dns_helper.hpp"
+#include "cnapt/dns_connection.hpp"
 #include "common/io/event_loop.hpp"
 #include "common/report/json.hpp"
 
