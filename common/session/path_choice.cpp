@@ -325,8 +325,8 @@ PathMask PathSet::spread(Duration difference, TimePoint now) const {
 
 bool PathSet::owes_report(uint8_t index, Duration bound, TimePoint now) const {
     const PathReport* const report = reports_[index].get();
-    if (report == nullptr) {
-        return false;
+    if (report == nullptr || report->silence(now) < wire::kReportShortest) {
+        return false;  // sooner it never is: what follows is not for each datagram
     }
     const Duration interval =
         std::clamp(smallest_rtt(), wire::kReportShortest, wire::kReportLongest);
