@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # UDP is blocked on both uplinks in the middle of a download, in each of the modes that use more than one path: data goes over TCP
-# within two seconds, and over UDP by both uplinks when it is given back.
+# within two seconds, and over UDP again when it is given back, by both uplinks where the mode spreads one flow.
 . "$(dirname "$0")/lib.sh"
+. "$lib_dir/lib_udp_blocked.sh"
 require curl ping ethtool
 uplink_cable=emulated_cable
 build_topology
@@ -24,25 +25,6 @@ with_mode() { # MODE: cnapt, anew, with that policy
     wait_for 10 are_usable
 }
 are_usable() { cnapt_json paths | json_true "sorted(p['interface'] for p in d if p['transport'] == 'udp' and p['state'] == 'usable') == ['up1', 'up2']"; }
-transport() { cnapt_json status | json "d['sessions'][0]['transport']"; }
-snapt_transport() { snapt_json 1 sessions | json "d[0]['transport']"; }
-goes_over() { equal "$(transport) $(snapt_transport)" "$1 $1"; }
-replies() { # until now
-    sed -n 's/^\[\([0-9.]*\)\].*bytes from.*/\1/p' "$work/ping.log" >"$work/replies"
-    echo "$EPOCHREALTIME" >>"$work/replies"
-}
-both() { local n; for n in 1 2; do cable_set "gw$n-wan" both "$1" udp; done; }
-# silent_for SECONDS FROM TEXT : the download goes on; neither it nor ping was silent for longer.
-silent_for() {
-    local before gap log
-    before=$(have)
-    claim "$3: the download goes on" wait_for 20 arrived $((before + 2500000))
-    replies
-    for log in arrivals replies; do
-        gap=$(longest_gap "$2" $log)
-        claim "$3: $log: silent for $1 s at most ($gap s)" at_most "$gap" "$1"
-    done
-}
 
 down_by() { cable_stat "gw$1-wan" 'd["b-to-a"]["offered_packets"]'; }
 # both_carry : packets of the download, each a good part of the next megabytes.
@@ -65,12 +47,12 @@ mode() {
     claim "$1: over UDP" goes_over udp
 
     began=$EPOCHREALTIME
-    both block
+    block 1 2
     claim "$1, blocked: data goes over TCP" wait_for 10 goes_over tcp
     silent_for 2 "$began" "$1, blocked"
 
     began=$EPOCHREALTIME
-    both unblock
+    unblock 1 2
     claim "$1, given back: UDP is taken back" wait_for 10 goes_over udp
     silent_for 0.7 "$began" "$1, given back"
     claim "$1, given back: both uplinks are usable" wait_for 15 are_usable

@@ -2,6 +2,7 @@
 # Two uplinks that both let no UDP pass from the middle of a download on: data goes over TCP within two seconds. By the one that
 # is given back first, though it is the worse one, UDP is taken back. Where only one is blocked, the other carries on, without TCP.
 . "$(dirname "$0")/lib.sh"
+. "$lib_dir/lib_udp_blocked.sh"
 require curl ping ethtool
 uplink_cable=emulated_cable
 build_topology
@@ -18,24 +19,7 @@ head -c $size /dev/urandom >"$work/www/file"
 sum=$(sha256sum <"$work/www/file" | cut -d' ' -f1)
 http_server "$work/www"
 
-transport() { cnapt_json status | json "d['sessions'][0]['transport']"; }
-snapt_transport() { snapt_json 1 sessions | json "d[0]['transport']"; }
-goes_over() { equal "$(transport) $(snapt_transport)" "$1 $1"; }
 goes_by() { is_active "$1" && goes_over udp; }
-replies() { sed -n 's/^\[\([0-9.]*\)\].*bytes from.*/\1/p' "$work/ping.log" >"$work/replies"; }
-block() { local n; for n in "$@"; do cable_set "gw$n-wan" both block udp; done; }
-unblock() { cable_set "gw$1-wan" both unblock udp; }
-# silent_for SECONDS FROM TEXT : the download goes on; neither it nor ping was silent for longer.
-silent_for() {
-    local before gap log
-    before=$(have)
-    claim "$3: the download goes on" wait_for 20 arrived $((before + 2500000))
-    replies
-    for log in arrivals replies; do
-        gap=$(longest_gap "$2" $log)
-        claim "$3: $log: silent for $1 s at most ($gap s)" at_most "$gap" "$1"
-    done
-}
 
 exec_in_ns node curl -sS -m 150 "http://$inet4/file" 2>"$work/curl.log" | "$python" "$support_dir/arrivals.py" "$work/arrivals" >"$work/result" &
 download=$!
