@@ -446,7 +446,7 @@ bool load_key(NodeConfig& config) {
     if (!text) {
         return false;
     }
-    config.identity.key = parse_user_key(*text);
+    config.identity.key = config::parse_key(*text);
     if (!config.identity.key) {
         log(LogLevel::Error, "%s: error: bad key; expected 32 bytes in base64",
             config.identity.key_file.c_str());

@@ -27,7 +27,6 @@ constexpr uint8_t kFullTagBytes = 16;
 constexpr uint8_t kShortTagBytes = 10;
 // Tables of the kernel: unspec, default, main, local.
 constexpr std::array<uint32_t, 4> kReservedTables = {0, 253, 254, 255};
-constexpr std::string_view kKeyForm = "base 64 of 32 bytes, which is 44 characters";
 constexpr std::array<std::string_view, 5> kPolicyKeys = {"rule", "default", "promotion",
                                                          "admission", "version"};
 constexpr std::array<std::string_view, 14> kNodeKeys = {
@@ -35,27 +34,6 @@ constexpr std::array<std::string_view, 14> kNodeKeys = {
     "capture", "uplinks", "dns",        "class",     "limits", "debug",    "spin_us"};
 constexpr std::array<Choice<Protection>, 2> kProtections = {
     {{"encrypt", Protection::Encrypt}, {"authenticate", Protection::Authenticate}}};
-
-// Does not print what it found: it may be most of a secret.
-void read_key(Section& section, Identity& identity) {
-    const config::Node* node = section.find("key");
-    if (node == nullptr) {
-        return;
-    }
-    if (node->kind != config::NodeKind::Text) {
-        section.error("key", "\"key\" is no string", std::string(kKeyForm));
-        return;
-    }
-    identity.key = parse_user_key(node->text);
-    if (identity.key) {
-        return;
-    }
-    const auto bytes = config::from_base64(node->text);
-    section.error("key",
-                  bytes ? "\"key\" has " + std::to_string(bytes->size()) + " bytes"
-                        : "\"key\" is no base 64",
-                  std::string(kKeyForm));
-}
 
 void read_identity(Section& root, Identity& identity) {
     if (!root.has("identity")) {
@@ -70,7 +48,7 @@ void read_identity(Section& root, Identity& identity) {
     identity.user = section.required_text("user", "a user name", config::check_name);
     identity.key_id =
         section.required_text("key_id", "a key name such as \"k1\"", config::check_name);
-    read_key(section, identity);
+    identity.key = config::read_key(section, "key");
     identity.key_file = section.text("key_file", "", config::check_not_empty);
     if (section.has("key") && section.has("key_file")) {
         section.error("key_file", R"("key" and "key_file" together)", "one of them");
@@ -91,6 +69,7 @@ void read_snapts(Section& root, std::vector<SnaptEntry>& snapts) {
         if (!section.has("addresses")) {
             section.missing("addresses", "at least one address");
         }
+        entry.identity_key = config::read_key(section, "identity_key");
         const bool is_repeated =
             !entry.name.empty() &&
             std::any_of(snapts.begin(), snapts.end(),
@@ -263,6 +242,10 @@ std::string render_identity(const NodeConfig& config) {
         text += line("name = " + quote(entry.name));
         text += line("addresses = " + list_text(entry.addresses),
                      "UDP and TCP; names are resolved anew");
+        if (entry.identity_key) {
+            text += line("identity_key = " + quote(config::to_base64(*entry.identity_key)),
+                         "hides the user's name on the wire");
+        }
     }
     return text;
 }
@@ -311,22 +294,6 @@ bool is_policy(const config::Node& tree) {
 }
 
 }  // namespace
-
-std::optional<UserKey> parse_user_key(std::string_view text) {
-    constexpr std::string_view kBlanks = " \t\r\n";
-    const size_t first = text.find_first_not_of(kBlanks);
-    if (first == std::string_view::npos) {
-        return std::nullopt;
-    }
-    text = text.substr(first, text.find_last_not_of(kBlanks) + 1 - first);
-    const auto bytes = config::from_base64(text);
-    if (!bytes || bytes->size() != kUserKeyBytes) {
-        return std::nullopt;
-    }
-    UserKey key{};
-    std::copy(bytes->begin(), bytes->end(), key.begin());
-    return key;
-}
 
 bool UplinkConfig::allows(const std::string& interface_name) const {
     const auto matches = [&interface_name](const std::string& glob) {

@@ -6,6 +6,7 @@
 #include "common/config/class_knobs.hpp"
 #include "common/config/debug_section.hpp"
 #include "common/config/diagnostic.hpp"
+#include "common/config/keys.hpp"
 #include "common/config/values.hpp"
 
 #include <array>
@@ -17,22 +18,15 @@
 
 namespace continuo::cnapt {
 
-inline constexpr size_t kUserKeyBytes = 32;
-using UserKey = std::array<uint8_t, kUserKeyBytes>;
-
-// Base 64 of 32 bytes, blanks and line feeds around it allowed: the value of `key`, or the content
-// of `key_file`.
-std::optional<UserKey> parse_user_key(std::string_view text);
-
 enum class Protection : uint8_t { Encrypt, Authenticate };
 
 struct Identity {
     std::string user;
     std::string key_id;
-    std::optional<UserKey> key;  // else in `key_file`
+    std::optional<config::Key> key;  // else in `key_file`
     std::string key_file;
 
-    // PSK identity on the wire: "alice/k1".
+    // PSK identity: "alice/k1".
     std::string psk_identity() const { return user + "/" + key_id; }
     bool operator==(const Identity&) const = default;
 };
@@ -40,6 +34,8 @@ struct Identity {
 struct SnaptEntry {
     std::string name;
     std::vector<config::HostPort> addresses;
+    // Of that SNAPT, which reads the identity with it; none: the identity is in clear.
+    std::optional<config::Key> identity_key{};
 
     bool operator==(const SnaptEntry&) const = default;
 };

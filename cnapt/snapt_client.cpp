@@ -64,6 +64,12 @@ base::Result<void> SnaptClient::start(const NodeConfig& config,
     options.parameters.identity = {config.identity.user, config.identity.key_id};
     options.parameters.key = *config.identity.key;
     options.parameters.realm = config.realm;
+    const auto entry =
+        std::find_if(config.snapts.begin(), config.snapts.end(),
+                     [this](const SnaptEntry& any) { return any.name == link_.name; });
+    if (entry != config.snapts.end()) {
+        options.parameters.identity_key = entry->identity_key;
+    }
     options.parameters.expected_snapt = link_.name;
     options.parameters.hello.versions = {control::kProtocolVersion};
     options.parameters.hello.node = node_name;

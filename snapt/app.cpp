@@ -150,6 +150,7 @@ base::Result<void> App::start(std::string& failure) {
     ControlServerOptions control;
     control.listen = config_.listen;
     control.parameters.realm = config_.realm;
+    control.parameters.identity_key = config_.identity_key;
     control.max_links = max_sessions(config_);
     failure = "cannot listen for control connections";
     CTN_TRY(server_->start(std::move(control)));

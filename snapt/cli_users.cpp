@@ -1,4 +1,5 @@
 // The commands of snapt that work without a daemon: init and user.
+#include "common/config/keys.hpp"
 #include "common/daemon/startup.hpp"
 #include "common/io/file.hpp"
 #include "common/io/privileges.hpp"
@@ -155,7 +156,9 @@ CommandOutput init_command(const ParsedCommand& command) {
         return failure("cannot make the database in " + state + ": " + describe(users.error()));
     }
     io::match_owner(state);
-    if (const int reason = write_new_file(path, render_snapt_config(name, addresses));
+    config::Key identity_key{};
+    io::SystemRandom().fill(identity_key);
+    if (const int reason = write_new_file(path, render_snapt_config(name, addresses, identity_key));
         reason != 0) {
         return failure("cannot write " + path + ": " + std::generic_category().message(reason));
     }
@@ -187,7 +190,7 @@ user_command(const report::DaemonAccess& access, const ParsedCommand& command, b
         }
     }
     if (const auto key = command.value("--key")) {
-        request.key = parse_shared_key(*key);
+        request.key = config::parse_key(*key);
         if (!request.key) {
             return failure("bad --key; expected 32 bytes in base64", report::kExitUsage);
         }

@@ -1,5 +1,6 @@
 #include "snapt/snapt_config.hpp"
 
+#include "common/config/base64.hpp"
 #include "common/config/prefixes.hpp"
 #include "common/config/section.hpp"
 #include "common/io/event_loop.hpp"
@@ -47,6 +48,7 @@ std::optional<base::IpAddress> parse_source(std::string_view text) {
 void read_top(Section& root, SnaptConfig& config) {
     config.name = root.required_text("name", "the SNAPT's name", config::check_name);
     config.realm = root.text("realm", config.realm, config::check_name);
+    config.identity_key = config::read_key(root, "identity_key");
     if (root.has("listen")) {
         config.listen = root.list<base::Endpoint>("listen", parse_listen, config::kEndpointForm);
         if (root.items("listen").empty()) {
@@ -273,6 +275,10 @@ std::string render_top(const SnaptConfig& config) {
     std::string text = "# snapt.toml, as written by `snapt init`.\n";
     text += line("name = " + quote(config.name));
     text += line("realm = " + quote(config.realm), "the same on all SNAPTs of the operator");
+    if (config.identity_key) {
+        text += line("identity_key = " + quote(config::to_base64(*config.identity_key)),
+                     "printed by `user add`: hides the users' names on the wire");
+    }
     text += line("listen = " + list_text<base::Endpoint>(config.listen), "UDP and TCP on each");
     text += line("public = " + list_text<config::HostPort>(config.public_addresses),
                  "printed by `user add`, told in the directory");
@@ -333,6 +339,7 @@ void note(std::vector<std::string>& keys, std::string_view key, bool is_equal) {
 void compare_top(const SnaptConfig& from, const SnaptConfig& to, std::vector<std::string>& keys) {
     note(keys, "name", from.name == to.name);
     note(keys, "realm", from.realm == to.realm);
+    note(keys, "identity_key", from.identity_key == to.identity_key);
     note(keys, "listen", from.listen == to.listen);
     note(keys, "public", from.public_addresses == to.public_addresses);
     note(keys, "protection", from.protection == to.protection);
@@ -421,10 +428,12 @@ ParsedSnaptConfig parse_snapt_config(std::string_view text, const std::string& f
 
 std::string render_snapt_config(std::string_view name,
                                 std::span<const config::HostPort> public_addresses,
+                                const std::optional<config::Key>& identity_key,
                                 std::string_view realm) {
     SnaptConfig config = default_snapt_config();
     config.name = name;
     config.realm = realm;
+    config.identity_key = identity_key;
     config.public_addresses.assign(public_addresses.begin(), public_addresses.end());
     config.listen.clear();
     for (const config::HostPort& address : public_addresses) {

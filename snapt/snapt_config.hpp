@@ -6,6 +6,7 @@
 #include "common/config/class_knobs.hpp"
 #include "common/config/debug_section.hpp"
 #include "common/config/diagnostic.hpp"
+#include "common/config/keys.hpp"
 #include "common/config/values.hpp"
 #include "snapt/accounting/destinations.hpp"
 
@@ -85,6 +86,8 @@ struct AccountingConfig {
 struct SnaptConfig {
     std::string name;
     std::string realm = "continuo";
+    // Nodes seal their identity with it; none: they send it in clear.
+    std::optional<config::Key> identity_key;
     std::vector<base::Endpoint> listen;
     std::vector<config::HostPort> public_addresses;  // `public`
     AcceptedProtection protection;
@@ -113,6 +116,7 @@ ParsedSnaptConfig parse_snapt_config(std::string_view text, const std::string& f
 // What `snapt init` writes: complete, commented, listening on the ports of `public_addresses`.
 std::string render_snapt_config(std::string_view name,
                                 std::span<const config::HostPort> public_addresses,
+                                const std::optional<config::Key>& identity_key,
                                 std::string_view realm = "continuo");
 
 struct ConfigChanges {

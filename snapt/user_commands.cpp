@@ -1,6 +1,7 @@
 #include "snapt/user_commands.hpp"
 
 #include "common/config/base64.hpp"
+#include "common/config/keys.hpp"
 #include "common/config/units.hpp"
 #include "common/report/json.hpp"
 #include "common/report/status_report.hpp"
@@ -116,16 +117,6 @@ std::optional<Quota> parse_user_quota(std::string_view text) {
                  std::string(config::to_string(parsed->period))};
 }
 
-std::optional<UserKey> parse_shared_key(std::string_view text) {
-    const auto bytes = config::from_base64(text);
-    UserKey key{};
-    if (!bytes || bytes->size() != key.size()) {
-        return std::nullopt;
-    }
-    std::copy(bytes->begin(), bytes->end(), key.begin());
-    return key;
-}
-
 std::string user_request_json(const UserRequest& request, const std::optional<std::string>& quota) {
     report::JsonWriter json;
     json.begin_object();
@@ -163,7 +154,7 @@ std::optional<UserRequest> parse_user_request(const report::JsonValue& request,
         }
     }
     if (!request["key"].is_null()) {
-        parsed.key = parse_shared_key(request.text("key"));
+        parsed.key = config::parse_key(request.text("key"));
         if (!parsed.key) {
             failure = "bad key; expected 32 bytes in base64";
             return std::nullopt;
@@ -218,8 +209,9 @@ std::string render_enrolment(const SnaptConfig& config, const Credential& creden
     text += is_encrypted ? line("# protection = \"encrypt\"", "encrypt | authenticate")
                          : line("protection = \"authenticate\"", "this SNAPT does not encrypt");
     text += line("# policy = \"/etc/continuo/policy.toml\"", "absent file: built-in policy");
-    text += "\n" + line("[identity]", "PSK identity on the wire: " +
-                                          quote(credential.user_id + "/" + credential.key_id));
+    text += "\n" + line("[identity]",
+                        (config.identity_key ? "PSK identity: " : "PSK identity on the wire: ") +
+                            quote(credential.user_id + "/" + credential.key_id));
     text += line("user = " + quote(credential.user_id));
     text += line("key_id = " + quote(credential.key_id));
     text +=
@@ -231,6 +223,10 @@ std::string render_enrolment(const SnaptConfig& config, const Credential& creden
         addresses += (addresses.empty() ? "" : ", ") + quote(address.to_string());
     }
     text += line("addresses = [" + addresses + "]", "UDP and TCP; names are resolved anew");
+    if (config.identity_key) {
+        text += line("identity_key = " + quote(config::to_base64(*config.identity_key)),
+                     "hides the user's name on the wire");
+    }
     text += "\n" + line("[capture]");
     text += line("# exclude = [\"192.0.2.0/24\"]", "destinations never captured");
     text += line("# gateway_interfaces = [\"br-lan\"]", "LAN sides");

@@ -25,8 +25,6 @@ struct UserRequest {
     std::optional<UserKey> key;  // of Add: the user's key at another SNAPT; else a fresh one
 };
 
-// 32 bytes in base64.
-std::optional<UserKey> parse_shared_key(std::string_view text);
 // "50GiB/month" or "1GiB/day".
 std::optional<Quota> parse_user_quota(std::string_view text);
 

@@ -72,9 +72,10 @@ NodeConfig enrolled() {
     NodeConfig config;
     config.realm = "example.net";
     config.identity = {"alice", "k1",
-                       parse_user_key("3q2+7wABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhs="), ""};
-    config.snapts = {{"zrh-1", {{"203.0.113.9", 9347}, {"snapt.example.org", 1}}},
-                     {"ber-1", {{"2001:db8::1", 9347}}}};
+                       config::parse_key("3q2+7wABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhs="), ""};
+    config.snapts = {
+        {"zrh-1", {{"203.0.113.9", 9347}, {"snapt.example.org", 1}}, config::Key{3, 4}},
+        {"ber-1", {{"2001:db8::1", 9347}}}};
     return config;
 }
 
@@ -137,10 +138,10 @@ TEST(NodeConfig, AllowsUplinksByGlob) {
 }
 
 TEST(UserKey, IsThirtyTwoBytesOfBase64) {
-    EXPECT_TRUE(parse_user_key(" 3q2+7wABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhs=\n"));
-    EXPECT_FALSE(parse_user_key("3q2+7wABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGg=="));
-    EXPECT_FALSE(parse_user_key(""));
-    EXPECT_FALSE(parse_user_key(" \n"));
+    EXPECT_TRUE(config::parse_key(" 3q2+7wABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhs=\n"));
+    EXPECT_FALSE(config::parse_key("3q2+7wABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGg=="));
+    EXPECT_FALSE(config::parse_key(""));
+    EXPECT_FALSE(config::parse_key(" \n"));
 }
 
 TEST(Check, TellsThePolicyFromTheConfiguration) {

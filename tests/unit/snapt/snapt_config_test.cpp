@@ -70,10 +70,12 @@ TEST(SnaptConfig, WarnsOfSinksAndGoesOn) {
 
 TEST(SnaptConfig, GoesRoundThroughTheTextOfInit) {
     const std::vector<config::HostPort> addresses = {{"192.0.2.1", 9400}, {"a.example", 9400}};
-    const SnaptConfig config = good(render_snapt_config("zrh-1", addresses, "example.net"));
+    const SnaptConfig config =
+        good(render_snapt_config("zrh-1", addresses, config::Key{1, 2}, "example.net"));
     SnaptConfig expected = default_snapt_config();
     expected.name = "zrh-1";
     expected.realm = "example.net";
+    expected.identity_key = config::Key{1, 2};
     expected.public_addresses = addresses;
     expected.listen = {*base::Endpoint::parse("0.0.0.0:9400"), *base::Endpoint::parse("[::]:9400")};
     EXPECT_EQ(config, expected);
