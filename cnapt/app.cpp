@@ -5,7 +5,7 @@
 #include "cnapt/commands.hpp"
 #include "cnapt/dns_switch.hpp"
 #include "cnapt/portal_control.hpp"
-#include "cnapt/snapt_client.hpp"
+#include "cnapt/snapt_set.hpp"
 #include "common/base/version.hpp"
 #include "common/crypto/library.hpp"
 #include "common/daemon/controls.hpp"
@@ -29,8 +29,6 @@ using daemon::describe;
 namespace {
 
 constexpr size_t kMaxUsageQuestions = 64;
-constexpr size_t kMaxLookups = 4;  // one is under way at most
-constexpr base::Duration kLookupInterval = base::seconds(5);
 
 NodeSettings
 node_settings(const NodeConfig& config, const CaptureSwitch& capture, const std::string& state) {
@@ -97,10 +95,9 @@ class App final : public NodeEvents {
     }
 
   private:
-    void add_snapt(const SnaptEntry& entry);
-    void look_up_names();
-    void on_addresses(size_t number, std::vector<base::Endpoint> addresses);
-    SnaptClient* client_of(const SnaptLink& link);
+    SnaptClient* client_of(const SnaptLink& link) {
+        return snapts_ ? snapts_->client_of(link) : nullptr;
+    }
     void on_captured();
     void on_tick();
     std::string reload();
@@ -123,15 +120,9 @@ class App final : public NodeEvents {
     BypassedCgroups cgroups_;
     std::unique_ptr<Node> node_;
     std::unique_ptr<PortalControl> portals_;
-    std::unique_ptr<ControlThread> control_thread_;
-    std::vector<std::unique_ptr<SnaptClient>> clients_;
+    std::unique_ptr<SnaptSet> snapts_;
     daemon::Controls controls_;
     std::optional<io::LockFile> lock_;
-    std::unique_ptr<io::WorkerThread> resolver_;
-    bool is_resolving_ = false;
-    size_t next_lookup_ = 0;  // the SNAPT to ask for first
-    base::TimePoint resolve_again_at_{};
-    control::SessionId session_id_{};
     std::map<uint32_t, io::UnixReply> usage_questions_;
     uint32_t next_question_ = 1;
     base::TimePoint started_at_{};
@@ -186,85 +177,15 @@ base::Result<void> App::start(std::string& failure) {
     capture_.set_ruleset(ruleset_);
     failure = "cannot open command socket " + options_.socket;
     CTN_TRY(controls_.open(options_.socket));
-    control_thread_ = std::make_unique<ControlThread>();
-    resolver_ = std::make_unique<io::WorkerThread>(loop_, "cnapt-resolve", kMaxLookups);
-    random_.fill(session_id_);
-    for (const SnaptEntry& entry : config_.snapts) {
-        add_snapt(entry);
-    }
-    look_up_names();
+    snapts_ = std::make_unique<SnaptSet>(
+        SnaptSetParts{loop_, *node_, config_, dns_, random_}, node_name_, options_.state,
+        [this](const control::UsageReply& reply) { on_usage(reply); });
+    snapts_->start();
     failure.clear();
     return {};
 }
 
-// What is given by addresses is tried at once, names when they are looked up.
-void App::add_snapt(const SnaptEntry& entry) {
-    std::vector<base::Endpoint> addresses;
-    for (const config::HostPort& address : entry.addresses) {
-        if (const auto endpoint = address.endpoint()) {
-            addresses.push_back(*endpoint);
-        }
-    }
-    SnaptLink& link =
-        node_->add_link(entry.name, addresses.empty() ? base::Endpoint{} : addresses.front());
-    clients_.push_back(std::make_unique<SnaptClient>(
-        *node_, link, *control_thread_, loop_,
-        [this](const control::UsageReply& reply) { on_usage(reply); }));
-    if (!addresses.empty()) {
-        on_addresses(clients_.size() - 1, std::move(addresses));
-    }
-}
-
-// Names of SNAPTs that cannot be reached, one after the other, on the helper thread. In turn: one
-// that has no address keeps no other from being found.
-void App::look_up_names() {
-    if (is_resolving_ || loop_.now() < resolve_again_at_) {
-        return;
-    }
-    for (size_t tried = 0; tried < clients_.size(); ++tried) {
-        const size_t number = (next_lookup_ + tried) % clients_.size();
-        const SnaptEntry& entry = config_.snapts[number];
-        const bool has_names =
-            std::any_of(entry.addresses.begin(), entry.addresses.end(),
-                        [](const config::HostPort& address) { return !address.endpoint(); });
-        if (!has_names || (clients_[number]->is_started() && !clients_[number]->take_failure())) {
-            continue;
-        }
-        auto found = std::make_shared<std::vector<base::Endpoint>>();
-        LookupPlaces places;
-        places.original = dns_.original_servers();
-        places.servers = config_.dns.servers;
-        places.fwmark = config_.capture.fwmark;
-        is_resolving_ =
-            resolver_->submit([found, entry, places] { *found = resolve(entry, places); },
-                              [this, found, number] {
-                                  is_resolving_ = false;
-                                  on_addresses(number, std::move(*found));
-                              });
-        next_lookup_ = number + 1;
-        resolve_again_at_ = loop_.now() + kLookupInterval;
-        return;
-    }
-}
-
-void App::on_addresses(size_t number, std::vector<base::Endpoint> addresses) {
-    SnaptClient& client = *clients_[number];
-    if (addresses.empty()) {
-        return;
-    }
-    if (client.is_started()) {
-        client.set_addresses(std::move(addresses));
-        return;
-    }
-    if (const auto started = client.start(config_, node_name_, session_id_, std::move(addresses));
-        !started) {
-        log(LogLevel::Error, "%s: %s", client.link().name.c_str(),
-            describe(started.error()).c_str());
-    }
-}
-
-// cnapt0 goes before the rules that keep its address off the uplinks. A name look-up may take long:
-// the process does not wait for it.
+// cnapt0 goes before the rules that keep its address off the uplinks.
 void App::stop() {
     io::notify_service_manager("STOPPING=1");
     controls_.close();
@@ -272,11 +193,7 @@ void App::stop() {
     if (portals_) {
         portals_->stop();
     }
-    for (const auto& client : clients_) {
-        client->stop();
-    }
-    clients_.clear();
-    control_thread_.reset();
+    snapts_.reset();
     portals_.reset();
     node_.reset();
     if (leaves_capture()) {
@@ -285,9 +202,6 @@ void App::stop() {
         capture_.end();  // without the lock, what is there is another daemon's
     }
     recorders_.stop();  // waits for the disk
-    if (resolver_) {
-        resolver_->abandon();
-    }
 }
 
 // To a run that begins at once with the configuration of this one, which would find nothing of
@@ -300,15 +214,6 @@ bool App::leaves_capture() {
                                                         daemon::DiagnosticsTo::Log);
     return loaded.config && changes_between(config_, *loaded.config).needs_restart.empty() &&
            load_policy(loaded.config->policy);
-}
-
-SnaptClient* App::client_of(const SnaptLink& link) {
-    for (const auto& client : clients_) {
-        if (&client->link() == &link) {
-            return client.get();
-        }
-    }
-    return nullptr;
 }
 
 void App::on_path_moved(SnaptLink& link) {
@@ -360,10 +265,7 @@ void App::on_tick() {
     capture_.on_tick();
     dns_.set_in_tunnel(capture_.is_open());
     portals_->on_tick();
-    look_up_names();
-    for (const auto& client : clients_) {
-        client->rekey_if_due(now);
-    }
+    snapts_->on_tick(now);
 }
 
 void App::on_request(const report::JsonValue& request,
@@ -393,16 +295,14 @@ void App::on_request(const report::JsonValue& request,
 
 // The SNAPTs keep the records: the first one that is reached answers.
 void App::ask_usage(const std::string& line, const io::UnixReply& reply) {
-    for (const auto& client : clients_) {
-        if (client->link().is_control_open) {
-            if (usage_questions_.size() >= kMaxUsageQuestions) {
-                usage_questions_.erase(usage_questions_.begin());
-            }
-            const uint32_t number = next_question_++;
-            usage_questions_.emplace(number, reply);
-            client->query_usage(number, line);
-            return;
+    if (SnaptClient* client = snapts_->reached()) {
+        if (usage_questions_.size() >= kMaxUsageQuestions) {
+            usage_questions_.erase(usage_questions_.begin());
         }
+        const uint32_t number = next_question_++;
+        usage_questions_.emplace(number, reply);
+        client->query_usage(number, line);
+        return;
     }
     reply.finish(report::error_json("no SNAPT answers") + "\n");
 }

@@ -242,7 +242,9 @@ policy::Decision Node::decide(const NodeFlow& node_flow) const {
         policy::SnaptView view;
         view.name = link->name;
         view.committed_bits_per_s = link->committed_bits_per_s;
-        view.is_alive = link->session != nullptr && link->is_up;
+        view.load = link->load;
+        view.price = link->price;
+        view.is_alive = link->session != nullptr && link->is_up && link->is_listed;
         if (link->session && link->active_slot) {
             const auto rtt = link->session->paths().path(*link->active_slot).smoothed_rtt;
             if (rtt != base::Duration{}) {

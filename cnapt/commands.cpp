@@ -298,6 +298,10 @@ std::string snapts_json(const Node& node) {
         }
         json.field("state", is_usable(*link) ? "up" : link->session ? "degraded" : "down");
         json.field("control_open", link->is_control_open);
+        json.field("learned", link->is_learned);
+        json.field("listed", link->is_listed);
+        json.field("load", link->load);
+        json.field("price", link->price);
         json.field("handovers", link->handovers);
         json.field("committed_bits_per_s", link->committed_bits_per_s);
         json.end_object();

@@ -21,6 +21,8 @@ namespace continuo::cnapt {
 // From the first failure on, doubling; at once after network_changed().
 inline constexpr base::Duration kMinReconnectDelay = base::milliseconds(200);
 inline constexpr base::Duration kMaxReconnectDelay = base::seconds(10);
+// Of a SNAPT that is known by hearsay and never let this node in: it may not know the user.
+inline constexpr base::Duration kMaxFirstConnectDelay = base::seconds(600);
 inline constexpr base::Duration kConnectTimeout = base::seconds(5);
 // A link that lived so long makes the delay small again.
 inline constexpr base::Duration kStableLink = base::seconds(10);
@@ -77,7 +79,8 @@ struct ControlClientOptions {
     control::ClientParameters parameters;
     std::vector<base::Endpoint> addresses;  // tried in turn
     ControlUplinks uplinks;
-    uint32_t fwmark = 0;  // SO_MARK; 0: none
+    uint32_t fwmark = 0;                                  // SO_MARK; 0: none
+    base::Duration max_first_delay = kMaxReconnectDelay;  // between attempts until one succeeds
 };
 
 class ControlClient {

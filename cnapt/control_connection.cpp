@@ -282,7 +282,8 @@ void ControlClient::Inner::connect_later(base::Duration at_least) {
     plain_.close();
     static_cast<void>(out_->clear());  // open_stream() asks for the room
     attempt_at_ = now() + std::max(delay_, at_least);
-    delay_ = std::min(2 * delay_, kMaxReconnectDelay);
+    const bool was_let_in = established_at_ != base::TimePoint{};
+    delay_ = std::min(2 * delay_, was_let_in ? kMaxReconnectDelay : options_.max_first_delay);
     set_timer();
 }
 

@@ -129,6 +129,9 @@ Node::establish(SnaptLink& link, const control::Accept& accept, const control::E
         settings.rekey_datagrams = accept.rekey_datagrams;
         settings.is_readable = accept.protection.kind == control::ProtectionKind::HmacSha256;
         auto fresh = std::make_unique<Session>(settings, *this, scratch_, random_);
+        if (link.is_learned) {
+            fresh->keep_alive_for_flows_only();
+        }
         const std::unique_ptr<Session> former = std::move(link.session);
         link.session = std::move(fresh);
         driver_.add(*link.session);

@@ -66,6 +66,8 @@ struct SnaptLink {
     base::TimePoint moving_since = base::kNever;  // a handover is under way
     base::TimePoint control_asked_at{};           // whether its connection still works
     std::string moving_from;
+    double load = 0;   // as told, 0 to 1
+    double price = 1;  // as told, of the plan's
     // Of paths, by slot, that fell silent while in use, or were left because UDP is throttled
     // there: not taken back until then, unless there is no other.
     struct Bar {
@@ -92,8 +94,10 @@ struct SnaptLink {
     UdpThrottle throttle;
     session::PathMask throttled = 0;  // slots of the uplinks where it said so
     bool is_on_stream = false;  // data goes over TCP; active_slot is the uplink that carries it
+    bool has_route = false;     // active_slot, when the network changed last
+    bool is_learned = false;    // from a directory: without flows it is not kept alive
+    bool is_listed = true;      // gets new flows
     base::TimePoint stream_mended_at{};
-    bool has_route = false;        // active_slot, when the network changed last
     base::TimePoint doubted_at{};  // SNAPT was asked whether it knows the session
     uint64_t unproven_unknowns = 0;
 };

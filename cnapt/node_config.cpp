@@ -58,28 +58,13 @@ void read_identity(Section& root, Identity& identity) {
     section.finish();
 }
 
-void read_snapts(Section& root, std::vector<SnaptEntry>& snapts) {
+std::vector<SnaptEntry> read_snapts(Section& root) {
     if (!root.has("snapt")) {
         root.missing("snapt", "at least one [[snapt]] with name and addresses");
     }
-    for (Section& section : root.tables("snapt")) {
-        SnaptEntry entry;
-        entry.name = section.required_text("name", "a SNAPT's name", config::check_name);
-        entry.addresses = config::read_hosts(section, "addresses");
-        if (!section.has("addresses")) {
-            section.missing("addresses", "at least one address");
-        }
+    return config::read_snapt_entries(root, [](Section& section, SnaptEntry& entry) {
         entry.identity_key = config::read_key(section, "identity_key");
-        const bool is_repeated =
-            !entry.name.empty() &&
-            std::any_of(snapts.begin(), snapts.end(),
-                        [&entry](const SnaptEntry& other) { return other.name == entry.name; });
-        if (is_repeated) {
-            section.error("name", "second [[snapt]] named " + quote(entry.name), "each name once");
-        }
-        section.finish();
-        snapts.push_back(std::move(entry));
-    }
+    });
 }
 
 void check_capture(Section& section, const CaptureConfig& capture) {
@@ -311,7 +296,7 @@ ParsedNodeConfig parse_node_config(std::string_view text, const std::string& fil
         Section root(*tree, "", sink);
         read_top(root, config);
         read_identity(root, config.identity);
-        read_snapts(root, config.snapts);
+        config.snapts = read_snapts(root);
         read_capture(root, config.capture);
         read_uplinks(root, config.uplinks);
         read_dns(root, config.capture, config.dns);

@@ -7,6 +7,7 @@
 #include "common/config/debug_section.hpp"
 #include "common/config/diagnostic.hpp"
 #include "common/config/keys.hpp"
+#include "common/config/snapt_entries.hpp"
 #include "common/config/values.hpp"
 
 #include <array>
@@ -31,14 +32,7 @@ struct Identity {
     bool operator==(const Identity&) const = default;
 };
 
-struct SnaptEntry {
-    std::string name;
-    std::vector<config::HostPort> addresses;
-    // Of that SNAPT, which reads the identity with it; none: the identity is in clear.
-    std::optional<config::Key> identity_key{};
-
-    bool operator==(const SnaptEntry&) const = default;
-};
+using SnaptEntry = config::SnaptEntry;
 
 struct CaptureConfig {
     std::string device = "cnapt0";

@@ -49,14 +49,15 @@ std::vector<base::Endpoint> resolve(const SnaptEntry& entry, const LookupPlaces&
 }
 
 SnaptClient::SnaptClient(
-    Node& node, SnaptLink& link, ControlThread& thread, io::EventLoop& loop, OnUsage on_usage)
+    Node& node, SnaptLink& link, ControlThread& thread, io::EventLoop& loop, Answers answers)
     : node_(node)
     , link_(link)
     , loop_(loop)
-    , on_usage_(std::move(on_usage))
+    , answers_(std::move(answers))
     , client_(thread, loop, *this) {}
 
 base::Result<void> SnaptClient::start(const NodeConfig& config,
+                                      const SnaptEntry& entry,
                                       const std::string& node_name,
                                       const control::SessionId& session_id,
                                       std::vector<base::Endpoint> addresses) {
@@ -64,15 +65,11 @@ base::Result<void> SnaptClient::start(const NodeConfig& config,
     options.parameters.identity = {config.identity.user, config.identity.key_id};
     options.parameters.key = *config.identity.key;
     options.parameters.realm = config.realm;
-    const auto entry =
-        std::find_if(config.snapts.begin(), config.snapts.end(),
-                     [this](const SnaptEntry& any) { return any.name == link_.name; });
-    if (entry != config.snapts.end()) {
-        options.parameters.identity_key = entry->identity_key;
-    }
+    options.parameters.identity_key = entry.identity_key;
     options.parameters.expected_snapt = link_.name;
     options.parameters.hello.versions = {control::kProtocolVersion};
     options.parameters.hello.node = node_name;
+    options.parameters.hello.snapt = link_.name;
     options.parameters.hello.software = "cnapt";
     options.parameters.hello.session_id = session_id;
     options.parameters.hello.wire_session_down = link_.local_id;
@@ -84,6 +81,7 @@ base::Result<void> SnaptClient::start(const NodeConfig& config,
     options.addresses = std::move(addresses);
     options.uplinks = uplinks();
     options.fwmark = config.capture.fwmark;
+    options.max_first_delay = link_.is_learned ? kMaxFirstConnectDelay : kMaxReconnectDelay;
     CTN_TRY(client_.start(std::move(options)));
     is_started_ = true;
     return {};

@@ -20,14 +20,20 @@ std::vector<base::Endpoint> resolve(const SnaptEntry& entry, const LookupPlaces&
 
 class SnaptClient final : public ControlClientHandler {
   public:
-    using OnUsage = std::function<void(const control::UsageReply& reply)>;
+    // What is not about this SNAPT alone.
+    struct Answers {
+        std::function<void(const control::UsageReply& reply)> on_usage;
+        std::function<void(const std::string& teller, const control::Directory& directory)>
+            on_directory;
+    };
 
     // All must outlive this.
     SnaptClient(
-        Node& node, SnaptLink& link, ControlThread& thread, io::EventLoop& loop, OnUsage on_usage);
+        Node& node, SnaptLink& link, ControlThread& thread, io::EventLoop& loop, Answers answers);
 
     // Errors: as ControlClient::start.
     base::Result<void> start(const NodeConfig& config,
+                             const SnaptEntry& entry,
                              const std::string& node_name,
                              const control::SessionId& session_id,
                              std::vector<base::Endpoint> addresses);
@@ -70,9 +76,11 @@ class SnaptClient final : public ControlClientHandler {
     void on_rejected(const control::Reject& reject) override;
     void on_rekeyed(const control::EpochKeys& keys) override;
     void on_rekey_wanted() override { client_.request_rekey(); }
-    void on_directory(const control::Directory& /*directory*/) override {}
+    void on_directory(const control::Directory& directory) override {
+        answers_.on_directory(link_.name, directory);
+    }
     void on_keepalive_request() override { node_.request_keepalive(link_); }
-    void on_usage(const control::UsageReply& reply) override { on_usage_(reply); }
+    void on_usage(const control::UsageReply& reply) override { answers_.on_usage(reply); }
     void on_session_state(bool known) override;
     void on_datagrams(dataplane::DatagramQueue& queue) override { node_.on_stream(link_, queue); }
     void on_stream_room() override { node_.on_stream_room(link_); }
@@ -86,7 +94,7 @@ class SnaptClient final : public ControlClientHandler {
     Node& node_;
     SnaptLink& link_;
     io::EventLoop& loop_;
-    OnUsage on_usage_;
+    Answers answers_;
     ControlClient client_;
     std::vector<base::Endpoint> addresses_;
     base::TimePoint keyed_at_{};

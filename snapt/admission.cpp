@@ -5,6 +5,7 @@
 #include "common/report/json_value.hpp"
 #include "common/report/status_report.hpp"
 #include "snapt/accounting/user_store.hpp"
+#include "snapt/directory.hpp"
 #include "snapt/usage_json.hpp"
 
 #include <algorithm>
@@ -25,6 +26,8 @@ namespace {
 constexpr int kRenewalsOfALease = 8;
 // A wall clock that is set differs by more than one that is kept right.
 constexpr int64_t kClockSetUs = 60'000'000;
+constexpr base::Duration kLoadToldEvery = base::seconds(60);
+constexpr size_t kMaxToldAtOnce = 256;
 
 uint32_t whole_seconds(base::Duration span) {
     return static_cast<uint32_t>(std::chrono::duration_cast<base::seconds>(span).count());
@@ -39,6 +42,51 @@ int64_t wall_clock_offset_us(base::TimePoint now) {
 void Admission::connect(Relay& relay, ControlServer& server) {
     relay_ = &relay;
     server_ = &server;
+    directory_ = make_directory(parts_.config, told_load_);
+}
+
+void Admission::on_tick() {
+    ask_for_rekeys();
+    renew_leases();
+    renew_load();
+    tell_directories();
+}
+
+void Admission::renew_directory() {
+    directory_ = make_directory(parts_.config, told_load_);
+    for (auto& entry : links_) {
+        entry.second.knows_directory = false;
+    }
+    has_untold_ = true;
+}
+
+void Admission::renew_load() {
+    const base::TimePoint now = parts_.loop.now();
+    const uint16_t load = load_permille(relay_->sessions().size(), parts_.config.limits.sessions);
+    if (load != told_load_ && now - load_told_at_ >= kLoadToldEvery) {
+        told_load_ = load;
+        load_told_at_ = now;
+        renew_directory();
+    }
+}
+
+void Admission::tell_directories() {
+    size_t told = 0;
+    for (auto link = links_.begin(); has_untold_ && link != links_.end(); ++link) {
+        if (link->second.wire_id == 0 || link->second.knows_directory) {
+            continue;
+        }
+        if (++told > kMaxToldAtOnce) {
+            return;
+        }
+        tell_directory(link->first, link->second);
+    }
+    has_untold_ = false;
+}
+
+void Admission::tell_directory(LinkId id, Link& link) {
+    link.knows_directory = true;
+    server_->send_directory(id, directory_);
 }
 
 std::optional<control::ProtectionOffer>
@@ -61,6 +109,11 @@ void Admission::on_hello(LinkId id,
     if (std::find(hello.versions.begin(), hello.versions.end(), control::kProtocolVersion) ==
         hello.versions.end()) {
         server_->reject(id, RejectReason::NoCommonVersion, "this SNAPT speaks version 1");
+        return;
+    }
+    // Before the session of this node is taken for one that it begins anew.
+    if (!hello.snapt.empty() && hello.snapt != parts_.config.name) {
+        server_->reject(id, RejectReason::OtherSnapt, "this is " + parts_.config.name);
         return;
     }
     if (!protection) {
@@ -213,7 +266,7 @@ Admission::Link* Admission::link_let_in(LinkId id) {
 }
 
 void Admission::on_keys(LinkId id, const control::EpochKeys& keys) {
-    const Link* link = link_let_in(id);
+    Link* link = link_let_in(id);
     if (link == nullptr) {
         return;
     }
@@ -222,6 +275,9 @@ void Admission::on_keys(LinkId id, const control::EpochKeys& keys) {
         return;
     }
     server_->confirm(id, keys.epoch);
+    if (!link->knows_directory) {
+        tell_directory(id, *link);
+    }
 }
 
 void Admission::on_datagrams(LinkId id, dataplane::DatagramQueue& queue) {

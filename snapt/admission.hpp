@@ -36,11 +36,10 @@ class Admission final : public ControlHandler, public RelayEvents {
 
     // Before the loop runs. Both must outlive the last call to this as their handler.
     void connect(Relay& relay, ControlServer& server);
-    // Asks the nodes whose keys have sealed much for new ones.
-    void ask_for_rekeys();
-    // Now and then lets the leases of all that are here last anew: a node that only goes on asks
-    // for none, and would have lost its own after a crash of the SNAPT.
-    void renew_leases();
+    // The configuration names other SNAPTs now: all nodes are told, some with each on_tick().
+    void renew_directory();
+    // Once a second. The directory is renewed, too, when this SNAPT's load is another.
+    void on_tick();
     // The last renewal, which waits for the disk: sessions that close from now on renew none.
     void finish_leases();
 
@@ -67,11 +66,20 @@ class Admission final : public ControlHandler, public RelayEvents {
         base::Endpoint from;
         uint16_t wire_id = 0;    // 0: not let in, or its session is over
         bool is_asking = false;  // one look-up of usage at a time
+        bool knows_directory = false;
     };
 
     std::optional<control::ProtectionOffer> choose_protection(const control::Hello& hello) const;
     // Null when it has nothing in the relay.
     Link* link_let_in(LinkId id);
+    void tell_directory(LinkId id, Link& link);
+    // Asks the nodes whose keys have sealed much for new ones.
+    void ask_for_rekeys();
+    // Now and then lets the leases of all that are here last anew: a node that only goes on asks
+    // for none, and would have lost its own after a crash of the SNAPT.
+    void renew_leases();
+    void renew_load();
+    void tell_directories();
     void assign_lease(LinkId id);
     void on_lease(LinkId id, const base::Result<Lease>& lease);
     void open_accounting(LinkId id);
@@ -84,6 +92,10 @@ class Admission final : public ControlHandler, public RelayEvents {
     Relay* relay_ = nullptr;
     ControlServer* server_ = nullptr;
     std::map<LinkId, Link> links_;
+    control::Directory directory_;
+    bool has_untold_ = false;  // some link does not know it
+    uint16_t told_load_ = 0;
+    base::TimePoint load_told_at_{};
     base::TimePoint leases_renewed_at_;
     int64_t clock_offset_us_;  // of the wall clock, when leases were renewed
     bool has_finished_leases_ = false;

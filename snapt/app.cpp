@@ -200,8 +200,7 @@ bool App::leaves_network() const {
 void App::on_tick() {
     relay_->flows().set_utc_offset_us(wall_clock_offset_us(loop_.refresh_now()));
     accountant_->tick(utc_us());
-    admission_->ask_for_rekeys();
-    admission_->renew_leases();
+    admission_->on_tick();
 }
 
 SnaptInfo App::info() {
@@ -277,6 +276,10 @@ std::string App::reload() {
     const ConfigChanges changes = changes_between(config_, *loaded.config);
     config_.classes = loaded.config->classes;
     config_.limits = loaded.config->limits;
+    if (config_.snapts != loaded.config->snapts) {
+        config_.snapts = loaded.config->snapts;
+        admission_->renew_directory();
+    }
     relay_->set_classes(dataplane::class_table(config_.classes, config_.limits.queue_bytes));
     relay_->set_limits(max_sessions(config_), config_.limits.user_sessions,
                        config_.limits.user_flows);

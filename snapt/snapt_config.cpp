@@ -81,6 +81,21 @@ void read_top(Section& root, SnaptConfig& config) {
     config.spin_us = root.integer<uint32_t>("spin_us", config.spin_us, 0, io::kMaxSpinUs);
 }
 
+std::vector<config::SnaptEntry> read_snapts(Section& root, const std::string& own_name) {
+    auto snapts = config::read_snapt_entries(
+        root, [&own_name](Section& section, const config::SnaptEntry& entry) {
+            if (!entry.name.empty() && entry.name == own_name) {
+                section.error("name", "[[snapt]] named " + quote(entry.name) + ", as this SNAPT",
+                              "another of the realm; of this one \"public\" is told");
+            }
+        });
+    if (snapts.size() > kMaxOtherSnapts) {
+        root.error("snapt", std::to_string(snapts.size()) + " [[snapt]]",
+                   std::to_string(kMaxOtherSnapts) + " at most");
+    }
+    return snapts;
+}
+
 // An empty string: none.
 std::optional<base::IpPrefix> read_lease_prefix(Section& section,
                                                 std::string_view key,
@@ -409,6 +424,7 @@ ParsedSnaptConfig parse_snapt_config(std::string_view text, const std::string& f
         SnaptConfig config = default_snapt_config();
         Section root(*tree, "", sink);
         read_top(root, config);
+        config.snapts = read_snapts(root, config.name);
         read_inner(root, config.inner);
         read_relay(root, config.relay, config.inner.device);
         read_limits(root, config.limits);
@@ -462,6 +478,7 @@ ConfigChanges changes_between(const SnaptConfig& running, const SnaptConfig& fre
     changes.needs_restart.insert(changes.needs_restart.end(), debug.begin(), debug.end());
     changes.applied = config::changed_class_knobs(running.classes, fresh.classes);
     compare_limits(running.limits, fresh.limits, changes.applied);
+    note(changes.applied, "snapt", running.snapts == fresh.snapts);
     note(changes.needs_restart, "limits.flows", running.limits.flows == fresh.limits.flows);
     return changes;
 }

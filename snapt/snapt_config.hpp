@@ -7,6 +7,7 @@
 #include "common/config/debug_section.hpp"
 #include "common/config/diagnostic.hpp"
 #include "common/config/keys.hpp"
+#include "common/config/snapt_entries.hpp"
 #include "common/config/values.hpp"
 #include "snapt/accounting/destinations.hpp"
 
@@ -83,6 +84,8 @@ struct AccountingConfig {
     bool operator==(const AccountingConfig&) const = default;
 };
 
+inline constexpr size_t kMaxOtherSnapts = 63;
+
 struct SnaptConfig {
     std::string name;
     std::string realm = "continuo";
@@ -90,6 +93,7 @@ struct SnaptConfig {
     std::optional<config::Key> identity_key;
     std::vector<base::Endpoint> listen;
     std::vector<config::HostPort> public_addresses;  // `public`
+    std::vector<config::SnaptEntry> snapts;          // others of the realm, told to nodes
     AcceptedProtection protection;
     uint32_t workers = 1;
     uint32_t spin_us = 100;  // io::EventLoop::set_spin

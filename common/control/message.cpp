@@ -111,6 +111,9 @@ struct BodyWriter {
                 writer.u32(hello.continuation->epoch);
             });
         }
+        if (!hello.snapt.empty()) {
+            writer.field_text(10, hello.snapt, kMaxNameBytes);
+        }
         return MessageType::Hello;
     }
 
@@ -225,8 +228,9 @@ struct BodyWriter {
     }
 
     void write_entry(const DirectoryEntry& entry) const {
-        writer.require(!entry.snapt.empty() && !entry.addresses.empty() &&
-                       entry.addresses.size() <= kMaxDirectoryAddresses);
+        const size_t addresses = entry.addresses.size() + entry.names.size();
+        writer.require(!entry.snapt.empty() && addresses != 0 &&
+                       addresses <= kMaxDirectoryAddresses);
         writer.field_text(1, entry.snapt, kMaxNameBytes);
         writer.field_text(2, entry.realm, kMaxNameBytes);
         for (const base::Endpoint& endpoint : entry.addresses) {
@@ -237,6 +241,13 @@ struct BodyWriter {
         }
         writer.field_u16(4, entry.load_permille);
         writer.field_u32(5, entry.price_permille);
+        for (const HostName& host : entry.names) {
+            writer.require(!host.name.empty() && host.name.size() <= kMaxHostNameBytes);
+            writer.field(6, [&] {
+                writer.u16(host.port);
+                writer.chars(host.name);
+            });
+        }
     }
     void write_usage(uint32_t request, std::string_view json) const {
         writer.require(json.size() <= kMaxUsageBytes);

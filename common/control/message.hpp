@@ -28,6 +28,7 @@ inline constexpr size_t kMaxPorts = 16;
 inline constexpr size_t kMaxApps = 1024;
 inline constexpr size_t kMaxDirectoryEntries = 64;
 inline constexpr size_t kMaxDirectoryAddresses = 16;
+inline constexpr size_t kMaxHostNameBytes = 253;  // RFC 1035 section 2.3.4, as text
 inline constexpr size_t kSessionIdBytes = 16;
 inline constexpr uint8_t kProtocolVersion = 1;
 
@@ -89,6 +90,7 @@ struct Hello {
     bool want_ipv4 = true;
     bool want_ipv6 = true;
     std::optional<Continuation> continuation;
+    std::string snapt{};  // the one that is meant; empty: any
     bool operator==(const Hello&) const = default;
 };
 
@@ -123,6 +125,7 @@ enum class RejectReason : uint8_t {
     Draining = 7,
     BadHello = 8,
     Internal = 9,
+    OtherSnapt = 10,  // this is not the one that is meant
 };
 struct Reject {
     RejectReason reason = RejectReason::Unspecified;
@@ -162,12 +165,20 @@ struct Apps {
     bool operator==(const Apps&) const = default;
 };
 
+// Of a SNAPT, to be looked up by the node.
+struct HostName {
+    std::string name;
+    uint16_t port = 0;
+    bool operator==(const HostName&) const = default;
+};
 struct DirectoryEntry {
     std::string snapt;
     std::string realm;
     std::vector<base::Endpoint> addresses;
     uint16_t load_permille = 0;
     uint32_t price_permille = 1000;  // of the plan's price
+    // With `addresses` one at least, kMaxDirectoryAddresses at most.
+    std::vector<HostName> names{};
     bool operator==(const DirectoryEntry&) const = default;
 };
 // Replaces the directory known before.

@@ -1,89 +1,14 @@
+#include "common/control/field_reader.hpp"
 #include "common/control/message.hpp"
 
 #include <algorithm>
-#include <bitset>
 
 namespace continuo::control {
 
 namespace {
 
-constexpr uint8_t kCritical = 0x80;  // ids and types from here on may not be skipped
-
 using base::ByteReader;
 using base::ByteView;
-
-base::Error malformed(std::string_view where) {
-    return {base::Errc::Malformed, where};
-}
-
-// Which field ids came; a field that is not a list comes at most once.
-using Seen = std::bitset<256>;
-
-// Calls visit(id, value) for each field; visit gives false for an unknown id, fails `value` for a
-// bad value and leaves nothing of it unread. `lists` are the ids that may come more than once.
-template <typename Visit>
-base::Result<Seen>
-read_fields(ByteView body, std::initializer_list<uint8_t> lists, const Visit& visit) {
-    Seen seen;
-    ByteReader reader(body);
-    while (!reader.at_end()) {
-        const uint8_t id = reader.u8();
-        const uint16_t length = reader.u16();
-        ByteReader value(reader.bytes(length));
-        if (!reader.ok()) {
-            return malformed("control field length");
-        }
-        if (!visit(id, value)) {
-            if (id >= kCritical) {
-                return base::Error{base::Errc::Unsupported, "control field"};
-            }
-            continue;
-        }
-        const bool is_list = std::find(lists.begin(), lists.end(), id) != lists.end();
-        if (!value.ok() || !value.at_end() || (seen.test(id) && !is_list)) {
-            return malformed("control field");
-        }
-        seen.set(id);
-    }
-    return seen;
-}
-
-base::Result<void> require(const Seen& seen, std::initializer_list<uint8_t> ids) {
-    for (const uint8_t id : ids) {
-        if (!seen.test(id)) {
-            return malformed("control field missing");
-        }
-    }
-    return {};
-}
-
-std::string read_raw(ByteReader& value, size_t max_bytes) {
-    if (value.remaining() > max_bytes) {
-        value.fail();
-    }
-    const ByteView bytes = value.bytes(value.remaining());
-    return {bytes.begin(), bytes.end()};
-}
-
-// Bytes that may stand in a log line.
-std::string read_text(ByteReader& value, size_t max_bytes) {
-    std::string text = read_raw(value, max_bytes);
-    if (std::any_of(text.begin(), text.end(), [](char c) {
-            const auto byte = static_cast<uint8_t>(c);
-            return byte < 0x20 || byte == 0x7F;
-        })) {
-        value.fail();
-    }
-    return text;
-}
-
-std::string read_name(ByteReader& value) {
-    std::string name = read_text(value, kMaxNameBytes);
-    if (name.empty()) {
-        value.fail();
-    }
-    return name;
-}
 
 bool read_bool(ByteReader& value) {
     const uint8_t byte = value.u8();
@@ -201,6 +126,9 @@ base::Result<Message> parse_hello(ByteView body) {
             hello.continuation = continuation;
             return true;
         }
+        case 10:
+            hello.snapt = read_text(value, kMaxNameBytes);
+            return true;
         default:
             return false;
         }
@@ -353,7 +281,7 @@ base::Result<Message> parse_apps(ByteView body) {
 
 void read_endpoint(ByteReader& value, std::vector<base::Endpoint>& to) {
     const size_t address_bytes = value.remaining() - std::min<size_t>(value.remaining(), 2);
-    if ((address_bytes != 4 && address_bytes != 16) || to.size() == kMaxDirectoryAddresses) {
+    if (address_bytes != 4 && address_bytes != 16) {
         value.fail();
         return;
     }
@@ -361,9 +289,24 @@ void read_endpoint(ByteReader& value, std::vector<base::Endpoint>& to) {
     to.push_back({address, value.u16()});
 }
 
+HostName read_host_name(ByteReader& value) {
+    HostName host;
+    host.port = value.u16();
+    host.name = read_text(value, kMaxHostNameBytes);
+    if (host.name.empty()) {
+        value.fail();
+    }
+    return host;
+}
+
 base::Result<DirectoryEntry> parse_entry(ByteView body) {
     DirectoryEntry entry;
-    const Seen seen = CTN_TRY(read_fields(body, {3}, [&](uint8_t id, ByteReader& value) {
+    const Seen seen = CTN_TRY(read_fields(body, {3, 6}, [&](uint8_t id, ByteReader& value) {
+        if ((id == 3 || id == 6) &&
+            entry.addresses.size() + entry.names.size() == kMaxDirectoryAddresses) {
+            value.fail();
+            return true;
+        }
         switch (id) {
         case 1:
             entry.snapt = read_name(value);
@@ -380,11 +323,17 @@ base::Result<DirectoryEntry> parse_entry(ByteView body) {
         case 5:
             entry.price_permille = value.u32();
             return true;
+        case 6:
+            entry.names.push_back(read_host_name(value));
+            return true;
         default:
             return false;
         }
     }));
-    CTN_TRY(require(seen, {1, 2, 3}));
+    CTN_TRY(require(seen, {1, 2}));
+    if (entry.addresses.empty() && entry.names.empty()) {
+        return base::Error{base::Errc::Malformed, "directory entry without an address"};
+    }
     return entry;
 }
 

@@ -348,7 +348,8 @@ void Session::on_timeout(TimePoint now) {
 }
 
 TimePoint Session::keepalive_at() const {
-    return settings_.role == Role::Node && !keepalive_due_ && paths_.active()
+    const bool is_wanted = keeps_idle_alive_ || flows() != 0;
+    return settings_.role == Role::Node && is_wanted && !keepalive_due_ && paths_.active()
                ? kept_alive_at_ + paths_.keepalive(settings_.keepalive)
                : base::kNever;
 }

@@ -95,6 +95,9 @@ class Session {
     base::TimePoint next_deadline(base::TimePoint now) const;
 
     // --- Settings and observers
+    // Node: no keepalives while there is no flow. What NAT forgets meanwhile the next packet makes
+    // anew, since without a flow the peer has nothing to send.
+    void keep_alive_for_flows_only() { keeps_idle_alive_ = false; }
     void set_class_settings(const std::array<ClassSettings, base::kTrafficClasses>& classes);
     PathSet& paths() { return paths_; }
     const PathSet& paths() const { return paths_; }
@@ -435,6 +438,7 @@ class Session {
     base::TimePoint packets_at_{};     // either way
     base::TimePoint kept_alive_at_{};  // last datagram of lt-ld on the active path
     bool keepalive_due_ = false;
+    bool keeps_idle_alive_ = true;
     SentRing sent_ring_;  // SNAPT
     SentRing kept_ring_;  // node: packets that it sent into a silence
     // Node: when something came in each space last.

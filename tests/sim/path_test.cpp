@@ -126,6 +126,23 @@ TEST(PathSim, AnIdleNodeAsksNothing) {
     EXPECT_EQ(state(pair), PathState::Usable);
 }
 
+TEST(PathSim, ANodeCanKeepPathsAliveForFlowsOnly) {
+    SessionPair pair({});
+    pair.node.session->keep_alive_for_flows_only();
+    send_for(pair, seconds(2));
+    pair.run_for(seconds(5));
+    pair.record = true;
+    pair.run_for(seconds(100));
+    EXPECT_EQ(pair.recorded_up.size(), 4U) << "a flow is there: one in 25 s";
+    pair.node.session->detach(*pair.node.find(voice_tuple()), pair.now);
+    pair.run_for(seconds(5));
+    pair.recorded_up.clear();
+    pair.run_for(seconds(250));
+    EXPECT_TRUE(pair.recorded_up.empty());
+    send_for(pair, seconds(2));
+    EXPECT_EQ(state(pair), PathState::Usable);
+}
+
 TEST(PathSim, ADatagramTooLongForTheHostMakesTheNextOnesShorter) {
     SessionPair pair({});
     send_for(pair, seconds(1));

@@ -189,6 +189,31 @@ TEST(Message, BeyondALimitNothingIsAppended) {
     }
 }
 
+TEST(Message, ADirectoryEntryHasAnAddressOrANameAndSixteenOfBothAtMost) {
+    const auto endpoint = *base::Endpoint::parse("192.0.2.1:2");
+    Directory directory;
+    directory.entries.push_back({"s", "r", {}, 0, 1000, {{"snapt.example.org", 9347}}});
+    EXPECT_EQ(parsed_as<Directory>(serialized(directory)), directory);
+    DirectoryEntry& entry = directory.entries.front();
+    entry.addresses.assign(kMaxDirectoryAddresses - 1, endpoint);
+    EXPECT_EQ(parsed_as<Directory>(serialized(directory)), directory);
+    std::vector<uint8_t> bytes;
+    entry.addresses.push_back(endpoint);
+    EXPECT_FALSE(append_message(bytes, directory));
+    entry.addresses.clear();
+    entry.names.front().name.assign(kMaxHostNameBytes + 1, 'n');
+    EXPECT_FALSE(append_message(bytes, directory));
+    entry.names.clear();
+    EXPECT_FALSE(append_message(bytes, directory));
+    // Of a peer that keeps no such limit: an entry without an address, a name that is empty.
+    const std::array<uint8_t, 11> no_address = {1, 0, 8, 1, 0, 1, 's', 2, 0, 1, 'r'};
+    EXPECT_FALSE(parse_message(8, no_address));
+    const std::array<uint8_t, 16> no_name = {1, 0, 13, 1, 0, 1, 's', 2, 0, 1, 'r', 6, 0, 2, 0, 9};
+    EXPECT_FALSE(parse_message(8, no_name));
+    const std::array<uint8_t, 17> good = {1, 0, 14, 1, 0, 1, 's', 2, 0, 1, 'r', 6, 0, 3, 0, 9, 'h'};
+    EXPECT_TRUE(parse_message(8, good));
+}
+
 TEST(MessageReader, CutsAnyFragmentationIntoTheSameMessages) {
     std::vector<uint8_t> stream;
     for (const Message& message : all_messages()) {

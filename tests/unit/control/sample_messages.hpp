@@ -22,6 +22,7 @@ inline Hello full_hello() {
     hello.limits = {1000, 2000, 3, 4000};
     hello.want_ipv6 = false;
     hello.continuation = Continuation{7, 0xFFFFFFFF};
+    hello.snapt = "zrh-1";
     return hello;
 }
 

@@ -1,0 +1,223 @@
+#include "cnapt/snapt_set.hpp"
+
+#include "common/base/log.hpp"
+#include "common/daemon/startup.hpp"
+#include "common/io/file.hpp"
+
+#include <algorithm>
+
+namespace continuo::cnapt {
+
+using base::log;
+using base::LogLevel;
+using daemon::describe;
+
+namespace {
+
+constexpr size_t kMaxWork = 4;  // look-ups, of which one is under way at most, and the file
+constexpr base::Duration kLookupInterval = base::seconds(5);
+constexpr size_t kMaxLearnedBytes = 64 * 1024;
+
+std::set<std::string> names_of(const NodeConfig& config) {
+    std::set<std::string> names;
+    for (const SnaptEntry& entry : config.snapts) {
+        names.insert(entry.name);
+    }
+    return names;
+}
+
+// Names are left to be looked up.
+std::vector<base::Endpoint> endpoints_of(const SnaptEntry& entry) {
+    std::vector<base::Endpoint> endpoints;
+    for (const config::HostPort& address : entry.addresses) {
+        if (const auto endpoint = address.endpoint()) {
+            endpoints.push_back(*endpoint);
+        }
+    }
+    return endpoints;
+}
+
+}  // namespace
+
+SnaptSet::SnaptSet(const SnaptSetParts& parts,
+                   std::string node_name,
+                   const std::string& state,
+                   OnUsage on_usage)
+    : parts_(parts)
+    , node_name_(std::move(node_name))
+    , file_(state + "/snapts")
+    , on_usage_(std::move(on_usage))
+    , learned_(parts.config.realm, names_of(parts.config))
+    , worker_(std::make_unique<io::WorkerThread>(parts.loop, "cnapt-resolve", kMaxWork)) {
+    parts_.random.fill(session_id_);
+}
+
+SnaptSet::~SnaptSet() {
+    for (const Member& member : members_) {
+        member.client->stop();
+    }
+    members_.clear();
+    worker_->abandon();
+}
+
+void SnaptSet::start() {
+    for (const SnaptEntry& entry : parts_.config.snapts) {
+        add(entry, false);
+    }
+    if (const auto text = io::read_file(file_, kMaxLearnedBytes)) {
+        learned_.restore(*text);
+        follow_directories();
+    }
+    look_up_names();
+}
+
+// What is given by addresses is tried at once, names when they are looked up.
+void SnaptSet::add(SnaptEntry entry, bool is_learned) {
+    auto addresses = endpoints_of(entry);
+    SnaptLink& link =
+        parts_.node.add_link(entry.name, addresses.empty() ? base::Endpoint{} : addresses.front());
+    link.is_learned = is_learned;
+    SnaptClient::Answers answers;
+    answers.on_usage = on_usage_;
+    answers.on_directory = [this](const std::string& teller, const control::Directory& directory) {
+        on_directory(teller, directory);
+    };
+    members_.push_back(
+        {std::move(entry), std::make_unique<SnaptClient>(parts_.node, link, control_thread_,
+                                                         parts_.loop, std::move(answers))});
+    on_addresses(members_.size() - 1, std::move(addresses));
+}
+
+void SnaptSet::on_addresses(size_t number, std::vector<base::Endpoint> addresses) {
+    const Member& member = members_[number];
+    if (addresses.empty()) {
+        return;
+    }
+    if (member.client->is_started()) {
+        member.client->set_addresses(std::move(addresses));
+        return;
+    }
+    if (const auto started = member.client->start(parts_.config, member.entry, node_name_,
+                                                  session_id_, std::move(addresses));
+        !started) {
+        log(LogLevel::Error, "%s: %s", member.entry.name.c_str(),
+            describe(started.error()).c_str());
+    }
+}
+
+// Names of SNAPTs that cannot be reached, one after the other, on the helper thread. In turn: one
+// that has no address keeps no other from being found.
+void SnaptSet::look_up_names() {
+    if (is_resolving_ || parts_.loop.now() < resolve_again_at_) {
+        return;
+    }
+    for (size_t tried = 0; tried < members_.size(); ++tried) {
+        const size_t number = (next_lookup_ + tried) % members_.size();
+        const Member& member = members_[number];
+        const SnaptEntry& entry = member.entry;
+        const bool has_names = endpoints_of(entry).size() != entry.addresses.size();
+        if (!has_names || (member.client->is_started() && !member.client->take_failure())) {
+            continue;
+        }
+        auto found = std::make_shared<std::vector<base::Endpoint>>();
+        LookupPlaces places;
+        places.original = parts_.dns.original_servers();
+        places.servers = parts_.config.dns.servers;
+        places.fwmark = parts_.config.capture.fwmark;
+        is_resolving_ = worker_->submit([found, entry, places] { *found = resolve(entry, places); },
+                                        [this, found, number] {
+                                            is_resolving_ = false;
+                                            on_addresses(number, std::move(*found));
+                                        });
+        next_lookup_ = number + 1;
+        resolve_again_at_ = parts_.loop.now() + kLookupInterval;
+        return;
+    }
+}
+
+void SnaptSet::on_tick(base::TimePoint now) {
+    look_up_names();
+    if (must_remember_) {
+        remember();
+    }
+    for (const Member& member : members_) {
+        member.client->rekey_if_due(now);
+    }
+}
+
+void SnaptSet::on_directory(const std::string& teller, const control::Directory& directory) {
+    const bool has_changed = learned_.take(teller, directory);
+    if (told_left_out_ == 0 && learned_.left_out() != 0) {
+        told_left_out_ = learned_.left_out();
+        log(LogLevel::Warning,
+            "%s: some SNAPTs of its directory are left out: of another realm, without an address "
+            "that can be used, or more than %zu",
+            teller.c_str(), kMaxLearnedSnapts);
+    }
+    follow_directories();
+    if (has_changed) {
+        remember();
+    }
+}
+
+// Learned SNAPTs seal the identity as the one that told of them.
+SnaptEntry SnaptSet::entry_of(const std::string& name, const LearnedSnapt& learned) const {
+    const auto& configured = parts_.config.snapts;
+    const auto teller =
+        std::find_if(configured.begin(), configured.end(),
+                     [&](const SnaptEntry& entry) { return entry.name == learned.told_by; });
+    return {name, learned.addresses,
+            teller == configured.end() ? std::nullopt : teller->identity_key};
+}
+
+void SnaptSet::follow_directories() {
+    for (const auto& [name, learned] : learned_.all()) {
+        const auto known =
+            std::find_if(members_.begin(), members_.end(), [&name = name](const Member& member) {
+                return member.entry.name == name;
+            });
+        if (known == members_.end()) {
+            log(LogLevel::Info, "%s: learned from %s", name.c_str(), learned.told_by.c_str());
+            add(entry_of(name, learned), true);
+        } else if (known->entry.addresses != learned.addresses) {
+            known->entry.addresses = learned.addresses;
+            on_addresses(static_cast<size_t>(known - members_.begin()), endpoints_of(known->entry));
+        }
+    }
+    for (const Member& member : members_) {
+        const SnaptOffer offer = learned_.offer(member.entry.name);
+        SnaptLink& link = member.client->link();
+        link.is_listed = learned_.is_listed(member.entry.name);
+        link.load = offer.load;
+        link.price = offer.price;
+    }
+}
+
+void SnaptSet::remember() {
+    must_remember_ = !worker_->submit([file = file_, text = learned_.text()] {
+        if (const auto written = io::write_file_atomically(file, text); !written) {
+            log(LogLevel::Warning, "cannot write %s: %s", file.c_str(),
+                describe(written.error()).c_str());
+        }
+    });
+}
+
+SnaptClient* SnaptSet::client_of(const SnaptLink& link) {
+    for (const Member& member : members_) {
+        if (&member.client->link() == &link) {
+            return member.client.get();
+        }
+    }
+    return nullptr;
+}
+
+SnaptClient* SnaptSet::reached() {
+    for (const Member& member : members_) {
+        if (member.client->link().is_control_open) {
+            return member.client.get();
+        }
+    }
+    return nullptr;
+}
+
+}  // namespace continuo::cnapt

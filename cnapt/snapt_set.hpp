@@ -1,0 +1,78 @@
+// SnaptSet: the SNAPTs of a node, with a control link to each: those of the configuration, and
+// those that they tell of. Belongs to the data loop.
+#pragma once
+
+#include "cnapt/dns_switch.hpp"
+#include "cnapt/learned_snapts.hpp"
+#include "cnapt/snapt_client.hpp"
+#include "common/io/worker_thread.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace continuo::cnapt {
+
+// All must outlive the set.
+struct SnaptSetParts {
+    io::EventLoop& loop;
+    Node& node;
+    const NodeConfig& config;
+    const DnsSwitch& dns;
+    base::Random& random;
+};
+
+class SnaptSet {
+  public:
+    using OnUsage = std::function<void(const control::UsageReply& reply)>;
+
+    // `state`: the daemon's directory, for what is learned.
+    SnaptSet(const SnaptSetParts& parts,
+             std::string node_name,
+             const std::string& state,
+             OnUsage on_usage);
+    SnaptSet(const SnaptSet&) = delete;
+    SnaptSet& operator=(const SnaptSet&) = delete;
+    // Says CLOSE on every link; a name look-up may take long and is not waited for.
+    ~SnaptSet();
+
+    void start();
+    // Once a second: names are looked up, keys renewed.
+    void on_tick(base::TimePoint now);
+
+    // Null: none of these, or none whose control link is open.
+    SnaptClient* client_of(const SnaptLink& link);
+    SnaptClient* reached();
+
+  private:
+    struct Member {
+        SnaptEntry entry;
+        std::unique_ptr<SnaptClient> client;
+    };
+
+    void add(SnaptEntry entry, bool is_learned);
+    void on_addresses(size_t number, std::vector<base::Endpoint> addresses);
+    void look_up_names();
+    void on_directory(const std::string& teller, const control::Directory& directory);
+    // Members, addresses and offers as they are known now.
+    void follow_directories();
+    SnaptEntry entry_of(const std::string& name, const LearnedSnapt& learned) const;
+    void remember();
+
+    SnaptSetParts parts_;
+    std::string node_name_;
+    std::string file_;
+    OnUsage on_usage_;
+    LearnedSnapts learned_;
+    uint64_t told_left_out_ = 0;
+    control::SessionId session_id_{};
+    ControlThread control_thread_;
+    std::vector<Member> members_;  // first the configured ones
+    std::unique_ptr<io::WorkerThread> worker_;
+    bool is_resolving_ = false;
+    bool must_remember_ = false;  // the file could not be written yet
+    size_t next_lookup_ = 0;      // the SNAPT to ask for first
+    base::TimePoint resolve_again_at_{};
+};
+
+}  // namespace continuo::cnapt

@@ -1,0 +1,18 @@
+// The directory that a SNAPT tells its nodes: itself and the SNAPTs of its configuration
+// (docs/PROTOCOL.md section 4.3).
+#pragma once
+
+#include "common/control/message.hpp"
+#include "snapt/snapt_config.hpp"
+
+namespace continuo::snapt {
+
+// Sessions in tenths of the limit: it is told anew when it changes, and a node prefers the lesser
+// load.
+uint16_t load_permille(size_t sessions, size_t limit);
+
+// Addresses beyond those that a message holds are left out, as are the last SNAPTs when the message
+// would be too long; a log line says so.
+control::Directory make_directory(const SnaptConfig& config, uint16_t load);
+
+}  // namespace continuo::snapt

@@ -1,0 +1,131 @@
+#include "cnapt/learned_snapts.hpp"
+
+#include <gtest/gtest.h>
+
+namespace continuo::cnapt {
+namespace {
+
+control::DirectoryEntry entry(const std::string& snapt, const std::string& address) {
+    return {snapt, "continuo", {*base::Endpoint::parse(address)}, 0, 1000};
+}
+
+std::vector<std::string> names(const LearnedSnapts& snapts) {
+    std::vector<std::string> names;
+    for (const auto& [name, snapt] : snapts.all()) {
+        names.push_back(name);
+    }
+    return names;
+}
+
+class LearnedSnaptsTest : public testing::Test {
+  protected:
+    LearnedSnapts snapts{"continuo", {"zrh-1", "zrh-2"}};
+    const control::DirectoryEntry own = entry("zrh-1", "203.0.113.1:9347");
+    const control::DirectoryEntry other = entry("ber-1", "203.0.113.2:9347");
+};
+
+using Names = std::vector<std::string>;
+
+TEST_F(LearnedSnaptsTest, LearnsWhatIsNotConfigured) {
+    EXPECT_TRUE(snapts.take("zrh-1", {{own, other}}));
+    EXPECT_EQ(names(snapts), Names{"ber-1"});
+    EXPECT_EQ(snapts.all().at("ber-1"), (LearnedSnapt{{{"203.0.113.2", 9347}}, "zrh-1"}));
+    EXPECT_TRUE(snapts.is_listed("ber-1"));
+    EXPECT_TRUE(snapts.is_listed("zrh-1"));
+    EXPECT_FALSE(snapts.take("zrh-1", {{own, other}})) << "nothing new";
+}
+
+TEST_F(LearnedSnaptsTest, TakesNamesToLookUp) {
+    control::DirectoryEntry named = other;
+    named.names.push_back({"snapt.example.org", 443});
+    snapts.take("zrh-1", {{named}});
+    const std::vector<config::HostPort> both = {{"203.0.113.2", 9347}, {"snapt.example.org", 443}};
+    EXPECT_EQ(snapts.all().at("ber-1").addresses, both);
+}
+
+TEST_F(LearnedSnaptsTest, ATellerReplacesWhatItToldBefore) {
+    snapts.take("zrh-1", {{other}});
+    EXPECT_TRUE(snapts.take("zrh-1", {{entry("ber-1", "203.0.113.3:9347")}}));
+    EXPECT_EQ(snapts.all().at("ber-1").addresses.front().host, "203.0.113.3");
+    snapts.take("zrh-2", {{other}});
+    EXPECT_TRUE(snapts.take("zrh-1", {{own}}));
+    EXPECT_TRUE(snapts.is_listed("ber-1")) << "the other one lists it still";
+    snapts.take("zrh-2", {{own}});
+    EXPECT_FALSE(snapts.is_listed("ber-1"));
+    EXPECT_EQ(names(snapts), Names{"ber-1"}) << "it may have flows";
+    snapts.take("zrh-2", {{other}});
+    EXPECT_TRUE(snapts.is_listed("ber-1"));
+}
+
+// Two that name each other would list each other for ever.
+TEST_F(LearnedSnaptsTest, OnlyConfiguredOnesTeach) {
+    snapts.take("zrh-1", {{other}});
+    control::DirectoryEntry itself = other;
+    itself.load_permille = 300;
+    itself.price_permille = 2000;
+    EXPECT_FALSE(snapts.take("ber-1", {{itself, entry("ber-2", "203.0.113.4:9347")}}));
+    EXPECT_EQ(names(snapts), Names{"ber-1"});
+    EXPECT_EQ(snapts.offer("ber-1").load, 0.3);
+    EXPECT_EQ(snapts.offer("ber-1").price, 2.0);
+    snapts.take("zrh-1", {{own}});
+    EXPECT_FALSE(snapts.is_listed("ber-1"));
+}
+
+TEST_F(LearnedSnaptsTest, LeavesOutWhatCannotBe) {
+    control::DirectoryEntry foreign = other;
+    foreign.realm = "other";
+    control::DirectoryEntry bad_name = other;
+    bad_name.snapt = "a/b";
+    control::DirectoryEntry bad_host = other;
+    bad_host.addresses.clear();
+    bad_host.names = {{"host name", 9347}};
+    EXPECT_FALSE(snapts.take("zrh-1", {{foreign, bad_name, bad_host, entry("l", "127.0.0.1:9347"),
+                                        entry("m", "224.0.0.1:9347"), entry("n", "[fe80::1]:9347"),
+                                        entry("o", "0.0.0.0:1")}}));
+    EXPECT_TRUE(snapts.all().empty());
+    EXPECT_EQ(snapts.left_out(), 7U);
+}
+
+TEST_F(LearnedSnaptsTest, HasALimit) {
+    control::Directory directory;
+    for (size_t i = 0; i < kMaxLearnedSnapts + 2; ++i) {
+        directory.entries.push_back(entry("s" + std::to_string(i), "203.0.113.9:9347"));
+    }
+    snapts.take("zrh-1", directory);
+    EXPECT_EQ(snapts.all().size(), kMaxLearnedSnapts);
+    EXPECT_EQ(snapts.left_out(), 2U);
+    EXPECT_FALSE(snapts.is_listed("s8"));
+}
+
+TEST_F(LearnedSnaptsTest, LastsOverARestart) {
+    snapts.take("zrh-1", {{other, entry("ber-2", "[2001:db8::4]:9347")}});
+    LearnedSnapts next("continuo", {"zrh-1", "zrh-2"});
+    next.restore(snapts.text());
+    EXPECT_EQ(next.all(), snapts.all());
+    EXPECT_TRUE(next.is_listed("ber-1")) << "nothing has been heard yet";
+    next.take("zrh-2", {{own}});
+    EXPECT_TRUE(next.is_listed("ber-1")) << "it was another that told of it";
+    next.take("zrh-1", {{other}});
+    EXPECT_TRUE(next.is_listed("ber-1"));
+    EXPECT_FALSE(next.is_listed("ber-2"));
+    LearnedSnapts last("continuo", {"zrh-1"});
+    last.restore(next.text());
+    EXPECT_EQ(names(last), Names{"ber-1"}) << "what is not listed is not remembered";
+}
+
+TEST_F(LearnedSnaptsTest, AFileMayHoldAnything) {
+    const std::string text = snapts.text();
+    for (const std::string_view bad :
+         {"", "{", "7", "[7]", "[{}]", R"([{"name":"ber-1","told_by":"zrh-1"}])",
+          R"([{"name":"ber-1","told_by":"ber-2","addresses":["203.0.113.2:9347"]}])",
+          R"([{"name":"a/b","told_by":"zrh-1","addresses":["203.0.113.2:9347"]}])",
+          R"([{"name":"zrh-2","told_by":"zrh-1","addresses":["203.0.113.2:9347"]}])",
+          R"([{"name":"ber-1","told_by":"zrh-1","addresses":["no address:", 3]}])"}) {
+        snapts.restore(bad);
+        EXPECT_TRUE(snapts.all().empty()) << bad;
+    }
+    EXPECT_EQ(snapts.text(), text);
+}
+
+}  // namespace
+}  // namespace continuo::cnapt
