@@ -9,7 +9,7 @@ namespace continuo::cnapt {
 
 namespace {
 
-constexpr report::JsonLimits kFileLimits = {64 * 1024, 1024, 8};
+constexpr report::JsonLimits kFileLimits = {size_t{64} * 1024, 1024, 8};
 
 bool is_name(const std::string& text) {
     return !config::check_name(text);

@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kMaxWork = 4;  // look-ups, of which one is under way at most, and the file
 constexpr base::Duration kLookupInterval = base::seconds(5);
-constexpr size_t kMaxLearnedBytes = 64 * 1024;
+constexpr size_t kMaxLearnedBytes = size_t{64} * 1024;
 
 std::set<std::string> names_of(const NodeConfig& config) {
     std::set<std::string> names;

@@ -55,7 +55,8 @@ inline std::vector<Message> all_messages() {
          "mesh.example",
          {*base::Endpoint::parse("[2001:db8::9]:1"), *base::Endpoint::parse("192.0.2.1:2")},
          0,
-         1000});
+         1000,
+         {{"bsl-1.example.org", 443}}});
     return {full_hello(),
             full_accept(),
             Reject{RejectReason::QuotaExhausted, "no quota left"},
