@@ -76,7 +76,7 @@ class App final : public control::CredentialSource {
     }
     void stop();
 
-    // --- control::CredentialSource, on the control thread
+    // --- control::CredentialSource, on the thread of strangers
     std::optional<control::UserKey> find(const control::Identity& identity) override {
         const auto key = users_->lookup(identity.user, identity.key_id);
         return key ? std::optional<control::UserKey>(*key) : std::nullopt;

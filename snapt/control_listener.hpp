@@ -1,5 +1,5 @@
 // ControlListener: the listening TCP sockets of a SNAPT's control. Accepts what comes and pauses
-// while the process has no descriptor free. Belongs to the control thread once that runs.
+// while the process has no descriptor free. Belongs to the thread of strangers once that runs.
 #pragma once
 
 #include "common/base/ip_address.hpp"

@@ -1,7 +1,7 @@
-// ControlServer: the socket side of control at a SNAPT. It listens, accepts and runs every
-// ServerControl on a thread of its own, so that no TLS handshake touches a data worker. Calls come
-// from the data loop's thread and take effect later; what happens is told to a ControlHandler on
-// the data loop. docs/PROTOCOL.md section 4.
+// ControlServer: the socket side of control at a SNAPT. It has two threads: strangers are met by
+// ControlDoor, authenticated links live in ControlLinks, so that no TLS handshake touches what
+// carries data. Calls come from the data loop's thread and take effect later; what happens is told
+// to a ControlHandler on the data loop. docs/PROTOCOL.md section 4.
 #pragma once
 
 #include "common/base/ip_address.hpp"
@@ -52,7 +52,7 @@ struct ControlServerOptions {
 
 struct ControlServerCounters {
     uint64_t accepted = 0;
-    uint64_t refused = 0;            // by HandshakeLimiter or max_links
+    uint64_t refused = 0;            // by HandshakeLimiter or max_links; links are too far behind
     uint64_t displaced = 0;          // unfinished ones that gave way to newer ones
     uint64_t failed_handshakes = 0;  // closed before authentication
     uint64_t portal_checks = 0;      // answered
@@ -61,8 +61,8 @@ struct ControlServerCounters {
 
 class ControlServer {
   public:
-    // All must outlive this object. `credentials` is asked on the control thread: it locks what it
-    // shares.
+    // All must outlive this object. `credentials` is asked on the thread of strangers: it locks
+    // what it shares.
     ControlServer(io::EventLoop& data_loop,
                   ControlHandler& handler,
                   control::CredentialSource& credentials);
@@ -71,11 +71,11 @@ class ControlServer {
     // As stop().
     ~ControlServer();
 
-    // Opens the listeners and starts the thread. Errors: System (bind, listen; `where` says what),
+    // Opens the listeners and starts the threads. Errors: System (bind, listen; `where` says what),
     // InvalidState.
     base::Result<void> start(ControlServerOptions options);
-    // Says CLOSE (shutdown) on every link, as far as sockets take it at once, and joins the thread.
-    // The handler is not called any more.
+    // Says CLOSE (shutdown) on every link, as far as sockets take it at once, and joins the
+    // threads. The handler is not called any more.
     void stop();
     // As bound; in the order of the options.
     const std::vector<base::Endpoint>& endpoints() const;
@@ -97,7 +97,7 @@ class ControlServer {
     ControlServerCounters counters() const;
 
   private:
-    class Inner;
+    struct Inner;
     std::unique_ptr<Inner> inner_;
 };
 

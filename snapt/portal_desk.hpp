@@ -1,6 +1,6 @@
 // PortalDesk: answers the question for a captive portal (docs/PROTOCOL.md section 4.9). The
 // question names nobody, so every user's key is tried; trials are limited, since strangers cause
-// them. Belongs to the control thread.
+// them. Belongs to the thread of strangers.
 #pragma once
 
 #include "common/base/random.hpp"

@@ -14,7 +14,7 @@
 
 namespace continuo::control {
 
-// Knows the users' keys. Called during the handshake, on the control thread: must not block.
+// Knows the users' keys. Called during the handshake, on its thread: must not block.
 class CredentialSource {
   public:
     CredentialSource() = default;

@@ -40,7 +40,7 @@ is_confined() { # is_confined DAEMON USER NUMBER
         "['$user', ['CAP_NET_ADMIN'], True, True]"
 }
 # Nothing was tried that the filter refuses: the kernel's log has it where there is auditing.
-refused_calls() { dmesg 2>/dev/null | grep -c 'type=1326.*comm="\(cnapt\|snapt\)"'; }
+refused_calls() { dmesg 2>/dev/null | grep -c 'type=1326.*comm="\(cnapt\|snapt\)[-"]'; }
 refused_before=$(refused_calls)
 
 # --- What must go on

@@ -6,9 +6,11 @@
 #include "common/io/udp_socket.hpp"
 #include "snapt/control_server.hpp"
 
+#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 
 #include <gtest/gtest.h>
 
@@ -19,6 +21,11 @@ inline constexpr base::Duration kPatience = base::seconds(20);
 class Credentials final : public control::CredentialSource {
   public:
     std::optional<control::UserKey> find(const control::Identity& identity) override {
+        std::unique_lock lock(mutex_);
+        ++waiting_;
+        changed_.notify_all();
+        changed_.wait(lock, [this] { return !is_held_; });
+        --waiting_;
         return identity == control::Identity{"alice", "k1"} ? std::optional(control::UserKey{1})
                                                             : std::nullopt;
     }
@@ -26,6 +33,24 @@ class Credentials final : public control::CredentialSource {
         return std::make_shared<const std::vector<control::UserKey>>(
             std::vector{control::UserKey{9}, control::UserKey{1}});
     }
+
+    // While held nobody gets an answer.
+    void hold(bool is_held) {
+        const std::scoped_lock lock(mutex_);
+        is_held_ = is_held;
+        changed_.notify_all();
+    }
+    // False: nobody has asked for so long.
+    bool wait_for_question(base::Duration patience) {
+        std::unique_lock lock(mutex_);
+        return changed_.wait_for(lock, patience, [this] { return waiting_ > 0; });
+    }
+
+  private:
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    bool is_held_ = false;
+    int waiting_ = 0;
 };
 
 struct SnaptSide final : snapt::ControlHandler {
@@ -127,6 +152,7 @@ class ControlLinkTest : public ::testing::Test {
   protected:
     void SetUp() override { start_server(0); }
     void TearDown() override {
+        credentials.hold(false);
         client.reset();
         server.reset();
     }

@@ -1,0 +1,83 @@
+// ControlConnection: a TCP connection and the SNAPT's end of control on it, which moves from the
+// thread of strangers to that of links; and what these threads share. Included by the parts of
+// ControlServer only.
+#pragma once
+
+#include "common/io/tcp_stream.hpp"
+#include "snapt/control_server.hpp"
+#include "snapt/hello_desk.hpp"
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <utility>
+
+namespace continuo::snapt {
+
+// As ControlServerCounters.
+struct ControlCounts {
+    std::atomic<uint64_t> accepted = 0;
+    std::atomic<uint64_t> refused = 0;
+    std::atomic<uint64_t> displaced = 0;
+    std::atomic<uint64_t> failed_handshakes = 0;
+    std::atomic<uint64_t> portal_checks = 0;
+    std::atomic<uint64_t> links = 0;
+};
+
+// `parameters` and `context` are constant while a thread runs. Outlives all connections.
+struct ControlShared {
+    explicit ControlShared(control::CredentialSource& source) : credentials(source) {}
+
+    control::CredentialSource& credentials;  // for the thread of strangers
+    control::ServerParameters parameters;
+    std::optional<control::TlsContext> context;
+    HelloDesk hellos;
+    ControlCounts counts;
+};
+
+// Datagrams of one link, on their way to the data loop; dropped when that is behind, as a network
+// would.
+class DatagramInput final : public control::DatagramSink {
+  public:
+    void on_datagram(base::ByteView datagram) override {
+        wants_wake_ = queue_->push(datagram, 0).wants_wake || wants_wake_;
+    }
+    void on_wake_failed() { queue_->on_wake_failed(); }
+    bool take_wake() { return std::exchange(wants_wake_, false); }
+    const std::shared_ptr<dataplane::DatagramQueue>& queue() const { return queue_; }
+
+  private:
+    std::shared_ptr<dataplane::DatagramQueue> queue_ = std::make_shared<dataplane::DatagramQueue>();
+    bool wants_wake_ = false;
+};
+
+// Belongs to one thread at a time. Counts itself as a link, also on its way between threads.
+struct ControlConnection {
+    ControlConnection(ControlShared& shared,
+                      LinkId its_id,
+                      const base::Endpoint& its_peer,
+                      io::UniqueFd fd)
+        : counts(shared.counts)
+        , id(its_id)
+        , from(its_peer)
+        , stream(std::move(fd))
+        , control(*shared.context, shared.credentials, shared.parameters, &datagrams) {
+        ++counts.links;
+    }
+    ControlConnection(const ControlConnection&) = delete;
+    ControlConnection& operator=(const ControlConnection&) = delete;
+    ~ControlConnection() { --counts.links; }
+
+    ControlCounts& counts;
+    LinkId id;
+    base::Endpoint from;
+    io::TcpStream stream;
+    DatagramInput datagrams;
+    control::ServerControl control;
+};
+
+// A closed connection waits so long for the peer's end of stream, so that its last words are not
+// cut by a reset.
+inline constexpr base::Duration kLinger = base::seconds(1);
+
+}  // namespace continuo::snapt

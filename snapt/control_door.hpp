@@ -1,0 +1,79 @@
+// ControlDoor: the part of ControlServer that strangers meet. It listens, accepts, tells the kinds
+// of connection apart, answers portal checks, does the TLS handshakes and judges HELLOs, on a
+// thread that never carries data. What has authenticated itself goes to ControlLinks; nothing else
+// does. docs/PROTOCOL.md sections 3.7, 4.7 and 4.9.
+#pragma once
+
+#include "common/control/handshake_limiter.hpp"
+#include "common/io/system_random.hpp"
+#include "snapt/control_connection.hpp"
+#include "snapt/control_links.hpp"
+#include "snapt/control_listener.hpp"
+#include "snapt/control_thread.hpp"
+#include "snapt/link_deadlines.hpp"
+#include "snapt/portal_desk.hpp"
+
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+namespace continuo::snapt {
+
+// Everything private belongs to its thread while that runs.
+class ControlDoor {
+  public:
+    // Both must outlive this.
+    ControlDoor(ControlShared& shared, ControlLinks& links);
+    ControlDoor(const ControlDoor&) = delete;
+    ControlDoor& operator=(const ControlDoor&) = delete;
+    ~ControlDoor();
+
+    // Opens the listeners and gives the endpoints as bound. Errors: System.
+    base::Result<std::vector<base::Endpoint>> open(const std::vector<base::Endpoint>& listen,
+                                                   size_t max_links);
+    void start() { thread_.start(); }
+    bool is_running() const { return thread_.is_running(); }
+    // Nothing comes to `links` from here any more. Closes all that is not theirs.
+    void stop();
+
+  private:
+    // Told by the first octet, and never again: later ones may look like any.
+    enum class Kind : uint8_t { Unknown, Tls, Plain, PortalCheck };
+    struct Stranger {
+        std::unique_ptr<ControlConnection> connection;  // its id is the limiter's ticket
+        base::TimePoint deadline = base::kNever;        // as in deadlines_
+        Kind kind = Kind::Unknown;
+        bool lingering = false;
+        std::unique_ptr<dataplane::PlainStream> plain;  // has the connection's stream
+        std::vector<uint8_t> portal_input;              // what has come of a question
+        std::unique_ptr<io::Poller> poller;             // last: gone before the descriptor
+    };
+
+    void admit(io::UniqueFd fd, const base::Endpoint& from);
+    static Kind kind_of(const Stranger& stranger);
+    void on_readable(LinkId id);
+    void on_writable(LinkId id);
+    void on_tls_readable(Stranger& stranger);
+    void on_plain_readable(Stranger& stranger);
+    void on_portal_readable(Stranger& stranger);
+    void on_timer();
+    // After every input of a handshake: bytes, deadline. May destroy it.
+    void update(Stranger& stranger);
+    // Failed unless it lingers, which is counted already.
+    void remove(Stranger& stranger);
+    void forget(LinkId id);
+
+    ControlShared& shared_;
+    ControlLinks& links_;
+    ControlThread thread_{"snapt-door"};
+    ControlListener listener_;
+    LinkDeadlines deadlines_;
+    io::SystemRandom random_;
+    control::HandshakeLimiter limiter_{random_};
+    std::optional<PortalDesk> desk_;
+    size_t max_links_ = 0;
+    std::unordered_map<LinkId, std::unique_ptr<Stranger>> strangers_;
+};
+
+}  // namespace continuo::snapt

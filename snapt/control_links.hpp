@@ -1,0 +1,97 @@
+// ControlLinks: the part of ControlServer that authenticated links live in, on a thread of their
+// own: control messages, and the datagrams of nodes that reach the SNAPT over TCP only, in TLS or
+// over a plain connection each. What ControlDoor has let in arrives by message.
+#pragma once
+
+#include "common/daemon/handler_gate.hpp"
+#include "common/dataplane/plain_stream.hpp"
+#include "snapt/control_connection.hpp"
+#include "snapt/control_thread.hpp"
+#include "snapt/link_deadlines.hpp"
+
+#include <memory>
+#include <unordered_map>
+#include <utility>
+
+namespace continuo::snapt {
+
+// Everything private belongs to its thread while that runs, but the gate.
+class ControlLinks {
+  public:
+    // All must outlive this.
+    ControlLinks(io::EventLoop& data_loop, ControlHandler& handler, ControlShared& shared);
+    ControlLinks(const ControlLinks&) = delete;
+    ControlLinks& operator=(const ControlLinks&) = delete;
+    ~ControlLinks();
+
+    void start() { thread_.start(); }
+    // Says CLOSE (shutdown) on every link, those that were on their way here too: after
+    // ControlDoor::stop().
+    void stop();
+    // Data loop: the handler is not called any more.
+    void shut_gate() { gate_.shut(); }
+
+    // Any thread. An authenticated connection, without a poller, becomes a link. False: too far
+    // behind, it is closed.
+    bool adopt(std::unique_ptr<ControlConnection> connection);
+    // Any thread. The plain connection of that link, whose HELLO is believed; replaces an older
+    // one. False as above.
+    bool attach(LinkId id, std::unique_ptr<dataplane::PlainStream> plain);
+
+    // Any thread: runs `action(ServerControl&, now)` on the link's thread, unless it has gone.
+    // False: too far behind.
+    template <typename Action>
+    bool with_link(LinkId id, Action action) {
+        return thread_.loop().post([this, id, action = std::move(action)]() mutable {
+            if (Link* link = find(id)) {
+                action(link->connection->control, thread_.loop().now());
+                update(*link);
+            }
+        });
+    }
+    void accept(LinkId id, control::Accept accept);
+    dataplane::StreamPort open_stream(LinkId id);
+
+  private:
+    struct Link {
+        std::unique_ptr<ControlConnection> connection;
+        std::shared_ptr<dataplane::DatagramQueue> out;  // null until the daemon opens it
+        base::TimePoint deadline = base::kNever;        // as in deadlines_
+        bool announced = false;                         // on_hello was called
+        bool lingering = false;
+        // An association that only authenticates: its datagrams go over a plain connection.
+        bool is_readable = false;
+        uint16_t wire_session_up = 0;
+        uint8_t tag_bytes = 0;
+        std::unique_ptr<dataplane::PlainStream> plain;
+        std::unique_ptr<io::Poller> plain_poller;  // gone before the descriptor
+        std::unique_ptr<io::Poller> poller;        // last: gone before the descriptor
+    };
+
+    Link* find(LinkId id);
+    void add_link(std::unique_ptr<ControlConnection> connection);
+    void on_readable(LinkId id);
+    void on_writable(LinkId id);
+    void on_timer();
+    // After every input of a link: events, bytes, deadline. May destroy it.
+    void update(Link& link);
+    void hand_over_events(Link& link);
+    base::Result<bool> send_pending(Link& link);
+    void tell_room(const Link& link);
+    void lose(Link& link);
+    void remove(Link& link);
+    // Plain connections: docs/PROTOCOL.md section 3.7.
+    void set_plain(LinkId id, std::unique_ptr<dataplane::PlainStream> plain);
+    void on_plain_readable(LinkId id);
+    // As DatagramQueue::Pulled::tells_room.
+    static bool flush_plain(Link& link);
+    void remember_keys(const Link& link, const control::EpochKeys& keys);
+
+    daemon::HandlerGate<ControlHandler> gate_;
+    ControlShared& shared_;
+    ControlThread thread_{"snapt-links"};
+    LinkDeadlines deadlines_;
+    std::unordered_map<LinkId, std::unique_ptr<Link>> links_;
+};
+
+}  // namespace continuo::snapt
