@@ -22,3 +22,18 @@ silent_for() {
         claim "$3: $log: silent for $1 s at most ($gap s)" at_most "$gap" "$1"
     done
 }
+# begin_download TEXT : of the file, beside ping; its process is $download.
+begin_download() {
+    exec_in_ns node curl -sS -m 150 "http://$inet4/file" 2>"$work/curl.log" | "$python" "$support_dir/arrivals.py" "$work/arrivals" >"$work/result" &
+    download=$!
+    spawn node ping ping -n -D -i 0.1 "$inet4"
+    claim "$1: a download begins" wait_for 20 arrived 3000000
+    claim "$1: over UDP" goes_over udp
+}
+# block_both TEXT : UDP, on both uplinks.
+block_both() {
+    local began=$EPOCHREALTIME
+    block 1 2
+    claim "$1: data goes over TCP" wait_for 10 goes_over tcp
+    silent_for 2 "$began" "$1"
+}

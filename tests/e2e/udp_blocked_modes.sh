@@ -35,22 +35,13 @@ both_carry() {
 }
 
 mode() {
-    local began download first
+    local began first
     with_mode "$1"
     first=$(session)
     rm -f "$work/arrivals"
     : >"$work/http.log"
-    exec_in_ns node curl -sS -m 100 "http://$inet4/file" 2>"$work/curl.log" | "$python" "$support_dir/arrivals.py" "$work/arrivals" >"$work/result" &
-    download=$!
-    spawn node ping ping -n -D -i 0.1 "$inet4"
-    claim "$1: a download begins" wait_for 20 arrived 3000000
-    claim "$1: over UDP" goes_over udp
-
-    began=$EPOCHREALTIME
-    block 1 2
-    claim "$1, blocked: data goes over TCP" wait_for 10 goes_over tcp
-    silent_for 2 "$began" "$1, blocked"
-
+    begin_download "$1"
+    block_both "$1, blocked"
     began=$EPOCHREALTIME
     unblock 1 2
     claim "$1, given back: UDP is taken back" wait_for 10 goes_over udp

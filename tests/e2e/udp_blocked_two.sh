@@ -21,17 +21,9 @@ http_server "$work/www"
 
 goes_by() { is_active "$1" && goes_over udp; }
 
-exec_in_ns node curl -sS -m 150 "http://$inet4/file" 2>"$work/curl.log" | "$python" "$support_dir/arrivals.py" "$work/arrivals" >"$work/result" &
-download=$!
-spawn node ping ping -n -D -i 0.1 "$inet4"
-claim "a download begins" wait_for 20 arrived 3000000
-claim "over UDP, by the better uplink" goes_by up1
-
-began=$EPOCHREALTIME
-block 1 2
-claim "both blocked: data goes over TCP" wait_for 10 goes_over tcp
-silent_for 2 "$began" "both blocked"
-
+begin_download "two uplinks"
+claim "by the better uplink" goes_by up1
+block_both "both blocked"
 began=$EPOCHREALTIME
 unblock 2
 claim "the worse one given back: UDP is taken back, by it" wait_for 10 goes_by up2
