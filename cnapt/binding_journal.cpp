@@ -55,7 +55,7 @@ uint64_t BindingJournal::fingerprint(const packet::FiveTuple& flow) const {
 }
 
 uint64_t BindingJournal::fingerprint(std::string_view snapt) {
-    // FNV-1a: names come from the own configuration.
+    // FNV-1a: names come from the configuration and from SNAPTs that it names.
     uint64_t hash = 0xCBF29CE484222325;
     for (const char letter : snapt) {
         hash = (hash ^ static_cast<uint8_t>(letter)) * 0x100000001B3;

@@ -203,7 +203,8 @@ std::optional<size_t> Node::former_snapt(const packet::FiveTuple& flow) const {
 
 // A flow keeps its SNAPT for life, also over a restart of this process.
 void Node::bind(NodeFlow& node_flow, TimePoint now) {
-    policy::Decision decision = decide(node_flow);
+    policy::Decision decision = decide(node_flow, now);
+    ask_unheard(now);
     if (const auto former = former_snapt(node_flow.flow->tuple)) {
         if (!links_[*former]->session) {
             return;  // waits for it as for any
@@ -235,16 +236,41 @@ void Node::bind(NodeFlow& node_flow, TimePoint now) {
     }
 }
 
-policy::Decision Node::decide(const NodeFlow& node_flow) const {
+bool Node::takes_flows(const SnaptLink& link) const {
+    return link.session != nullptr && link.is_up && link.is_listed;
+}
+
+bool Node::is_heard_lately(const SnaptLink& link, TimePoint now) {
+    return link.session && now - link.session->heard_at() < kHeardLately;
+}
+
+void Node::ask_unheard(TimePoint now) {
+    for (const auto& link : links_) {
+        const bool has_path = link->active_slot && !link->is_on_stream;
+        if (takes_flows(*link) && has_path && !is_heard_lately(*link, now)) {
+            link->session->paths().ask(*link->active_slot, now);
+            driver_.touch(*link->session);
+        }
+    }
+}
+
+policy::Decision Node::decide(const NodeFlow& node_flow, TimePoint now) const {
+    const policy::FlowNeeds needs = policy::needs_of(node_flow.classification);
+    const bool is_any_heard = std::any_of(links_.begin(), links_.end(), [&](const auto& link) {
+        return takes_flows(*link) && is_heard_lately(*link, now);
+    });
     std::vector<policy::SnaptView> views;
     views.reserve(links_.size());
     for (const auto& link : links_) {
+        const bool is_preferred = std::find(needs.preferred.begin(), needs.preferred.end(),
+                                            link->name) != needs.preferred.end();
         policy::SnaptView view;
         view.name = link->name;
         view.committed_bits_per_s = link->committed_bits_per_s;
         view.load = link->load;
         view.price = link->price;
-        view.is_alive = link->session != nullptr && link->is_up && link->is_listed;
+        view.is_alive =
+            takes_flows(*link) && (!is_any_heard || is_preferred || is_heard_lately(*link, now));
         if (link->session && link->active_slot) {
             const auto rtt = link->session->paths().path(*link->active_slot).smoothed_rtt;
             if (rtt != base::Duration{}) {
@@ -253,8 +279,7 @@ policy::Decision Node::decide(const NodeFlow& node_flow) const {
         }
         views.push_back(view);
     }
-    return policy::choose_snapt(views, policy::needs_of(node_flow.classification),
-                                node_flow.ruleset->admission().when_unmet);
+    return policy::choose_snapt(views, needs, node_flow.ruleset->admission().when_unmet);
 }
 
 // Rules of the same name and different modes have a tag each: it tells SNAPT the mode.

@@ -262,6 +262,7 @@ std::string paths_text(const JsonValue& paths, bool is_terminal) {
 std::string snapts_text(const JsonValue& snapts, bool is_terminal) {
     Table table({{"SNAPT"},
                  {"ADDRESS"},
+                 {"FROM"},
                  {"STATE"},
                  {"CONTROL"},
                  {"RTT", Align::Right},
@@ -275,7 +276,12 @@ std::string snapts_text(const JsonValue& snapts, bool is_terminal) {
     for (const JsonValue& snapt : snapts.items()) {
         const bool is_up = snapt.text("state") == "up";
         const bool is_open = snapt["control_open"].boolean().value_or(false);
+        const bool is_learned = snapt["learned"].boolean().value_or(false);
+        const bool is_listed = snapt["listed"].boolean().value_or(true);
         table.add_row({report::cell(snapt["snapt"]), report::cell(snapt["address"]),
+                       !is_learned ? "configured"
+                       : is_listed ? "directory"
+                                   : "not listed",
                        report::cell(snapt["state"]), is_open ? "open" : "closed",
                        report::milliseconds_cell(snapt["rtt_ms"]),
                        report::fraction_cell(snapt["loss"]), report::cell(snapt["protection"]),

@@ -47,6 +47,10 @@ void ControlClient::set_addresses(std::vector<base::Endpoint> addresses) {
     });
 }
 
+void ControlClient::try_now() {
+    inner_->later([](Inner& self) { self.try_now(); });
+}
+
 void ControlClient::restart() {
     inner_->later([](Inner& inner) { inner.restart(); });
 }

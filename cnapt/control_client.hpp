@@ -79,8 +79,10 @@ struct ControlClientOptions {
     control::ClientParameters parameters;
     std::vector<base::Endpoint> addresses;  // tried in turn
     ControlUplinks uplinks;
-    uint32_t fwmark = 0;                                  // SO_MARK; 0: none
-    base::Duration max_first_delay = kMaxReconnectDelay;  // between attempts until one succeeds
+    uint32_t fwmark = 0;  // SO_MARK; 0: none
+    // Until it lets this node in, a change of the network is no reason to try it, and attempts get
+    // as far apart as kMaxFirstConnectDelay.
+    bool is_hearsay = false;
 };
 
 class ControlClient {
@@ -103,6 +105,8 @@ class ControlClient {
     // dropped.
     void network_changed(ControlUplinks uplinks);
     void set_addresses(std::vector<base::Endpoint> addresses);
+    // The network works: does not wait for the next attempt.
+    void try_now();
     // The SNAPT lost the association: connects anew without continuing it.
     void restart();
     // Connects anew and continues the association.

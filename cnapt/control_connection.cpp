@@ -96,7 +96,9 @@ void ControlClient::Inner::attempt() {
 }
 
 void ControlClient::Inner::attempt_now() {
-    delay_ = kMinReconnectDelay;
+    if (!is_hearsay()) {
+        delay_ = kMinReconnectDelay;
+    }
     attempt();
 }
 
@@ -282,8 +284,7 @@ void ControlClient::Inner::connect_later(base::Duration at_least) {
     plain_.close();
     static_cast<void>(out_->clear());  // open_stream() asks for the room
     attempt_at_ = now() + std::max(delay_, at_least);
-    const bool was_let_in = established_at_ != base::TimePoint{};
-    delay_ = std::min(2 * delay_, was_let_in ? kMaxReconnectDelay : options_.max_first_delay);
+    delay_ = std::min(2 * delay_, is_hearsay() ? kMaxFirstConnectDelay : kMaxReconnectDelay);
     set_timer();
 }
 
@@ -333,6 +334,9 @@ void ControlClient::Inner::network_changed(ControlUplinks uplinks) {
     }
     const bool is_same = stays_with(uplinks);
     options_.uplinks = std::move(uplinks);
+    if (is_hearsay() && !connection_) {
+        return;
+    }
     if (!is_same) {
         prefer_version();
         attempt_now();
@@ -358,6 +362,12 @@ void ControlClient::Inner::restart() {
     ++short_sessions_;
     if (connection_) {
         connect_later({});
+    }
+}
+
+void ControlClient::Inner::try_now() {
+    if (!connection_ && short_sessions_ == 0) {
+        attempt_now();
     }
 }
 

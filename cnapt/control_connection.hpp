@@ -65,6 +65,8 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     // were lost as soon as they were made.
     void query_session();
     void attempt_now();
+    void try_now();
+    bool is_hearsay() const { return options_.is_hearsay && established_at_ == base::TimePoint{}; }
     dataplane::StreamPort stream() {
         return {out_, [weak = weak_from_this()] {
                     const auto self = weak.lock();

@@ -47,18 +47,28 @@ constexpr double kPermille = 1000;
 
 }  // namespace
 
-bool LearnedSnapts::learn(const std::string& name, LearnedSnapt snapt) {
+// Whoever told of it first says where it is, for as long as that one tells of it at all.
+bool LearnedSnapts::learn(const std::string& name,
+                          std::vector<config::HostPort> addresses,
+                          const std::string& teller) {
     const auto known = all_.find(name);
     if (known == all_.end()) {
-        if (all_.size() == kMaxLearnedSnapts) {
+        if (all_.size() + configured_.size() >= kMaxSnapts) {
             ++left_out_;
             return false;
         }
-        all_.emplace(name, std::move(snapt));
+        all_.emplace(name, LearnedSnapt{std::move(addresses), teller, true});
         return true;
     }
-    const bool is_other = known->second.addresses != snapt.addresses;
-    known->second.addresses = std::move(snapt.addresses);
+    LearnedSnapt& snapt = known->second;
+    const auto first = told_.find(snapt.told_by);
+    const bool is_still_told = first == told_.end() || first->second.contains(name);
+    if (snapt.told_by != teller && is_still_told) {
+        return false;
+    }
+    const bool is_other = snapt.addresses != addresses || snapt.told_by != teller;
+    snapt.addresses = std::move(addresses);
+    snapt.told_by = teller;
     return is_other;
 }
 
@@ -72,31 +82,32 @@ bool LearnedSnapts::take(const std::string& teller, const control::Directory& di
             ++left_out_;
             continue;
         }
-        if (may_teach && !configured_.contains(entry.snapt)) {
-            has_changed = learn(entry.snapt, {std::move(addresses), teller}) || has_changed;
-        }
-        if (is_known(entry.snapt)) {
+        if (entry.snapt == teller) {
+            offers_[teller] = {std::min(entry.load_permille / kPermille, 1.0),
+                               entry.price_permille / kPermille};
+        } else if (may_teach && !configured_.contains(entry.snapt)) {
+            has_changed = learn(entry.snapt, std::move(addresses), teller) || has_changed;
             told.insert(entry.snapt);
-            offers_[entry.snapt] = {std::min(entry.load_permille / kPermille, 1.0),
-                                    entry.price_permille / kPermille};
         }
     }
     if (may_teach) {
-        std::set<std::string>& before = told_[teller];
-        has_changed = has_changed || told != before;
-        before = std::move(told);
+        told_[teller] = std::move(told);
+    }
+    for (auto& [name, snapt] : all_) {
+        const bool is_told =
+            std::any_of(told_.begin(), told_.end(),
+                        [&name = name](const auto& any) { return any.second.contains(name); });
+        const bool is_unheard = !told_.contains(snapt.told_by);
+        const bool is_listed = is_told || (is_unheard && snapt.is_listed);
+        has_changed = has_changed || is_listed != snapt.is_listed;
+        snapt.is_listed = is_listed;
     }
     return has_changed;
 }
 
 bool LearnedSnapts::is_listed(const std::string& name) const {
     const auto learned = all_.find(name);
-    if (learned == all_.end()) {
-        return configured_.contains(name);
-    }
-    return !told_.contains(learned->second.told_by) ||
-           std::any_of(told_.begin(), told_.end(),
-                       [&name](const auto& teller) { return teller.second.contains(name); });
+    return learned == all_.end() ? configured_.contains(name) : learned->second.is_listed;
 }
 
 SnaptOffer LearnedSnapts::offer(const std::string& name) const {
@@ -108,12 +119,10 @@ std::string LearnedSnapts::text() const {
     report::JsonWriter json;
     json.begin_array();
     for (const auto& [name, snapt] : all_) {
-        if (!is_listed(name)) {
-            continue;
-        }
         json.begin_object();
         json.field("name", name);
         json.field("told_by", snapt.told_by);
+        json.field("listed", snapt.is_listed);
         json.key("addresses").begin_array();
         for (const config::HostPort& address : snapt.addresses) {
             json.string(address.to_string());
@@ -134,14 +143,15 @@ void LearnedSnapts::restore(std::string_view text) {
         const std::string name = row.text("name");
         LearnedSnapt snapt;
         snapt.told_by = row.text("told_by");
+        snapt.is_listed = row["listed"].boolean().value_or(true);
         for (const report::JsonValue& address : row["addresses"].items()) {
             if (auto parsed = config::HostPort::parse(address.string().value_or(""))) {
                 snapt.addresses.push_back(std::move(*parsed));
             }
         }
         if (is_name(name) && !configured_.contains(name) && configured_.contains(snapt.told_by) &&
-            !snapt.addresses.empty()) {
-            static_cast<void>(learn(name, std::move(snapt)));
+            !snapt.addresses.empty() && all_.size() + configured_.size() < kMaxSnapts) {
+            all_.emplace(name, std::move(snapt));
         }
     }
 }

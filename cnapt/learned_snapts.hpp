@@ -15,12 +15,13 @@
 
 namespace continuo::cnapt {
 
-// Each costs a control link, and 90 KB a day: PROTOCOL 4.6.
-inline constexpr size_t kMaxLearnedSnapts = 7;
+// With those of the configuration. Each costs a control link, and up to 110 kB a day when idle.
+inline constexpr size_t kMaxSnapts = 6;
 
 struct LearnedSnapt {
     std::vector<config::HostPort> addresses;
-    std::string told_by;  // the first that did, of the configuration: its identity key is used
+    std::string told_by;     // of the configuration: its word counts, its identity key is used
+    bool is_listed = false;  // some SNAPT of the configuration tells of it, as far as is known
     bool operator==(const LearnedSnapt&) const = default;
 };
 
@@ -35,29 +36,29 @@ class LearnedSnapts {
         : realm_(std::move(realm)), configured_(std::move(configured)) {}
 
     // Replaces what the teller told before. SNAPTs are learned from configured ones alone, so that
-    // two that name each other do not stay for ever; of others the offers are taken. Entries of
-    // another realm, with bad names or addresses, or beyond kMaxLearnedSnapts are left out. Gives
-    // whether all() is another.
+    // two that name each other do not stay for ever; an offer is taken from the SNAPT itself.
+    // Entries of another realm, with bad names or addresses, or beyond kMaxSnapts are left out.
+    // Gives whether all() is another.
     bool take(const std::string& teller, const control::Directory& directory);
 
-    // By name. None is ever taken away: it may have flows.
+    // By name.
     const std::map<std::string, LearnedSnapt>& all() const { return all_; }
-    // It may have new flows: in the configuration, in the latest directory of a SNAPT of it, or
-    // known from an earlier run, of whose teller nothing has been heard.
+    // One that is not listed; another may take its place.
+    void forget(const std::string& name) { all_.erase(name); }
+    // It may have new flows.
     bool is_listed(const std::string& name) const;
     SnaptOffer offer(const std::string& name) const;
     uint64_t left_out() const { return left_out_; }
 
-    // JSON, of those that are listed.
+    // JSON. Those that are not listed, too: they may have flows.
     std::string text() const;
     // What is no such text, or was told by a SNAPT that is not configured, is left out.
     void restore(std::string_view text);
 
   private:
-    bool is_known(const std::string& name) const {
-        return configured_.contains(name) || all_.contains(name);
-    }
-    bool learn(const std::string& name, LearnedSnapt snapt);
+    bool learn(const std::string& name,
+               std::vector<config::HostPort> addresses,
+               const std::string& teller);
 
     std::string realm_;
     std::set<std::string> configured_;

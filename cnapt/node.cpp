@@ -184,6 +184,31 @@ void Node::request_keepalive(SnaptLink& link) {
     }
 }
 
+void Node::ask(SnaptLink& link) {
+    if (link.session && link.active_slot && !link.is_on_stream) {
+        link.session->paths().ask(*link.active_slot, loop_.now());
+        driver_.touch(*link.session);
+        driver_.pump(loop_.now());
+    }
+}
+
+bool Node::has_flows(const SnaptLink& link) {
+    bool is_used = false;
+    flows_.for_each([&](const Flow& flow) {
+        is_used = is_used || static_cast<const NodeFlow*>(flow.details)->link == &link;
+    });
+    return is_used;
+}
+
+void Node::remove_link(const SnaptLink& link) {
+    CTN_ASSERT(!has_flows(link));
+    if (link.session) {
+        driver_.remove(*link.session);
+        ended_.add(*link.session);
+    }
+    std::erase_if(links_, [&link](const auto& other) { return other.get() == &link; });
+}
+
 void Node::on_socket_readable(const Uplink& uplink, io::UdpSocket& socket) {
     const TimePoint now = loop_.now();
     loop_.note_moved(receiver_.receive(

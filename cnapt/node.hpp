@@ -126,6 +126,10 @@ struct NodeFlow {
     bool is_classified = false;
 };
 
+// A SNAPT that was not heard for so long may have died unnoticed: one that was is preferred, and it
+// is asked.
+inline constexpr base::Duration kHeardLately = base::seconds(60);
+
 // Told on the data loop.
 class NodeEvents {
   public:
@@ -179,6 +183,11 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void on_stream_lost(SnaptLink& link);
     void close_stream(SnaptLink& link);
     void request_keepalive(SnaptLink& link);
+    // Whether it still answers.
+    void ask(SnaptLink& link);
+    bool has_flows(const SnaptLink& link);
+    // One without flows; its control link is gone.
+    void remove_link(const SnaptLink& link);
     // Whether a portal stands behind the uplink: then others are used, if there are any.
     void set_captive(uint8_t slot, bool is_captive, const std::string& portal_url);
     // A SNAPT answers over it, as far as is known.
@@ -343,7 +352,12 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void consider_promotion(NodeFlow& node_flow, uint32_t bytes, base::TimePoint now);
     uint16_t app_tag(SnaptLink& link, const classifier::Classification& classification);
     void name_apps(SnaptLink& link);
-    policy::Decision decide(const NodeFlow& node_flow) const;
+    policy::Decision decide(const NodeFlow& node_flow, base::TimePoint now) const;
+    // Whether new flows may be bound to it.
+    bool takes_flows(const SnaptLink& link) const;
+    static bool is_heard_lately(const SnaptLink& link, base::TimePoint now);
+    // Those that would be a choice if they had been heard.
+    void ask_unheard(base::TimePoint now);
     void end_flow(flow::Flow& flow, base::TimePoint now);
 
     io::EventLoop& loop_;

@@ -61,11 +61,16 @@ void PortalControl::observe(base::TimePoint now) {
     }
 }
 
-// In turn: a SNAPT that is down says nothing of the way to it.
+// In turn: a SNAPT that is down says nothing of the way to it. One that is known by hearsay, and
+// never let this node in, may answer as a portal would.
 std::optional<base::Endpoint> PortalControl::snapt_for(const Uplink& uplink) {
     const auto& links = node_.links();
     for (size_t tried = 0; tried < links.size(); ++tried) {
-        const SnaptAddresses& snapt = links[next_snapt_++ % links.size()]->addresses;
+        const SnaptLink& link = *links[next_snapt_++ % links.size()];
+        const SnaptAddresses& snapt = link.addresses;
+        if (link.is_learned && !link.session) {
+            continue;
+        }
         if (snapt.has(uplink.address.version)) {
             return snapt.of(uplink.address.version);
         }

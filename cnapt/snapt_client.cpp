@@ -81,7 +81,7 @@ base::Result<void> SnaptClient::start(const NodeConfig& config,
     options.addresses = std::move(addresses);
     options.uplinks = uplinks();
     options.fwmark = config.capture.fwmark;
-    options.max_first_delay = link_.is_learned ? kMaxFirstConnectDelay : kMaxReconnectDelay;
+    options.is_hearsay = link_.is_learned;
     CTN_TRY(client_.start(std::move(options)));
     is_started_ = true;
     return {};
@@ -151,6 +151,7 @@ void SnaptClient::on_established(const base::Endpoint& remote,
     node_.open_stream(link_, client_.stream(), remote);
     log(LogLevel::Info, "%s: session %s, epoch %u", link_.name.c_str(),
         established.accept.continued ? "continued" : "established", established.keys.epoch);
+    answers_.on_established();
 }
 
 void SnaptClient::on_rejected(const control::Reject& reject) {
@@ -192,6 +193,9 @@ void SnaptClient::on_closed(const control::LinkClosed& closed) {
                 static_cast<int>(control::to_string(closed.cause).size()),
                 control::to_string(closed.cause).data());
         }
+    }
+    if (link_.is_control_open) {
+        node_.ask(link_);  // an idle one would not be missed
     }
     link_.is_control_open = false;
     is_rekeying_ = false;

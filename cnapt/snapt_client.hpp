@@ -25,6 +25,7 @@ class SnaptClient final : public ControlClientHandler {
         std::function<void(const control::UsageReply& reply)> on_usage;
         std::function<void(const std::string& teller, const control::Directory& directory)>
             on_directory;
+        std::function<void()> on_established;
     };
 
     // All must outlive this.
@@ -44,12 +45,17 @@ class SnaptClient final : public ControlClientHandler {
     void path_moved() { client_.network_changed(uplinks()); }
     // The connection may be dead: another one takes its place.
     void renew() { client_.renew(); }
+    // Those that it has are no reason to connect anew.
     void set_addresses(std::vector<base::Endpoint> addresses) {
+        if (addresses == addresses_) {
+            return;
+        }
         addresses_ = addresses;
         node_.offer_addresses(link_, addresses);
         client_.set_addresses(std::move(addresses));
         client_.network_changed(uplinks());
     }
+    void try_now() { client_.try_now(); }
     bool is_started() const { return is_started_; }
     // Attempts to connect have failed since this was asked last.
     bool take_failure() { return std::exchange(has_failed_, false); }

@@ -16,6 +16,8 @@ namespace {
 
 constexpr size_t kMaxWork = 4;  // look-ups, of which one is under way at most, and the file
 constexpr base::Duration kLookupInterval = base::seconds(5);
+// For flows of the run before, which say nothing for a while.
+constexpr base::Duration kRetiredKept = base::seconds(3600);
 constexpr size_t kMaxLearnedBytes = size_t{64} * 1024;
 
 std::set<std::string> names_of(const NodeConfig& config) {
@@ -82,14 +84,20 @@ void SnaptSet::add(SnaptEntry entry, bool is_learned) {
     answers.on_directory = [this](const std::string& teller, const control::Directory& directory) {
         on_directory(teller, directory);
     };
+    answers.on_established = [this] { on_established(); };
     members_.push_back(
         {std::move(entry), std::make_unique<SnaptClient>(parts_.node, link, control_thread_,
                                                          parts_.loop, std::move(answers))});
-    on_addresses(members_.size() - 1, std::move(addresses));
+    use(members_.back(), std::move(addresses));
 }
 
-void SnaptSet::on_addresses(size_t number, std::vector<base::Endpoint> addresses) {
-    const Member& member = members_[number];
+SnaptSet::Member* SnaptSet::find(const std::string& name) {
+    const auto found = std::find_if(members_.begin(), members_.end(),
+                                    [&name](const Member& any) { return any.entry.name == name; });
+    return found == members_.end() ? nullptr : &*found;
+}
+
+void SnaptSet::use(const Member& member, std::vector<base::Endpoint> addresses) {
     if (addresses.empty()) {
         return;
     }
@@ -125,9 +133,12 @@ void SnaptSet::look_up_names() {
         places.servers = parts_.config.dns.servers;
         places.fwmark = parts_.config.capture.fwmark;
         is_resolving_ = worker_->submit([found, entry, places] { *found = resolve(entry, places); },
-                                        [this, found, number] {
+                                        [this, found, entry] {
                                             is_resolving_ = false;
-                                            on_addresses(number, std::move(*found));
+                                            const Member* asked = find(entry.name);
+                                            if (asked != nullptr && asked->entry == entry) {
+                                                use(*asked, std::move(*found));
+                                            }
                                         });
         next_lookup_ = number + 1;
         resolve_again_at_ = parts_.loop.now() + kLookupInterval;
@@ -137,6 +148,7 @@ void SnaptSet::look_up_names() {
 
 void SnaptSet::on_tick(base::TimePoint now) {
     look_up_names();
+    drop_retired(now);
     if (must_remember_) {
         remember();
     }
@@ -151,8 +163,8 @@ void SnaptSet::on_directory(const std::string& teller, const control::Directory&
         told_left_out_ = learned_.left_out();
         log(LogLevel::Warning,
             "%s: some SNAPTs of its directory are left out: of another realm, without an address "
-            "that can be used, or more than %zu",
-            teller.c_str(), kMaxLearnedSnapts);
+            "that can be used, or more than %zu in all",
+            teller.c_str(), kMaxSnapts);
     }
     follow_directories();
     if (has_changed) {
@@ -172,24 +184,53 @@ SnaptEntry SnaptSet::entry_of(const std::string& name, const LearnedSnapt& learn
 
 void SnaptSet::follow_directories() {
     for (const auto& [name, learned] : learned_.all()) {
-        const auto known =
-            std::find_if(members_.begin(), members_.end(), [&name = name](const Member& member) {
-                return member.entry.name == name;
-            });
-        if (known == members_.end()) {
+        Member* const known = find(name);
+        if (known == nullptr) {
             log(LogLevel::Info, "%s: learned from %s", name.c_str(), learned.told_by.c_str());
             add(entry_of(name, learned), true);
         } else if (known->entry.addresses != learned.addresses) {
             known->entry.addresses = learned.addresses;
-            on_addresses(static_cast<size_t>(known - members_.begin()), endpoints_of(known->entry));
+            use(*known, endpoints_of(known->entry));
         }
     }
-    for (const Member& member : members_) {
+    for (Member& member : members_) {
         const SnaptOffer offer = learned_.offer(member.entry.name);
         SnaptLink& link = member.client->link();
         link.is_listed = learned_.is_listed(member.entry.name);
         link.load = offer.load;
         link.price = offer.price;
+        if (link.is_listed) {
+            member.retired_at = base::kNever;
+        } else if (member.retired_at == base::kNever) {
+            member.retired_at = parts_.loop.now();
+        }
+    }
+}
+
+void SnaptSet::drop_retired(base::TimePoint now) {
+    for (size_t i = members_.size(); i-- > 0;) {
+        Member& member = members_[i];
+        const bool is_due =
+            member.retired_at != base::kNever && now - member.retired_at >= kRetiredKept;
+        SnaptLink& link = member.client->link();
+        if (!is_due || parts_.node.has_flows(link)) {
+            continue;
+        }
+        log(LogLevel::Info, "%s: not listed any more, and without flows: left",
+            member.entry.name.c_str());
+        learned_.forget(member.entry.name);
+        member.client->stop();
+        members_.erase(members_.begin() + static_cast<ptrdiff_t>(i));
+        parts_.node.remove_link(link);
+        must_remember_ = true;
+    }
+}
+
+void SnaptSet::on_established() {
+    for (const Member& member : members_) {
+        if (!member.client->link().is_control_open) {
+            member.client->try_now();
+        }
     }
 }
 

@@ -48,15 +48,21 @@ class SnaptSet {
     struct Member {
         SnaptEntry entry;
         std::unique_ptr<SnaptClient> client;
+        base::TimePoint retired_at = base::kNever;  // not listed since
     };
 
     void add(SnaptEntry entry, bool is_learned);
-    void on_addresses(size_t number, std::vector<base::Endpoint> addresses);
+    Member* find(const std::string& name);
+    void use(const Member& member, std::vector<base::Endpoint> addresses);
     void look_up_names();
     void on_directory(const std::string& teller, const control::Directory& directory);
     // Members, addresses and offers as they are known now.
     void follow_directories();
     SnaptEntry entry_of(const std::string& name, const LearnedSnapt& learned) const;
+    // Those that are not listed and have no flows.
+    void drop_retired(base::TimePoint now);
+    // The network works: whoever waits for that may try.
+    void on_established();
     void remember();
 
     SnaptSetParts parts_;

@@ -26,7 +26,9 @@ namespace {
 constexpr int kRenewalsOfALease = 8;
 // A wall clock that is set differs by more than one that is kept right.
 constexpr int64_t kClockSetUs = 60'000'000;
-constexpr base::Duration kLoadToldEvery = base::seconds(60);
+// A load that goes to and fro is not worth the traffic: all nodes are told.
+constexpr base::Duration kLoadLookInterval = base::seconds(600);
+constexpr int kLoadDifference = 200;  // permille
 constexpr size_t kMaxToldAtOnce = 256;
 
 uint32_t whole_seconds(base::Duration span) {
@@ -62,10 +64,17 @@ void Admission::renew_directory() {
 
 void Admission::renew_load() {
     const base::TimePoint now = parts_.loop.now();
-    const uint16_t load = load_permille(relay_->sessions().size(), parts_.config.limits.sessions);
-    if (load != told_load_ && now - load_told_at_ >= kLoadToldEvery) {
+    if (now - load_looked_at_ < kLoadLookInterval) {
+        return;
+    }
+    load_looked_at_ = now;
+    const auto& sessions = relay_->sessions();
+    const auto used = std::count_if(sessions.begin(), sessions.end(), [](const auto& session) {
+        return session->session.flows() != 0;
+    });
+    const uint16_t load = load_permille(static_cast<size_t>(used), parts_.config.limits.sessions);
+    if (std::abs(load - told_load_) >= kLoadDifference) {
         told_load_ = load;
-        load_told_at_ = now;
         renew_directory();
     }
 }
@@ -73,7 +82,7 @@ void Admission::renew_load() {
 void Admission::tell_directories() {
     size_t told = 0;
     for (auto link = links_.begin(); has_untold_ && link != links_.end(); ++link) {
-        if (link->second.wire_id == 0 || link->second.knows_directory) {
+        if (!link->second.is_open || link->second.knows_directory) {
             continue;
         }
         if (++told > kMaxToldAtOnce) {
@@ -275,6 +284,7 @@ void Admission::on_keys(LinkId id, const control::EpochKeys& keys) {
         return;
     }
     server_->confirm(id, keys.epoch);
+    link->is_open = true;
     if (!link->knows_directory) {
         tell_directory(id, *link);
     }

@@ -66,6 +66,7 @@ class Admission final : public ControlHandler, public RelayEvents {
         base::Endpoint from;
         uint16_t wire_id = 0;    // 0: not let in, or its session is over
         bool is_asking = false;  // one look-up of usage at a time
+        bool is_open = false;    // its node was let in, and may be told
         bool knows_directory = false;
     };
 
@@ -95,7 +96,7 @@ class Admission final : public ControlHandler, public RelayEvents {
     control::Directory directory_;
     bool has_untold_ = false;  // some link does not know it
     uint16_t told_load_ = 0;
-    base::TimePoint load_told_at_{};
+    base::TimePoint load_looked_at_{};
     base::TimePoint leases_renewed_at_;
     int64_t clock_offset_us_;  // of the wall clock, when leases were renewed
     bool has_finished_leases_ = false;

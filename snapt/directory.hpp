@@ -7,8 +7,8 @@
 
 namespace continuo::snapt {
 
-// Sessions in tenths of the limit: it is told anew when it changes, and a node prefers the lesser
-// load.
+// Sessions that have flows, in tenths of the limit: a node prefers the lesser load, and small
+// differences mean nothing.
 uint16_t load_permille(size_t sessions, size_t limit);
 
 // Addresses beyond those that a message holds are left out, as are the last SNAPTs when the message

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A node with one SNAPT in its configuration learns the others of the realm from it, uses them, knows them after a restart, and gives
-# no new flows to one that is not listed any more. A false address in the directory leads to nobody.
+# no new flows to one that is not listed any more. A false name in the directory leads to nobody.
 . "$(dirname "$0")/lib.sh"
 require curl ping
 build_topology

@@ -29,7 +29,7 @@ using Names = std::vector<std::string>;
 TEST_F(LearnedSnaptsTest, LearnsWhatIsNotConfigured) {
     EXPECT_TRUE(snapts.take("zrh-1", {{own, other}}));
     EXPECT_EQ(names(snapts), Names{"ber-1"});
-    EXPECT_EQ(snapts.all().at("ber-1"), (LearnedSnapt{{{"203.0.113.2", 9347}}, "zrh-1"}));
+    EXPECT_EQ(snapts.all().at("ber-1"), (LearnedSnapt{{{"203.0.113.2", 9347}}, "zrh-1", true}));
     EXPECT_TRUE(snapts.is_listed("ber-1"));
     EXPECT_TRUE(snapts.is_listed("zrh-1"));
     EXPECT_FALSE(snapts.take("zrh-1", {{own, other}})) << "nothing new";
@@ -47,14 +47,31 @@ TEST_F(LearnedSnaptsTest, ATellerReplacesWhatItToldBefore) {
     snapts.take("zrh-1", {{other}});
     EXPECT_TRUE(snapts.take("zrh-1", {{entry("ber-1", "203.0.113.3:9347")}}));
     EXPECT_EQ(snapts.all().at("ber-1").addresses.front().host, "203.0.113.3");
-    snapts.take("zrh-2", {{other}});
-    EXPECT_TRUE(snapts.take("zrh-1", {{own}}));
+    EXPECT_FALSE(snapts.take("zrh-2", {{other}})) << "who told first says where it is";
+    EXPECT_FALSE(snapts.take("zrh-1", {{own}}));
     EXPECT_TRUE(snapts.is_listed("ber-1")) << "the other one lists it still";
-    snapts.take("zrh-2", {{own}});
+    EXPECT_TRUE(snapts.take("zrh-2", {{other}})) << "and says where it is";
+    EXPECT_EQ(snapts.all().at("ber-1").addresses.front().host, "203.0.113.2");
+    EXPECT_TRUE(snapts.take("zrh-2", {{own}}));
     EXPECT_FALSE(snapts.is_listed("ber-1"));
     EXPECT_EQ(names(snapts), Names{"ber-1"}) << "it may have flows";
     snapts.take("zrh-2", {{other}});
     EXPECT_TRUE(snapts.is_listed("ber-1"));
+    snapts.take("zrh-2", {{own}});
+    snapts.forget("ber-1");
+    EXPECT_TRUE(snapts.all().empty());
+}
+
+TEST_F(LearnedSnaptsTest, AnOfferIsTakenFromTheSnaptItself) {
+    control::DirectoryEntry dear = other;
+    dear.load_permille = 900;
+    dear.price_permille = 3000;
+    control::DirectoryEntry self = own;
+    self.load_permille = 2000;
+    snapts.take("zrh-1", {{self, dear}});
+    EXPECT_EQ(snapts.offer("ber-1").load, 0.0);
+    EXPECT_EQ(snapts.offer("ber-1").price, 1.0);
+    EXPECT_EQ(snapts.offer("zrh-1").load, 1.0) << "no more than there can be";
 }
 
 // Two that name each other would list each other for ever.
@@ -88,13 +105,18 @@ TEST_F(LearnedSnaptsTest, LeavesOutWhatCannotBe) {
 
 TEST_F(LearnedSnaptsTest, HasALimit) {
     control::Directory directory;
-    for (size_t i = 0; i < kMaxLearnedSnapts + 2; ++i) {
+    for (size_t i = 0; i < kMaxSnapts; ++i) {
         directory.entries.push_back(entry("s" + std::to_string(i), "203.0.113.9:9347"));
     }
     snapts.take("zrh-1", directory);
-    EXPECT_EQ(snapts.all().size(), kMaxLearnedSnapts);
+    EXPECT_EQ(snapts.all().size(), kMaxSnapts - 2) << "two are configured";
     EXPECT_EQ(snapts.left_out(), 2U);
-    EXPECT_FALSE(snapts.is_listed("s8"));
+    EXPECT_FALSE(snapts.is_listed("s5"));
+    snapts.take("zrh-1", {{entry("s6", "203.0.113.9:9347")}});
+    EXPECT_FALSE(snapts.is_listed("s6")) << "the others may have flows";
+    snapts.forget("s0");
+    snapts.take("zrh-1", {{entry("s6", "203.0.113.9:9347")}});
+    EXPECT_TRUE(snapts.is_listed("s6"));
 }
 
 TEST_F(LearnedSnaptsTest, LastsOverARestart) {
@@ -110,7 +132,9 @@ TEST_F(LearnedSnaptsTest, LastsOverARestart) {
     EXPECT_FALSE(next.is_listed("ber-2"));
     LearnedSnapts last("continuo", {"zrh-1"});
     last.restore(next.text());
-    EXPECT_EQ(names(last), Names{"ber-1"}) << "what is not listed is not remembered";
+    EXPECT_EQ(names(last), (Names{"ber-1", "ber-2"})) << "flows of the run before may be bound";
+    EXPECT_TRUE(last.is_listed("ber-1"));
+    EXPECT_FALSE(last.is_listed("ber-2"));
 }
 
 TEST_F(LearnedSnaptsTest, AFileMayHoldAnything) {
