@@ -93,7 +93,7 @@ void ControlDoor::on_readable(LinkId id) {
         return;
     }
     Stranger& stranger = *found->second;
-    if (stranger.kind == Kind::Unknown) {
+    if (stranger.kind == Kind::Unknown && !stranger.lingering) {
         stranger.kind = kind_of(stranger);
     }
     switch (stranger.kind) {
@@ -196,7 +196,6 @@ void ControlDoor::update(Stranger& stranger) {
         deadlines_.set(connection.id, stranger.deadline, connection.control.next_deadline());
         return;
     }
-    limiter_.end(connection.id);
     if (!stranger.lingering) {
         stranger.lingering = true;
         deadlines_.set(connection.id, stranger.deadline, thread_.loop().now() + kLinger);

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 namespace continuo::daemon {
@@ -38,6 +39,12 @@ std::string host_name(std::string_view fallback) {
 void begin_process(bool verbose) {
     base::set_log_level(verbose ? LogLevel::Debug : LogLevel::Info);
     std::signal(SIGPIPE, SIG_IGN);
+    // The soft limit is for programs that use select().
+    rlimit descriptors{};
+    if (::getrlimit(RLIMIT_NOFILE, &descriptors) == 0) {
+        descriptors.rlim_cur = descriptors.rlim_max;
+        static_cast<void>(::setrlimit(RLIMIT_NOFILE, &descriptors) == 0);
+    }
 }
 
 bool reduce_rights(const RunOptions& options,

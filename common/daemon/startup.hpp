@@ -34,7 +34,7 @@ std::string describe(const base::Error& error);
 int64_t utc_us();
 std::string host_name(std::string_view fallback);
 
-// Log level, and no SIGPIPE.
+// Log level, no SIGPIPE, and as many descriptors as the host allows.
 void begin_process(bool verbose);
 
 // The whole file; nothing, and a log line, when it cannot be read.
