@@ -203,8 +203,7 @@ std::optional<size_t> Node::former_snapt(const packet::FiveTuple& flow) const {
 
 // A flow keeps its SNAPT for life, also over a restart of this process.
 void Node::bind(NodeFlow& node_flow, TimePoint now) {
-    policy::Decision decision = decide(node_flow, now);
-    ask_unheard(now);
+    policy::Decision decision = decide(node_flow);
     if (const auto former = former_snapt(node_flow.flow->tuple)) {
         if (!links_[*former]->session) {
             return;  // waits for it as for any
@@ -236,32 +235,26 @@ void Node::bind(NodeFlow& node_flow, TimePoint now) {
     }
 }
 
-bool Node::takes_flows(const SnaptLink& link) const {
-    return link.session != nullptr && link.is_up && link.is_listed;
-}
-
-bool Node::is_heard_lately(const SnaptLink& link, TimePoint now) {
-    return link.session && now - link.session->heard_at() < kHeardLately;
-}
-
-void Node::ask_unheard(TimePoint now) {
-    for (const auto& link : links_) {
-        const bool has_path = link->active_slot && !link->is_on_stream;
-        if (takes_flows(*link) && has_path && !is_heard_lately(*link, now)) {
-            link->session->paths().ask(*link->active_slot, now);
-            driver_.touch(*link->session);
-        }
+Node::Fitness Node::fitness(const SnaptLink& link) {
+    if (!link.session || !link.is_up) {
+        return Fitness::None;
     }
+    if (!link.is_listed) {
+        return Fitness::Unlisted;
+    }
+    return link.is_control_open ? Fitness::Good : Fitness::WithoutControl;
 }
 
-policy::Decision Node::decide(const NodeFlow& node_flow, TimePoint now) const {
+policy::Decision Node::decide(const NodeFlow& node_flow) const {
     const policy::FlowNeeds needs = policy::needs_of(node_flow.classification);
-    const bool is_any_heard = std::any_of(links_.begin(), links_.end(), [&](const auto& link) {
-        return takes_flows(*link) && is_heard_lately(*link, now);
-    });
+    Fitness best = Fitness::None;
+    for (const auto& link : links_) {
+        best = std::max(best, fitness(*link));
+    }
     std::vector<policy::SnaptView> views;
     views.reserve(links_.size());
     for (const auto& link : links_) {
+        const Fitness fit = fitness(*link);
         const bool is_preferred = std::find(needs.preferred.begin(), needs.preferred.end(),
                                             link->name) != needs.preferred.end();
         policy::SnaptView view;
@@ -269,8 +262,8 @@ policy::Decision Node::decide(const NodeFlow& node_flow, TimePoint now) const {
         view.committed_bits_per_s = link->committed_bits_per_s;
         view.load = link->load;
         view.price = link->price;
-        view.is_alive =
-            takes_flows(*link) && (!is_any_heard || is_preferred || is_heard_lately(*link, now));
+        view.is_alive = fit != Fitness::None &&
+                        (fit == best || (is_preferred && fit == Fitness::WithoutControl));
         if (link->session && link->active_slot) {
             const auto rtt = link->session->paths().path(*link->active_slot).smoothed_rtt;
             if (rtt != base::Duration{}) {

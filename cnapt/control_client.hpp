@@ -80,8 +80,8 @@ struct ControlClientOptions {
     std::vector<base::Endpoint> addresses;  // tried in turn
     ControlUplinks uplinks;
     uint32_t fwmark = 0;  // SO_MARK; 0: none
-    // Until it lets this node in, a change of the network is no reason to try it, and attempts get
-    // as far apart as kMaxFirstConnectDelay.
+    // Until it lets this node in, attempts get as far apart as kMaxFirstConnectDelay, and a change
+    // of the network is a reason for one every kMaxReconnectDelay at most.
     bool is_hearsay = false;
 };
 

@@ -79,6 +79,7 @@ void ControlClient::Inner::attempt() {
         fail_attempt();
         return;
     }
+    attempted_at_ = now();
     connection_ = std::make_unique<Connection>(std::move(*fd));
     connection_->remote = *remote;
     connection_->connect_by = now() + kConnectTimeout;
@@ -157,6 +158,7 @@ void ControlClient::Inner::update() {
         if (const auto* established = std::get_if<control::Established>(&*event)) {
             connection_->open_since = now();
             established_at_ = now();
+            delay_ = std::min(delay_, kMaxReconnectDelay);
             keys_ = established->keys;
             plain_.close();
             options_.parameters.hello.continuation =
@@ -334,7 +336,7 @@ void ControlClient::Inner::network_changed(ControlUplinks uplinks) {
     }
     const bool is_same = stays_with(uplinks);
     options_.uplinks = std::move(uplinks);
-    if (is_hearsay() && !connection_) {
+    if (is_hearsay() && !connection_ && now() - attempted_at_ < kMaxReconnectDelay) {
         return;
     }
     if (!is_same) {

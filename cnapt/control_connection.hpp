@@ -140,6 +140,7 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     size_t next_address_ = 0;
     base::Duration delay_ = kMinReconnectDelay;
     base::TimePoint attempt_at_ = base::kNever;
+    base::TimePoint attempted_at_{};
     base::TimePoint established_at_{};  // last
     uint32_t short_sessions_ = 0;       // in a row, lost within kStableLink: a rival, perhaps
     bool started_ = false;              // data loop

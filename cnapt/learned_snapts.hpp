@@ -45,7 +45,7 @@ class LearnedSnapts {
     const std::map<std::string, LearnedSnapt>& all() const { return all_; }
     // One that is not listed; another may take its place.
     void forget(const std::string& name) { all_.erase(name); }
-    // It may have new flows.
+    // It may have new flows though there are others.
     bool is_listed(const std::string& name) const;
     SnaptOffer offer(const std::string& name) const;
     uint64_t left_out() const { return left_out_; }

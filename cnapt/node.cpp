@@ -192,8 +192,17 @@ void Node::ask(SnaptLink& link) {
     }
 }
 
+bool Node::has_listed_link() const {
+    return std::any_of(links_.begin(), links_.end(),
+                       [](const auto& link) { return fitness(*link) > Fitness::Unlisted; });
+}
+
+// Some are refused, and not attached any more.
 bool Node::has_flows(const SnaptLink& link) {
-    bool is_used = false;
+    bool is_used = link.session && link.session->flows() != 0;
+    if (is_used) {
+        return true;
+    }
     flows_.for_each([&](const Flow& flow) {
         is_used = is_used || static_cast<const NodeFlow*>(flow.details)->link == &link;
     });

@@ -96,7 +96,7 @@ struct SnaptLink {
     bool is_on_stream = false;  // data goes over TCP; active_slot is the uplink that carries it
     bool has_route = false;     // active_slot, when the network changed last
     bool is_learned = false;    // from a directory: without flows it is not kept alive
-    bool is_listed = true;      // gets new flows
+    bool is_listed = true;      // gets new flows; else only when no other is up
     base::TimePoint stream_mended_at{};
     base::TimePoint doubted_at{};  // SNAPT was asked whether it knows the session
     uint64_t unproven_unknowns = 0;
@@ -125,10 +125,6 @@ struct NodeFlow {
     policy::PromotionTracker promotion;
     bool is_classified = false;
 };
-
-// A SNAPT that was not heard for so long may have died unnoticed: one that was is preferred, and it
-// is asked.
-inline constexpr base::Duration kHeardLately = base::seconds(60);
 
 // Told on the data loop.
 class NodeEvents {
@@ -185,6 +181,8 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void request_keepalive(SnaptLink& link);
     // Whether it still answers.
     void ask(SnaptLink& link);
+    // Some SNAPT that is listed is up.
+    bool has_listed_link() const;
     bool has_flows(const SnaptLink& link);
     // One without flows; its control link is gone.
     void remove_link(const SnaptLink& link);
@@ -352,12 +350,11 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void consider_promotion(NodeFlow& node_flow, uint32_t bytes, base::TimePoint now);
     uint16_t app_tag(SnaptLink& link, const classifier::Classification& classification);
     void name_apps(SnaptLink& link);
-    policy::Decision decide(const NodeFlow& node_flow, base::TimePoint now) const;
-    // Whether new flows may be bound to it.
-    bool takes_flows(const SnaptLink& link) const;
-    static bool is_heard_lately(const SnaptLink& link, base::TimePoint now);
-    // Those that would be a choice if they had been heard.
-    void ask_unheard(base::TimePoint now);
+    // For new flows; the best there is, is taken. An idle SNAPT that has died is not missed by the
+    // data path, but its control link is lost.
+    enum class Fitness : uint8_t { None, Unlisted, WithoutControl, Good };
+    static Fitness fitness(const SnaptLink& link);
+    policy::Decision decide(const NodeFlow& node_flow) const;
     void end_flow(flow::Flow& flow, base::TimePoint now);
 
     io::EventLoop& loop_;

@@ -207,7 +207,11 @@ void SnaptSet::follow_directories() {
     }
 }
 
+// The last one that answers is better than none.
 void SnaptSet::drop_retired(base::TimePoint now) {
+    if (!parts_.node.has_listed_link()) {
+        return;
+    }
     for (size_t i = members_.size(); i-- > 0;) {
         Member& member = members_[i];
         const bool is_due =
