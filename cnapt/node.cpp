@@ -197,16 +197,15 @@ bool Node::has_listed_link() const {
                        [](const auto& link) { return fitness(*link) > Fitness::Unlisted; });
 }
 
-// Some are refused, and not attached any more.
 bool Node::has_flows(const SnaptLink& link) {
-    bool is_used = link.session && link.session->flows() != 0;
-    if (is_used) {
+    if (link.session && link.session->flows() != 0) {
         return true;
     }
+    bool is_bound = false;  // a refused one is, and not attached any more
     flows_.for_each([&](const Flow& flow) {
-        is_used = is_used || static_cast<const NodeFlow*>(flow.details)->link == &link;
+        is_bound = is_bound || static_cast<const NodeFlow*>(flow.details)->link == &link;
     });
-    return is_used;
+    return is_bound;
 }
 
 void Node::remove_link(const SnaptLink& link) {
