@@ -15,7 +15,8 @@
 
 namespace continuo::cnapt {
 
-// With those of the configuration. Each costs a control link, and up to 110 kB a day when idle.
+// With those of the configuration. Each costs a control link, and up to 110 kB a day when idle
+// (calculated).
 inline constexpr size_t kMaxSnapts = 6;
 
 struct LearnedSnapt {
