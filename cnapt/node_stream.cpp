@@ -239,7 +239,6 @@ void Node::watch_throttle(SnaptLink& link, TimePoint now) {
     const session::SessionCounters& counters = link.session->counters();
     UdpTraffic traffic;
     traffic.session_id = link.accept.wire_session_up;
-    traffic.slot = *link.active_slot;
     traffic.received_datagrams = counters.datagrams_received;
     traffic.lost_datagrams = link.session->missing_datagrams();
     traffic.received_inner_bytes = counters.inner_bytes_received;
@@ -249,9 +248,11 @@ void Node::watch_throttle(SnaptLink& link, TimePoint now) {
     }
     traffic.loss_up = paths.path(*link.active_slot).loss.value_or(0);
     const session::PathMask same_network = slots_beside(*link.active_slot);
+    traffic.network = same_network;
     for (const Uplink* uplink : uplinks_->list()) {
         const session::Path& path = paths.path(uplink->slot);
-        if ((same_network & session::mask_of(uplink->slot)) == 0 && path.received_datagrams > 0) {
+        const bool is_other = (same_network & session::mask_of(uplink->slot)) == 0;
+        if (is_other && link.session->uses_several_paths() && path.received_datagrams > 0) {
             traffic.other_heard_at =
                 std::max({traffic.other_heard_at, path.heard_at, path.proof_wanted_from});
         }

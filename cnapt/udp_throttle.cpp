@@ -44,7 +44,8 @@ void UdpThrottle::Tick::add(const Tick& other) {
 UdpThrottle::Tick UdpThrottle::take(const UdpTraffic& traffic, bool is_on_stream, TimePoint now) {
     const UdpTraffic before = std::exchange(before_, traffic);
     const TimePoint since = std::exchange(taken_at_, now);
-    const bool is_another = traffic.session_id != before.session_id || traffic.slot != before.slot;
+    const bool is_another =
+        traffic.session_id != before.session_id || traffic.network != before.network;
     if (!std::exchange(has_before_, true) || is_another) {
         filled_ = 0;
         return {};
@@ -117,6 +118,22 @@ UdpThrottle::Tick UdpThrottle::newest(size_t ticks) const {
     return in_use;
 }
 
+// The longest part of the window, up to now, that loses heavily: what came before a box began to
+// hold UDP back hides nothing.
+std::optional<UdpThrottle::Tick> UdpThrottle::heavy_loss_down() const {
+    const Tick window = newest(kWindowTicks);
+    if (window.lost < kFewestLost || window.ticks_with_loss < kFewestTicks) {
+        return std::nullopt;
+    }
+    for (size_t ticks = kWindowTicks; ticks > 0; --ticks) {
+        const Tick part = newest(ticks);
+        if (part.rate(Way::Down) > 0 && part.loses(kHeavyLoss, kFewestLostNow)) {
+            return part;
+        }
+    }
+    return std::nullopt;
+}
+
 UdpThrottle::Step UdpThrottle::watch(const UdpTraffic& traffic, bool may_try, TimePoint now) {
     const bool has_other =
         traffic.other_heard_at != TimePoint{} && now - traffic.other_heard_at < kLatelyHeard;
@@ -125,15 +142,16 @@ UdpThrottle::Step UdpThrottle::watch(const UdpTraffic& traffic, bool may_try, Ti
     }
     const Tick few = newest(kWindowTicks);
     const Tick many = newest(kThinWindowTicks);
-    const bool comes_down = few.rate(Way::Down) > 0;
-    const bool is_bad_down = comes_down && few.loses(kHeavyLoss, kFewestLost);
+    const std::optional<Tick> down = heavy_loss_down();
     const bool is_bad_up = few.sent_bytes >= kFewestBytesUp && traffic.loss_up >= kHeavyLoss;
     const bool is_bad_and_thin =
         filled_ == kThinWindowTicks && many.ticks_in_use >= kThinShortest &&
         many.ticks_with_loss >= kThinFewestTicks && many.rate(Way::Down) > 0 &&
         many.loses(kThinHeavyLoss, kThinFewestLost);
-    if (is_bad_down || is_bad_up) {
-        begin_trial(is_bad_down ? Way::Down : Way::Up, few, false, now);
+    if (down) {
+        begin_trial(Way::Down, *down, false, now);
+    } else if (is_bad_up) {
+        begin_trial(Way::Up, few, false, now);
     } else if (is_bad_and_thin) {
         begin_trial(Way::Down, many, true, now);
     } else {

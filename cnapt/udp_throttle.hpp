@@ -9,21 +9,22 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 namespace continuo::cnapt {
 
 // Of the session since it began, but for the loss.
 struct UdpTraffic {
-    // Whose: what was counted before another session or another uplink tells nothing.
+    // Whose: what was counted before another session or on another network tells nothing.
     uint16_t session_id = 0;
-    uint8_t slot = 0;
+    uint16_t network = 0;
     uint64_t received_datagrams = 0;
     uint64_t lost_datagrams = 0;        // or late, of those that the SNAPT sent
     uint64_t received_inner_bytes = 0;  // the outer ones differ between UDP and TCP
     uint64_t sent_bytes = 0;
     double loss_up = 0;  // as the SNAPT reports it for the path in use; 0: unknown
-    // When the newest datagram came by another uplink, or it was told last that something had
-    // arrived by it; zero: never.
+    // Where flows are spread over several uplinks: when the newest datagram came by another one, or
+    // it was told last that something had arrived by it; zero: never.
     base::TimePoint other_heard_at{};
 };
 
@@ -38,6 +39,8 @@ class UdpThrottle {
     static constexpr size_t kWindowTicks = 3;
     static constexpr double kHeavyLoss = 0.2;
     static constexpr int64_t kFewestLost = 50;        // of those that come down, in the window
+    static constexpr int64_t kFewestLostNow = 10;     // in that part of it that loses so heavily
+    static constexpr size_t kFewestTicks = 2;         // in which something was missed
     static constexpr int64_t kFewestBytesUp = 50000;  // that left, in the window
     // A thin flow, or one that the loss has made thin, has to lose more for longer, and in several
     // ticks: what a pause of the link took is missed in one.
@@ -60,8 +63,8 @@ class UdpThrottle {
     static constexpr base::Duration kLongestStay = base::seconds(600);
     static constexpr base::Duration kFirstRest = base::seconds(60);
     static constexpr base::Duration kLongestRest = base::seconds(3600);
-    // An uplink that brought something so lately is better than TCP, and what it lost in a silence
-    // of its own tells nothing of the one in use.
+    // An uplink that carries, too, and brought something so lately is better than TCP, and what it
+    // lost in a silence of its own tells nothing of the one in use.
     static constexpr base::Duration kLatelyHeard = base::seconds(10);
     // Heavy loss so soon after UDP was taken back is the same box.
     static constexpr base::Duration kAgainWithin = base::seconds(60);
@@ -92,6 +95,7 @@ class UdpThrottle {
     Tick take(const UdpTraffic& traffic, bool is_on_stream, base::TimePoint now);
     Tick newest(size_t ticks) const;
     Step watch(const UdpTraffic& traffic, bool may_try, base::TimePoint now);
+    std::optional<Tick> heavy_loss_down() const;
     void begin_trial(Way way, const Tick& udp, bool is_thin, base::TimePoint now);
     bool is_worth_it() const;
     Step judge(base::TimePoint now);

@@ -112,6 +112,10 @@ class Session {
     const base::DropCounters& drops() const { return drops_; }
     base::TimePoint heard_at() const { return heard_at_; }
     size_t flows() const { return attached_; }
+    // Some flow of it has another mode than handover.
+    bool uses_several_paths() const {
+        return attached_ > flows_by_mode_[static_cast<size_t>(base::PathMode::Handover)];
+    }
     uint64_t queued_bytes() const;
     // Whether packets that come with the same time from now on were spread over the time before.
     void set_arrivals_gathered(bool are_gathered) { are_arrivals_gathered_ = are_gathered; }

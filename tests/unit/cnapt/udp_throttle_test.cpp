@@ -1,5 +1,7 @@
 #include "cnapt/udp_throttle.hpp"
 
+#include <array>
+
 #include <gtest/gtest.h>
 
 namespace continuo::cnapt {
@@ -128,7 +130,7 @@ TEST(UdpThrottle, SilenceBeforeAThinFlowDoesNotMakeTcpLookGood) {
     EXPECT_EQ(trial, UdpThrottle::kTrialEnds);
 }
 
-TEST(UdpThrottle, AnotherUplinkOrSessionBeginsAnew) {
+TEST(UdpThrottle, AnotherNetworkOrSessionBeginsAnew) {
     for (const bool is_session : {false, true}) {
         Download download;
         download.sent_per_s = 40;
@@ -137,7 +139,7 @@ TEST(UdpThrottle, AnotherUplinkOrSessionBeginsAnew) {
         if (is_session) {
             download.traffic.session_id = 7;
         } else {
-            download.traffic.slot = 3;
+            download.traffic.network = 8;
         }
         download.loss = 0;
         EXPECT_EQ(download.run(seconds(600)).first, Step::None);
@@ -213,6 +215,46 @@ TEST(UdpThrottle, HeavyLossIsNoticedWithinTwoSeconds) {
     const auto [step, after] = download.run(seconds(10));
     EXPECT_EQ(step, Step::TryStream);
     EXPECT_LE(after, seconds(2));
+}
+
+// As measured: a download that a policer slows down at once, in the middle of half a second in
+// which much came; later it loses little.
+TEST(UdpThrottle, WhatCameJustBeforeDoesNotHideTheLoss) {
+    Download download;
+    download.sent_per_s = 2500;
+    ASSERT_EQ(download.run(seconds(10)).first, Step::None);
+    struct Tick {
+        uint64_t received;
+        uint64_t lost;
+    };
+    constexpr std::array<Tick, 4> kTicks = {{{1264, 93}, {824, 150}, {18, 23}, {12, 12}}};
+    for (size_t i = 0; i < kTicks.size(); ++i) {
+        download.traffic.lost_datagrams += kTicks[i].lost;
+        download.sent_per_s = kTicks[i].received * 2;
+        const Step step = download.run(UdpThrottle::kTick).first;
+        ASSERT_EQ(step, i == 2 ? Step::TryStream : Step::None) << i;
+        if (step == Step::TryStream) {
+            break;
+        }
+    }
+    download.stream_per_s = 1000;  // far less than before, far more than now
+    EXPECT_EQ(download.run(seconds(1000)).second,
+              UdpThrottle::kTrialEnds + UdpThrottle::kFirstStay);
+}
+
+// A queue that overflows once, and the end of that transfer.
+TEST(UdpThrottle, ABurstOfLossInAFastDownloadIsNoReason) {
+    Download download;
+    download.sent_per_s = 2500;
+    for (int i = 0; i < 20; ++i) {
+        ASSERT_EQ(download.run(seconds(3)).first, Step::None) << i;
+        download.traffic.lost_datagrams += 200;
+        ASSERT_EQ(download.run(UdpThrottle::kTick).first, Step::None) << i;
+        download.traffic.lost_datagrams += 9;
+        download.sent_per_s = 20;
+        ASSERT_EQ(download.run(UdpThrottle::kTick).first, Step::None) << i;
+        download.sent_per_s = 2500;
+    }
 }
 
 TEST(UdpThrottle, LossOnTheWayUpCountsToo) {
