@@ -38,6 +38,11 @@ class HoldEstimator {
     // `is_gathered`: arrivals that are told with the same time were spread over the time since the
     // one before, while nobody looked.
     void on_arrival(base::TimePoint now, const HoldKnobs& knobs, bool is_gathered = false) {
+        if (brief_since_ != base::kNever) {
+            const bool was_worth_it = now < brief_since_ + worthwhile(knobs.hold);
+            unheld_left_ -= was_worth_it && unheld_left_ > 0 ? 1U : 0U;
+            brief_since_ = base::kNever;
+        }
         if (has_last_ && is_gathered && now == last_arrival_ && gathered_ > 0) {
             ++gathered_;
             mean_gap_ = mean_before_;
@@ -59,17 +64,29 @@ class HoldEstimator {
     // A datagram left with `packets` in it. Waiting in vain is learnt from: after a hold that
     // brought no company the next packets are not held, eight times as many each time (a request
     // that is followed only by what its answer causes would otherwise always pay the hold time).
-    void on_released(ReleaseReason reason, size_t packets) {
-        if (reason == ReleaseReason::Timeout) {
-            penalty_ = packets > 1 ? 0 : std::clamp(penalty_ * 8, kFirstUnheld, kMostUnheld);
-            unheld_left_ = penalty_;
+    // When all came at once, as the answers to what the peer had held, the next are held for a
+    // short time only, so that such a row still goes together, and for as long as no other comes
+    // within the hold.
+    void on_released(ReleaseReason reason,
+                     size_t packets,
+                     base::TimePoint waiting_since,
+                     base::TimePoint now) {
+        if (unheld_left_ > 0 && is_brief_) {
+            brief_since_ = waiting_since;
+            unheld_left_ = packets > 1 ? unheld_left_ : 0;
+            penalty_ = packets > 1 ? penalty_ : 0;
         } else if (unheld_left_ > 0) {
             --unheld_left_;
+        } else if (reason == ReleaseReason::Timeout) {
+            judge(packets, waiting_since, now);
         }
     }
 
-    // After a move everybody has waited long enough: the next packets are not held.
-    void on_path_changed() { unheld_left_ = std::max(unheld_left_, kFirstUnheld); }
+    // After a move everybody has waited long enough: the next packets are not held, or briefly.
+    void on_path_changed() {
+        is_brief_ = is_brief_ && unheld_left_ > 0;
+        unheld_left_ = std::max(unheld_left_, kFirstUnheld);
+    }
 
     // When what waits since `waiting_since` and is predicted to fill `predicted_bytes` shall go.
     Release
@@ -82,31 +99,52 @@ class HoldEstimator {
         const bool is_stream = has_mean_ && mean_gap_ * kStreamPackets < knobs.hold;
         const base::Duration hold =
             is_stream ? std::min(knobs.hold, knobs.clocked_hold) : knobs.hold;
-        // With so many in it an aggregate costs hardly less for each further packet: on a fast
-        // stream the wait ends there, long before the hold time, and a TCP acknowledgement clock
-        // does not slow down.
-        const base::Duration worthwhile =
-            has_mean_ ? std::min(hold, mean_gap_ * kWorthwhilePackets) : hold;
-        const base::TimePoint latest = waiting_since + worthwhile;
+        const base::TimePoint latest = waiting_since + worthwhile(hold);
         if (knobs.min_bytes > 0) {
             return predicted_bytes >= knobs.min_bytes
                        ? Release{waiting_since, ReleaseReason::Size}
                        : Release{waiting_since + knobs.hold, ReleaseReason::Timeout};
         }
-        if (!has_mean_ || unheld_left_ > 0 || last_arrival_ + mean_gap_ > latest) {
+        if (!has_mean_ || last_arrival_ + mean_gap_ > latest) {
             return {waiting_since, ReleaseReason::Alone};
+        }
+        if (unheld_left_ > 0) {
+            return is_brief_ ? Release{std::min(latest, waiting_since + knobs.hold / kBriefShare),
+                                       ReleaseReason::Timeout}
+                             : Release{waiting_since, ReleaseReason::Alone};
         }
         return {latest, ReleaseReason::Timeout};
     }
 
   private:
+    // With so many in it an aggregate costs hardly less for each further packet: on a fast stream
+    // the wait ends there, long before the hold time, and a TCP acknowledgement clock does not slow
+    // down.
+    base::Duration worthwhile(base::Duration hold) const {
+        return has_mean_ ? std::min(hold, mean_gap_ * kWorthwhilePackets) : hold;
+    }
+
+    void judge(size_t packets, base::TimePoint waiting_since, base::TimePoint now) {
+        const base::Duration waited = now - waiting_since;
+        const bool came_at_once =
+            waited >= kLongWait && (last_arrival_ - waiting_since) * kBriefShare <= waited;
+        is_brief_ = packets > 1 && came_at_once;
+        const uint32_t most = is_brief_ ? kMostBrief : kMostUnheld;
+        const bool has_paid = packets > 1 && !came_at_once;
+        penalty_ = has_paid ? 0 : std::clamp(penalty_ * 8, kFirstUnheld, most);
+        unheld_left_ = penalty_;
+    }
+
     void weigh(base::Duration gap) { mean_gap_ += (gap - mean_gap_) / kGain; }
 
     static constexpr int64_t kMostWeighed = 16;  // of equal gaps: more change nothing
     static constexpr int64_t kWorthwhilePackets = 8;
+    static constexpr int64_t kBriefShare = 8;  // of the hold
+    static constexpr base::Duration kLongWait = base::milliseconds(1);
     static constexpr int64_t kStreamPackets = 2;  // expected within the hold
     static constexpr uint32_t kFirstUnheld = 16;
     static constexpr uint32_t kMostUnheld = 1024;
+    static constexpr uint32_t kMostBrief = 128;
     static constexpr int64_t kGain = 4;  // weight of a new gap: 1/4
     static constexpr int64_t kLongestGapInHolds =
         4;  // a pause counts as so many hold times at most
@@ -118,6 +156,8 @@ class HoldEstimator {
     base::Duration mean_before_{};
     uint32_t penalty_ = 0;  // packets that are not held after the next hold in vain
     uint32_t unheld_left_ = 0;
+    bool is_brief_ = false;                       // these are held briefly
+    base::TimePoint brief_since_ = base::kNever;  // until the next arrival
     bool has_last_ = false;
     bool has_mean_ = false;
 };

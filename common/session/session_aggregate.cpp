@@ -63,6 +63,7 @@ bool Session::send_aggregate(TrafficClass traffic_class,
     leave_room(*draft, copy);
     ReleaseReason reason = ReleaseReason::Size;
     ready_at(state, knobs(state, way.destination), &reason);
+    const TimePoint waiting_since = state.queue.waiting_since();
     elision::Encoder& encoder = draft->epoch->encoder;
     ByteWriter body(draft->datagram.subspan(draft->header.size(), draft->body_limit));
     if (!state.split_entry.empty()) {
@@ -91,7 +92,7 @@ bool Session::send_aggregate(TrafficClass traffic_class,
     const wire::Copy identity{draft->header.space(), static_cast<uint32_t>(draft->space->next)};
     const size_t length = draft->header.size() + body.size() + draft->epoch->sealer->tag_bytes();
     if (count > 0) {
-        state.estimator.on_released(reason, count);
+        state.estimator.on_released(reason, count, waiting_since, now);
         count_datagram(state.counters, count, reason);
         account(state, count, batch, now);
         state.counters.wire_bytes +=

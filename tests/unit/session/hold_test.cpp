@@ -1,6 +1,8 @@
 #include "common/session/hold.hpp"
 #include "common/session/scheduler.hpp"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 namespace continuo::session {
@@ -110,7 +112,7 @@ TEST(Hold, AfterAMoveNothingIsHeldForAWhile) {
     estimator.on_path_changed();
     EXPECT_EQ(estimator.release(now, 100, knobs()).at, now);
     for (int i = 0; i < 16; ++i) {
-        estimator.on_released(ReleaseReason::Alone, 1);
+        estimator.on_released(ReleaseReason::Alone, 1, now, now);
     }
     EXPECT_EQ(estimator.release(now, 100, knobs()).at, now + milliseconds(20));
 }
@@ -135,13 +137,77 @@ TEST(Hold, LearnsThatWaitingIsInVain) {
     constexpr int kExchanges = 2000;
     for (int i = 0; i < kExchanges; ++i) {
         estimator.on_arrival(now, knobs());
-        const Release release = estimator.release(now, 100, knobs());
+        const TimePoint waiting_since = now;
+        const Release release = estimator.release(waiting_since, 100, knobs());
         waited += release.at - now;
         now = release.at;
-        estimator.on_released(release.reason, 1);
+        estimator.on_released(release.reason, 1, waiting_since, now);
         now += base::microseconds(200);
     }
     EXPECT_LT(waited / kExchanges, base::microseconds(300));
+}
+
+// Requests that one end held come to the other one together, and so leave their answers; the next
+// come a hold time later.
+TEST(Hold, WhatComesTogetherAndIsFollowedByNobodyIsHeldBriefly) {
+    HoldEstimator estimator;
+    TimePoint now{base::seconds(5)};
+    base::Duration waited{};
+    constexpr int kBursts = 2000;
+    for (int i = 0; i < kBursts; ++i) {
+        const TimePoint waiting_since = now;
+        for (int packet = 0; packet < 6; ++packet) {
+            estimator.on_arrival(now, knobs());
+            now += base::microseconds(20);
+        }
+        const Release release = estimator.release(waiting_since, 300, knobs());
+        const TimePoint left = std::max(now, release.at);
+        waited += left - now;
+        estimator.on_released(release.reason, 6, waiting_since, left);
+        now = waiting_since + milliseconds(22);
+    }
+    EXPECT_LT(waited / kBursts, milliseconds(3));
+    EXPECT_GT(waited / kBursts, milliseconds(2)) << "the row still goes together";
+}
+
+TEST(Hold, AfterRowsThatCameTogetherAThinFlowIsHeldAsBefore) {
+    HoldEstimator estimator;
+    TimePoint now{base::seconds(5)};
+    for (int i = 0; i < 40; ++i) {
+        for (int packet = 0; packet < 6; ++packet) {
+            estimator.on_arrival(now, knobs());
+        }
+        const Release release = estimator.release(now, 300, knobs());
+        estimator.on_released(release.reason, 6, now, release.at);
+        now += milliseconds(22);
+    }
+    base::Duration waited{};
+    for (int i = 0; i < 4; ++i) {
+        now += milliseconds(8);
+        estimator.on_arrival(now, knobs());
+        const Release release = estimator.release(now, 100, knobs());
+        waited = release.at - now;
+        estimator.on_released(release.reason, 1 + (waited > milliseconds(8) ? 1 : 0),
+                              now - milliseconds(8), now);
+    }
+    EXPECT_EQ(waited, knobs().hold);
+}
+
+TEST(Hold, CompanyThatComesLaterPaysTheHold) {
+    HoldEstimator estimator;
+    TimePoint now{base::seconds(5)};
+    for (int i = 0; i < 200; ++i) {
+        const TimePoint waiting_since = now;
+        for (int packet = 0; packet < 2; ++packet) {
+            estimator.on_arrival(now, knobs());
+            now += milliseconds(4);
+        }
+        const Release release = estimator.release(waiting_since, 100, knobs());
+        if (i > 0) {
+            EXPECT_EQ(release.reason, ReleaseReason::Timeout);
+        }
+        estimator.on_released(release.reason, 2, waiting_since, std::max(now, release.at));
+    }
 }
 
 TEST(Hold, MinBytesHoldsWhateverTheEstimateSays) {
