@@ -62,6 +62,18 @@ UdpThrottle::Tick UdpThrottle::take(const UdpTraffic& traffic, bool is_on_stream
     return tick;
 }
 
+void UdpThrottle::remember(const Tick& tick, TimePoint now) {
+    if (tick.span <= Duration{}) {
+        return;
+    }
+    if (now - std::exchange(remembered_at_, now) > kLongestSilence) {
+        filled_ = 0;
+    }
+    window_.at(next_) = tick;
+    next_ = (next_ + 1) % window_.size();
+    filled_ = std::min(filled_ + 1, window_.size());
+}
+
 void UdpThrottle::begin_watching(TimePoint now) {
     phase_ = Phase::Watching;
     filled_ = 0;
@@ -79,14 +91,9 @@ UdpThrottle::on_tick(const UdpTraffic& traffic, bool is_on_stream, bool may_try,
     switch (phase_) {
     case Phase::Watching:
         if (is_on_stream) {
-            filled_ = 0;  // UDP is silent: TcpFallback's case
-            return Step::None;
+            return Step::None;  // UDP is silent: TcpFallback's case
         }
-        if (tick.span > Duration{}) {
-            window_.at(next_) = tick;
-            next_ = (next_ + 1) % window_.size();
-            filled_ = std::min(filled_ + 1, window_.size());
-        }
+        remember(tick, now);
         return watch(traffic, may_try, now);
     case Phase::Trying:
         if (since - began_ >= kTrialBegins) {

@@ -49,6 +49,8 @@ class UdpThrottle {
     static constexpr int64_t kThinFewestLost = 25;
     static constexpr size_t kThinFewestTicks = 4;
     static constexpr size_t kThinShortest = 10;  // since something came or was lost
+    // What UDP lost is remembered while it is silent and TCP carries, for so long.
+    static constexpr base::Duration kLongestSilence = base::seconds(30);
     static constexpr double kThinWorthIt = 1.2;  // a flow that keeps its rate gets no more
     // Of what went the other way, where that is so much a second, TCP has to carry so much.
     static constexpr double kOtherWayBytes = 10000;
@@ -93,6 +95,7 @@ class UdpThrottle {
     };
 
     Tick take(const UdpTraffic& traffic, bool is_on_stream, base::TimePoint now);
+    void remember(const Tick& tick, base::TimePoint now);
     Tick newest(size_t ticks) const;
     Step watch(const UdpTraffic& traffic, bool may_try, base::TimePoint now);
     std::optional<Tick> heavy_loss_down() const;
@@ -107,6 +110,7 @@ class UdpThrottle {
     std::array<Tick, kThinWindowTicks> window_{};
     size_t filled_ = 0;
     size_t next_ = 0;
+    base::TimePoint remembered_at_{};
     base::TimePoint taken_at_{};  // before_
     // Of a trial.
     Way way_ = Way::Down;

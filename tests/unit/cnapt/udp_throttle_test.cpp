@@ -77,6 +77,25 @@ TEST(UdpThrottle, AThinFlowThatLosesMuchForTenSecondsIsEnough) {
     EXPECT_EQ(kept, UdpThrottle::kTrialEnds + UdpThrottle::kFirstStay);
 }
 
+// So much is lost that nothing proves UDP at times; TCP carries the call for a while then.
+TEST(UdpThrottle, SilencesOfUdpDoNotHideItsLoss) {
+    for (const bool is_long : {false, true}) {
+        const Duration silence = is_long ? UdpThrottle::kLongestSilence + seconds(1) : seconds(4);
+        Download download;
+        download.sent_per_s = 40;
+        download.loss = 0.4;
+        download.stream_per_s = 40;
+        Step step = Step::None;
+        for (int i = 0; i < 4 && step == Step::None; ++i) {
+            download.is_on_stream = true;
+            ASSERT_EQ(download.run(silence).first, Step::None);
+            download.is_on_stream = false;
+            step = download.run(seconds(4)).first;
+        }
+        EXPECT_EQ(step, is_long ? Step::None : Step::TryStream);
+    }
+}
+
 TEST(UdpThrottle, AThinFlowGoesBackWhereTcpCarriesNoMore) {
     Download download;
     download.sent_per_s = 40;
