@@ -92,7 +92,8 @@ struct SnaptLink {
     base::Endpoint stream_address;  // the other end of that link
     TcpFallback fallback;
     UdpThrottle throttle;
-    session::PathMask throttled = 0;  // slots of the uplinks where it said so
+    base::TimePoint other_heard_at{};  // of `throttle`, also when flows are spread no more
+    session::PathMask throttled = 0;   // slots of the uplinks where it said so
     bool is_on_stream = false;  // data goes over TCP; active_slot is the uplink that carries it
     bool has_route = false;     // active_slot, when the network changed last
     bool is_learned = false;    // from a directory: without flows it is not kept alive

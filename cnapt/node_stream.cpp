@@ -248,15 +248,17 @@ void Node::watch_throttle(SnaptLink& link, TimePoint now) {
     }
     traffic.loss_up = paths.path(*link.active_slot).loss.value_or(0);
     const session::PathMask same_network = slots_beside(*link.active_slot);
-    traffic.network = same_network;
+    const Uplink* active = uplinks_->at(*link.active_slot);
+    traffic.network = active != nullptr ? active->interface_index : 0;
     for (const Uplink* uplink : uplinks_->list()) {
         const session::Path& path = paths.path(uplink->slot);
         const bool is_other = (same_network & session::mask_of(uplink->slot)) == 0;
         if (is_other && link.session->uses_several_paths() && path.received_datagrams > 0) {
-            traffic.other_heard_at =
-                std::max({traffic.other_heard_at, path.heard_at, path.proof_wanted_from});
+            link.other_heard_at =
+                std::max({link.other_heard_at, path.heard_at, path.proof_wanted_from});
         }
     }
+    traffic.other_heard_at = link.other_heard_at;
     switch (link.throttle.on_tick(traffic, link.is_on_stream, bool(link.stream), now)) {
     case UdpThrottle::Step::TryStream:
         link.throttled |= same_network;

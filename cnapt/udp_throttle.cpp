@@ -66,7 +66,9 @@ void UdpThrottle::remember(const Tick& tick, TimePoint now) {
     if (tick.span <= Duration{}) {
         return;
     }
-    if (now - std::exchange(remembered_at_, now) > kLongestSilence) {
+    const Duration since = now - std::exchange(remembered_at_, now);
+    in_row_ = since > 2 * kTick ? 1 : in_row_ + 1;
+    if (since > kLongestSilence) {
         filled_ = 0;
     }
     window_.at(next_) = tick;
@@ -96,7 +98,7 @@ UdpThrottle::on_tick(const UdpTraffic& traffic, bool is_on_stream, bool may_try,
         remember(tick, now);
         return watch(traffic, may_try, now);
     case Phase::Trying:
-        if (since - began_ >= kTrialBegins) {
+        if (since - began_ >= kTrialBegins && tick.span > Duration{}) {
             carried_.add(tick);
             has_stalled_ = has_stalled_ || tick.delivered_bytes.at(static_cast<size_t>(way_)) <= 0;
         }
@@ -111,11 +113,15 @@ UdpThrottle::on_tick(const UdpTraffic& traffic, bool is_on_stream, bool may_try,
     return Step::None;
 }
 
+const UdpThrottle::Tick& UdpThrottle::remembered(size_t age) const {
+    return window_.at((next_ + window_.size() - age) % window_.size());
+}
+
 UdpThrottle::Tick UdpThrottle::newest(size_t ticks) const {
     Tick sum;
     Tick in_use;
     for (size_t age = 1; age <= std::min(ticks, filled_); ++age) {
-        const Tick& tick = window_.at((next_ + window_.size() - age) % window_.size());
+        const Tick& tick = remembered(age);
         sum.add(tick);
         if (tick.received + tick.lost + tick.sent_bytes > 0) {
             in_use = sum;  // what was before is no part of the rate
@@ -125,20 +131,23 @@ UdpThrottle::Tick UdpThrottle::newest(size_t ticks) const {
     return in_use;
 }
 
-// The longest part of the window, up to now, that loses heavily: what came before a box began to
-// hold UDP back hides nothing.
+// All of the window, or the newest ticks, each of which loses heavily: what came just before a box
+// began to hold UDP back hides nothing. What a pause took is missed in one.
 std::optional<UdpThrottle::Tick> UdpThrottle::heavy_loss_down() const {
     const Tick window = newest(kWindowTicks);
-    if (window.lost < kFewestLost || window.ticks_with_loss < kFewestTicks) {
+    if (window.rate(Way::Down) > 0 && window.loses(kHeavyLoss, kFewestLost)) {
+        return window;
+    }
+    if (window.lost < kFewestLost) {
         return std::nullopt;
     }
-    for (size_t ticks = kWindowTicks; ticks > 0; --ticks) {
-        const Tick part = newest(ticks);
-        if (part.rate(Way::Down) > 0 && part.loses(kHeavyLoss, kFewestLostNow)) {
-            return part;
+    for (size_t age = 1; age <= kSlowedTicks; ++age) {
+        if (!remembered(age).loses(kHeavyLoss, kFewestLostSlowed)) {
+            return std::nullopt;
         }
     }
-    return std::nullopt;
+    const Tick slowed = newest(kSlowedTicks);
+    return slowed.rate(Way::Down) > 0 ? std::optional(slowed) : std::nullopt;
 }
 
 UdpThrottle::Step UdpThrottle::watch(const UdpTraffic& traffic, bool may_try, TimePoint now) {
@@ -149,8 +158,10 @@ UdpThrottle::Step UdpThrottle::watch(const UdpTraffic& traffic, bool may_try, Ti
     }
     const Tick few = newest(kWindowTicks);
     const Tick many = newest(kThinWindowTicks);
-    const std::optional<Tick> down = heavy_loss_down();
-    const bool is_bad_up = few.sent_bytes >= kFewestBytesUp && traffic.loss_up >= kHeavyLoss;
+    const bool has_window = in_row_ >= kWindowTicks;
+    const std::optional<Tick> down = has_window ? heavy_loss_down() : std::nullopt;
+    const bool is_bad_up =
+        has_window && few.sent_bytes >= kFewestBytesUp && traffic.loss_up >= kHeavyLoss;
     const bool is_bad_and_thin =
         filled_ == kThinWindowTicks && many.ticks_in_use >= kThinShortest &&
         many.ticks_with_loss >= kThinFewestTicks && many.rate(Way::Down) > 0 &&

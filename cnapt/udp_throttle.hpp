@@ -17,7 +17,7 @@ namespace continuo::cnapt {
 struct UdpTraffic {
     // Whose: what was counted before another session or on another network tells nothing.
     uint16_t session_id = 0;
-    uint16_t network = 0;
+    uint32_t network = 0;
     uint64_t received_datagrams = 0;
     uint64_t lost_datagrams = 0;        // or late, of those that the SNAPT sent
     uint64_t received_inner_bytes = 0;  // the outer ones differ between UDP and TCP
@@ -38,9 +38,10 @@ class UdpThrottle {
     static constexpr base::Duration kTick = base::milliseconds(500);
     static constexpr size_t kWindowTicks = 3;
     static constexpr double kHeavyLoss = 0.2;
-    static constexpr int64_t kFewestLost = 50;        // of those that come down, in the window
-    static constexpr int64_t kFewestLostNow = 10;     // in that part of it that loses so heavily
-    static constexpr size_t kFewestTicks = 2;         // in which something was missed
+    static constexpr int64_t kFewestLost = 50;  // of those that come down, in the window
+    // Of a sender that had slowed down at once, in each of the newest ticks.
+    static constexpr size_t kSlowedTicks = 2;
+    static constexpr int64_t kFewestLostSlowed = 5;
     static constexpr int64_t kFewestBytesUp = 50000;  // that left, in the window
     // A thin flow, or one that the loss has made thin, has to lose more for longer, and in several
     // ticks: what a pause of the link took is missed in one.
@@ -99,6 +100,7 @@ class UdpThrottle {
     Tick newest(size_t ticks) const;
     Step watch(const UdpTraffic& traffic, bool may_try, base::TimePoint now);
     std::optional<Tick> heavy_loss_down() const;
+    const Tick& remembered(size_t age) const;  // 1: the newest
     void begin_trial(Way way, const Tick& udp, bool is_thin, base::TimePoint now);
     bool is_worth_it() const;
     Step judge(base::TimePoint now);
@@ -110,6 +112,7 @@ class UdpThrottle {
     std::array<Tick, kThinWindowTicks> window_{};
     size_t filled_ = 0;
     size_t next_ = 0;
+    size_t in_row_ = 0;  // remembered without a silence between
     base::TimePoint remembered_at_{};
     base::TimePoint taken_at_{};  // before_
     // Of a trial.

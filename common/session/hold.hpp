@@ -39,8 +39,7 @@ class HoldEstimator {
     // one before, while nobody looked.
     void on_arrival(base::TimePoint now, const HoldKnobs& knobs, bool is_gathered = false) {
         if (brief_since_ != base::kNever) {
-            const bool was_worth_it = now < brief_since_ + worthwhile(knobs.hold);
-            unheld_left_ -= was_worth_it && unheld_left_ > 0 ? 1U : 0U;
+            weigh_brief_hold(now < brief_since_ + worthwhile(knobs.hold));
             brief_since_ = base::kNever;
         }
         if (has_last_ && is_gathered && now == last_arrival_ && gathered_ > 0) {
@@ -65,16 +64,15 @@ class HoldEstimator {
     // brought no company the next packets are not held, eight times as many each time (a request
     // that is followed only by what its answer causes would otherwise always pay the hold time).
     // When all came at once, as the answers to what the peer had held, the next are held for a
-    // short time only, so that such a row still goes together, and for as long as no other comes
-    // within the hold.
+    // short time only, so that such a row still goes together, until it is seen that others come
+    // within the hold; longer each time when that was wrong, since what a row causes comes soon.
     void on_released(ReleaseReason reason,
                      size_t packets,
                      base::TimePoint waiting_since,
                      base::TimePoint now) {
-        if (unheld_left_ > 0 && is_brief_) {
-            brief_since_ = waiting_since;
-            unheld_left_ = packets > 1 ? unheld_left_ : 0;
-            penalty_ = packets > 1 ? penalty_ : 0;
+        if (brief_left_ > 0) {
+            brief_since_ = reason == ReleaseReason::Size ? base::kNever : waiting_since;
+            was_single_ = packets == 1;
         } else if (unheld_left_ > 0) {
             --unheld_left_;
         } else if (reason == ReleaseReason::Timeout) {
@@ -83,10 +81,7 @@ class HoldEstimator {
     }
 
     // After a move everybody has waited long enough: the next packets are not held, or briefly.
-    void on_path_changed() {
-        is_brief_ = is_brief_ && unheld_left_ > 0;
-        unheld_left_ = std::max(unheld_left_, kFirstUnheld);
-    }
+    void on_path_changed() { unheld_left_ = std::max(unheld_left_, kFirstUnheld); }
 
     // When what waits since `waiting_since` and is predicted to fill `predicted_bytes` shall go.
     Release
@@ -108,10 +103,12 @@ class HoldEstimator {
         if (!has_mean_ || last_arrival_ + mean_gap_ > latest) {
             return {waiting_since, ReleaseReason::Alone};
         }
+        if (brief_left_ > 0) {
+            return {std::min(latest, waiting_since + knobs.hold / kBriefShare),
+                    ReleaseReason::Timeout};
+        }
         if (unheld_left_ > 0) {
-            return is_brief_ ? Release{std::min(latest, waiting_since + knobs.hold / kBriefShare),
-                                       ReleaseReason::Timeout}
-                             : Release{waiting_since, ReleaseReason::Alone};
+            return {waiting_since, ReleaseReason::Alone};
         }
         return {latest, ReleaseReason::Timeout};
     }
@@ -128,11 +125,23 @@ class HoldEstimator {
         const base::Duration waited = now - waiting_since;
         const bool came_at_once =
             waited >= kLongWait && (last_arrival_ - waiting_since) * kBriefShare <= waited;
-        is_brief_ = packets > 1 && came_at_once;
-        const uint32_t most = is_brief_ ? kMostBrief : kMostUnheld;
-        const bool has_paid = packets > 1 && !came_at_once;
-        penalty_ = has_paid ? 0 : std::clamp(penalty_ * 8, kFirstUnheld, most);
-        unheld_left_ = penalty_;
+        if (packets == 1) {
+            penalty_ = std::clamp(penalty_ * 8, kFirstUnheld, kMostUnheld);
+            unheld_left_ = penalty_;
+        } else if (came_at_once) {
+            brief_ = std::clamp(brief_ * 4, kFirstBrief, kMostBrief);
+            brief_left_ = brief_;
+        } else {
+            penalty_ = 0;
+            brief_ = 0;
+        }
+    }
+
+    // A single packet that was followed soon is a better sign than a row.
+    void weigh_brief_hold(bool has_company_come) {
+        const uint32_t weight = was_single_ ? kFirstBrief : 1;
+        brief_left_ = has_company_come ? brief_left_ - std::min(brief_left_, weight)
+                                       : std::min(brief_left_ + 1, brief_);
     }
 
     void weigh(base::Duration gap) { mean_gap_ += (gap - mean_gap_) / kGain; }
@@ -144,7 +153,8 @@ class HoldEstimator {
     static constexpr int64_t kStreamPackets = 2;  // expected within the hold
     static constexpr uint32_t kFirstUnheld = 16;
     static constexpr uint32_t kMostUnheld = 1024;
-    static constexpr uint32_t kMostBrief = 128;
+    static constexpr uint32_t kFirstBrief = 4;
+    static constexpr uint32_t kMostBrief = 64;
     static constexpr int64_t kGain = 4;  // weight of a new gap: 1/4
     static constexpr int64_t kLongestGapInHolds =
         4;  // a pause counts as so many hold times at most
@@ -156,7 +166,9 @@ class HoldEstimator {
     base::Duration mean_before_{};
     uint32_t penalty_ = 0;  // packets that are not held after the next hold in vain
     uint32_t unheld_left_ = 0;
-    bool is_brief_ = false;                       // these are held briefly
+    uint32_t brief_ = 0;  // as often company has to be seen after brief holds
+    uint32_t brief_left_ = 0;
+    bool was_single_ = false;                     // the latest brief hold's
     base::TimePoint brief_since_ = base::kNever;  // until the next arrival
     bool has_last_ = false;
     bool has_mean_ = false;

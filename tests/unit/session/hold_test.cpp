@@ -170,43 +170,101 @@ TEST(Hold, WhatComesTogetherAndIsFollowedByNobodyIsHeldBriefly) {
     EXPECT_GT(waited / kBursts, milliseconds(2)) << "the row still goes together";
 }
 
-TEST(Hold, AfterRowsThatCameTogetherAThinFlowIsHeldAsBefore) {
+// Arrivals and releases in the order in which they happen.
+struct Timeline {
     HoldEstimator estimator;
     TimePoint now{base::seconds(5)};
-    for (int i = 0; i < 40; ++i) {
-        for (int packet = 0; packet < 6; ++packet) {
+    TimePoint waiting_since = base::kNever;
+    size_t packets = 0;
+    base::Duration waited{};  // by the newest datagram
+    size_t datagrams = 0;
+
+    void pass(base::Duration span) {
+        const TimePoint end = now + span;
+        if (packets > 0) {
+            const Release release = estimator.release(waiting_since, 100, knobs());
+            if (release.at < end) {
+                const TimePoint left = std::max(now, release.at);
+                waited = left - waiting_since;
+                ++datagrams;
+                estimator.on_released(release.reason, packets, waiting_since, left);
+                packets = 0;
+            }
+        }
+        now = end;
+    }
+    void arrive(size_t count) {
+        for (size_t i = 0; i < count; ++i) {
             estimator.on_arrival(now, knobs());
         }
-        const Release release = estimator.release(now, 300, knobs());
-        estimator.on_released(release.reason, 6, now, release.at);
-        now += milliseconds(22);
+        waiting_since = packets == 0 ? now : waiting_since;
+        packets += count;
     }
+};
+
+TEST(Hold, AfterRowsThatCameTogetherAThinFlowIsHeldAsBefore) {
+    Timeline timeline;
+    for (int i = 0; i < 40; ++i) {
+        timeline.arrive(6);
+        timeline.pass(milliseconds(22));
+        EXPECT_TRUE(i < 2 || timeline.waited < milliseconds(3)) << i;
+    }
+    for (int i = 0; i < 40; ++i) {
+        timeline.arrive(1);
+        timeline.pass(milliseconds(8));
+    }
+    const size_t before = timeline.datagrams;
+    for (int i = 0; i < 90; ++i) {
+        timeline.arrive(1);
+        timeline.pass(milliseconds(8));
+    }
+    EXPECT_EQ(timeline.datagrams - before, 30U) << "three in each";
+}
+
+TEST(Hold, RowsThatOthersFollowSoonAreHeldForThem) {
+    Timeline timeline;
+    for (int i = 0; i < 40; ++i) {
+        timeline.arrive(6);
+        timeline.pass(milliseconds(22));
+    }
+    for (int i = 0; i < 40; ++i) {
+        timeline.arrive(2);
+        timeline.pass(milliseconds(8));
+    }
+    const size_t before = timeline.datagrams;
+    for (int i = 0; i < 90; ++i) {
+        timeline.arrive(2);
+        timeline.pass(milliseconds(8));
+    }
+    EXPECT_EQ(timeline.waited, knobs().hold);
+    EXPECT_EQ(timeline.datagrams - before, 30U) << "three rows in each";
+}
+
+// Each row is caused by the answers to the one before: what follows soon is no reason to wait.
+TEST(Hold, RowsThatTheirAnswersCauseAreHeldBriefly) {
+    Timeline timeline;
     base::Duration waited{};
-    for (int i = 0; i < 4; ++i) {
-        now += milliseconds(8);
-        estimator.on_arrival(now, knobs());
-        const Release release = estimator.release(now, 100, knobs());
-        waited = release.at - now;
-        estimator.on_released(release.reason, 1 + (waited > milliseconds(8) ? 1 : 0),
-                              now - milliseconds(8), now);
+    constexpr int kRows = 1000;
+    for (int i = 0; i < kRows; ++i) {
+        timeline.arrive(i % 2 == 0 ? 4 : 1);
+        const TimePoint since = timeline.now;
+        const Release release = timeline.estimator.release(since, 100, knobs());
+        timeline.pass(std::max<base::Duration>(release.at - since, {}) + milliseconds(3));
+        waited += timeline.waited;
     }
-    EXPECT_EQ(waited, knobs().hold);
+    EXPECT_LT(waited / kRows, milliseconds(5)) << "a quarter of the hold";
 }
 
 TEST(Hold, CompanyThatComesLaterPaysTheHold) {
-    HoldEstimator estimator;
-    TimePoint now{base::seconds(5)};
+    Timeline timeline;
     for (int i = 0; i < 200; ++i) {
-        const TimePoint waiting_since = now;
-        for (int packet = 0; packet < 2; ++packet) {
-            estimator.on_arrival(now, knobs());
-            now += milliseconds(4);
+        timeline.arrive(1);
+        timeline.pass(milliseconds(4));
+        timeline.arrive(1);
+        timeline.pass(milliseconds(22));
+        if (i > 20) {
+            ASSERT_EQ(timeline.waited, knobs().hold) << i;
         }
-        const Release release = estimator.release(waiting_since, 100, knobs());
-        if (i > 0) {
-            EXPECT_EQ(release.reason, ReleaseReason::Timeout);
-        }
-        estimator.on_released(release.reason, 2, waiting_since, std::max(now, release.at));
     }
 }
 
