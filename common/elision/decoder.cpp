@@ -136,6 +136,7 @@ const Error* Decoder::decode_first(ByteReader& reader, uint8_t first, uint32_t i
     DecodeScratch::Detail& detail = scratch_.details_[entry_count_];
     detail.statics = &statics;
     detail.values = flow->references[reference];
+    scratch_.entries_[entry_count_].open = flow->open;
     const uint8_t mask = (first & head::kMask) != 0 ? reader.u8() : uint8_t{0};
     FirstEntry entry;
     if (statics.is_tcp()) {
@@ -167,6 +168,7 @@ const Error* Decoder::decode_later(ByteReader& reader, uint8_t first, uint32_t b
     }
     DecodeScratch::Detail& detail = scratch_.details_[entry_count_];
     detail.statics = previous.statics;
+    scratch_.entries_[entry_count_].open = scratch_.entries_[before].open;
     PacketValues& values = detail.values;
     values = previous.values;
     size_t payload_bytes = values.payload_bytes;

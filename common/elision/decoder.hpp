@@ -18,10 +18,10 @@
 namespace continuo::elision {
 
 enum class EntryKind : uint8_t {
-    Elided,   // coded against state
-    Opened,   // an OPEN: `open` is valid
-    Context,  // an OPEN without packet: index, fields and `open` are valid
-    Whole,    // `payload` is the packet; index and fields are not valid
+    Elided,   // coded against state; `open` is what the OPEN told
+    Opened,   // an OPEN
+    Context,  // an OPEN without packet
+    Whole,    // `payload` is the packet; index, fields and `open` are not valid
 };
 
 struct DecodedEntry {

@@ -175,7 +175,13 @@ Flow* Session::flow_of_entry(const Opened& opened,
     const bool is_known = flow != nullptr && flow->tuple == opening.tuple;
     if (entry.kind == elision::EntryKind::Elided) {
         // A late packet of the flow that had this index before is not the new one's.
+        const bool is_free = flow == nullptr;
         flow = is_known ? flow : host_.find_flow(*this, opening.tuple);
+        // It ended here first, or there was no room for it when it was opened; what came back or
+        // came whole since has made it known by its tuple at best.
+        if (is_free && (flow == nullptr || flow->owner != this)) {
+            flow = host_.on_flow_opened(*this, opening, now);
+        }
     } else if (!is_known ||
                (entry.open.continues && flow->traffic_class != opened.header.traffic_class)) {
         flow = host_.on_flow_opened(*this, opening, now);

@@ -360,6 +360,32 @@ TEST(SessionSim, RekeysWithoutLosingAPacket) {
 }
 
 // What waits goes when its patience is over, and not before unless more came.
+// Each end has timeouts of its own, and what was lost on the way renewed one of them only.
+TEST(SessionSim, AFlowThatEndedAtSnaptFirstGoesOn) {
+    SessionPair pair({});
+    const FiveTuple tuple = tuple_of(Protocol::Udp, 5000);
+    auto expected = send_stream(pair, tuple, TrafficClass::LtLd, 20, milliseconds(100), true);
+    FiveTuple leased = tuple;
+    leased.local = *base::IpAddress::parse("100.64.0.2");
+    ASSERT_NE(pair.snapt.find(leased), nullptr);
+    for (const bool has_word_come_down : {false, true}) {
+        pair.snapt.end_flow(leased, pair.now);
+        if (has_word_come_down) {
+            pair.snapt.flow(leased, TrafficClass::LtHd);  // of which the index is not known
+        }
+        pair.snapt.last_app = 0;
+        for (auto& packet :
+             send_stream(pair, tuple, TrafficClass::LtLd, 5, milliseconds(100), true)) {
+            expected.push_back(std::move(packet));
+        }
+        pair.run_for(base::seconds(1));
+        EXPECT_EQ(pair.snapt.delivered, expected);
+        ASSERT_NE(pair.snapt.find(leased), nullptr);
+        EXPECT_EQ(pair.snapt.find(leased)->owner, pair.snapt.session.get());
+        EXPECT_EQ(pair.snapt.last_app, 7) << "as when it was opened";
+    }
+}
+
 TEST(SessionSim, WhatWaitsForCompanySaysForHowLong) {
     SessionPair pair({});
     const FiveTuple tuple = tuple_of(Protocol::Udp, 9700);

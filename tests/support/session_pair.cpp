@@ -77,6 +77,14 @@ flow::Flow* SessionEnd::find(const packet::FiveTuple& tuple) {
     return at == flows.end() ? nullptr : at->second.get();
 }
 
+void SessionEnd::end_flow(const packet::FiveTuple& tuple, TimePoint now) {
+    if (flow::Flow* const flow = find(tuple)) {
+        session->detach(*flow, now);
+        flows.erase(key_of(tuple));
+        slots.erase(key_of(tuple));
+    }
+}
+
 flow::Flow& SessionEnd::flow(const packet::FiveTuple& tuple, base::TrafficClass traffic_class) {
     auto& place = flows[key_of(tuple)];
     if (place == nullptr) {

@@ -30,6 +30,8 @@ class SessionEnd final : public session::SessionHost {
 
     flow::Flow& flow(const packet::FiveTuple& tuple, base::TrafficClass traffic_class);
     flow::Flow* find(const packet::FiveTuple& tuple);
+    // It ends at this end, as by a timeout.
+    void end_flow(const packet::FiveTuple& tuple, base::TimePoint now);
     // The association is lost: a new one with the same flows, without keys and paths.
     void begin_anew(base::TimePoint now);
     // Takes a whole IP packet as the kernel would give it.
