@@ -131,22 +131,27 @@ UdpThrottle::Tick UdpThrottle::newest(size_t ticks) const {
     return in_use;
 }
 
-// All of the window, or the newest ticks, each of which loses heavily: what came just before a box
-// began to hold UDP back hides nothing. What a pause took is missed in one.
+// All of the window, in two ticks at least, or the newest ticks alone: what came just before a box
+// began to hold UDP back hides nothing. What a pause of the link took is missed in one tick.
 std::optional<UdpThrottle::Tick> UdpThrottle::heavy_loss_down() const {
     const Tick window = newest(kWindowTicks);
-    if (window.rate(Way::Down) > 0 && window.loses(kHeavyLoss, kFewestLost)) {
-        return window;
-    }
     if (window.lost < kFewestLost) {
         return std::nullopt;
     }
-    for (size_t age = 1; age <= kSlowedTicks; ++age) {
-        if (!remembered(age).loses(kHeavyLoss, kFewestLostSlowed)) {
+    size_t heavy_ticks = 0;
+    for (size_t age = 1; age <= kWindowTicks; ++age) {
+        heavy_ticks += remembered(age).loses(kHeavyLoss, kFewestLostInTick) ? 1U : 0U;
+    }
+    if (heavy_ticks >= kHeavyTicks && window.rate(Way::Down) > 0 &&
+        window.loses(kHeavyLoss, kFewestLost)) {
+        return window;
+    }
+    for (size_t age = 1; age <= kHeavyTicks; ++age) {
+        if (!remembered(age).loses(kHeavyLoss, kFewestLostInTick)) {
             return std::nullopt;
         }
     }
-    const Tick slowed = newest(kSlowedTicks);
+    const Tick slowed = newest(kHeavyTicks);
     return slowed.rate(Way::Down) > 0 ? std::optional(slowed) : std::nullopt;
 }
 

@@ -39,9 +39,10 @@ class UdpThrottle {
     static constexpr size_t kWindowTicks = 3;
     static constexpr double kHeavyLoss = 0.2;
     static constexpr int64_t kFewestLost = 50;  // of those that come down, in the window
-    // Of a sender that had slowed down at once, in each of the newest ticks.
-    static constexpr size_t kSlowedTicks = 2;
-    static constexpr int64_t kFewestLostSlowed = 5;
+    // In so many ticks of the window, or in each of the newest alone when the sender has slowed
+    // down since, each with so many: what a pause of the link took is missed in one.
+    static constexpr size_t kHeavyTicks = 2;
+    static constexpr int64_t kFewestLostInTick = 5;
     static constexpr int64_t kFewestBytesUp = 50000;  // that left, in the window
     // A thin flow, or one that the loss has made thin, has to lose more for longer, and in several
     // ticks: what a pause of the link took is missed in one.

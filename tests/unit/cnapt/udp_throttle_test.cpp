@@ -275,6 +275,22 @@ TEST(UdpThrottle, APauseOfAFastStreamIsNoReason) {
     }
 }
 
+// As long as it is: what TCP carries beside the second in which UDP stood still proves nothing.
+TEST(UdpThrottle, NorIsALongerOneOfAVideo) {
+    for (const uint64_t ms : {300U, 400U, 700U, 1200U}) {
+        Download download;
+        for (int i = 0; i < 20; ++i) {
+            download.sent_per_s = 150;
+            ASSERT_EQ(download.run(seconds(6)).first, Step::None) << ms << ' ' << i;
+            download.sent_per_s = 0;
+            ASSERT_EQ(download.run(base::milliseconds(ms / 500 * 500)).first, Step::None);
+            download.sent_per_s = 150 - 150 * (ms % 500) / 500;
+            download.traffic.lost_datagrams += 150 * ms / 1000;
+            ASSERT_EQ(download.run(UdpThrottle::kTick).first, Step::None) << ms << ' ' << i;
+        }
+    }
+}
+
 // A queue that overflows once, and the sender slows down for a while.
 TEST(UdpThrottle, ABurstOfLossInAFastDownloadIsNoReason) {
     Download download;
