@@ -35,6 +35,13 @@ constexpr Duration kHeardLately = base::seconds(1);
 // What left longer ago is not under way any more.
 constexpr Duration kCarriesFor = base::seconds(1);
 
+// By which a datagram may be there later that does not wait for a full socket.
+constexpr Duration kWorthTheLongerWay = base::milliseconds(200);
+
+constexpr Duration kNeverTold = base::seconds(3600);
+// What began so much apart was ended by one REPORT.
+constexpr Duration kOneReport = base::milliseconds(10);
+
 constexpr size_t kLtLd = index_of(TrafficClass::LtLd);
 
 }  // namespace
@@ -338,22 +345,40 @@ bool PathSet::owes_report(uint8_t index, Duration bound, TimePoint now) const {
     return report->is_overdue(round_trip, interval, now);
 }
 
+// Of little a REPORT may be late for want of something to ride on: then what comes in tells.
+bool PathSet::is_other_heard(uint8_t index, PathMask paths) const {
+    for (unsigned left = paths; left != 0; left &= left - 1) {
+        const TimePoint at = paths_[static_cast<size_t>(std::countr_zero(left))].heard_at;
+        if (at > paths_[index].heard_at + kOnlyOthersHeard) {
+            return true;
+        }
+    }
+    return false;
+}
+
 PathMask
 PathSet::reporting(PathMask paths, Duration patience, Duration bound, TimePoint now) const {
     PathMask mask = paths;
     PathMask newest = paths;
-    Duration shortest = Duration::max();
+    Duration shortest = kNeverTold;
+    TimePoint heard_at{};
     for (unsigned left = paths; left != 0; left &= left - 1) {
         const auto index = static_cast<uint8_t>(std::countr_zero(left));
         const PathReport* const report = reports_[index].get();
         if (report == nullptr) {
             continue;
         }
-        if (report->silence(now) < shortest) {
-            shortest = report->silence(now);
+        // One REPORT tells of several: then that which was heard last.
+        const Duration silence = report->silence(now);
+        const bool is_as_new =
+            silence <= shortest + kOneReport && paths_[index].heard_at > heard_at;
+        if (silence + kOneReport < shortest || is_as_new) {
+            shortest = silence;
+            heard_at = paths_[index].heard_at;
             newest = mask_of(index);
         }
-        if (report->silence(now) >= patience && owes_report(index, bound, now)) {
+        if (silence >= patience && owes_report(index, bound, now) &&
+            (report->is_owed() || is_other_heard(index, paths))) {
             mask &= static_cast<PathMask>(~mask_of(index));
         }
     }

@@ -152,6 +152,9 @@ void PathSet::on_reports_read(TimePoint now) {
     for (unsigned left = std::exchange(reported_, PathMask{0}); left != 0; left &= left - 1) {
         const auto index = static_cast<uint8_t>(std::countr_zero(left));
         PathReport* const report = reports_[index].get();
+        if (report != nullptr) {
+            report->on_read(now);
+        }
         if (report == nullptr || !report->has_report()) {
             continue;
         }

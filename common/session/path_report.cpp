@@ -3,6 +3,7 @@
 #include "common/session/receive_report.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace continuo::session {
 
@@ -102,7 +103,10 @@ void PathReport::on_sent(uint32_t epoch,
               traffic_class, true};
     sent_bytes_ += bytes;
     class_sent += bytes;
-    reportable_bytes_ += has_packets ? bytes : 0;
+    if (has_packets) {
+        reportable_bytes_ += bytes;
+        wait_.on_sent(now);
+    }
     sent_last_at_ = now;
     expect_report(now);
     ready_at_ = std::min(ready_at(now) + time_for(bytes), now + kLongestReady);
@@ -154,6 +158,7 @@ void PathReport::set_arrived(TrafficClass traffic_class, uint64_t bytes) {
         arrived = bytes;
         reportable_bytes_ = std::min(reportable_bytes_, under_way_bytes());
         waiting_since_ = base::kNever;
+        is_told_ = true;
     }
 }
 
@@ -211,11 +216,27 @@ std::optional<Duration> PathReport::report_after(Duration more) const {
 }
 
 bool PathReport::is_overdue(Duration round_trip, Duration interval, TimePoint now) const {
-    if (waiting_since_ == base::kNever || now - sent_last_at_ >= kTryAgainAfter) {
+    if (now - sent_last_at_ >= kTryAgainAfter) {
         return false;
     }
+    if (waiting_since_ == base::kNever) {
+        return wait_.is_overdue(now);
+    }
     const Duration alone = under_way_bytes() >= kReportedSoonBytes ? interval : interval * 2;
-    return silence(now) >= round_trip + alone + kReportMargin;
+    return now - waiting_since_ >= round_trip + alone + kReportMargin;
+}
+
+Duration PathReport::silence(TimePoint now) const {
+    if (waiting_since_ != base::kNever) {
+        return now - waiting_since_;
+    }
+    return wait_.is_overdue(now) ? wait_.silence(now) : Duration{};
+}
+
+void PathReport::on_read(TimePoint now) {
+    if (std::exchange(is_told_, false)) {
+        wait_.on_told(reportable_bytes_ == 0, now);
+    }
 }
 
 std::optional<uint16_t> PathReport::base_delay() const {

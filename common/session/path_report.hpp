@@ -14,6 +14,7 @@
 
 #include "common/base/time.hpp"
 #include "common/base/traffic_class.hpp"
+#include "common/session/report_wait.hpp"
 #include "common/wire/frame.hpp"
 
 #include <algorithm>
@@ -55,6 +56,8 @@ class PathReport {
     // Gives a sample of the round trip if one was told that came back on this path.
     std::optional<base::Duration> finish(base::Duration smoothed_rtt, base::TimePoint now);
     bool has_report() const { return batch_.is_open; }
+    // All REPORTs of a datagram were taken, those too that tell a number only.
+    void on_read(base::TimePoint now);
     // What was sent before `now` tells no round trip any more.
     void distrust_round_trip(base::TimePoint now) { round_trips_from_ = now; }
     // No packets were sent and nothing was reported for kLifetime.
@@ -70,8 +73,9 @@ class PathReport {
     // the order of each.
     uint64_t under_way_bytes() const { return sent_bytes_ - arrived_bytes_; }
     // A REPORT of what is under way should have come long ago; `round_trip`: as long as it may take
-    // (RFC 6298), `interval`: between REPORTs that ride on other datagrams. From time to time it
-    // says no, so that something is sent to be reported.
+    // (RFC 6298), `interval`: between REPORTs that ride on other datagrams; of little by what it
+    // took before (ReportWait). From time to time it says no, so that something is sent to be
+    // reported.
     bool is_overdue(base::Duration round_trip, base::Duration interval, base::TimePoint now) const;
     // How long a REPORT of what is sent now may take, by whatever paths REPORTs came back (RFC
     // 6298, section 2), but no longer than the fastest and `more`; nothing without a sample.
@@ -80,10 +84,10 @@ class PathReport {
     bool is_told(uint32_t epoch, base::TrafficClass traffic_class, uint64_t sequence) const {
         return epoch_ == epoch && sequence < reported_next_[base::index_of(traffic_class)];
     }
-    // For how long something has been under way of which nothing was told.
-    base::Duration silence(base::TimePoint now) const {
-        return waiting_since_ == base::kNever ? base::Duration{} : now - waiting_since_;
-    }
+    // So much is under way that the peer has to report of it.
+    bool is_owed() const { return waiting_since_ != base::kNever; }
+    // For how long something has been under way of which a REPORT was to be expected.
+    base::Duration silence(base::TimePoint now) const;
     // When the path will have taken in what was sent, at the rate that it delivers.
     base::TimePoint ready_at(base::TimePoint now) const { return std::max(ready_at_, now); }
     // finish() was called: the newest datagram that was reported then had left the queue of the
@@ -191,6 +195,8 @@ class PathReport {
     uint64_t reportable_bytes_ = 0;  // under way, and with packets
     // Since when enough is under way that a REPORT should come; kNever: it is not.
     base::TimePoint waiting_since_ = base::kNever;
+    ReportWait wait_;  // of less
+    bool is_told_ = false;
     base::TimePoint ready_at_{};
     double us_per_byte_ = 1e6 / kAssumedBytesPerS;
     std::optional<uint32_t> epoch_;

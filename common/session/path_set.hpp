@@ -337,6 +337,7 @@ class PathSet {
     // A REPORT of what is under way by that path should have come long ago (PathReport); one may
     // take `bound` beyond the fastest round trip.
     bool owes_report(uint8_t index, base::Duration bound, base::TimePoint now) const;
+    bool is_other_heard(uint8_t index, PathMask paths) const;
     std::optional<uint8_t> active() const { return active_; }
     const Path& path(uint8_t index) const { return paths_[index]; }
     // Largest and smallest smoothed RTT of the paths in use.
