@@ -288,6 +288,9 @@ void PathSet::on_pause(TimePoint now) {
         path.unanswered_since = base::kNever;
         path.burst_datagrams = 0;
         path.lost_known_by = {};
+        // In a sleep the clock may have stood still, so that delays from before cannot be compared
+        // with those after it: a path that is not measured again would lose, or win, by them.
+        forget_reports(index);
         // TCP's connection is looked after by its own end.
         if (index != wire::kTcpPath && active_ != index && is_live(path)) {
             start_challenge(path, path.tuples[kLtLd], now);
