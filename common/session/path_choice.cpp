@@ -443,25 +443,33 @@ PathMask PathSet::carrying(PathMask paths, TimePoint now) const {
     return mask;
 }
 
-std::optional<uint8_t> PathSet::soonest(PathMask paths, TimePoint now) const {
-    PathDelays more{};
-    if (!delays_beyond_fastest(paths, more)) {
-        return std::nullopt;
-    }
-    std::optional<uint8_t> best;
-    TimePoint best_at = base::kNever;
+std::optional<PathSet::Arrival>
+PathSet::soonest_arrival(PathMask paths, const PathDelays& more, TimePoint now) const {
+    std::optional<Arrival> best;
     for (unsigned left = paths; left != 0; left &= left - 1) {
         const auto index = static_cast<uint8_t>(std::countr_zero(left));
         const Path& path = paths_[index];
         const TimePoint at = reports_[index] != nullptr
                                  ? reports_[index]->delivered_at(path.mtu, more[index], now)
                                  : now + more[index] + PathReport::assumed_time_for(path.mtu);
-        if (!best || at < best_at) {
-            best = index;
-            best_at = at;
+        if (!best || at < best->at) {
+            best = {index, at};
         }
     }
     return best;
+}
+
+std::optional<uint8_t>
+PathSet::soonest(PathMask paths, TrafficClass traffic_class, TimePoint now) const {
+    PathDelays more{};
+    if (!delays_beyond_fastest(paths, more)) {
+        return std::nullopt;
+    }
+    const auto first = soonest_arrival(paths, more, now);
+    const PathMask open = with_room(paths, traffic_class);
+    const auto instead = open != paths ? soonest_arrival(open, more, now) : first;
+    // What waits for the socket may still be there sooner.
+    return instead->at - first->at <= kWorthTheLongerWay ? instead->path : first->path;
 }
 
 }  // namespace continuo::session

@@ -319,14 +319,17 @@ class PathSet {
                        base::Duration patience,
                        base::Duration bound,
                        base::TimePoint now) const;
+    // Those of `paths` that may be sent a datagram of the class now; all where none may.
+    PathMask with_room(PathMask paths, base::TrafficClass traffic_class) const;
     // Whether a REPORT has told of that number.
     bool is_told(uint32_t epoch, const wire::Space& space, uint64_t sequence) const {
         const PathReport* const report = reports_[space.path].get();
         return report != nullptr && report->is_told(epoch, space.traffic_class, sequence);
     }
-    // Of `paths`, the one on which a datagram that leaves now is there first; nothing while that
-    // is not known of all.
-    std::optional<uint8_t> soonest(PathMask paths, base::TimePoint now) const;
+    // Of `paths`, the one on which a datagram that leaves now is there first, or hardly later by
+    // one with room; nothing while that is not known of all.
+    std::optional<uint8_t>
+    soonest(PathMask paths, base::TrafficClass traffic_class, base::TimePoint now) const;
     // Where copies of what takes the active path go.
     std::optional<uint8_t> heard_instead(base::TimePoint now) const;
     std::optional<uint8_t> second_path(base::TimePoint now) const;
@@ -372,6 +375,12 @@ class PathSet {
     static void note_rtt_bound(Path& path, base::Duration at_most);
     using PathDelays = std::array<base::Duration, wire::kMaxPaths>;
     bool delays_beyond_fastest(PathMask paths, PathDelays& more) const;
+    struct Arrival {
+        uint8_t path = 0;
+        base::TimePoint at{};
+    };
+    std::optional<Arrival>
+    soonest_arrival(PathMask paths, const PathDelays& more, base::TimePoint now) const;
     std::optional<base::Duration> lag(uint8_t index) const;
     std::optional<base::Duration> delay_beyond(uint8_t path, uint8_t other) const;
     void forget_reports(uint8_t index);

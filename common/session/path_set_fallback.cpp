@@ -3,6 +3,7 @@
 #include "common/session/path_set.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace continuo::session {
 
@@ -64,6 +65,17 @@ uint64_t PathSet::room_for(const Path& path, base::TrafficClass traffic_class) {
         return path.room_bytes;
     }
     return path.room_bytes - std::min(path.room_bytes, kReservedRoomBytes);
+}
+
+PathMask PathSet::with_room(PathMask paths, base::TrafficClass traffic_class) const {
+    PathMask mask = paths;
+    for (unsigned left = paths; left != 0; left &= left - 1) {
+        const auto index = static_cast<uint8_t>(std::countr_zero(left));
+        if (room_for(paths_[index], traffic_class) < paths_[index].mtu) {
+            mask &= static_cast<PathMask>(~mask_of(index));
+        }
+    }
+    return mask != 0 ? mask : paths;
 }
 
 void PathSet::trust(const wire::Space& space) {

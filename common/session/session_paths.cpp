@@ -142,13 +142,13 @@ bool Session::choose_path(Way& way, TrafficClass traffic_class, TimePoint now) {
         const PathMask usable = paths_.reporting(way.paths, Duration{}, bound, now);
         way.paths = usable | paths_.reporting(way.paths, bound, bound, now);
         Striper& striper = stripers_[static_cast<size_t>(way.row)];
-        if (const auto soonest = paths_.soonest(usable, now)) {
+        if (const auto soonest = paths_.soonest(usable, traffic_class, now)) {
             path = *soonest;
             striper.begin_anew();
             // Nothing comes by the others: a loss is known by what follows on those that carry.
             way.paths = paths_.carrying(way.paths, now) | mask_of(path);
         } else {
-            path = striper.next(usable);
+            path = striper.next(paths_.with_room(usable, traffic_class));
         }
     }
     const auto destination = paths_.destination_on(path, traffic_class, now);

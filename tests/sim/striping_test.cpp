@@ -136,6 +136,36 @@ TEST(MultipathSim, WhatTheFasterPathCanTakeStaysThere) {
     EXPECT_EQ(two.pair.snapt.session->resequencing().held, held);
 }
 
+// The socket of the faster path is full: what is striped does not wait for it while another has
+// room.
+TEST(MultipathSim, APathWithoutRoomIsLeftOut) {
+    TwoPaths two(TrafficClass::HtHd, PathMode::Packet, link_of(milliseconds(5), 20'000'000),
+                 link_of(milliseconds(30), 20'000'000), 1, 1300);
+    stripe(two, seconds(2), 1300, 4'000'000);
+    two.pair.node.session->paths().set_room(0, 0);
+    const Striped without = stripe(two, seconds(1), 1300, 4'000'000, {});
+    EXPECT_GE(without.megabits_per_s, 3.7);
+    EXPECT_LE(without.longest_gap, milliseconds(100));
+    const uint64_t before = two.pair.up_link(0).counters().offered_packets;
+    two.pair.node.session->paths().set_room(0, UINT64_MAX);
+    stripe(two, seconds(1), 1300, 4'000'000);
+    EXPECT_GE(two.pair.up_link(0).counters().offered_packets - before, 300U) << "of 375";
+}
+
+TEST(MultipathSim, WhereItWouldBeThereFarLaterItWaitsForRoom) {
+    TwoPaths two(TrafficClass::HtHd, PathMode::Packet, link_of(milliseconds(5), 20'000'000),
+                 link_of(milliseconds(30), 500'000), 1, 1300);
+    session::PathSet& paths = two.pair.node.session->paths();
+    paths.set_room(0, 0);
+    stripe(two, seconds(3), 1300, 600'000);  // its rate becomes known
+    paths.set_room(0, UINT64_MAX);
+    stripe(two, seconds(1), 1300, 4'000'000);
+    paths.set_room(0, 0);
+    const uint64_t before = two.pair.up_link(1).counters().offered_packets;
+    stripe(two, milliseconds(300), 1300, 10'000'000, {});
+    EXPECT_LE(two.pair.up_link(1).counters().offered_packets - before, 60U) << "of 280";
+}
+
 // As on the road: a link delivers nothing for a while and loses nothing.
 TEST(MultipathSim, LittleIsSentIntoTheSilenceOfAPath) {
     SimLink first = link_of(milliseconds(20), 5'000'000);

@@ -100,6 +100,16 @@ void answer_after(Node& node, uint8_t path, milliseconds round_trip) {
     node.paths.on_response(space(path), {asked->challenge->token}, node.now);
 }
 
+// Path 0 is active and answers after 20 ms, path 1 after 100.
+void answer_on_both(Node& node) {
+    node.paths.add(1, kSnapt, 1500, node.now);
+    node.paths.probe(1, node.now);
+    answer_after(node, 1, milliseconds(100));
+    node.paths.add(0, kSnapt, 1500, node.now);
+    node.paths.activate(0, node.now);
+    answer_after(node, 0, milliseconds(20));
+}
+
 // The first exchange looks up addresses below.
 TEST(PathChallenge, ANewPathIsAskedTwiceAndTheFasterAnswerCounts) {
     Node node;
@@ -121,31 +131,27 @@ TEST(PathChallenge, BeforeAnyReportTheShorterRoundTripIsExpectedToBeSooner) {
     node.paths.probe(1, node.now);
     answer_after(node, 1, milliseconds(100));
     node.paths.add(0, kSnapt, 1500, node.now);
-    EXPECT_FALSE(node.paths.soonest(mask_of(0) | mask_of(1), node.now)) << "0 is not known";
+    EXPECT_FALSE(node.paths.soonest(mask_of(0) | mask_of(1), TrafficClass::HtHd, node.now))
+        << "0 is not known";
     node.paths.activate(0, node.now);
     answer_after(node, 0, milliseconds(20));
-    EXPECT_EQ(node.paths.soonest(mask_of(0) | mask_of(1), node.now), 0);
+    EXPECT_EQ(node.paths.soonest(mask_of(0) | mask_of(1), TrafficClass::HtHd, node.now), 0);
     // What waits for 0 longer than 1 is slower takes 1.
     node.paths.on_numbered(space(0, TrafficClass::HtHd), 1, 0, 60'000, true, node.now);
-    EXPECT_EQ(node.paths.soonest(mask_of(0) | mask_of(1), node.now), 1);
+    EXPECT_EQ(node.paths.soonest(mask_of(0) | mask_of(1), TrafficClass::HtHd, node.now), 1);
 }
 
 // Its round trip is known by the challenge: super-packets carry no TIME.
 TEST(PathChallenge, AReportWithoutDelaysTellsThatThePathTookItIn) {
     constexpr uint32_t kEpoch = 1;
     Node node;
-    node.paths.add(1, kSnapt, 1500, node.now);
-    node.paths.probe(1, node.now);
-    answer_after(node, 1, milliseconds(100));
-    node.paths.add(0, kSnapt, 1500, node.now);
-    node.paths.activate(0, node.now);
-    answer_after(node, 0, milliseconds(20));
+    answer_on_both(node);
     // 3 MB/s, of which nothing is known but that 1.25 MB/s are assumed.
     for (uint64_t i = 0; i < 600; ++i) {
         node.paths.on_numbered(space(0, TrafficClass::HtHd), kEpoch, i, 1500, true, node.now);
         node.now += base::microseconds(500);
     }
-    EXPECT_EQ(node.paths.soonest(mask_of(0) | mask_of(1), node.now), 1);
+    EXPECT_EQ(node.paths.soonest(mask_of(0) | mask_of(1), TrafficClass::HtHd, node.now), 1);
     wire::Report told;
     told.space = space(0, TrafficClass::HtHd);
     told.highest = 599;
@@ -154,7 +160,36 @@ TEST(PathChallenge, AReportWithoutDelaysTellsThatThePathTookItIn) {
     told.bytes = 600 * 1472;
     node.paths.on_report(kEpoch, told, 0);
     node.paths.on_reports_read(node.now);
-    EXPECT_EQ(node.paths.soonest(mask_of(0) | mask_of(1), node.now), 0);
+    EXPECT_EQ(node.paths.soonest(mask_of(0) | mask_of(1), TrafficClass::HtHd, node.now), 0);
+}
+
+// A monotonic clock stands still while the node sleeps: a path that is measured after that seems
+// faster, or slower, by what the others know from before.
+TEST(PathChallenge, DelaysFromBeforeAPauseAreNotComparedWithThoseAfterIt) {
+    Node node;
+    answer_on_both(node);
+    uint64_t number = 0;
+    const auto tell = [&](uint8_t path, uint16_t delay) {
+        node.paths.on_numbered(space(path), 1, number, 1500, true, node.now);
+        wire::Report told;
+        told.space = space(path);
+        told.highest = static_cast<uint32_t>(number++);
+        told.interval_ms = 100;
+        told.datagrams = 1;
+        told.bytes = 1472;
+        told.delay.emplace();
+        told.delay->smallest = delay;
+        told.delay->echo = static_cast<uint32_t>(node.now.time_since_epoch() / wire::kClockUnit) %
+                           wire::kClockModulus;
+        node.paths.on_report(1, told, path);
+        node.paths.on_reports_read(node.now);
+    };
+    tell(0, 10'000);
+    tell(1, 10'400);
+    ASSERT_EQ(node.paths.soonest(mask_of(0) | mask_of(1), TrafficClass::HtHd, node.now), 0);
+    node.paths.on_pause(node.now);
+    tell(1, 6'400);
+    EXPECT_EQ(node.paths.soonest(mask_of(0) | mask_of(1), TrafficClass::HtHd, node.now), 0);
 }
 
 }  // namespace
