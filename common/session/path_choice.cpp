@@ -264,7 +264,7 @@ void PathSet::withdraw_again() {
 bool PathSet::may_spread_on(uint8_t index, TimePoint now) const {
     const Path& path = paths_[index];
     const Tuple& tuple = path.tuples[kLtLd];
-    if (!tuple.is_known || !tuple.is_proven || !is_live(path) || is_late(path, now)) {
+    if (!tuple.is_known || !tuple.is_proven || !is_live(path) || is_late(index, now)) {
         return false;
     }
     if (role_ == Role::Node) {

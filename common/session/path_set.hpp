@@ -102,8 +102,10 @@ struct Path {
     base::Duration idle_when_asked{};  // before the latest request
     base::TimePoint lost_known_by{};   // packets until then had been lost
     base::Duration idle_when_lost{};   // before the first such loss; zero: none is known
-    // SNAPT: between requests for a sign of life over control; one is open; when it was answered.
+    // SNAPT: between requests for a sign of life over control; when the latest was made; it is
+    // open; when it was answered.
     base::Duration request_interval{};
+    base::TimePoint requested_at{};
     bool is_requested = false;
     // SNAPT: it was silent when the node announced another one, and has not been heard since.
     bool was_left_silent = false;
@@ -386,7 +388,7 @@ class PathSet {
     void forget_reports(uint8_t index);
     void forget_round_trips(uint8_t index);
     // Nothing has answered for as long as makes a path doubtful.
-    static bool is_late(const Path& path, base::TimePoint now);
+    bool is_late(uint8_t index, base::TimePoint now) const;
     base::TimePoint silence_deadline(const Path& path) const;
     // The deadline has passed. True when that is to be told.
     bool on_silence(uint8_t index, base::TimePoint now);

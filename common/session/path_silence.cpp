@@ -70,9 +70,17 @@ void PathSet::note_sign_of_life(Path& path, TimePoint now) {
     }
 }
 
-bool PathSet::is_late(const Path& path, TimePoint now) {
-    return path.unanswered_since != base::kNever &&
-           now - path.unanswered_since >= doubt_after(path);
+// On the return path nothing may come up for long although it delivers: what the node has to say
+// goes by others.
+bool PathSet::is_late(uint8_t index, TimePoint now) const {
+    const Path& path = paths_[index];
+    if (path.unanswered_since == base::kNever) {
+        return false;
+    }
+    const TimePoint since = role_ == Role::Snapt && active_ == index
+                                ? std::max(path.unanswered_since, path.proof_wanted_from)
+                                : path.unanswered_since;
+    return now - since >= doubt_after(path);
 }
 
 bool PathSet::is_overdue(uint8_t index, TimePoint now) const {
@@ -96,9 +104,9 @@ TimePoint PathSet::silence_deadline(const Path& path) const {
             const bool may_ask = tuple.is_known && tuple.challenged_at == base::kNever;
             return may_ask ? path.unanswered_since + ask_after(path) : base::kNever;
         }
-        return active_ == wire::kTcpPath
-                   ? base::kNever
-                   : path.unanswered_since + std::max(ask_after(path), path.request_interval);
+        return active_ == wire::kTcpPath ? base::kNever
+                                         : std::max(path.unanswered_since, path.requested_at) +
+                                               std::max(ask_after(path), path.request_interval);
     }
     switch (path.state) {
     case PathState::Usable:
@@ -137,7 +145,7 @@ bool PathSet::on_silence(uint8_t index, TimePoint now) {
         return false;
     }
     if (role_ == Role::Snapt) {
-        path.unanswered_since = now;
+        path.requested_at = now;
         path.is_requested = true;
         path.request_interval = std::min<Duration>(
             std::max(path.request_interval, ask_after(path)) * 2, kLongestRequestInterval);

@@ -253,6 +253,37 @@ TEST(PathProof, SnaptAsksNobodyForeverOnAPathThatTheNodeHasLeft) {
     EXPECT_LT(asked_at, left_at + seconds(61));
 }
 
+// Nothing comes up on the return path any more, the node sends by the other one. That is no
+// silence while it tells that what goes down arrives, and else one until something comes.
+TEST(PathProof, SnaptLeavesOutTheReturnPathWhenNothingTellsThatItDelivers) {
+    for (const bool delivers : {true, false}) {
+        Snapt snapt;
+        snapt.receive(0);
+        for (int ms = 0; ms < 20'000; ms += 10) {
+            snapt.now += milliseconds(10);
+            snapt.receive(1);
+            const auto mask = snapt.paths.spread(seconds(1), snapt.now);
+            if (delivers) {
+                ASSERT_EQ(mask, mask_of(0) | mask_of(1)) << ms;
+                snapt.paths.on_feedback(0, 1, 0, snapt.now);
+            } else if (ms >= 900) {
+                ASSERT_EQ(mask, mask_of(1)) << ms;
+            }
+            snapt.paths.on_feedback(1, 1, 0, snapt.now);
+            for (const uint8_t path : {uint8_t{0}, uint8_t{1}}) {
+                snapt.paths.on_sent(
+                    *snapt.paths.destination_on(path, TrafficClass::HtHd, snapt.now), 1000, true,
+                    snapt.now);
+            }
+            snapt.paths.on_time(snapt.now);
+            while (snapt.paths.next_probe(snapt.now)) {
+            }
+        }
+        snapt.receive(0);
+        EXPECT_EQ(snapt.paths.spread(seconds(1), snapt.now), mask_of(0) | mask_of(1));
+    }
+}
+
 TEST(PathProof, AnAnnouncementEndsWhatThePathsOwed) {
     Snapt snapt;
     snapt.spread(seconds(2));
