@@ -154,8 +154,10 @@ bool PathSet::on_authenticated(const wire::Space& space,
     Tuple& tuple = path.tuples[index_of(space.traffic_class)];
     if (role_ == Role::Node) {
         tuple.heard_at = now;
-        // Not for each of many that come in while nothing goes out.
-        if (path.state == PathState::Dead && path.announce_again_at - now > kLongestProbeInterval) {
+        // Not for each of many that come in while nothing goes out, nor of one that was given up.
+        const bool is_asked = path.tuples[kLtLd].challenged_at != base::kNever;
+        if (path.state == PathState::Dead && is_asked &&
+            path.announce_again_at - now > kLongestProbeInterval) {
             ask_again(space.path, now);
         }
         if (path.state != PathState::Doubtful || path.needs_proof) {

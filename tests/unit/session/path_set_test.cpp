@@ -224,6 +224,8 @@ TEST(PathSet, APathThatWasGivenUpIsAskedOnceARetryAndComesBackWithTheAnswer) {
     node.paths.add(1, kSnapt, 1500, node.now);
     node.paths.give_up(1);
     EXPECT_FALSE(node.paths.next_probe(node.now));
+    node.paths.on_authenticated(space(1), kSnapt, kLocal, 1400, true, node.now);
+    EXPECT_FALSE(node.paths.next_probe(node.now)) << "what was on its way when it was given up";
     std::optional<Probe> asked;
     for (int i = 0; i < 3; ++i) {
         node.paths.retry(1, kSnapt, node.now);
