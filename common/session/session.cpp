@@ -231,6 +231,13 @@ uint64_t Session::queued_bytes() const {
     return bytes;
 }
 
+// What the knobs of the class's hold depend on. Another path's would wake us when nothing goes yet.
+std::optional<Destination> Session::next_destination(TrafficClass traffic_class,
+                                                     TimePoint now) const {
+    const auto& goes_to = classes_[index_of(traffic_class)].goes_to;
+    return goes_to ? goes_to : paths_.destination(traffic_class, now);
+}
+
 std::optional<Duration> Session::patience(TimePoint now) const {
     TimePoint earliest = base::kNever;
     for (size_t i = 0; i < classes_.size(); ++i) {
@@ -238,7 +245,7 @@ std::optional<Duration> Session::patience(TimePoint now) const {
         if (state.queue.empty() && state.split_entry.empty()) {
             continue;
         }
-        const auto destination = paths_.destination(base::kAllTrafficClasses[i], now);
+        const auto destination = next_destination(base::kAllTrafficClasses[i], now);
         earliest = destination
                        ? std::min(earliest, ready_at(state, knobs(state, *destination), nullptr))
                        : now;
@@ -378,7 +385,7 @@ TimePoint Session::next_deadline(TimePoint now) const {
     }
     for (size_t i = 0; i < classes_.size(); ++i) {
         const ClassState& state = classes_[i];
-        const auto destination = paths_.destination(base::kAllTrafficClasses[i], now);
+        const auto destination = next_destination(base::kAllTrafficClasses[i], now);
         const bool is_open = destination && destination->budget_bytes >= destination->mtu;
         if (destination && (is_open || has_spread_flows()) && !state.is_blocked) {
             earliest = std::min(earliest, ready_at(state, knobs(state, *destination), nullptr));

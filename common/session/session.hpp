@@ -145,6 +145,8 @@ class Session {
         uint8_t split_index = 0;
         Attribution split_attribution;
         bool is_blocked = false;  // what is next must not be sent yet (docs/PROTOCOL.md 5.4)
+        // Where flows are spread: by which path what is next goes, as of the latest poll.
+        std::optional<Destination> goes_to;
     };
     // How the packet that is next in a class's queue travels.
     struct Way {
@@ -176,6 +178,8 @@ class Session {
     packet::NodeSide receives_side() const;
     const base::IpAddress& node_address(base::IpVersion version) const;
     void reopen_flows(EpochState& epoch);
+    std::optional<Destination> next_destination(base::TrafficClass traffic_class,
+                                                base::TimePoint now) const;
     HoldKnobs knobs(const ClassState& state, const Destination& destination) const;
     base::TimePoint
     ready_at(const ClassState& state, const HoldKnobs& knobs, ReleaseReason* reason) const;

@@ -315,11 +315,15 @@ std::optional<TrafficClass> Session::pick(TimePoint now) {
     for (size_t i = 0; i < classes_.size(); ++i) {
         ClassState& state = classes_[i];
         state.is_blocked = false;
+        state.goes_to.reset();
         if (state.queue.empty() && state.split_entry.empty()) {
             continue;
         }
         const auto way = sendable_way(state, base::kAllTrafficClasses[i], now);
         state.is_blocked = !way;
+        if (way && has_spread_flows()) {
+            state.goes_to = way->destination;
+        }
         if (way && ready_at(state, knobs(state, way->destination), nullptr) <= now) {
             ready_since[i] = state.split_entry.empty() ? state.queue.waiting_since() : TimePoint{};
         }
