@@ -200,6 +200,12 @@ struct Timeline {
         waiting_since = packets == 0 ? now : waiting_since;
         packets += count;
     }
+    void rows(int number, size_t count, base::Duration apart) {
+        for (int i = 0; i < number; ++i) {
+            arrive(count);
+            pass(apart);
+        }
+    }
 };
 
 TEST(Hold, AfterRowsThatCameTogetherAThinFlowIsHeldAsBefore) {
@@ -209,33 +215,18 @@ TEST(Hold, AfterRowsThatCameTogetherAThinFlowIsHeldAsBefore) {
         timeline.pass(milliseconds(22));
         EXPECT_TRUE(i < 2 || timeline.waited < milliseconds(3)) << i;
     }
-    for (int i = 0; i < 40; ++i) {
-        timeline.arrive(1);
-        timeline.pass(milliseconds(8));
-    }
+    timeline.rows(40, 1, milliseconds(8));
     const size_t before = timeline.datagrams;
-    for (int i = 0; i < 90; ++i) {
-        timeline.arrive(1);
-        timeline.pass(milliseconds(8));
-    }
+    timeline.rows(90, 1, milliseconds(8));
     EXPECT_EQ(timeline.datagrams - before, 30U) << "three in each";
 }
 
 TEST(Hold, RowsThatOthersFollowSoonAreHeldForThem) {
     Timeline timeline;
-    for (int i = 0; i < 40; ++i) {
-        timeline.arrive(6);
-        timeline.pass(milliseconds(22));
-    }
-    for (int i = 0; i < 40; ++i) {
-        timeline.arrive(2);
-        timeline.pass(milliseconds(8));
-    }
+    timeline.rows(40, 6, milliseconds(22));
+    timeline.rows(40, 2, milliseconds(8));
     const size_t before = timeline.datagrams;
-    for (int i = 0; i < 90; ++i) {
-        timeline.arrive(2);
-        timeline.pass(milliseconds(8));
-    }
+    timeline.rows(90, 2, milliseconds(8));
     EXPECT_EQ(timeline.waited, knobs().hold);
     EXPECT_EQ(timeline.datagrams - before, 30U) << "three rows in each";
 }
