@@ -19,6 +19,15 @@ bool answers(const session::Path& path) {
     return path.has_answered && !path.is_failing();
 }
 
+// Of one network, as the temporary and the stable address of IPv6 are (RFC 8981).
+bool is_of_same_prefix(const Uplink& one, const Uplink& other) {
+    constexpr size_t kPrefixBytes = 8;
+    return one.address.version == base::IpVersion::V6 &&
+           other.address.version == base::IpVersion::V6 &&
+           std::equal(one.address.octets.begin(), one.address.octets.begin() + kPrefixBytes,
+                      other.address.octets.begin());
+}
+
 }  // namespace
 
 void Node::offer_addresses(SnaptLink& link, const std::vector<base::Endpoint>& addresses) {
@@ -90,7 +99,7 @@ void Node::set_address(SnaptLink& link, base::Endpoint address) {
 }
 
 // Two paths over one interface would share what it carries, and take copies that another one could
-// save.
+// save. A deprecated address keeps no fresh one away.
 bool Node::is_spare(const SnaptLink& link, const Uplink& uplink) const {
     if (!link.session || link.active_slot == uplink.slot) {
         return false;
@@ -98,12 +107,19 @@ bool Node::is_spare(const SnaptLink& link, const Uplink& uplink) const {
     const session::PathSet& paths = link.session->paths();
     const auto& uplinks = uplinks_->list();
     return std::any_of(uplinks.begin(), uplinks.end(), [&](const Uplink* other) {
-        const bool is_preferred = link.active_slot == other->slot ||
-                                  other->address.version == link.addresses.in_use ||
-                                  !answers(paths.path(uplink.slot));
-        return other->interface_index == uplink.interface_index &&
-               other->address.version != uplink.address.version && is_preferred &&
-               other->can_carry() && answers(paths.path(other->slot));
+        if (other->interface_index != uplink.interface_index || other->slot == uplink.slot ||
+            !other->can_carry() || !answers(paths.path(other->slot))) {
+            return false;
+        }
+        const bool is_other_version = other->address.version != uplink.address.version;
+        const bool may_stand_in =
+            is_other_version ||
+            (is_of_same_prefix(uplink, *other) && (uplink.is_deprecated || !other->is_deprecated));
+        const bool ranks_before = is_other_version ? other->address.version == link.addresses.in_use
+                                                   : uplink.is_deprecated != other->is_deprecated ||
+                                                         other->slot < uplink.slot;
+        return may_stand_in && (link.active_slot == other->slot || ranks_before ||
+                                !answers(paths.path(uplink.slot)));
     });
 }
 

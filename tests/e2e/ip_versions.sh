@@ -103,5 +103,12 @@ by_six() { equal "$(cnapt_json paths | json "[p['local'] for p in d if p['active
 claim "where IPv4 is swallowed, IPv6 of the same interface takes over" wait_for 10 by_six
 claim "and traffic goes over it" wait_for 3 works
 claim "and control" wait_for 5 control_by '2001:db8:1::2'
+
+# Two addresses of one network on it, as a stable and a temporary one.
+ip -n "$(ns node)" addr add 2001:db8:11::3/64 dev up1 nodad
+ip -n "$(ns node)" addr change 2001:db8:11::2/64 dev up1 preferred_lft 0 valid_lft 600
+locals() { cnapt_json paths | json "[(p['local'], p['active']) for p in d if ':' in p['local']]"; }
+is_alone() { works; [ "$(locals)" = "[('2001:db8:11::3', True)]" ]; }
+claim "the fresh one takes the deprecated one's place, which is no path beside it" wait_for 10 is_alone
 claim "the session is still the first" equal "$(session)" "$first"
 finish
