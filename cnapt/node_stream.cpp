@@ -13,6 +13,9 @@ namespace {
 
 constexpr base::Duration kNextPortAfter = base::seconds(2);
 constexpr base::Duration kNextPortInterval = base::seconds(1);
+// Of the silence, where nothing is sent.
+constexpr int64_t kNextPortShare = 8;
+constexpr base::Duration kNextPortLongest = base::seconds(300);
 // A connection that a NAT has forgotten stays silent until TCP gives it up; a link that pauses does
 // not.
 constexpr base::Duration kStuckAfter = base::seconds(3);
@@ -289,9 +292,18 @@ void Node::try_next_port(SnaptLink& link, TimePoint now) {
         return;
     }
     session::PathSet& paths = link.session->paths();
-    const TimePoint since = paths.path(*link.active_slot).unanswered_since;
-    if (since == base::kNever || now - since < kNextPortAfter ||
-        now - link.port_taken_at < kNextPortInterval) {
+    const session::Path& path = paths.path(*link.active_slot);
+    const TimePoint since = path.unanswered_since;
+    if (since == base::kNever || now - since < kNextPortAfter) {
+        return;
+    }
+    // A SNAPT that is away is asked ever less by a node that has nothing to send.
+    const base::Duration interval =
+        path.packets_sent_at > link.port_taken_at
+            ? kNextPortInterval
+            : std::clamp<base::Duration>((now - since) / kNextPortShare, kNextPortInterval,
+                                         kNextPortLongest);
+    if (now - link.port_taken_at < interval) {
         return;
     }
     link.port_taken_at = now;

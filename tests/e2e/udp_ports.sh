@@ -44,4 +44,19 @@ close udp 443
 start_cnapt
 claim "where nothing but TCP to 443 passes, data goes over it" wait_for 20 is_over_tcp
 claim "and carries what applications send" fetches
+
+# Each port costs an announcement when it is tried.
+stop cnapt
+in_ns gw1 nft delete table inet hole
+start_cnapt
+claim "the first port is in use again" wait_for 10 is_at 9347
+stop snapt1
+is_dead() { in_ns node ping -n -q -c 1 -W 1 $inet4; cnapt_json paths | json_true "[p['state'] for p in d] == ['dead']"; }
+claim "a SNAPT that is away is dead" wait_for 20 is_dead
+in_ns gw1 nft "table inet asked { chain pass { type filter hook forward priority 0; udp dport { 443, 9347 } counter; }; }"
+asked() { in_ns gw1 nft list table inet asked | sed -n 's/.*packets \([0-9]*\) .*/\1/p'; }
+sleep 20
+count=$(asked)
+claim "and is asked" more_than "$count" 0
+claim "ever less by a node that has nothing to send ($count datagrams in 20 s)" at_most "$count" 80
 finish
