@@ -273,6 +273,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     // Of those that are paths of the link.
     Uplink* best_uplink(const SnaptLink& link, Uplinks::SlotSet excluded);
     void choose_uplink(SnaptLink& link, base::TimePoint now);
+    static base::TimePoint silent_since(const SnaptLink& link, base::TimePoint now);
     void activate(SnaptLink& link, uint8_t slot, base::TimePoint now);
     // `next` takes its place.
     void bar_if_failing(SnaptLink& link, uint8_t slot, uint8_t next, base::TimePoint now);

@@ -250,9 +250,18 @@ void Node::choose_uplink(SnaptLink& link, TimePoint now) {
     }
 }
 
+// The interruption of a move begins with the silence that causes it, not when that is believed.
+TimePoint Node::silent_since(const SnaptLink& link, TimePoint now) {
+    if (link.is_on_stream) {
+        return now;  // TCP has carried since
+    }
+    const session::Path& path = link.session->paths().path(*link.active_slot);
+    return path.is_failing() ? std::min(now, path.unanswered_since) : now;
+}
+
 void Node::activate(SnaptLink& link, uint8_t slot, TimePoint now) {
     if (link.moving_since == base::kNever && link.active_slot) {
-        link.moving_since = now;
+        link.moving_since = silent_since(link, now);
     }
     if (link.is_on_stream) {
         link.moving_from = kOverTcp;
@@ -367,7 +376,7 @@ void Node::on_path_silent(Session& session, uint8_t path, TimePoint now) {
         probe_others(*link, path, now);  // one takes its place when it answers
         return;
     }
-    link->moving_since = now;
+    link->moving_since = std::min(now, session.paths().path(path).unanswered_since);
     if (path == wire::kTcpPath) {
         events_.on_path_moved(*link);  // its connection may be dead
         lose_link(*link);

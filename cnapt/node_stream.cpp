@@ -150,7 +150,7 @@ void Node::use_stream(SnaptLink& link, const char* reason, TimePoint now) {
     if (const Uplink* former = uplinks_->at(*link.active_slot)) {
         link.moving_from = former->interface + " " + former->address.to_string();
     }
-    link.moving_since = std::min(link.moving_since, now);
+    link.moving_since = std::min(link.moving_since, silent_since(link, now));
     for (const Uplink* uplink : uplinks_->list()) {
         paths.give_up(uplink->slot);  // an answer to a retry is what brings it back
     }
