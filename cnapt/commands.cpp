@@ -296,7 +296,7 @@ std::string snapts_json(const Node& node) {
             json.field("snapt", link->name);
             json.field("address", link->address().to_string());
         }
-        json.field("state", is_usable(*link) ? "up" : link->session ? "degraded" : "down");
+        json.field("state", is_usable(*link) ? "up" : link->is_up ? "degraded" : "down");
         json.field("control_open", link->is_control_open);
         json.field("learned", link->is_learned);
         json.field("listed", link->is_listed);
