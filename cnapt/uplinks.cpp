@@ -78,6 +78,7 @@ Uplinks::Uplinks(io::EventLoop& loop,
 
 Uplinks::Change Uplinks::update(const io::NetSnapshot& snapshot) {
     Change change;
+    std::vector<base::IpAddress> refused;
     const auto usable = [&](const io::UsableAddress& address) -> const io::LinkEntry* {
         const io::LinkEntry* link = snapshot.link(address.interface_index);
         const bool is_usable = link != nullptr && link->is_up && !link->is_loopback &&
@@ -119,6 +120,14 @@ Uplinks::Change Uplinks::update(const io::NetSnapshot& snapshot) {
         const auto slot = free_slot();
         if (!slot) {
             ++failed_;
+            refused.push_back(address.address);
+            // Once, not for each change of the host's state.
+            if (std::find(refused_.begin(), refused_.end(), address.address) == refused_.end()) {
+                base::log(LogLevel::Warning,
+                          "%s on %s is not used: %zu addresses are in use already; leave out "
+                          "interfaces with [uplinks] deny",
+                          address.address.to_string().c_str(), link->name.c_str(), slots_.size());
+            }
             continue;
         }
         auto uplink = std::make_unique<Uplink>();
@@ -136,6 +145,7 @@ Uplinks::Change Uplinks::update(const io::NetSnapshot& snapshot) {
             ++failed_;
         }
     }
+    refused_ = std::move(refused);
     return change;
 }
 

@@ -123,6 +123,7 @@ class Uplinks {
     std::array<std::unique_ptr<Uplink>, kSlots> slots_;
     uint8_t last_slot_ = kSlots - 1;
     uint64_t failed_ = 0;
+    std::vector<base::IpAddress> refused_;  // for want of a slot
 };
 
 }  // namespace continuo::cnapt
