@@ -1,12 +1,12 @@
 // bench_load: the load generators of tests/bench/run, where an interpreter would be the bottleneck.
 // Every subcommand prints one JSON line, or "ready" on standard error when it can be spoken to;
 // none waits for ever.
-//   bench_load serve PORT                                      TCP: takes, gives or echoes, as the
-//   client asks bench_load tcp ADDRESS PORT up|down STREAMS SECONDS [--log FILE] bench_load ask
-//   ADDRESS PORT BYTES SECONDS                  request and response of BYTES each bench_load blast
-//   ADDRESS PORT BYTES RATE SECONDS [--flows N] [--file TEXT]... [--hello PORT] bench_load count
-//   PORT [--idle-ms N] [--wait-ms N] [--log FILE] [--hello ADDRESS:PORT] bench_load ping ADDRESS
-//   RATE SECONDS LOG
+// - serve PORT: TCP; takes, gives or echoes, as the client asks
+// - tcp ADDRESS PORT up|down STREAMS SECONDS [--log FILE]
+// - ask ADDRESS PORT BYTES SECONDS: request and response of BYTES each
+// - blast ADDRESS PORT BYTES RATE SECONDS [--flows N] [--file TEXT]... [--hello PORT]
+// - count PORT [--idle-ms N] [--wait-ms N] [--log FILE] [--hello ADDRESS:PORT]
+// - ping ADDRESS RATE|flood SECONDS LOG: flood sends as ping -f does
 #include "common.hpp"
 
 #include <csignal>

@@ -15,6 +15,9 @@ namespace {
 
 constexpr size_t kPayload = 56;  // as ping's
 constexpr uint64_t kLingerNs = 2 * kNanosecondsPerSecond;
+// A flood: the next at once when the newest is answered, but so many a second (ping(8), -f).
+constexpr double kFloodFewestPerSecond = 100;
+constexpr size_t kFloodMost = 4'000'000;
 
 struct Probe {
     uint64_t sent_ns = 0;
@@ -57,27 +60,32 @@ void take_answers(int handle, std::vector<Probe>& probes) {
 
 int run_ping(const Arguments& arguments) {
     const sockaddr_in to = to_address(arguments.at(0), 1);
-    const double rate = to_number(arguments.at(1));
-    const auto count = static_cast<size_t>(rate * to_number(arguments.at(2)));
+    const bool is_flood = arguments.at(1) == "flood";
+    const double rate = is_flood ? kFloodFewestPerSecond : to_number(arguments.at(1));
+    const auto interval = static_cast<uint64_t>(double{kNanosecondsPerSecond} / rate);
+    const auto duration =
+        static_cast<uint64_t>(double{kNanosecondsPerSecond} * to_number(arguments.at(2)));
     const int handle = open_socket(SOCK_DGRAM, IPPROTO_ICMP);
     stop_on_signal();
     std::vector<Probe> probes;
-    probes.reserve(count);
-    const auto interval = static_cast<uint64_t>(double{kNanosecondsPerSecond} / rate);
+    probes.reserve(is_flood ? kFloodMost : duration / interval);
     const uint64_t began = monotonic_ns();
-    const uint64_t end = began + count * interval + kLingerNs;
+    const uint64_t end = began + duration + kLingerNs;
+    uint64_t due = began;
     std::fprintf(stderr, "ready\n");
     while (!is_stopped() && monotonic_ns() < end) {
         const uint64_t now = monotonic_ns();
-        const uint64_t due = began + probes.size() * interval;
-        if (probes.size() < count && now >= due) {
+        const bool is_over = now >= began + duration || probes.size() == probes.capacity();
+        const bool is_answered = is_flood && !probes.empty() && probes.back().answered_ns != 0;
+        if (!is_over && (now >= due || is_answered)) {
             probes.push_back({.sent_ns = realtime_ns(), .answered_ns = 0});
             send_probe(handle, to, probes.size() - 1);
+            due = is_flood ? now + interval : began + probes.size() * interval;
             continue;
         }
-        const uint64_t until = probes.size() < count ? due : end;
-        const timespec wait{.tv_sec = static_cast<time_t>((until - now) / kNanosecondsPerSecond),
-                            .tv_nsec = static_cast<long>((until - now) % kNanosecondsPerSecond)};
+        const uint64_t left = std::max(is_over ? end : due, now) - now;
+        const timespec wait{.tv_sec = static_cast<time_t>(left / kNanosecondsPerSecond),
+                            .tv_nsec = static_cast<long>(left % kNanosecondsPerSecond)};
         pollfd readable{.fd = handle, .events = POLLIN, .revents = 0};
         ppoll(&readable, 1, &wait, nullptr);
         take_answers(handle, probes);
