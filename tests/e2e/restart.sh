@@ -12,8 +12,7 @@ mkdir "$work/www"
 head -c 80000000 /dev/urandom >"$work/www/file"
 sum=$(sha256sum <"$work/www/file" | cut -d' ' -f1)
 http_server "$work/www"
-in_ns node sysctl -qw net.ipv4.tcp_rmem="4096 65536 131072"  # what arrives has come just now
-exec_in_ns node curl -sS -m 150 --limit-rate 2500k "http://$inet4/file" 2>"$work/curl.log" |
+exec_in_ns node curl -sS -m 150 "http://$inet4/file?rate=2500000" 2>"$work/curl.log" |
     "$python" "$support_dir/arrivals.py" "$work/arrivals" >"$work/result" &
 download=$!
 goes_on() { local from; from=$(have); wait_for 20 arrived $((from + 1000000)); }

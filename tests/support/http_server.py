@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
-"""HTTP/1.1 for tests: GET serves a file of a directory, PUT answers with length and SHA-256 of the body."""
+"""HTTP/1.1 for tests: GET serves a file of a directory, with ?rate=N at N bytes a second, PUT answers with length and
+SHA-256 of the body."""
 import argparse
 import hashlib
 import http.server
 import os
 import socket
 import sys
+import time
+import urllib.parse
 
 CHUNK = 65536
+PACE_S = 0.01
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -15,7 +19,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
     directory = "."
 
     def do_GET(self):
-        path = os.path.join(self.directory, os.path.basename(self.path))
+        url = urllib.parse.urlsplit(self.path)
+        path = os.path.join(self.directory, os.path.basename(url.path))
+        rate = urllib.parse.parse_qs(url.query).get("rate")
         try:
             source = open(path, "rb")
         except OSError:
@@ -25,7 +31,23 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_response(200)
             self.send_header("Content-Length", str(os.path.getsize(path)))
             self.end_headers()
-            self.connection.sendfile(source)
+            if rate:
+                self.send_paced(source, int(rate[0]))
+            else:
+                self.connection.sendfile(source)
+
+    def send_paced(self, source, rate):
+        """A receiver that reads slowly would close its window, and what is lost then waits for its sender's persist timer
+        (RFC 9293, 3.8.6.1), which has nothing to do with the way between them."""
+        began, sent = time.monotonic(), 0
+        while True:
+            due = int((time.monotonic() - began) * rate)
+            while sent < due:
+                count = self.connection.sendfile(source, sent, due - sent)
+                if not count:
+                    return
+                sent += count
+            time.sleep(PACE_S)
 
     def do_PUT(self):
         left = int(self.headers["Content-Length"])
