@@ -45,7 +45,7 @@ goes_over() {
     wait_for 20 carries "$1" $((before + 1500000)) && wait_for 20 arrived $((bytes + 2000000)) || return
     at_most $(($(through "$other") - beside)) 200000
 }
-control_works() { cnapt_json usage >/dev/null 2>&1; }
+control_works() { timeout 2 cnapt usage --socket "$work/cnapt.sock" >/dev/null 2>&1; }
 # expect_move N SECONDS TEXT
 expect_move() {
     claim "$3" wait_for "$2" is_active "up$1"

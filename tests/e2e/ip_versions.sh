@@ -23,7 +23,7 @@ claim "each uplink is a path by the version it has" equal "$(paths)" "[('up1', 4
 claim "the better metric is in use" is_active up1
 first=$(session)
 
-size=60000000
+size=80000000
 mkdir "$work/www"
 head -c $size /dev/urandom >"$work/www/file"
 sum=$(sha256sum <"$work/www/file" | cut -d' ' -f1)

@@ -302,6 +302,13 @@ times = [since] + [t for t in (float(line.split()[0]) for line in open(sys.argv[
 print(round(max(b - a for a, b in zip(times, times[1:])), 3))
 END
 }
+since() { "$python" -c 'import sys; print(round(float(sys.argv[2]) - float(sys.argv[1]), 3))' "$1" "$EPOCHREALTIME"; }
+
+# The server's TCP tries again after its RTO, then each time after twice as long (RFC 6298): when data can pass after some time,
+# its first attempt from then on comes before twice that time and one RTO have passed, and the next after twice that. So a
+# download is silent until the second of them at most, if a busy machine loses one. silent_since KILLED BACK, `rto` from before
+rto_s() { in_ns inet ss -tinH 'sport = :80' | sed -n 's/.* rto:\([0-9.]*\).*/\1/p' | sort -n | tail -n 1 | "$python" -c 'print(float(input()) / 1000)'; }
+silent_since() { at_most "$(longest_gap "$1")" "$("$python" -c "print(4 * $2 + 3 * $rto + 0.4)")"; }
 
 is_active() { equal "$(cnapt_json paths | json "','.join(p['interface'] for p in d if p['active'])")" "$1"; }
 

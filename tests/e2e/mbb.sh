@@ -34,6 +34,7 @@ make_then_break() { # GW HOST
     printf 'addr add 192.168.%s.%s/24 dev up%s\nroute add default via 192.168.%s.1 dev up%s metric %s\n' "$1" "$2" "$1" "$1" "$1" $metric |
         ip -n "$(ns node)" -batch - || return
     sleep $overlap
+    wait_for 5 is_active "up$1"
     ip -n "$(ns node)" addr del "192.168.$old_gateway.$old_host/24" dev "up$old_gateway"
     here_gateway=$1 here_host=$2
 }

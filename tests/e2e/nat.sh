@@ -39,7 +39,7 @@ claim "three restarts of the NAT cost less than 2.5 s each (longest silence: $lo
 claim "it is still the first session" equal "$(session)" "$first"
 
 # The usage of a user is asked for over control.
-control_works() { cnapt_json usage >/dev/null 2>&1; }
+control_works() { timeout 2 cnapt usage --socket "$work/cnapt.sock" >/dev/null 2>&1; }
 claim "the control link is noticed to be dead and made anew" wait_for 8 control_works
 in_ns gw1 sysctl -qw net.netfilter.nf_conntrack_udp_timeout=2 net.netfilter.nf_conntrack_udp_timeout_stream=2
 exec_in_ns inet "$python" "$support_dir/pushes.py" serve $inet4 7000 5 4 &

@@ -108,17 +108,24 @@ wait_for 10 arrived 3000000 tcp-get.times
 wait_for 10 arrived 100 udp-listen.times
 claim "the uplink of the smaller metric is in use" is_active up1
 
+# sender_rto_s TCP-LOG
+sender_rto_s() {
+    local at=inet port='sport = :8000'
+    [ "$1" = tcp-get.times ] || at=node port='dport = :8001'
+    in_ns $at ss -tinH "$port" | sed -n 's/.* rto:\([0-9.]*\).*/\1/p' | "$python" -c 'print(max(float(line) for line in open(0)) / 1000)'
+}
 # dies DIRECTION TCP-LOG UDP-LOG : of up1, while both receive.
 dies() {
-    local began gap before
-    began=$EPOCHREALTIME
+    local began gap before rto
+    rto=$(sender_rto_s "$2") began=$EPOCHREALTIME
     kill_direction 1 "$1"
     claim "nothing gets $1: the uplink is left within 2.8 s" left_within 2.8 "$began"
     echo "      after $took s"
     before=$(have "$2")
     claim "the connection goes on" wait_for 20 arrived $((before + 2000000)) "$2"
     gap=$(longest_gap "$began" "$2")
-    claim "it was silent for twice that at most ($gap s)" at_most "$gap" "$(sum "$took" "$took" 0.3)"
+    # Its sender's first attempt after that (RFC 6298).
+    claim "it was silent for twice that and an RTO ($rto s) at most ($gap s)" at_most "$gap" "$(sum "$took" "$took" "$rto" 0.3)"
     gap=$(longest_gap "$began" "$3")
     claim "the datagrams were for no longer than that ($gap s)" at_most "$gap" "$(sum "$took" 0.3)"
     revive 1
@@ -128,8 +135,8 @@ dies() {
 }
 dies up tcp-get.times udp-listen.times
 dies down tcp-get.times udp-listen.times
-claim "loss and delivery rate down are known at the SNAPT" json_true \
-    "d[0]['loss'] is not None and d[0]['delivery_bits_per_s'] > 1000000" < <(snapt_json 1 sessions)
+reported_down() { snapt_json 1 sessions | json_true "d[0]['loss'] is not None and d[0]['delivery_bits_per_s'] > 1000000"; }
+claim "loss and delivery rate down are known at the SNAPT" wait_for 5 reported_down
 
 # --- The node itself has nothing to say: SNAPT asks over control, after 2 s at most if it has asked a moment before, and the node
 # waits 1 s at most for its answer.
@@ -159,6 +166,6 @@ dies down tcp-take.times udp-take.times
 reported() {
     cnapt_json paths | json_true "[p['loss'] is not None and p['delivery_bits_per_s'] > 1000000 for p in d if p['active']] == [True]"
 }
-claim "loss and delivery rate up are known at the node" reported
+claim "loss and delivery rate up are known at the node" wait_for 5 reported
 claim "no path was in doubt but those" equal "$(cnapt_json status | json "d['handovers']['count'] - 10")" 0
 finish

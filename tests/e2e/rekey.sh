@@ -89,18 +89,22 @@ handover() {
 }
 
 restart() {
-    local before
+    local before rto killed began back away
     wait_for 20 control_is_open
     swallow_answers 2
     claim "$1, restart: the node asks for keys, SNAPT grants them, the node does not know" wait_for 15 is_granted
+    rto=$(rto_s) killed=$EPOCHREALTIME
     stop snapt1 KILL
     sleep 0.3
     start_snapt 1
     began=$EPOCHREALTIME
     in_ns gw2 nft delete table inet hole
-    claim "$1, restart: the download goes on" goes_on
-    claim "$1, restart: it was silent for 2 s at most ($(longest_gap "$began") s)" silent_for 2 "$began"
     claim "$1, restart: both ends have the same keys" wait_for 20 has_keys_after 0
+    back=$(since "$began") away=$(since "$killed")
+    # What the node said to the old one may be repeated after a second only, then it asks whether its session is known.
+    claim "$1, restart: 2.5 s after the way is open at the latest ($back s)" at_most "$back" 2.5
+    claim "$1, restart: the download goes on" goes_on
+    claim "$1, restart: silent until its sender's second attempt at most (RTO $rto s, $(longest_gap "$killed") s)" silent_since "$killed" "$away"
     claim "$1, restart: the lease is the same" equal "$(lease)" "$leased"
     move 1 $((20 + $1))
 }

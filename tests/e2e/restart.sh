@@ -16,7 +16,6 @@ exec_in_ns node curl -sS -m 150 "http://$inet4/file?rate=2500000" 2>"$work/curl.
     "$python" "$support_dir/arrivals.py" "$work/arrivals" >"$work/result" &
 download=$!
 goes_on() { local from; from=$(have); wait_for 20 arrived $((from + 1000000)); }
-since() { "$python" -c 'import sys; print(round(float(sys.argv[2]) - float(sys.argv[1]), 3))' "$1" "$EPOCHREALTIME"; }
 leases() { snapt_json "$1" sessions | json "[(s['inner_ipv4'], s['inner_ipv6']) for s in d]"; }
 has_session() { [ "$(snapt_json "$1" sessions | json 'len(d)')" = 1 ]; }
 snapt_of_download() { cnapt_json flows | json "[f['snapt'] for f in d if f['dport'] == 80 and f['state'] != 'refused'][0][-1]"; }
@@ -24,12 +23,6 @@ knows_again() { cnapt_json snapts | json_true "any(s['snapt'] == 'zrh-$1' and s[
 wait_for 10 arrived 1000000
 n=$(snapt_of_download)
 first=$(leases "$n")
-
-# The server's TCP tries again after its RTO, then each time after twice as long (RFC 6298): when data can pass after some time,
-# its first attempt from then on comes before twice that time and one RTO have passed, and the next after twice that. So the
-# download is silent until the second of them at most, if a busy machine loses one. silent_since KILLED BACK
-rto_s() { in_ns inet ss -tinH 'sport = :80' | sed -n 's/.* rto:\([0-9.]*\).*/\1/p' | sort -n | tail -n 1 | "$python" -c 'print(float(input()) / 1000)'; }
-silent_since() { at_most "$(longest_gap "$1")" "$("$python" -c "print(4 * $2 + 3 * $rto + 0.4)")"; }
 
 for round in 1 2; do
     rto=$(rto_s) killed=$EPOCHREALTIME

@@ -13,7 +13,7 @@ add_user alice
 start_cnapt
 first=$(session)
 
-size=50000000
+size=70000000
 mkdir "$work/www"
 head -c $size /dev/urandom >"$work/www/file"
 sum=$(sha256sum <"$work/www/file" | cut -d' ' -f1)

@@ -143,7 +143,7 @@ def hello(packets, port, source):
         datagram = packet[IP_HEADER + UDP_HEADER:]
         epoch = datagram[0] >> 2 & 3
         content = struct.pack("!BBB", 3, 1, epoch) + datagram[2:4] + struct.pack("!I", source.randrange(1 << 31, 1 << 32))
-        with socket.create_connection((socket.inet_ntoa(bytes(packet[16:20])), port), timeout=2) as link:
+        with socket.create_connection((socket.inet_ntoa(bytes(packet[16:20])), port), timeout=10) as link:
             content += source.randbytes(16)
             link.sendall(struct.pack("!H", len(content)) + content + struct.pack("!H", len(datagram)) + datagram)
             try:
