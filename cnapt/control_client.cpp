@@ -41,6 +41,12 @@ void ControlClient::network_changed(ControlUplinks uplinks) {
     });
 }
 
+void ControlClient::set_uplinks(ControlUplinks uplinks) {
+    inner_->later([uplinks = std::move(uplinks)](Inner& inner) mutable {
+        inner.set_uplinks(std::move(uplinks));
+    });
+}
+
 void ControlClient::set_addresses(std::vector<base::Endpoint> addresses) {
     inner_->later([addresses = std::move(addresses)](Inner& inner) mutable {
         inner.set_addresses(std::move(addresses));

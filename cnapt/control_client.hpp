@@ -104,6 +104,8 @@ class ControlClient {
     // a waiting attempt starts now. Another: a new connection starts there now, the old one is
     // dropped.
     void network_changed(ControlUplinks uplinks);
+    // For the next attempt, when none is under way and no link is up.
+    void set_uplinks(ControlUplinks uplinks);
     void set_addresses(std::vector<base::Endpoint> addresses);
     // The network works: does not wait for the next attempt.
     void try_now();

@@ -60,6 +60,11 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     void set_addresses(std::vector<base::Endpoint> addresses) {
         options_.addresses = std::move(addresses);
     }
+    void set_uplinks(ControlUplinks uplinks) {
+        if (!connection_) {
+            options_.uplinks = std::move(uplinks);
+        }
+    }
     void restart();
     // Without a connection SNAPT is there again: asking means connecting, at once, unless sessions
     // were lost as soon as they were made.

@@ -169,6 +169,8 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void offer_addresses(SnaptLink& link, const std::vector<base::Endpoint>& addresses);
     // Control has reached the SNAPT there, and has been told its UDP ports; establish() follows.
     void on_reached(SnaptLink& link, const base::Endpoint& address, const control::Accept& accept);
+    // By that uplink, after others had failed: data goes there too, unless it goes already.
+    void on_reached_by(SnaptLink& link, uint8_t slot);
     // Keys and parameters of a new or continued association.
     base::Result<void>
     establish(SnaptLink& link, const control::Accept& accept, const control::EpochKeys& keys);

@@ -208,7 +208,11 @@ void Node::choose_uplink(SnaptLink& link, TimePoint now) {
                             return path.state != PathState::Usable || is_cut(slot);
                         }));
         if (answers != nullptr) {
+            const bool is_other = link.active_slot != answers->slot;
             activate(link, answers->slot, now);
+            if (is_other) {
+                events_.on_path_moved(link);
+            }
         }
         return;
     }
@@ -241,13 +245,22 @@ void Node::choose_uplink(SnaptLink& link, TimePoint now) {
             return path.is_failing() || is_cut(slot) || is_unproven(slot, path);
         });
     }
-    if (best == nullptr && !link.active_slot) {
-        best = best_uplink(link, cut_slots());
+    if (best == nullptr && (!link.active_slot || is_cut(*link.active_slot))) {
+        // UDP may be blocked there, and TCP pass.
+        best = best_without([this](uint8_t slot, const session::Path&) { return is_cut(slot); });
     }
     if (best != nullptr && link.active_slot != best->slot) {
         activate(link, best->slot, now);
         events_.on_path_moved(link);
     }
+}
+
+void Node::on_reached_by(SnaptLink& link, uint8_t slot) {
+    if (!link.session || link.is_up || link.active_slot == slot || uplinks_->at(slot) == nullptr) {
+        return;
+    }
+    activate(link, slot, loop_.refresh_now());
+    driver_.touch(*link.session);
 }
 
 // The interruption of a move begins with the silence that causes it, not when that is believed.

@@ -51,12 +51,16 @@ void Node::close_stream(SnaptLink& link) {
     link.session->paths().remove(wire::kTcpPath);
     if (link.is_on_stream) {
         const Uplink* best = best_uplink(link, cut_slots());
+        const auto former = link.active_slot;
         link.moving_since = now;
         if (best != nullptr) {
             activate(link, best->slot, now);
         } else {
             link.is_on_stream = false;
             link.active_slot.reset();
+        }
+        if (link.active_slot != former) {
+            events_.on_path_moved(link);
         }
     }
     driver_.touch(*link.session);
@@ -314,10 +318,16 @@ void Node::try_next_port(SnaptLink& link, TimePoint now) {
 }
 
 void Node::mend_stream(SnaptLink& link, TimePoint now) {
-    if (!link.session || !link.is_on_stream || now - link.stream_mended_at < kMendInterval) {
+    if (!link.session || !link.active_slot || now - link.stream_mended_at < kMendInterval) {
         return;
     }
-    const TimePoint since = link.session->paths().path(wire::kTcpPath).unanswered_since;
+    const session::PathSet& paths = link.session->paths();
+    // UDP that is silent waits for TCP's answer as well.
+    const bool is_wanted = link.is_control_open && paths.path(*link.active_slot).is_failing();
+    if (!link.is_on_stream && !is_wanted) {
+        return;
+    }
+    const TimePoint since = paths.path(wire::kTcpPath).unanswered_since;
     if (since != base::kNever && now - since >= kStuckAfter) {
         link.stream_mended_at = now;
         events_.on_stream_stuck(link);

@@ -87,9 +87,28 @@ base::Result<void> SnaptClient::start(const NodeConfig& config,
     return {};
 }
 
-ControlUplinks SnaptClient::uplinks() const {
+// While no data goes, an uplink over which the SNAPT could not be reached gives way to the next.
+ControlUplinks SnaptClient::uplinks() {
+    if (link_.is_up) {
+        unreached_.reset();
+    }
+    const Uplink* v4 = uplink(base::IpVersion::V4);
+    const Uplink* v6 = uplink(base::IpVersion::V6);
+    if (v4 == nullptr && v6 == nullptr && unreached_.any()) {
+        unreached_.reset();  // the round begins anew
+        v4 = uplink(base::IpVersion::V4);
+        v6 = uplink(base::IpVersion::V6);
+    }
+    tried_.reset();
+    const auto taken = [this](const Uplink* from) -> std::optional<ControlUplink> {
+        if (from == nullptr) {
+            return std::nullopt;
+        }
+        tried_.set(from->slot);
+        return ControlUplink{from->interface, from->address};
+    };
+    ControlUplinks uplinks{taken(v4), taken(v6)};
     const Uplink* active = link_.active_slot ? node_.uplinks().at(*link_.active_slot) : nullptr;
-    ControlUplinks uplinks{uplink(base::IpVersion::V4), uplink(base::IpVersion::V6)};
     if (active != nullptr) {
         uplinks.preferred = active->address.version;
     }
@@ -97,27 +116,25 @@ ControlUplinks SnaptClient::uplinks() const {
 }
 
 // Where the data goes; for the other IP version, and while data goes nowhere, by the best route.
-std::optional<ControlUplink> SnaptClient::uplink(base::IpVersion version) const {
+const Uplink* SnaptClient::uplink(base::IpVersion version) const {
     const auto to =
         std::find_if(addresses_.begin(), addresses_.end(), [&](const base::Endpoint& endpoint) {
             return endpoint.address.version == version;
         });
     if (to == addresses_.end()) {
-        return std::nullopt;
+        return nullptr;
     }
     Uplinks& uplinks = node_.uplinks();
     const SnaptAddresses there(*to);
     const auto leads_there = [&](const Uplink* uplink) {
-        return uplink != nullptr && Uplinks::has_route(*uplink, there, node_.network());
+        return uplink != nullptr && !unreached_.test(uplink->slot) &&
+               Uplinks::has_route(*uplink, there, node_.network());
     };
     const Uplink* found = link_.active_slot ? uplinks.at(*link_.active_slot) : nullptr;
     if (!leads_there(found)) {
-        found = uplinks.best_for(there, node_.network());
+        found = uplinks.best_for(there, node_.network(), unreached_);
     }
-    if (!leads_there(found)) {
-        return std::nullopt;
-    }
-    return ControlUplink{found->interface, found->address};
+    return leads_there(found) ? found : nullptr;
 }
 
 void SnaptClient::rekey_if_due(base::TimePoint now) {
@@ -147,6 +164,10 @@ void SnaptClient::on_established(const base::Endpoint& remote,
         log(LogLevel::Error, "%s: keys refused: %s", link_.name.c_str(),
             describe(done.error()).c_str());
         return;
+    }
+    const Uplink* by = uplink(remote.address.version);
+    if (unreached_.any() && by != nullptr) {
+        node_.on_reached_by(link_, by->slot);
     }
     node_.open_stream(link_, client_.stream(), remote);
     log(LogLevel::Info, "%s: session %s, epoch %u", link_.name.c_str(),
@@ -186,6 +207,10 @@ void SnaptClient::on_closed(const control::LinkClosed& closed) {
             control::to_string(closed.cause).data());
     } else {
         has_failed_ = true;
+        if (!link_.is_up) {
+            unreached_ |= tried_;
+            client_.set_uplinks(uplinks());
+        }
         if (told_cause_ != closed.cause) {
             told_cause_ = closed.cause;
             log(LogLevel::Warning, "%s: no control link to %s (%.*s); trying again",

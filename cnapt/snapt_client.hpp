@@ -94,8 +94,9 @@ class SnaptClient final : public ControlClientHandler {
     void on_closed(const control::LinkClosed& closed) override;
 
   private:
-    ControlUplinks uplinks() const;
-    std::optional<ControlUplink> uplink(base::IpVersion version) const;
+    ControlUplinks uplinks();
+    const Uplink* uplink(base::IpVersion version) const;
+    void fail_usage();
 
     Node& node_;
     SnaptLink& link_;
