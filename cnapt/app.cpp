@@ -28,8 +28,6 @@ using daemon::describe;
 
 namespace {
 
-constexpr size_t kMaxUsageQuestions = 64;
-
 NodeSettings
 node_settings(const NodeConfig& config, const CaptureSwitch& capture, const std::string& state) {
     const auto table = dataplane::class_table(config.classes, config.limits.queue_bytes);

@@ -3,8 +3,10 @@
 #include "common/base/log.hpp"
 #include "common/crypto/datagram_cipher.hpp"
 #include "common/daemon/startup.hpp"
+#include "common/report/status_report.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace continuo::cnapt {
 
@@ -159,6 +161,7 @@ void SnaptClient::on_established(const base::Endpoint& remote,
     connected_at_ = keyed_at_;
     told_cause_.reset();
     is_rekeying_ = false;
+    fail_usage();  // what was asked over a link that this one has replaced
     node_.on_reached(link_, remote, established.accept);
     if (const auto done = node_.establish(link_, established.accept, established.keys); !done) {
         log(LogLevel::Error, "%s: keys refused: %s", link_.name.c_str(),
@@ -225,6 +228,27 @@ void SnaptClient::on_closed(const control::LinkClosed& closed) {
     link_.is_control_open = false;
     is_rekeying_ = false;
     node_.close_stream(link_);
+    fail_usage();
+}
+
+void SnaptClient::query_usage(uint32_t number, std::string json) {
+    if (usage_asked_.size() >= kMaxUsageQuestions) {
+        usage_asked_.erase(usage_asked_.begin());
+    }
+    usage_asked_.push_back(number);
+    client_.query_usage(number, std::move(json));
+}
+
+void SnaptClient::on_usage(const control::UsageReply& reply) {
+    std::erase(usage_asked_, reply.request);
+    answers_.on_usage(reply);
+}
+
+void SnaptClient::fail_usage() {
+    for (const uint32_t number : std::exchange(usage_asked_, {})) {
+        answers_.on_usage(
+            {number, report::error_json("the link to " + link_.name + " was lost; ask again")});
+    }
 }
 
 }  // namespace continuo::cnapt

@@ -15,6 +15,9 @@
 
 namespace continuo::cnapt {
 
+// `cnapt usage` that waits for its answer; one more ends the oldest.
+inline constexpr size_t kMaxUsageQuestions = 64;
+
 // Addresses of a SNAPT; names are looked up beside the tunnel, which may block for seconds.
 std::vector<base::Endpoint> resolve(const SnaptEntry& entry, const LookupPlaces& places);
 
@@ -69,9 +72,8 @@ class SnaptClient final : public ControlClientHandler {
         client_.send_apps(std::move(apps));
     }
     void query_session() { client_.query_session(); }
-    void query_usage(uint32_t number, std::string json) {
-        client_.query_usage(number, std::move(json));
-    }
+    // on_usage is told of an error when the link is lost before the answer.
+    void query_usage(uint32_t number, std::string json);
     // Asks for new keys when the old ones have sealed much or are old, and daily for a new
     // handshake.
     void rekey_if_due(base::TimePoint now);
@@ -86,7 +88,7 @@ class SnaptClient final : public ControlClientHandler {
         answers_.on_directory(link_.name, directory);
     }
     void on_keepalive_request() override { node_.request_keepalive(link_); }
-    void on_usage(const control::UsageReply& reply) override { answers_.on_usage(reply); }
+    void on_usage(const control::UsageReply& reply) override;
     void on_session_state(bool known) override;
     void on_datagrams(dataplane::DatagramQueue& queue) override { node_.on_stream(link_, queue); }
     void on_stream_room() override { node_.on_stream_room(link_); }
@@ -104,6 +106,10 @@ class SnaptClient final : public ControlClientHandler {
     Answers answers_;
     ControlClient client_;
     std::vector<base::Endpoint> addresses_;
+    // While no data goes: over which the SNAPT could not be reached; those that were to be tried.
+    Uplinks::SlotSet unreached_;
+    Uplinks::SlotSet tried_;
+    std::vector<uint32_t> usage_asked_;  // without an answer; kMaxUsageQuestions at most
     base::TimePoint keyed_at_{};
     base::TimePoint connected_at_{};
     bool is_rekeying_ = false;
