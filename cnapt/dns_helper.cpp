@@ -157,12 +157,15 @@ void Helper::run() {
     const timespec look_after{kLookMs / 1000, 0};
     while (must_end == 0) {
         pollfd ready{fd_, POLLIN, 0};
-        const int count = ::ppoll(&ready, 1, is_wanted_ ? &look_after : nullptr, &open);
+        const bool is_left = !is_wanted_ && file_.is_applied();  // what could not be put back
+        const int count = ::ppoll(&ready, 1, is_wanted_ || is_left ? &look_after : nullptr, &open);
         if (count > 0 && !receive()) {
             return;
         }
-        if (count == 0) {
+        if (count == 0 && is_wanted_) {
             look();
+        } else if (count == 0 && restore()) {
+            tell_state("plain");
         }
     }
 }

@@ -301,6 +301,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void on_wireless(const io::WirelessEvent& event);
     void on_signal(uint32_t interface_index, base::TimePoint now);
     // Of Wi-Fi uplinks in use, while they are used.
+    uint64_t received_on(uint8_t slot) const;
     void ask_signals(base::TimePoint now);
     bool is_cut(uint8_t slot) const;
     Uplinks::SlotSet cut_slots() const;
@@ -321,6 +322,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void ask_next_port(SnaptLink& link, base::TimePoint now);
     void ask_udp(SnaptLink& link, base::TimePoint now);
     session::PathMask slots_beside(uint8_t slot) const;
+    static session::PathMask barred_slots(const SnaptLink& link, base::TimePoint now);
     // Looks whether UDP loses so much that TCP should be tried.
     void watch_throttle(SnaptLink& link, base::TimePoint now);
     // Another port of the SNAPT when the one in use is silent and TCP does not help.

@@ -89,6 +89,18 @@ void Node::on_signal(uint32_t interface_index, TimePoint now) {
     driver_.pump(now);
 }
 
+// By the links of all SNAPTs that use it.
+uint64_t Node::received_on(uint8_t slot) const {
+    uint64_t datagrams = 0;
+    for (const auto& link : links_) {
+        if (link->session && link->active_slot == slot) {
+            const uint8_t path = link->is_on_stream ? wire::kTcpPath : slot;
+            datagrams += link->session->paths().path(path).received_datagrams;
+        }
+    }
+    return datagrams;
+}
+
 // An idle uplink is not asked: its signal would be news to nobody.
 void Node::ask_signals(TimePoint now) {
     if (!wireless_) {
@@ -103,8 +115,7 @@ void Node::ask_signals(TimePoint now) {
         const bool is_low =
             active->is_weak || (active->signal_dbm && *active->signal_dbm < kLowDbm);
         const base::Duration interval = is_low ? kSignalIntervalWhenLow : kSignalInterval;
-        const uint8_t index = link->is_on_stream ? wire::kTcpPath : active->slot;
-        const uint64_t datagrams = link->session->paths().path(index).received_datagrams;
+        const uint64_t datagrams = received_on(active->slot);
         // One that did not answer the first question is no Wi-Fi.
         const bool is_due = active->is_wireless && now - active->signal_asked_at >= interval &&
                             datagrams != active->datagrams_when_asked;

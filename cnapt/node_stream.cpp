@@ -238,6 +238,15 @@ session::PathMask Node::slots_beside(uint8_t slot) const {
     return slots;
 }
 
+// Which others, found throttled earlier, were left too lately to be fine again.
+session::PathMask Node::barred_slots(const SnaptLink& link, TimePoint now) {
+    session::PathMask slots = 0;
+    for (uint8_t slot = 0; slot < link.bars.size(); ++slot) {
+        slots |= link.bars[slot].until > now ? session::mask_of(slot) : session::PathMask{0};
+    }
+    return slots;
+}
+
 void Node::watch_throttle(SnaptLink& link, TimePoint now) {
     if (!link.session || !link.active_slot) {
         return;
@@ -268,7 +277,7 @@ void Node::watch_throttle(SnaptLink& link, TimePoint now) {
     traffic.other_heard_at = link.other_heard_at;
     switch (link.throttle.on_tick(traffic, link.is_on_stream, bool(link.stream), now)) {
     case UdpThrottle::Step::TryStream:
-        link.throttled |= same_network;
+        link.throttled = same_network | (link.throttled & barred_slots(link, now));
         use_stream(link, "UDP loses much", now);
         ask_udp(link, now);  // an idle uplink that answers is better
         break;

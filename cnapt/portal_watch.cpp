@@ -16,7 +16,7 @@ void PortalWatch::on_network_changed(TimePoint now) {
         slot.interval = {};
         if (slot.is_captive) {
             slot.ask_at = std::max(now, slot.asked_at + kFirstPortalInterval);
-        } else if (!slot.works) {
+        } else if (!slot.works && slot.is_needed) {
             slot.ask_at = std::max(now + kPortalGrace, slot.asked_at + kFirstTroubleInterval);
         }
     }

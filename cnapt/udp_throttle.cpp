@@ -46,6 +46,12 @@ UdpThrottle::Tick UdpThrottle::take(const UdpTraffic& traffic, bool is_on_stream
     const TimePoint since = std::exchange(taken_at_, now);
     const bool is_another =
         traffic.session_id != before.session_id || traffic.network != before.network;
+    if (traffic.network != before.network) {  // what was found out there says nothing here
+        rest_ = {};
+        rest_until_ = {};
+        stay_ = {};
+        watching_since_ = {};
+    }
     if (!std::exchange(has_before_, true) || is_another) {
         filled_ = 0;
         return {};

@@ -125,8 +125,20 @@ TEST_F(PortalWatchTest, AChangeOfTheNetworkAsksAtOnce) {
     EXPECT_EQ(until_next(), 2);
 }
 
-TEST_F(PortalWatchTest, ARestlessNetworkDoesNotAskAllTheTime) {
+// A container's interface comes and goes: an uplink that nobody needs is asked when it is new.
+TEST_F(PortalWatchTest, WhatNobodyNeedsIsNotAskedForWhatElseChanges) {
     watch.observe(kWifi, kSilent, now);
+    EXPECT_TRUE(until_next());
+    watch.on_answer(kWifi, kNothing, now);
+    now += seconds(1000);
+    watch.on_network_changed(now);
+    EXPECT_FALSE(watch.next(now + seconds(100)));
+    watch.observe(kWifi, kNeededSilent, now);
+    EXPECT_TRUE(watch.next(now + seconds(100)));
+}
+
+TEST_F(PortalWatchTest, ARestlessNetworkDoesNotAskAllTheTime) {
+    watch.observe(kWifi, kNeededSilent, now);
     int questions = 0;
     for (int tenths = 0; tenths < 1000; ++tenths) {
         now += base::milliseconds(100);

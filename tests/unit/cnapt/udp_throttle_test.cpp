@@ -381,6 +381,17 @@ TEST(UdpThrottle, TcpThatCarriesNoMoreIsLeftAndNotTriedAgainSoon) {
     }
 }
 
+TEST(UdpThrottle, WhatTcpWasWorthElsewhereSaysNothing) {
+    Download download;
+    download.loss = 0.4;
+    download.stream_per_s = 500;
+    ASSERT_EQ(download.run(seconds(10)).first, Step::TryStream);
+    ASSERT_EQ(download.run(seconds(100)).first, Step::TryUdp);
+    ASSERT_EQ(download.run(seconds(10)).first, Step::None);
+    download.traffic.network = 7;
+    EXPECT_EQ(download.run(seconds(10)).first, Step::TryStream);
+}
+
 TEST(UdpThrottle, ATrialEndsWhenTcpDoes) {
     Download download;
     download.loss = 0.6;
