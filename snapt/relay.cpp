@@ -59,6 +59,7 @@ base::Result<void> Relay::start(std::string& failure) {
     tun_port_ = std::make_unique<dataplane::TunPort>(
         *tun_, pool_, drops_,
         [this](const packet::FrameInfo& info, bool written) { on_written(info, written); });
+    tun_port_->set_make_room([this](bool is_large) { return make_room(is_large); });
     tun_port_->record_to(settings_.recording.packets);
     const auto offload = io::probe_udp_offload();
     for (const base::Endpoint& endpoint : settings_.listen) {
@@ -92,6 +93,21 @@ void Relay::on_tun_readable() {
         now, false, [&](packet::PacketPtr packet) { on_tun_packet(std::move(packet), now); },
         [&] { driver_.pump(now); }));
     driver_.pump(now);
+}
+
+// What waits for a node that takes nothing may not keep the others' packets out.
+bool Relay::make_room(bool is_large) {
+    session::Session* fattest = nullptr;
+    uint64_t most = 0;
+    for (const auto& node : sessions_) {
+        const uint64_t held =
+            is_large ? node->session.queued_bytes() : node->session.queued_packets();
+        if (held > most) {
+            most = held;
+            fattest = &node->session;
+        }
+    }
+    return fattest != nullptr && fattest->shed() > 0;
 }
 
 void Relay::on_tun_packet(packet::PacketPtr packet, TimePoint now) {

@@ -23,7 +23,8 @@
 
 namespace continuo::snapt {
 
-// Packets that wait in class queues, of all sessions together.
+// Packets that wait in class queues, of all sessions together. When there is no more room, the
+// session that holds most loses half of them.
 inline constexpr size_t kSmallPackets = 16384;
 inline constexpr size_t kLargePackets = 512;
 
@@ -145,6 +146,9 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     base::DropCounters all_drops() const;
     const dataplane::EndedSessions& ended() const { return ended_; }
     const base::MemoryBudget& kept_memory() const { return kept_memory_; }
+    // The session that holds most of the packet buffers loses half of what waits in its fullest
+    // class. False: nobody holds any.
+    bool make_room(bool is_large);
     const dataplane::TunPort& tun() const { return *tun_port_; }
     dataplane::TunPort& tun() { return *tun_port_; }
 

@@ -20,10 +20,23 @@ TunPort::TunPort(io::TunDevice& device,
 
 TunPort::~TunPort() = default;
 
+// Of the half of what the fattest holds some is of the size that is wanted, mostly.
+PacketPtr TunPort::take(size_t capacity) {
+    constexpr int kTries = 4;
+    PacketPtr packet = pool_.take(capacity);
+    for (int i = 0; packet == nullptr && make_room_ && i < kTries; ++i) {
+        if (!make_room_(capacity > packet::kSmallBufferBytes)) {
+            break;
+        }
+        packet = pool_.take(capacity);
+    }
+    return packet;
+}
+
 PacketPtr TunPort::read_one() {
     for (;;) {
         if (spare_ == nullptr) {
-            spare_ = pool_.take(packet::kLargeBufferBytes);
+            spare_ = take(packet::kLargeBufferBytes);
         }
         const base::MutableByteView into =
             spare_ != nullptr ? spare_->buffer()
@@ -49,7 +62,7 @@ PacketPtr TunPort::read_one() {
         const size_t bytes = *length - packet::kVnetHeaderBytes;
         PacketPtr packet;
         if (bytes <= packet::kSmallBufferBytes) {
-            packet = pool_.take(bytes);
+            packet = take(bytes);
             if (packet == nullptr) {
                 drops_.add(DropReason::PoolEmpty);
                 continue;

@@ -31,6 +31,11 @@ class TunPort final : public packet::FrameSink {
     TunPort& operator=(const TunPort&) = delete;
     ~TunPort() override;
 
+    // Frees some of the pool's buffers, large ones or small ones, at the cost of whoever holds
+    // most.
+    using MakeRoom = std::function<bool(bool is_large)>;
+    // Asked when the pool is empty; without it, what comes then is dropped.
+    void set_make_room(MakeRoom make_room) { make_room_ = std::move(make_room); }
     // What passes the device goes there too; null: nowhere. It must outlive this.
     void record_to(PacketRecorder* recorder) { recorder_ = recorder; }
 
@@ -70,11 +75,13 @@ class TunPort final : public packet::FrameSink {
 
   private:
     packet::PacketPtr read_one();
+    packet::PacketPtr take(size_t capacity);
 
     io::TunDevice& device_;
     packet::PacketPool& pool_;
     base::DropCounters& drops_;
     Written on_written_;
+    MakeRoom make_room_;
     PacketRecorder* recorder_ = nullptr;
     packet::Coalescer coalescer_;
     packet::PacketPtr spare_;              // large buffer for the next read

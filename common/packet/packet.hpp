@@ -41,6 +41,7 @@ struct Packet {
     uint32_t length = 0;
     uint32_t capacity = 0;
     Packet* next = nullptr;
+    Packet* previous = nullptr;  // of a flow's queue
     PacketPool* pool = nullptr;
     uint8_t* storage = nullptr;  // first byte of the packet; may be moved up inside the buffer
     uint8_t* buffer_start = nullptr;

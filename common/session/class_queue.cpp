@@ -32,9 +32,10 @@ size_t ClassQueue::push(Flow& flow, PacketPtr packet, base::TimePoint now) {
     }
     has_clocked_ = has_clocked_ || is_clocked(flow.tuple);
     packet->queued_at = now;
-    packet->next = nullptr;
-    const uint32_t length = packet->length;
     auto& queue = flow.queue;
+    packet->next = nullptr;
+    packet->previous = queue.tail;
+    const uint32_t length = packet->length;
     Packet* raw = packet.release();
     if (queue.tail != nullptr) {
         queue.tail->next = raw;
@@ -94,10 +95,9 @@ void ClassQueue::put_back(Item item) {
     Packet* raw = item.packet.release();
     queue.deficit_bytes += static_cast<int32_t>(raw->length);
     raw->next = queue.head;
+    raw->previous = nullptr;
+    (queue.head == nullptr ? queue.tail : queue.head->previous) = raw;
     queue.head = raw;
-    if (queue.tail == nullptr) {
-        queue.tail = raw;
-    }
     queue.bytes += raw->length;
     ++queue.packets;
     bytes_ += raw->length;
@@ -192,9 +192,7 @@ void ClassQueue::unlink_head(Flow& flow) {
     auto& queue = flow.queue;
     const Packet* packet = queue.head;
     queue.head = packet->next;
-    if (queue.head == nullptr) {
-        queue.tail = nullptr;
-    }
+    (queue.head == nullptr ? queue.tail : queue.head->previous) = nullptr;
     queue.bytes -= packet->length;
     --queue.packets;
     bytes_ -= packet->length;
@@ -239,23 +237,39 @@ void ClassQueue::drop_newest_of_fattest() {
             fattest = at;
         }
     }
-    auto& queue = fattest->queue;
-    if (queue.packets == 1) {
+    if (fattest->queue.packets == 1) {
         drop_flow(*fattest);
-        return;
+    } else {
+        drop_newest(*fattest);
     }
-    Packet* before = queue.head;
-    while (before != nullptr && before->next != queue.tail) {
-        before = before->next;
-    }
-    CTN_ASSERT(before != nullptr);
+}
+
+// Of a flow with more than one packet.
+void ClassQueue::drop_newest(Flow& flow) {
+    auto& queue = flow.queue;
+    CTN_ASSERT(queue.tail != nullptr && queue.tail->previous != nullptr);
     const PacketPtr newest(queue.tail);
-    before->next = nullptr;
-    queue.tail = before;
+    queue.tail = newest->previous;
+    queue.tail->next = nullptr;
     queue.bytes -= newest->length;
     --queue.packets;
     bytes_ -= newest->length;
     --packets_;
+}
+
+size_t ClassQueue::halve() {
+    const uint32_t before = packets_;
+    for (Flow* flow = round_head_; flow != nullptr; flow = flow->queue.next_in_round) {
+        for (uint32_t left = flow->queue.packets / 2; left > 0; --left) {
+            drop_newest(*flow);
+        }
+    }
+    if (packets_ == before) {  // one of each flow
+        while (round_head_ != nullptr) {
+            drop_flow(*round_head_);
+        }
+    }
+    return before - packets_;
 }
 
 }  // namespace continuo::session

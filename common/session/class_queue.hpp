@@ -44,6 +44,8 @@ class ClassQueue {
     void move_flow(flow::Flow& flow, ClassQueue& to);
     // Forgets a flow that ends; gives the number of packets dropped.
     size_t drop_flow(flow::Flow& flow);
+    // Drops the newer half of each flow's, or all where each has one packet; gives how many.
+    size_t halve();
 
     bool empty() const { return packets_ == 0; }
     // Since it was last empty, a packet came of a flow that its own acknowledgements pace.
@@ -62,6 +64,7 @@ class ClassQueue {
     void remove_from_round(flow::Flow& flow);
     flow::Flow* turn();
     void drop_newest_of_fattest();
+    void drop_newest(flow::Flow& flow);
 
     uint64_t limit_bytes_;
     uint64_t bytes_ = 0;

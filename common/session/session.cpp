@@ -231,6 +231,25 @@ uint64_t Session::queued_bytes() const {
     return bytes;
 }
 
+uint32_t Session::queued_packets() const {
+    uint32_t packets = 0;
+    for (const ClassState& state : classes_) {
+        packets += state.queue.packets();
+    }
+    return packets;
+}
+
+size_t Session::shed() {
+    ClassState* const most = std::max_element(
+        classes_.begin(), classes_.end(), [](const ClassState& one, const ClassState& other) {
+            return one.queue.packets() < other.queue.packets();
+        });
+    const size_t dropped = most->queue.halve();
+    most->counters.queue_drops += dropped;
+    drops_.add(DropReason::QueueFull, dropped);
+    return dropped;
+}
+
 // What the knobs of the class's hold depend on. Another path's would wake us when nothing goes yet.
 std::optional<Destination> Session::next_destination(TrafficClass traffic_class,
                                                      TimePoint now) const {

@@ -85,6 +85,32 @@ TEST(ClassQueue, DropsTheNewestOfTheFattestFlowWhenFull) {
     EXPECT_EQ(queue.drop_flow(f.flows[1]), 1U);
 }
 
+TEST(ClassQueue, HalvedItKeepsTheOlderHalfOfEachFlow) {
+    Fixture f;
+    ClassQueue queue(1 << 20);
+    for (uint8_t i = 0; i < 10; ++i) {
+        queue.push(f.flows[0], f.packet(100, i), {});
+    }
+    queue.push(f.flows[1], f.packet(100, 100), {});
+    EXPECT_EQ(queue.halve(), 5U);
+    EXPECT_EQ(queue.packets(), 6U);
+    EXPECT_EQ(queue.bytes(), 600U);
+    queue.push(f.flows[0], f.packet(100, 10), {});
+    std::vector<int> of_first;
+    while (!queue.empty()) {
+        const auto item = queue.take();
+        if (item.flow == &f.flows[0]) {
+            of_first.push_back(item.packet->storage[0]);
+        }
+    }
+    EXPECT_EQ(of_first, (std::vector<int>{0, 1, 2, 3, 4, 10}));
+    queue.push(f.flows[0], f.packet(100, 0), {});
+    queue.push(f.flows[1], f.packet(100, 0), {});
+    EXPECT_EQ(queue.halve(), 2U) << "one of each flow";
+    EXPECT_TRUE(queue.empty());
+    EXPECT_EQ(f.pool.in_use(), 0U);
+}
+
 TEST(ClassQueue, PutBackMakesThePacketTheNextOneAndKeepsEachFlowInOrder) {
     Fixture f;
     ClassQueue queue(1 << 20);

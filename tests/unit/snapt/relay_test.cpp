@@ -107,5 +107,33 @@ TEST_F(RelayTest, AModeThatIsKnownCostsNothing) {
     EXPECT_LE(node.modes.size(), 1024U);
 }
 
+// A node that takes nothing keeps the packets of others out of the device otherwise.
+TEST_F(RelayTest, RoomIsMadeAtTheCostOfWhoHoldsMost) {
+    packet::PacketPool pool(100, 4);
+    const auto fill = [&](NodeSession& node, size_t packets, uint32_t bytes) {
+        flow::Flow& flow = add_flow(node, 0);
+        for (size_t i = 0; i < packets; ++i) {
+            auto packet = pool.take(bytes);
+            packet->length = bytes;
+            node.session.on_packet(flow, std::move(packet), loop.now());
+        }
+    };
+    EXPECT_FALSE(relay.make_room(false)) << "nobody holds any";
+    NodeSession& many = add_session(2);
+    NodeSession& large = add_session(3);
+    fill(many, 61, 60);
+    fill(large, 3, 60'000);
+    EXPECT_TRUE(relay.make_room(false));
+    EXPECT_EQ(many.session.queued_packets(), 31U);
+    EXPECT_EQ(large.session.queued_packets(), 3U);
+    EXPECT_TRUE(relay.make_room(true));
+    EXPECT_EQ(many.session.queued_packets(), 31U);
+    EXPECT_EQ(large.session.queued_packets(), 2U);
+    EXPECT_EQ(pool.in_use(), 33U);
+    while (relay.make_room(false)) {
+    }
+    EXPECT_EQ(pool.in_use(), 0U);
+}
+
 }  // namespace
 }  // namespace continuo::snapt
