@@ -36,11 +36,15 @@ struct SentEntry {
     base::TrafficClass traffic_class = base::TrafficClass::LtLd;
     bool is_due = false;    // to be sent again
     uint16_t repeated = 0;  // of its datagrams
+    uint8_t repeats = 0;    // how often it was, before
     size_t offset = 0;      // the ring's own
 };
 
 class SentRing {
   public:
+    // A peer that says over and over that it has moved gets nothing more often than that.
+    static constexpr uint8_t kMostRepeats = 16;
+
     // `budget`: null for no limit but the ring's own.
     explicit SentRing(base::MemoryBudget* budget = nullptr) : memory_(budget) {}
 
@@ -55,7 +59,8 @@ class SentRing {
         is_low_delay_turn_ = true;
         for (size_t i = 0; i < count_; ++i) {
             SentEntry& entry = at(i);
-            entry.is_due = is_missing(entry);
+            entry.repeats = static_cast<uint8_t>(entry.repeats + (entry.repeated > 0 ? 1 : 0));
+            entry.is_due = entry.repeats < kMostRepeats && is_missing(entry);
             entry.repeated = 0;
             due_ += entry.is_due ? 1U : 0U;
         }
