@@ -36,7 +36,13 @@ Resequencer::FlowState* Resequencer::find(uint32_t index) {
 // Null when all its places are of flows that have something waiting, or there is no memory.
 Resequencer::FlowState* Resequencer::find_or_make(uint32_t index, uint16_t number, TimePoint now) {
     if (FlowState* known = find(index)) {
+        const bool is_idle = known->head == kNoPacket && now - known->used_at > kNothingIsLate;
         known->used_at = now;
+        if (is_idle && ahead(number, known->expected) < 0) {  // its sender has opened it anew
+            known->expected = number < kBeginning ? uint16_t{0} : number;
+            known->seen = 0;
+            known->paths = 0;
+        }
         return known;
     }
     if (flows_.empty()) {
@@ -83,6 +89,8 @@ bool Resequencer::arrive(
     if (state->paths == 0 || ahead(place.number, state->told_by) >= 0) {
         state->paths = paths;
         state->told_by = place.number;
+        // What one brought before it was left out says nothing once the numbers have gone round.
+        state->seen &= static_cast<uint16_t>(paths | bit);
     }
     if ((state->seen & bit) == 0 || ahead(place.number, state->newest[path]) > 0) {
         state->newest[path] = place.number;

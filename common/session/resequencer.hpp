@@ -90,6 +90,7 @@ class Resequencer {
     static constexpr uint16_t kBeginning = 64;
     // Further apart is another row of numbers.
     static constexpr int kReach = 8192;
+    static constexpr base::Duration kNothingIsLate = base::seconds(10);
 
     struct FlowState {
         uint32_t index = kNoFlow;

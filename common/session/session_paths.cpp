@@ -26,6 +26,8 @@ constexpr uint32_t kMinCopyBodyBytes = 200;
 constexpr Duration kUnorderedDifference = base::milliseconds(100);
 // Flows that may be passed by in the search for one that goes along.
 constexpr size_t kMaxPasses = 4;
+// Where many flows wait for the full socket of one path, before nothing is sent by another.
+constexpr size_t kMaxPassesToSend = 64;
 // Paths in reserve are heard so often, before their mappings end.
 constexpr Duration kKeepReady = base::seconds(15);
 // As long after the last packet: an idle node asks nothing.
@@ -208,7 +210,7 @@ Session::sendable_way(ClassState& state, TrafficClass traffic_class, TimePoint n
         if (way && way->destination.budget_bytes >= way->destination.mtu) {
             return way;
         }
-        if (passes == kMaxPasses || !has_spread_flows() || !state.queue.pass_turn()) {
+        if (passes == kMaxPassesToSend || !has_spread_flows() || !state.queue.pass_turn()) {
             return std::nullopt;
         }
     }

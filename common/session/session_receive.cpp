@@ -108,7 +108,9 @@ void Session::on_authentic(const Opened& opened, TimePoint now) {
     EpochState& epoch = *opened.epoch;
     const uint16_t space = opened.header.space_number();
     crypto::ReplayWindow& window = epoch.windows[space_slot(space)];
-    const bool is_highest = opened.sequence >= window.next();
+    // What is left of the epoch before comes late, and moves nothing.
+    const bool is_highest = opened.sequence >= window.next() &&
+                            (&epoch == current_.get() || !current_ || !current_->is_heard);
     if (!window.check_and_mark(opened.sequence)) {
         drops_.add(DropReason::Replayed);
         ++counters_.duplicates;

@@ -84,13 +84,17 @@ bool Session::fits_super(const Draft& draft, const SuperRun& run, const Way& way
     const size_t datagram = header + order_bytes(way.is_striped, *run.item.flow) + 1 +
                             run.form.header_bytes + draft.epoch->sealer->tag_bytes() +
                             run.segment_bytes;
-    const size_t outer = datagram + outer_overhead(way.destination.to.address);
+    size_t overhead = outer_overhead(way.destination.to.address);
     size_t mtu = way.destination.mtu;
     for (uint8_t index = 0; index < wire::kMaxPaths && way.is_striped; ++index) {
         if ((way.paths & mask_of(index)) != 0) {
-            mtu = std::min<size_t>(mtu, paths_.path(index).mtu);
+            const Path& path = paths_.path(index);
+            const Tuple& tuple = path.tuples[index_of(TrafficClass::LtLd)];
+            overhead = std::max<size_t>(overhead, outer_overhead(tuple.remote.address));
+            mtu = std::min<size_t>(mtu, path.mtu);
         }
     }
+    const size_t outer = datagram + overhead;
     const bool has_key_left = draft.epoch->sealed_datagrams + run.segments < wire::kMaxKeyDatagrams;
     return run.form.header_bytes != 0 && outer <= mtu && has_key_left &&
            run.segments <= 2 * kMaxSegmentsPerSend &&

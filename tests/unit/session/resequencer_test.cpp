@@ -213,5 +213,33 @@ TEST(Resequencer, ALateDatagramDoesNotTellOverWhichPathsIsStripedNow) {
     EXPECT_EQ(row.delivered, (Numbers{0, 1, 2, 3}));
 }
 
+// The numbers have gone round meanwhile: what it brought last seems to be ahead.
+TEST(Resequencer, APathThatWasLeftOutHasOvertakenNothing) {
+    Row row;
+    row.arrive(0, 1);
+    uint16_t number = 1;
+    for (; number < 40'000; ++number) {
+        row.arrive(number, 0, 0x1);
+    }
+    row.arrive(static_cast<uint16_t>(number + 1), 0, kBoth);
+    EXPECT_EQ(row.resequencer.held(), 1U) << "the other path may bring what is missing";
+    row.arrive(number, 1, kBoth);
+    EXPECT_EQ(row.resequencer.held(), 0U);
+    EXPECT_TRUE(std::is_sorted(row.delivered.begin(), row.delivered.end()));
+}
+
+TEST(Resequencer, AFlowThatItsSenderOpenedAnewIsPutInOrderAgain) {
+    Row row;
+    for (uint16_t number = 0; number < 5000; ++number) {
+        row.arrive(number, 0);
+    }
+    row.pass(base::seconds(60));
+    row.delivered.clear();
+    row.arrive(0, 0);
+    row.arrive(2, 0);
+    row.arrive(1, 1);
+    EXPECT_EQ(row.delivered, (Numbers{0, 1, 2}));
+}
+
 }  // namespace
 }  // namespace continuo::session
