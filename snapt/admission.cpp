@@ -336,7 +336,7 @@ void Admission::on_usage_query(LinkId id, const control::UsageQuery& query) {
     }
     at->second.is_asking = true;
     wanted->user = at->second.grant.user;  // whatever was asked: a user sees its own usage only
-    parts_.accountant.usage(
+    const bool is_asked = parts_.accountant.usage(
         *wanted, utc_us(),
         [this, id, number = query.request, &loop = parts_.loop](base::Result<UsageReport> usage) {
             std::string json =
@@ -348,6 +348,10 @@ void Admission::on_usage_query(LinkId id, const control::UsageQuery& query) {
                 server_->reply_usage(id, {number, json});
             });
         });
+    if (!is_asked) {
+        at->second.is_asking = false;
+        server_->reply_usage(id, {query.request, report::error_json("too many questions wait")});
+    }
 }
 
 void Admission::on_session_query(LinkId id) {

@@ -53,7 +53,7 @@ void Accountant::tick(int64_t now_us) {
 
 bool Accountant::usage(const UsageQuery& query, int64_t now_us, UsageDone done) {
     return push({{}, [this, query, now_us, done = std::move(done)](Ledger& ledger) {
-                     const auto sealed = ledger.seal_now(now_us);
+                     const auto sealed = ledger.seal_now(now_us, query.user);
                      note(sealed);
                      done(sealed ? query_usage(ledger.database(), query)
                                  : Result<UsageReport>(sealed.error()));

@@ -113,8 +113,7 @@ Result<int64_t> LeaseStore::free_index(int64_t now_us) {
     if (!expired) {
         return Error{Errc::LimitReached, "every inner address is leased", 0};
     }
-    Statement remove = CTN_TRY(database_.prepare("DELETE FROM lease WHERE address_index=?"));
-    CTN_TRY(remove.bind(1, *expired).run());
+    CTN_TRY(remove(*expired));
     return *expired;
 }
 
@@ -123,17 +122,48 @@ Result<std::optional<int64_t>> LeaseStore::expired_index(int64_t now_us) {
         CTN_TRY(database_.prepare("SELECT address_index,user_id,node FROM lease WHERE expires<=?1 "
                                   "AND address_index BETWEEN ?2 AND ?3 ORDER BY expires"));
     expired.bind(1, now_us).bind(2, kFirstIndex).bind(3, last_index_);
+    return first_not_held(expired);
+}
+
+// Of rows of address_index, user_id and node.
+Result<std::optional<int64_t>> LeaseStore::first_not_held(Statement& leases) {
     std::multiset<Holder> held;
     {
         const std::lock_guard lock(held_mutex_);
         held = held_;
     }
-    while (CTN_TRY(expired.step())) {
-        if (!held.contains({std::string(expired.text(1)), std::string(expired.text(2))})) {
-            return std::optional(expired.integer(0));
+    while (CTN_TRY(leases.step())) {
+        if (!held.contains({std::string(leases.text(1)), std::string(leases.text(2))})) {
+            return std::optional(leases.integer(0));
         }
     }
     return std::optional<int64_t>();
+}
+
+Result<void> LeaseStore::remove(int64_t index) {
+    Statement remove = CTN_TRY(database_.prepare("DELETE FROM lease WHERE address_index=?"));
+    return remove.bind(1, index).run();
+}
+
+// Names of nodes cost nothing: with a new one each time a user would have every address for
+// lease_s.
+Result<std::optional<int64_t>> LeaseStore::surplus_index(const std::string& user_id) {
+    Statement count = CTN_TRY(database_.prepare(
+        "SELECT count(*) FROM lease WHERE user_id=? AND address_index BETWEEN ? AND ?"));
+    count.bind(1, std::string_view(user_id)).bind(2, kFirstIndex).bind(3, last_index_);
+    CTN_TRY(count.step());
+    if (count.integer(0) < kMaxUserLeases) {
+        return std::optional<int64_t>();
+    }
+    Statement own = CTN_TRY(
+        database_.prepare("SELECT address_index,user_id,node FROM lease WHERE user_id=? AND "
+                          "address_index BETWEEN ? AND ? ORDER BY expires"));
+    own.bind(1, std::string_view(user_id)).bind(2, kFirstIndex).bind(3, last_index_);
+    const auto index = CTN_TRY(first_not_held(own));
+    if (index) {
+        CTN_TRY(remove(*index));
+    }
+    return index;
 }
 
 Result<Lease>
@@ -144,6 +174,9 @@ LeaseStore::assign(const std::string& user_id, const std::string& node, int64_t 
     const std::lock_guard lock(mutex_);
     Transaction transaction = CTN_TRY(Transaction::begin(database_));
     std::optional<int64_t> index = CTN_TRY(index_of(user_id, node));
+    if (!index) {
+        index = CTN_TRY(surplus_index(user_id));
+    }
     if (!index) {
         index = CTN_TRY(free_index(now_us));
     }

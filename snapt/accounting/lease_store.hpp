@@ -29,6 +29,10 @@ struct Lease {
     int64_t expires_us = 0;  // from then on another node may get the addresses
 };
 
+// A user with so many leases gets no address never leased: of its own that nobody holds the one
+// that expires first.
+inline constexpr int64_t kMaxUserLeases = 64;
+
 class LeaseStore {
   public:
     // InvalidConfig when a prefix has no room for the SNAPT and one node.
@@ -63,8 +67,12 @@ class LeaseStore {
     base::Result<std::optional<int64_t>> index_of(const std::string& user_id,
                                                   const std::string& node);
     base::Result<int64_t> free_index(int64_t now_us);
+    // Of a user who has more than its share; the lease is removed.
+    base::Result<std::optional<int64_t>> surplus_index(const std::string& user_id);
     // Of the expired leases that nobody holds the oldest.
     base::Result<std::optional<int64_t>> expired_index(int64_t now_us);
+    base::Result<std::optional<int64_t>> first_not_held(Statement& leases);
+    base::Result<void> remove(int64_t index);
 
     // The caller has locked mutex_.
     base::Result<void>

@@ -178,9 +178,24 @@ Result<size_t> Ledger::tick(int64_t now_us) {
     return records;
 }
 
-Result<size_t> Ledger::seal_now(int64_t now_us) {
+Result<size_t> Ledger::seal_now(int64_t now_us, const std::optional<std::string>& user) {
     const size_t records = CTN_TRY(tick(now_us));
-    return records + CTN_TRY(seal({now_us, now_us, true}));
+    Pass pass{now_us, now_us, true};
+    pass.user = user;
+    if (user) {
+        std::erase_if(sealed_for_us_, [now_us](const auto& sealed) {
+            return sealed.second > now_us || now_us - sealed.second >= kUserSealIntervalUs;
+        });
+        if (!sealed_for_us_.try_emplace(*user, now_us).second) {
+            return records;
+        }
+    }
+    return records + CTN_TRY(seal(pass));
+}
+
+bool Ledger::is_of(const std::optional<std::string>& user, uint32_t session_number) const {
+    const auto session = sessions_.find(session_number);
+    return !user || (session != sessions_.end() && session->second.identity.user_id == *user);
 }
 
 Result<size_t> Ledger::stop(int64_t now_us, Cause cause) {
@@ -271,7 +286,7 @@ Result<void> Ledger::seal_slots(const Pass& pass, Sealing& sealing) {
             // A flow that began behind the boundary belongs to the next interval.
             const bool is_next = pass.end_us < pass.now_us && image.opened_at_us >= pass.end_us &&
                                  image.opened_at_us <= pass.now_us;
-            if (!pass.open_too || is_next) {
+            if (!pass.open_too || is_next || !is_of(pass.user, image.session_number)) {
                 continue;
             }
         }

@@ -16,6 +16,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -57,6 +58,9 @@ struct SessionOverhead {
     uint64_t tun_down = 0;
 };
 
+// Each of its open flows that has counted something gets a record of its own.
+inline constexpr int64_t kUserSealIntervalUs = 100'000;
+
 struct LedgerStatus {
     int64_t epoch = 0;
     int64_t next_seq = 0;
@@ -91,8 +95,10 @@ class Ledger {
     // Call each second. Seals every flow when a boundary has passed, else the closed ones. Returns
     // the records written.
     base::Result<size_t> tick(int64_t now_us);
-    // Seals every flow up to now, so that a query sees all that was counted.
-    base::Result<size_t> seal_now(int64_t now_us);
+    // Seals every flow up to now, or every one of that user, so that a query sees all that was
+    // counted; a user's no more often than each kUserSealIntervalUs.
+    base::Result<size_t> seal_now(int64_t now_us,
+                                  const std::optional<std::string>& user = std::nullopt);
     // Last seal of all flows and sessions. Nobody may count any more.
     base::Result<size_t> stop(int64_t now_us, flow::Cause cause);
 
@@ -115,6 +121,7 @@ class Ledger {
         int64_t now_us = 0;
         int64_t end_us = 0;  // of the records of open flows
         bool open_too = false;
+        std::optional<std::string> user = std::nullopt;  // open flows of this one's only
         bool is_final = false;
         flow::Cause cause = flow::Cause::Interval;
         uint32_t flags = 0;
@@ -134,6 +141,7 @@ class Ledger {
     base::Result<void> load_sessions();
     base::Result<std::unordered_map<uint64_t, Sealed>> load_sealed();
 
+    bool is_of(const std::optional<std::string>& user, uint32_t session_number) const;
     base::Result<size_t> seal(const Pass& pass);
     base::Result<size_t> try_seal(const Pass& pass);
     base::Result<void> seal_slots(const Pass& pass, Sealing& sealing);
@@ -150,8 +158,9 @@ class Ledger {
     std::unique_ptr<Statements> statements_;
     std::unique_ptr<LiveFile> live_;
     std::unordered_map<uint32_t, Session> sessions_;
-    std::unordered_map<uint64_t, Sealed> sealed_;  // by flow id; as committed
-    std::vector<uint64_t> freed_flows_;            // their rows go with the next commit
+    std::map<std::string, int64_t> sealed_for_us_;  // for whom lately
+    std::unordered_map<uint64_t, Sealed> sealed_;   // by flow id; as committed
+    std::vector<uint64_t> freed_flows_;             // their rows go with the next commit
     std::vector<PendingApp> pending_apps_;
     bool must_reload_ = false;  // after a failed commit the database knows better what is sealed
     int64_t last_tick_us_ = 0;

@@ -181,6 +181,25 @@ TEST_F(LedgerTest, SealNowMakesEverythingVisibleAtOnce) {
     EXPECT_EQ(inner_up(records(1)), 300);
 }
 
+// However often a node asks, the others' flows are recorded by the interval only.
+TEST_F(LedgerTest, WhatAUserAsksSealsItsOwnFlowsAndNotAllTheTime) {
+    auto ledger = open(kNoon);
+    add_session(*ledger, 1, "alice");
+    add_session(*ledger, 2, "bob");
+    flow::LiveSlot* of_alice = ledger->live().take(request(1, 1, kNoon + 5));
+    flow::LiveSlot* of_bob = ledger->live().take(request(2, 2, kNoon + 5));
+    count(*of_alice, 100, kNoon + 5);
+    count(*of_bob, 1000, kNoon + 5);
+    EXPECT_EQ(*ledger->seal_now(kNoon + 5, "alice"), 1U);
+    EXPECT_EQ(inner_up(records(1)), 100);
+    count(*of_alice, 100, kNoon + 6);
+    EXPECT_EQ(*ledger->seal_now(kNoon + 6, "alice"), 0U) << "it has asked a moment before";
+    EXPECT_EQ(*ledger->seal_now(kNoon + 5 + kUserSealIntervalUs, "alice"), 1U);
+    EXPECT_EQ(inner_up(records(1)), 200);
+    EXPECT_EQ(*ledger->seal_now(kNoon + 6 + kUserSealIntervalUs, "bob"), 1U);
+    EXPECT_EQ(inner_up(records(1)), 1200);
+}
+
 TEST_F(LedgerTest, SessionRowGoesWhenItsLastFlowIsSealedAndLeavesItsOverhead) {
     auto ledger = open(kNoon);
     add_session(*ledger, 1, "alice");

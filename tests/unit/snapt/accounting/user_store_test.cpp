@@ -199,6 +199,23 @@ TEST_F(LeaseStoreTest, ALeaseThatASessionHasIsNobodyElsesHoweverLate) {
     EXPECT_EQ(leases->list()->size(), 1U);
 }
 
+// Names of nodes cost nothing.
+TEST_F(LeaseStoreTest, AUserWithManyNodesDoesNotTakeAllAddresses) {
+    const auto leases = open("192.0.2.0/24", "");
+    for (int64_t i = 0; i < kMaxUserLeases; ++i) {
+        ASSERT_TRUE(leases->assign("alice", "n" + std::to_string(i), kNoon + i));
+    }
+    leases->hold("alice", "n0");
+    for (int i = 0; i < 300; ++i) {
+        const auto lease = leases->assign("alice", "m" + std::to_string(i), kNoon + kSecond + i);
+        ASSERT_TRUE(lease) << i;
+        EXPECT_NE(lease->ipv4, ip("192.0.2.2")) << "a session has it";
+    }
+    EXPECT_EQ(leases->list()->size(), static_cast<size_t>(kMaxUserLeases));
+    EXPECT_TRUE(leases->assign("bob", "n", kNoon + kSecond));
+    EXPECT_EQ(leases->assign("alice", "n0", kNoon + kSecond)->ipv4, ip("192.0.2.2"));
+}
+
 TEST_F(LeaseStoreTest, WhatSessionsHaveIsRenewedAndNothingElse) {
     const auto leases = open("192.0.2.0/24", "");
     for (const char* user : {"alice", "bob", "carol"}) {
