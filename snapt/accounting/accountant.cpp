@@ -11,7 +11,8 @@ using base::Result;
 
 Result<std::unique_ptr<Accountant>> Accountant::start(const LedgerOptions& options,
                                                       int64_t now_us) {
-    return std::unique_ptr<Accountant>(new Accountant(CTN_TRY(Ledger::open(options, now_us))));
+    auto ledger = CTN_TRY(Ledger::open(options, now_us));
+    return std::unique_ptr<Accountant>(new Accountant(std::move(ledger)));
 }
 
 Accountant::Accountant(std::unique_ptr<Ledger> ledger)
