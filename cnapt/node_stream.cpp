@@ -241,8 +241,10 @@ session::PathMask Node::slots_beside(uint8_t slot) const {
 // Which others, found throttled earlier, were left too lately to be fine again.
 session::PathMask Node::barred_slots(const SnaptLink& link, TimePoint now) {
     session::PathMask slots = 0;
-    for (uint8_t slot = 0; slot < link.bars.size(); ++slot) {
-        slots |= link.bars[slot].until > now ? session::mask_of(slot) : session::PathMask{0};
+    for (size_t slot = 0; slot < link.bars.size(); ++slot) {
+        if (link.bars[slot].until > now) {
+            slots |= session::mask_of(static_cast<uint8_t>(slot));
+        }
     }
     return slots;
 }

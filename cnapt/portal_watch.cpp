@@ -74,8 +74,10 @@ void PortalWatch::plan_next(Slot& slot, TimePoint now) const {
     slot.ask_at = now + (slot.is_captive && now < hurry_until_ ? kLoginInterval : slot.interval);
 }
 
-bool PortalWatch::on_answer(uint8_t number, const control::PortalAnswer& answer, TimePoint now) {
-    Slot& slot = slots_[number];
+bool PortalWatch::on_answer(uint8_t slot_number,
+                            const control::PortalAnswer& answer,
+                            TimePoint now) {
+    Slot& slot = slots_[slot_number];
     if (!std::exchange(slot.is_asked, false) || !slot.is_known) {
         return false;
     }

@@ -43,7 +43,7 @@ class PortalWatch {
     // One at a time: the slot to ask next, which then waits for on_answer().
     std::optional<uint8_t> next(base::TimePoint now);
     // True when is_captive() or url() changed. For one that is gone: nothing.
-    bool on_answer(uint8_t slot, const control::PortalAnswer& answer, base::TimePoint now);
+    bool on_answer(uint8_t slot_number, const control::PortalAnswer& answer, base::TimePoint now);
     // Somebody logs in: ask often until then.
     void hurry(base::TimePoint until) { hurry_until_ = until; }
 

@@ -84,6 +84,7 @@ ClassQueue::Item ClassQueue::take() {
     if (packets_ == 0) {
         waiting_since_ = base::kNever;
     } else {
+        CTN_ASSERT(round_head_ != nullptr && round_head_->queue.head != nullptr);
         waiting_since_ = round_head_->queue.head->queued_at;
     }
     return {flow, std::move(packet)};
@@ -192,7 +193,11 @@ void ClassQueue::unlink_head(Flow& flow) {
     auto& queue = flow.queue;
     const Packet* packet = queue.head;
     queue.head = packet->next;
-    (queue.head == nullptr ? queue.tail : queue.head->previous) = nullptr;
+    if (queue.head == nullptr) {
+        queue.tail = nullptr;
+    } else {
+        queue.head->previous = nullptr;
+    }
     queue.bytes -= packet->length;
     --queue.packets;
     bytes_ -= packet->length;

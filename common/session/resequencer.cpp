@@ -78,7 +78,7 @@ bool Resequencer::arrive(
         ++counters_.overflows;
         return false;
     }
-    const uint16_t bit = static_cast<uint16_t>(1U << path);
+    const auto bit = static_cast<uint16_t>(1U << path);
     if (ahead(place.number, state->expected) > kReach ||
         ahead(place.number, state->expected) < -kReach) {
         state->is_renumbered = state->head != kNoPacket;
