@@ -90,6 +90,9 @@ class App final : public NodeEvents {
         if (portals_) {
             portals_->on_network_changed();
         }
+        if (snapts_) {
+            snapts_->on_network_changed();
+        }
     }
 
   private:

@@ -256,7 +256,8 @@ void Node::choose_uplink(SnaptLink& link, TimePoint now) {
 }
 
 void Node::on_reached_by(SnaptLink& link, uint8_t slot) {
-    if (!link.session || link.is_up || link.active_slot == slot || uplinks_->at(slot) == nullptr) {
+    const bool is_wanted = link.session && !link.is_up && link.active_slot != slot;
+    if (!is_wanted || is_cut(slot) || !is_known(link.session->paths().path(slot))) {
         return;
     }
     activate(link, slot, loop_.refresh_now());

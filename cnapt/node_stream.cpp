@@ -50,8 +50,12 @@ void Node::close_stream(SnaptLink& link) {
     const TimePoint now = loop_.now();
     link.session->paths().remove(wire::kTcpPath);
     if (link.is_on_stream) {
-        const Uplink* best = best_uplink(link, cut_slots());
+        // TCP may be back at once, by the same uplink, where the best route leads nowhere.
         const auto former = link.active_slot;
+        const Uplink* best = former && !is_cut(*former) ? uplinks_->at(*former) : nullptr;
+        if (best == nullptr || !is_path(link, *best)) {
+            best = best_uplink(link, cut_slots());
+        }
         link.moving_since = now;
         if (best != nullptr) {
             activate(link, best->slot, now);

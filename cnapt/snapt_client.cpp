@@ -18,6 +18,8 @@ namespace {
 
 // Well within the day of docs/PROTOCOL.md section 4.5.
 constexpr base::Duration kFreshHandshake = base::seconds(20 * 3600);
+// Of uplinks, where the network of the host changes all the time.
+constexpr base::Duration kFewestBetweenRounds = base::seconds(30);
 
 std::vector<control::ProtectionOffer> offers_of(const NodeConfig& config) {
     using control::ProtectionKind;
@@ -117,6 +119,17 @@ ControlUplinks SnaptClient::uplinks() {
     return uplinks;
 }
 
+void SnaptClient::on_network_changed() {
+    const base::TimePoint now = loop_.now();
+    if (unreached_.none() || now - round_began_at_ < kFewestBetweenRounds) {
+        return;
+    }
+    round_began_at_ = now;
+    unreached_.reset();
+    failures_ = 0;
+    path_moved();
+}
+
 // Where the data goes; for the other IP version, and while data goes nowhere, by the best route.
 const Uplink* SnaptClient::uplink(base::IpVersion version) const {
     const auto to =
@@ -210,7 +223,8 @@ void SnaptClient::on_closed(const control::LinkClosed& closed) {
             control::to_string(closed.cause).data());
     } else {
         has_failed_ = true;
-        if (!link_.is_up) {
+        if (!link_.is_up && ++failures_ >= addresses_.size()) {  // each by that uplink
+            failures_ = 0;
             unreached_ |= tried_;
             client_.set_uplinks(uplinks());
         }

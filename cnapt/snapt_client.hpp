@@ -46,6 +46,8 @@ class SnaptClient final : public ControlClientHandler {
     const SnaptLink& link() const { return link_; }
     SnaptLink& link() { return link_; }
     void path_moved() { client_.network_changed(uplinks()); }
+    // Something in the host's network has: what could not be reached may be, by the best route.
+    void on_network_changed();
     // The connection may be dead: another one takes its place.
     void renew() { client_.renew(); }
     // Those that it has are no reason to connect anew.
@@ -109,6 +111,8 @@ class SnaptClient final : public ControlClientHandler {
     // While no data goes: over which the SNAPT could not be reached; those that were to be tried.
     Uplinks::SlotSet unreached_;
     Uplinks::SlotSet tried_;
+    size_t failures_ = 0;  // since those are tried
+    base::TimePoint round_began_at_{};
     std::vector<uint32_t> usage_asked_;  // without an answer; kMaxUsageQuestions at most
     base::TimePoint keyed_at_{};
     base::TimePoint connected_at_{};

@@ -256,6 +256,12 @@ SnaptClient* SnaptSet::client_of(const SnaptLink& link) {
     return nullptr;
 }
 
+void SnaptSet::on_network_changed() {
+    for (const Member& member : members_) {
+        member.client->on_network_changed();
+    }
+}
+
 SnaptClient* SnaptSet::reached() {
     for (const Member& member : members_) {
         if (member.client->link().is_control_open) {

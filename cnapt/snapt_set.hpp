@@ -43,6 +43,7 @@ class SnaptSet {
     // Null: none of these, or none whose control link is open.
     SnaptClient* client_of(const SnaptLink& link);
     SnaptClient* reached();
+    void on_network_changed();
 
   private:
     struct Member {

@@ -16,6 +16,7 @@
 #include "snapt/usage_json.hpp"
 #include "snapt/user_commands.hpp"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 
@@ -130,6 +131,8 @@ base::Result<void> App::start_stores(std::string& failure) {
     pool.ipv4 = config_.inner.ipv4;
     pool.ipv6 = config_.inner.ipv6;
     pool.lease_s = std::chrono::duration_cast<base::seconds>(config_.inner.lease).count();
+    const auto user_sessions = static_cast<int64_t>(config_.limits.user_sessions);
+    pool.user_leases = user_sessions == 0 ? 0 : std::max(pool.user_leases, 8 * user_sessions);
     leases_ = CTN_TRY(LeaseStore::open(options_.state, pool));
     return {};
 }

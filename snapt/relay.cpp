@@ -20,6 +20,9 @@ namespace {
 constexpr base::Duration kHousekeepingInterval = base::milliseconds(500);
 // Answers to datagrams of unknown sessions in a second, all sources together.
 constexpr uint32_t kUnknownAnswersPerSecond = 64;
+// Packets that are worth a look at all sessions; after fewer none is looked at for a while.
+constexpr size_t kWorthAPass = 8;
+constexpr base::Duration kNextPassAfter = base::milliseconds(5);
 
 }  // namespace
 
@@ -97,6 +100,9 @@ void Relay::on_tun_readable() {
 
 // What waits for a node that takes nothing may not keep the others' packets out.
 bool Relay::make_room(bool is_large) {
+    if (loop_.now() < no_room_until_) {
+        return false;
+    }
     session::Session* fattest = nullptr;
     uint64_t most = 0;
     for (const auto& node : sessions_) {
@@ -107,7 +113,11 @@ bool Relay::make_room(bool is_large) {
             fattest = &node->session;
         }
     }
-    return fattest != nullptr && fattest->shed() > 0;
+    const size_t dropped = fattest != nullptr ? fattest->shed(is_large) : 0;
+    if (dropped < kWorthAPass) {
+        no_room_until_ = loop_.now() + kNextPassAfter;
+    }
+    return dropped > 0;
 }
 
 void Relay::on_tun_packet(packet::PacketPtr packet, TimePoint now) {

@@ -226,6 +226,7 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     dataplane::DatagramReceiver receiver_;
     dataplane::SessionDriver driver_;
     io::DeadlineTimer housekeeping_;
+    base::TimePoint no_room_until_{};
     io::DeadlineTimer modes_timer_;
     base::TimePoint modes_applied_at_{};
     base::MemoryBudget kept_memory_;  // outlives the sessions

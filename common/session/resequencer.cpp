@@ -38,7 +38,9 @@ Resequencer::FlowState* Resequencer::find_or_make(uint32_t index, uint16_t numbe
     if (FlowState* known = find(index)) {
         const bool is_idle = known->head == kNoPacket && now - known->used_at > kNothingIsLate;
         known->used_at = now;
-        if (is_idle && ahead(number, known->expected) < 0) {  // its sender has opened it anew
+        // Its sender has opened it anew; a little late is what was sent again after a silence.
+        const int distance = ahead(number, known->expected);
+        if (is_idle && distance < 0 && (number < kBeginning || distance < -kMostLate)) {
             known->expected = number < kBeginning ? uint16_t{0} : number;
             known->seen = 0;
             known->paths = 0;

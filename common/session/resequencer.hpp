@@ -91,6 +91,7 @@ class Resequencer {
     // Further apart is another row of numbers.
     static constexpr int kReach = 8192;
     static constexpr base::Duration kNothingIsLate = base::seconds(10);
+    static constexpr int kMostLate = 256;
 
     struct FlowState {
         uint32_t index = kNoFlow;

@@ -239,11 +239,13 @@ uint32_t Session::queued_packets() const {
     return packets;
 }
 
-size_t Session::shed() {
+size_t Session::shed(bool by_bytes) {
+    const auto held = [by_bytes](const ClassState& state) {
+        return by_bytes ? state.queue.bytes() : state.queue.packets();
+    };
     ClassState* const most = std::max_element(
-        classes_.begin(), classes_.end(), [](const ClassState& one, const ClassState& other) {
-            return one.queue.packets() < other.queue.packets();
-        });
+        classes_.begin(), classes_.end(),
+        [&](const ClassState& one, const ClassState& other) { return held(one) < held(other); });
     const size_t dropped = most->queue.halve();
     most->counters.queue_drops += dropped;
     drops_.add(DropReason::QueueFull, dropped);

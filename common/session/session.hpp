@@ -118,8 +118,9 @@ class Session {
     }
     uint64_t queued_bytes() const;
     uint32_t queued_packets() const;
-    // Drops the newer half of what waits in the class that holds the most packets; gives how many.
-    size_t shed();
+    // Drops the newer half of what waits in the class that holds the most packets, or bytes; gives
+    // how many.
+    size_t shed(bool by_bytes);
     // Whether packets that come with the same time from now on were spread over the time before.
     void set_arrivals_gathered(bool are_gathered) { are_arrivals_gathered_ = are_gathered; }
     // For how long all that waits for company may wait yet: zero when some of it waits for

@@ -210,7 +210,8 @@ Session::sendable_way(ClassState& state, TrafficClass traffic_class, TimePoint n
         if (way && way->destination.budget_bytes >= way->destination.mtu) {
             return way;
         }
-        if (passes == kMaxPassesToSend || !has_spread_flows() || !state.queue.pass_turn()) {
+        const size_t most = std::min<size_t>(kMaxPassesToSend, state.queue.flows());
+        if (passes >= most || !has_spread_flows() || !state.queue.pass_turn()) {
             return std::nullopt;
         }
     }

@@ -152,7 +152,7 @@ Result<std::optional<int64_t>> LeaseStore::surplus_index(const std::string& user
         "SELECT count(*) FROM lease WHERE user_id=? AND address_index BETWEEN ? AND ?"));
     count.bind(1, std::string_view(user_id)).bind(2, kFirstIndex).bind(3, last_index_);
     CTN_TRY(count.step());
-    if (count.integer(0) < kMaxUserLeases) {
+    if (pool_.user_leases == 0 || count.integer(0) < pool_.user_leases) {
         return std::optional<int64_t>();
     }
     Statement own = CTN_TRY(

@@ -19,6 +19,9 @@ struct LeasePool {
     std::optional<base::IpPrefix> ipv4;  // at least one of the two
     std::optional<base::IpPrefix> ipv6;
     int64_t lease_s = 604'800;
+    // A user with so many gets no address never leased: of its own that nobody holds the one that
+    // expires first. Far more than a user may have sessions; 0: no limit.
+    int64_t user_leases = 64;
 };
 
 struct Lease {
@@ -28,10 +31,6 @@ struct Lease {
     std::optional<base::IpAddress> ipv6;
     int64_t expires_us = 0;  // from then on another node may get the addresses
 };
-
-// A user with so many leases gets no address never leased: of its own that nobody holds the one
-// that expires first.
-inline constexpr int64_t kMaxUserLeases = 64;
 
 class LeaseStore {
   public:

@@ -51,6 +51,7 @@ class RelayTest : public ::testing::Test {
     flow::HeapSlots slots{kMaxFlows};
     base::SeededRandom random{1};
     NoEvents events;
+    packet::PacketPool pool{100, 4};
     Relay relay{loop, {}, slots, random, events};
 
   private:
@@ -109,7 +110,6 @@ TEST_F(RelayTest, AModeThatIsKnownCostsNothing) {
 
 // A node that takes nothing keeps the packets of others out of the device otherwise.
 TEST_F(RelayTest, RoomIsMadeAtTheCostOfWhoHoldsMost) {
-    packet::PacketPool pool(100, 4);
     const auto fill = [&](NodeSession& node, size_t packets, uint32_t bytes) {
         flow::Flow& flow = add_flow(node, 0);
         for (size_t i = 0; i < packets; ++i) {
@@ -119,6 +119,7 @@ TEST_F(RelayTest, RoomIsMadeAtTheCostOfWhoHoldsMost) {
         }
     };
     EXPECT_FALSE(relay.make_room(false)) << "nobody holds any";
+    run_for(base::milliseconds(10));
     NodeSession& many = add_session(2);
     NodeSession& large = add_session(3);
     fill(many, 61, 60);
@@ -130,9 +131,7 @@ TEST_F(RelayTest, RoomIsMadeAtTheCostOfWhoHoldsMost) {
     EXPECT_EQ(many.session.queued_packets(), 31U);
     EXPECT_EQ(large.session.queued_packets(), 2U);
     EXPECT_EQ(pool.in_use(), 33U);
-    while (relay.make_room(false)) {
-    }
-    EXPECT_EQ(pool.in_use(), 0U);
+    EXPECT_FALSE(relay.make_room(false)) << "so little is not looked for at each packet";
 }
 
 }  // namespace

@@ -202,7 +202,7 @@ TEST_F(LeaseStoreTest, ALeaseThatASessionHasIsNobodyElsesHoweverLate) {
 // Names of nodes cost nothing.
 TEST_F(LeaseStoreTest, AUserWithManyNodesDoesNotTakeAllAddresses) {
     const auto leases = open("192.0.2.0/24", "");
-    for (int64_t i = 0; i < kMaxUserLeases; ++i) {
+    for (int64_t i = 0; i < LeasePool{}.user_leases; ++i) {
         ASSERT_TRUE(leases->assign("alice", "n" + std::to_string(i), kNoon + i));
     }
     leases->hold("alice", "n0");
@@ -211,7 +211,7 @@ TEST_F(LeaseStoreTest, AUserWithManyNodesDoesNotTakeAllAddresses) {
         ASSERT_TRUE(lease) << i;
         EXPECT_NE(lease->ipv4, ip("192.0.2.2")) << "a session has it";
     }
-    EXPECT_EQ(leases->list()->size(), static_cast<size_t>(kMaxUserLeases));
+    EXPECT_EQ(leases->list()->size(), static_cast<size_t>(LeasePool{}.user_leases));
     EXPECT_TRUE(leases->assign("bob", "n", kNoon + kSecond));
     EXPECT_EQ(leases->assign("alice", "n0", kNoon + kSecond)->ipv4, ip("192.0.2.2"));
 }
