@@ -58,7 +58,6 @@ clean_up() {
     done
     wait 2>/dev/null
     [ -z "$work" ] || rm -rf "$work"
-    [ -z "${made_run_sshd-}" ] || rmdir /run/sshd
     exit "$status"
 }
 
@@ -362,12 +361,8 @@ dns_server() {
     wait_for 10 listens inet 53 || { echo "no DNS responder"; exit 1; }
 }
 
-# ssh_server NS : sshd with throw-away keys.
+# ssh_server NS : sshd with throw-away keys. It wants a directory /run/sshd: it gets a /run of its own.
 ssh_server() {
-    if [ ! -d /run/sshd ]; then
-        mkdir -p /run/sshd
-        made_run_sshd=yes
-    fi
     if [ ! -e "$work/ssh_key" ]; then
         ssh-keygen -q -t ed25519 -N '' -f "$work/ssh_key"
         ssh-keygen -q -t ed25519 -N '' -f "$work/ssh_host_key"
@@ -383,7 +378,8 @@ PidFile none
 Subsystem sftp internal-sftp
 END
     fi
-    spawn "$1" "sshd-$1" "$(command -v sshd || echo /usr/sbin/sshd)" -D -e -f "$work/sshd_config"
+    spawn "$1" "sshd-$1" sh -c 'mount -t tmpfs none /run && mkdir -m 755 /run/sshd && exec "$@"' - \
+        "$(command -v sshd || echo /usr/sbin/sshd)" -D -e -f "$work/sshd_config"
     wait_for 10 listens "$1" 22 || { echo "no sshd"; exit 1; }
 }
 ssh_options() {

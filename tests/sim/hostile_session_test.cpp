@@ -3,6 +3,7 @@
 // lets itself be led to an address that has not proven itself.
 #include "common/wire/body.hpp"
 #include "tests/support/hostile_peer.hpp"
+#include "tests/support/seeds.hpp"
 #include "tests/unit/wire/vector_file.hpp"
 
 #include <gtest/gtest.h>
@@ -92,7 +93,7 @@ TEST(HostilePeer, AVoidBodyIsCountedAsBadAndChangesNoPath) {
 
 TEST(HostilePeer, AnySequenceOfBodiesInAnySpaceIsSurvived) {
     const auto samples = sample_bodies();
-    for (uint64_t seed = 1; seed <= 20; ++seed) {
+    for (const uint64_t seed : seeds(20)) {
         base::SeededRandom random(seed);
         Victim victim(seed % 2 == 0 ? Role::Node : Role::Snapt);
         for (size_t i = 0; i < 4000; ++i) {

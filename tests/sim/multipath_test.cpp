@@ -1,6 +1,7 @@
 // Several paths at once in virtual time (docs/PROTOCOL.md section 5.9): copies while links are in
 // doubt, and the modes redundant and flow.
 #include "tests/sim/two_paths.hpp"
+#include "tests/support/seeds.hpp"
 
 #include <algorithm>
 #include <set>
@@ -22,11 +23,11 @@ using base::TrafficClass;
 
 TEST(MultipathSim, AMoveWithBothLinksUpLosesNothingOfALowDelayClassAndDeliversNothingTwice) {
     for (const TrafficClass traffic_class : {TrafficClass::LtLd, TrafficClass::HtLd}) {
-        for (uint64_t seed = 1; seed <= 10; ++seed) {
+        for (const uint64_t seed : seeds(10)) {
             SCOPED_TRACE(seed);
             TwoPaths call(traffic_class, PathMode::Handover, link_of(milliseconds(10)),
                           link_of(milliseconds(40)), seed);
-            call.talk(milliseconds(300 + static_cast<int64_t>(seed) * 7));
+            call.talk(milliseconds(300 + static_cast<int64_t>(seed % 100) * 7));
             call.move();
             call.talk(milliseconds(500));
             call.cut(0);

@@ -1,5 +1,6 @@
 // What receivers report and what a sender makes of it, in virtual time: loss, delivery rate and
 // round trip of a path; links that carry one way only.
+#include "tests/support/seeds.hpp"
 #include "tests/support/session_pair.hpp"
 
 #include <cmath>
@@ -267,7 +268,7 @@ struct OneWayCase {
 class DeadDirectionSim : public OneWaySim, public testing::WithParamInterface<OneWayCase> {};
 
 TEST_P(DeadDirectionSim, TheUplinkIsLeftForTheOtherWithinTwoSeconds) {
-    for (uint64_t seed = 1; seed <= 20; ++seed) {
+    for (const uint64_t seed : seeds(20)) {
         SimLink link;
         link.delay = milliseconds(1 + 7 * seed % 100);
         link.jitter = milliseconds(seed % 20);

@@ -4,9 +4,10 @@
 // never, restarts of either end, and datagrams of a stranger. Whatever comes, nothing is delivered
 // twice or altered, no (key, space, sequence) seals twice, a stranger changes nothing, no flow is
 // forgotten or waits longer than StallWatch allows, and when the trouble is over everything
-// arrives. CONTINUO_SCHEDULES (default 1000) and CONTINUO_FIRST_SCHEDULE choose the seeds; a
-// failure names its own.
+// arrives. CONTINUO_SCHEDULES (default 1000; 250 with sanitizers) and CONTINUO_FIRST_SCHEDULE choose the
+// seeds; a failure names its own.
 #include "tests/sim/schedule.hpp"
+#include "tests/support/seeds.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -32,8 +33,8 @@ void run(Schedule& schedule, uint64_t seed) {
 }
 
 TEST(ScheduleSim, NothingStallsRepeatsOrEndsWhateverHappens) {
-    const uint64_t first = number_from("CONTINUO_FIRST_SCHEDULE", 1);
-    const uint64_t count = number_from("CONTINUO_SCHEDULES", 1000);
+    const uint64_t first = number_from("CONTINUO_FIRST_SCHEDULE", first_seed());
+    const uint64_t count = number_from("CONTINUO_SCHEDULES", seed_count(1000));
     std::printf("schedules %llu to %llu\n", static_cast<unsigned long long>(first),
                 static_cast<unsigned long long>(first + count - 1));
     uint64_t moves = 0;

@@ -1,5 +1,6 @@
 // Two sessions over an emulated link, in virtual time: what goes in at one end comes out at the
 // other, once and unchanged, whatever the link does.
+#include "tests/support/seeds.hpp"
 #include "tests/support/session_pair.hpp"
 
 #include <algorithm>
@@ -221,7 +222,7 @@ TEST(SessionSim, DeliversNothingWrongUnderLossReorderingDuplicationAndJitter) {
     link.reorder_ppm = 200'000;
     link.duplicate_ppm = 50'000;
     link.jitter = milliseconds(30);
-    for (uint64_t seed = 1; seed <= 10; ++seed) {
+    for (const uint64_t seed : seeds(10)) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         SessionPair pair(link, seed);
         Packets expected;
@@ -273,7 +274,7 @@ TEST(SessionSim, ReplayedDatagramsAreDroppedAndDoNotMoveThePath) {
 
 // Down-only traffic moves within a round trip although the node has nothing to send.
 TEST(SessionSim, ADownloadMovesWithinOneRoundTripWhileTheNodeIsSilent) {
-    for (uint64_t seed = 1; seed <= 20; ++seed) {
+    for (const uint64_t seed : seeds(20)) {
         SessionPair pair({}, seed);
         const FiveTuple tuple = tuple_of(Protocol::Udp, 9200);
         send_stream(pair, tuple, TrafficClass::HtHd, 3, milliseconds(5), false);

@@ -1,6 +1,7 @@
 // What TCP gets of several paths in mode packet, in virtual time (docs/PROTOCOL.md section 5.9),
 // from the first segment on. tests/bench/benches/multipath.py measures the same with real ones.
 #include "tests/sim/striped_tcp.hpp"
+#include "tests/support/seeds.hpp"
 
 #include <gtest/gtest.h>
 
@@ -27,12 +28,12 @@ double share_of_sum(const std::vector<Uplink>& uplinks, size_t flows, bool is_up
 }
 
 double mean_share(const std::vector<Uplink>& uplinks, size_t flows, bool is_up) {
-    constexpr uint64_t kSeeds = 3;
+    const std::vector<uint64_t> tried = seeds(3);
     double sum = 0;
-    for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    for (const uint64_t seed : tried) {
         sum += share_of_sum(uplinks, flows, is_up, seed);
     }
-    return sum / static_cast<double>(kSeeds);
+    return sum / static_cast<double>(tried.size());
 }
 
 TEST(StripedTcpSim, OneFlowGetsFourFifthsOfThreeEqualPaths) {

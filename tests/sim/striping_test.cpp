@@ -1,6 +1,7 @@
 // Mode packet in virtual time (docs/PROTOCOL.md section 5.9): the packets of one flow over two
 // paths.
 #include "tests/sim/two_paths.hpp"
+#include "tests/support/seeds.hpp"
 
 #include <set>
 
@@ -305,7 +306,7 @@ TEST(MultipathSim, LossOnOnePathIsKnownWhenAllPathsHaveBroughtLaterPackets) {
 
 // Contexts that were acknowledged on one path are used on the other.
 TEST(MultipathSim, StripedTcpIsRestoredByteForByteWhateverIsLost) {
-    for (uint64_t seed = 1; seed <= 20; ++seed) {
+    for (const uint64_t seed : seeds(20)) {
         SCOPED_TRACE(seed);
         SimLink bad = link_of(milliseconds(10));
         bad.loss_ppm = 50'000;
