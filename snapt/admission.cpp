@@ -35,6 +35,24 @@ uint32_t whole_seconds(base::Duration span) {
     return static_cast<uint32_t>(std::chrono::duration_cast<base::seconds>(span).count());
 }
 
+// A port of `public` may be redirected to one of `listen`, by this host or a router before it.
+std::vector<uint16_t> udp_ports(const SnaptConfig& config) {
+    std::vector<uint16_t> ports;
+    const auto add = [&](uint16_t port) {
+        if (std::find(ports.begin(), ports.end(), port) == ports.end() &&
+            ports.size() < control::kMaxPorts) {
+            ports.push_back(port);
+        }
+    };
+    for (const config::HostPort& address : config.public_addresses) {
+        add(address.port);
+    }
+    for (const base::Endpoint& endpoint : config.listen) {
+        add(endpoint.port);
+    }
+    return ports;
+}
+
 }  // namespace
 
 int64_t wall_clock_offset_us(base::TimePoint now) {
@@ -258,13 +276,7 @@ void Admission::let_in(LinkId id) {
     accept.rekey_s = whole_seconds(config.session.rekey);
     accept.rekey_datagrams = config.session.rekey_datagrams;
     accept.idle_timeout_s = whole_seconds(config.session.idle_timeout);
-    for (const base::Endpoint& endpoint : config.listen) {
-        std::vector<uint16_t>& ports = accept.udp_ports;
-        if (std::find(ports.begin(), ports.end(), endpoint.port) == ports.end() &&
-            ports.size() < control::kMaxPorts) {
-            ports.push_back(endpoint.port);
-        }
-    }
+    accept.udp_ports = udp_ports(config);
     server_->accept(id, std::move(accept));
     relay_->open_stream(link.wire_id, server_->open_stream(id));
 }

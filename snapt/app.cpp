@@ -30,6 +30,8 @@ using daemon::utc_us;
 namespace {
 
 constexpr size_t kWorkerQueue = 4096;
+// Between looks who listens at this host.
+constexpr base::Duration kPortsInterval = base::seconds(60);
 
 size_t max_sessions(const SnaptConfig& config) {
     return config.limits.sessions != 0 ? config.limits.sessions : UINT16_MAX;
@@ -91,6 +93,7 @@ class App final : public control::CredentialSource {
     std::string reload();
     bool leaves_network() const;
     void on_tick();
+    void renew_ports(bool wants_all);
     void on_request(const report::JsonValue& request, const io::UnixReply& reply);
     void answer_user(const report::JsonValue& request, const io::UnixReply& reply);
     void answer_usage(const report::JsonValue& request, const io::UnixReply& reply);
@@ -111,6 +114,7 @@ class App final : public control::CredentialSource {
     io::WorkerThread worker_;
     daemon::Controls controls_;
     base::TimePoint started_at_{};
+    base::TimePoint ports_renewed_at_{};
 };
 
 base::Result<void> App::start_stores(std::string& failure) {
@@ -148,6 +152,7 @@ base::Result<void> App::start(std::string& failure) {
     relay_ = std::make_unique<Relay>(loop_, settings, accountant_->slots(), random_, *admission_);
     CTN_TRY(relay_->start(failure));
     CTN_TRY(network_.set_up(*leases_, failure));
+    ports_renewed_at_ = started_at_;
     server_ = std::make_unique<ControlServer>(loop_, *admission_, *this);
     admission_->connect(*relay_, *server_);
     ControlServerOptions control;
@@ -204,6 +209,16 @@ void App::on_tick() {
     relay_->flows().set_utc_offset_us(wall_clock_offset_us(loop_.refresh_now()));
     accountant_->tick(utc_us());
     admission_->on_tick();
+    if (loop_.now() - ports_renewed_at_ >= kPortsInterval) {
+        renew_ports(false);
+    }
+}
+
+// Lists sockets, connections and rules: on the helper thread.
+void App::renew_ports(bool wants_all) {
+    if (worker_.submit([this, wants_all] { network_.renew_ports(wants_all); })) {
+        ports_renewed_at_ = loop_.now();
+    }
 }
 
 SnaptInfo App::info() {
@@ -287,6 +302,7 @@ std::string App::reload() {
     relay_->set_limits(max_sessions(config_), config_.limits.user_sessions,
                        config_.limits.user_flows);
     (void)users_->refresh();
+    renew_ports(true);
     return daemon::reloaded(options_.config, changes.applied, changes.needs_restart);
 }
 

@@ -1,11 +1,21 @@
 #include "snapt/host_network.hpp"
 
 #include "common/base/log.hpp"
+#include "common/daemon/startup.hpp"
+#include "common/io/netfilter.hpp"
 #include "common/io/netlink_route.hpp"
 #include "common/io/tun_device.hpp"
 #include "snapt/nat.hpp"
 
+#include <algorithm>
+#include <iterator>
+#include <sstream>
+
 namespace continuo::snapt {
+
+using base::log;
+using base::LogLevel;
+using daemon::describe;
 
 namespace {
 
@@ -18,16 +28,40 @@ RelayOptions nat_options(const SnaptConfig& config) {
     options.lease_ipv6 = config.inner.ipv6;
     options.egress = config.relay.egress;
     options.source_pool = config.relay.source_pool;
-    options.source_ports = {config.relay.source_ports.first, config.relay.source_ports.last};
     options.allow = config.relay.allow;
     options.deny = config.relay.deny;
     return options;
 }
 
+// The ports of `public`, too: a rule of this host, or a router before it, redirects them to those
+// of `listen`.
+std::vector<uint16_t> own_ports(const SnaptConfig& config) {
+    std::vector<uint16_t> ports;
+    for (const base::Endpoint& endpoint : config.listen) {
+        ports.push_back(endpoint.port);
+    }
+    for (const config::HostPort& address : config.public_addresses) {
+        ports.push_back(address.port);
+    }
+    return ports;
+}
+
+PortRange source_ports(const SnaptConfig& config) {
+    return {config.relay.source_ports.first, config.relay.source_ports.last};
+}
+
+PortRange ephemeral_ports() {
+    PortRange range{32768, 60999};  // the kernel's default
+    if (const auto text = io::read_sysctl("net/ipv4/ip_local_port_range")) {
+        std::istringstream(*text) >> range.first >> range.last;
+    }
+    return range;
+}
+
 }  // namespace
 
 HostNetwork::HostNetwork(const SnaptConfig& config, std::string state)
-    : config_(config), state_(std::move(state)) {}
+    : config_(config), state_(std::move(state)), taken_ports_(own_ports(config)) {}
 
 base::Result<void> HostNetwork::open(std::string& failure) {
     failure = "cannot keep kernel parameters in " + state_;
@@ -56,16 +90,21 @@ base::Result<void> HostNetwork::set_up_device(const LeaseStore& leases) {
 }
 
 base::Result<void> HostNetwork::set_up(const LeaseStore& leases, std::string& failure) {
+    const std::lock_guard lock(mutex_);
     failure = "cannot configure " + config_.inner.device;
     CTN_TRY(set_up_device(leases));
-    const RelayOptions nat = nat_options(config_);
+    nat_ = nat_options(config_);
+    taken_ = look_at_listeners(true);
+    nat_.source_ports = ports_left(source_ports(config_), taken_);
     failure = "cannot apply nftables rules";
-    if (const auto applied = nft_.apply(build_relay_ruleset(nat)); !applied) {
+    if (const auto applied = nft_.apply(build_relay_ruleset(nat_)); !applied) {
         failure += " (" + nft_.error_text() + ")";
         return applied.error();
     }
+    is_set_up_ = true;
+    forget_connections_at(taken_);  // of an earlier run, when nobody listened there
     for (const io::SysctlSetting& setting : relay_sysctls(
-             nat, config_.relay.set_forwarding, io::interfaces_with_router_advertisements())) {
+             nat_, config_.relay.set_forwarding, io::interfaces_with_router_advertisements())) {
         failure = "cannot set kernel parameter " + setting.key + " to " + setting.value;
         const auto set = sysctls_->set(setting);
         // Nothing works without forwarding; the rest may be read-only, as in most containers.
@@ -75,13 +114,79 @@ base::Result<void> HostNetwork::set_up(const LeaseStore& leases, std::string& fa
             return set.error();
         }
         if (!set) {
-            base::log(base::LogLevel::Warning, "%s", failure.c_str());
+            log(LogLevel::Warning, "%s", failure.c_str());
         }
     }
     return {};
 }
 
+std::vector<uint16_t> HostNetwork::look_at_listeners(bool wants_all) {
+    const auto listeners = io::listening_ports();
+    if (!listeners && can_list_) {
+        log(LogLevel::Warning,
+            "cannot see who listens at this host (%s): NAT may hand out a port of another program; "
+            "keep them out of source_ports",
+            describe(listeners.error()).c_str());
+    }
+    can_list_ = listeners.has_value();
+    return taken_ports_.look(listeners ? std::span<const io::ListeningPort>(*listeners)
+                                       : std::span<const io::ListeningPort>(),
+                             ephemeral_ports(), wants_all);
+}
+
+void HostNetwork::renew_ports(bool wants_all) {
+    const std::lock_guard lock(mutex_);
+    if (!is_set_up_) {
+        return;
+    }
+    const std::vector<uint16_t> taken = look_at_listeners(wants_all);
+    RelayOptions nat = nat_;
+    nat.source_ports = ports_left(source_ports(config_), taken);
+    if (nat.source_ports != nat_.source_ports) {
+        if (!nft_.apply(build_nat_ruleset(nat))) {
+            log(LogLevel::Warning, "cannot change which ports NAT hands out: %s",
+                nft_.error_text().c_str());
+            return;  // with the next look
+        }
+        if (nat.source_ports.empty()) {
+            log(LogLevel::Error, "every port of source_ports is in use at this host");
+        }
+        nat_ = std::move(nat);
+    }
+    std::vector<uint16_t> fresh;
+    std::set_difference(taken.begin(), taken.end(), taken_.begin(), taken_.end(),
+                        std::back_inserter(fresh));
+    taken_ = taken;
+    forget_connections_at(fresh);
+}
+
+// Connections of leases that were given such a port before somebody listened there: what comes for
+// the listener from their other side would go to the lease.
+void HostNetwork::forget_connections_at(const std::vector<uint16_t>& ports) {
+    if (ports.empty()) {
+        return;
+    }
+    for (const auto& prefix : {nat_.lease_ipv4, nat_.lease_ipv6}) {
+        if (!prefix) {
+            continue;
+        }
+        const auto is_there = [&](const io::TrackedConnection& connection) {
+            return prefix->contains(connection.source) &&
+                   std::binary_search(ports.begin(), ports.end(), connection.translated_port);
+        };
+        auto client = io::NetfilterClient::open();
+        const auto forgotten = client ? client->forget_if(prefix->address.version, is_there)
+                                      : base::Result<size_t>(client.error());
+        if (!forgotten) {
+            log(LogLevel::Warning, "cannot forget connections at ports that are listened on: %s",
+                describe(forgotten.error()).c_str());
+        }
+    }
+}
+
 void HostNetwork::tear_down() {
+    const std::lock_guard lock(mutex_);
+    is_set_up_ = false;
     if (!sysctls_) {
         return;  // not opened: what is there is another daemon's
     }

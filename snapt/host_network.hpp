@@ -5,10 +5,13 @@
 #include "common/io/nft.hpp"
 #include "common/io/sysctl.hpp"
 #include "snapt/accounting/lease_store.hpp"
+#include "snapt/nat_ports.hpp"
 #include "snapt/snapt_config.hpp"
 
 #include <memory>
+#include <mutex>
 #include <string>
+#include <vector>
 
 namespace continuo::snapt {
 
@@ -22,16 +25,29 @@ class HostNetwork {
     base::Result<void> open(std::string& failure);
     // The device is there. `leases` knows its addresses.
     base::Result<void> set_up(const LeaseStore& leases, std::string& failure);
+    // Any thread. Looks who listens at this host now: NAT hands out no port of theirs, and forgets
+    // what it has at one that is new. Milliseconds, more with many connections. `wants_all`:
+    // TakenPorts::look.
+    void renew_ports(bool wants_all);
     // Also after a set_up() that failed half-way.
     void tear_down();
 
   private:
     base::Result<void> set_up_device(const LeaseStore& leases);
+    std::vector<uint16_t> look_at_listeners(bool wants_all);
+    void forget_connections_at(const std::vector<uint16_t>& ports);
 
     const SnaptConfig& config_;
     std::string state_;
     std::unique_ptr<io::SysctlGuard> sysctls_;
+    // Of what is below: renew_ports() is called beside the loop.
+    std::mutex mutex_;
     io::Nft nft_;
+    bool is_set_up_ = false;
+    RelayOptions nat_;
+    TakenPorts taken_ports_;
+    std::vector<uint16_t> taken_;  // at the last look
+    bool can_list_ = true;
 };
 
 }  // namespace continuo::snapt

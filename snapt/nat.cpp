@@ -38,9 +38,9 @@ constexpr std::array kBuiltInDeny = {
 // Without a seed each rule would draw its own.
 constexpr const char* kHashSeed = " seed 0x436f6e74 ";
 
-constexpr std::array kCounters = {kLeakCounter,           kSpoofedCounter, kDeniedCounter,
-                                  kClientToClientCounter, kToSelfCounter,  kInvalidCounter,
-                                  kUnsolicitedCounter,    kNoEgressCounter};
+constexpr std::array kCounters = {kLeakCounter,           kSpoofedCounter,  kDeniedCounter,
+                                  kClientToClientCounter, kToSelfCounter,   kInvalidCounter,
+                                  kUnsolicitedCounter,    kNoEgressCounter, kNoPortCounter};
 
 bool covers(const IpPrefix& outer, const IpPrefix& inner) {
     return outer.length <= inner.length && outer.contains(inner.address);
@@ -185,7 +185,25 @@ std::string filter_chains(const RelayOptions& options) {
 }
 
 std::string ports_text(const PortRange& ports) {
-    return std::to_string(ports.first) + "-" + std::to_string(ports.last);
+    const std::string first = std::to_string(ports.first);
+    return ports.first == ports.last ? first : first + "-" + std::to_string(ports.last);
+}
+
+// Of TCP and UDP that `match`. By the source port, so that a port stays the same where it may, and
+// all connections from one inner port get theirs from one part: RFC 4787 REQ-1.
+std::string port_rules(const std::string& match,
+                       const std::string& translate,
+                       std::span<const PortRange> parts) {
+    const std::string with_ports = match + "meta l4proto { tcp, udp } ";
+    if (parts.empty()) {
+        return with_ports + "counter name no_port drop\n";
+    }
+    std::string text;
+    for (const PortRange& part : parts.subspan(1)) {
+        text += with_ports + "th sport " + ports_text(part) + " " + translate + ":" +
+                ports_text(part) + "\n";
+    }
+    return text + with_ports + translate + ":" + ports_text(parts.front()) + "\n";
 }
 
 // One address for each lease, always the same: RFC 4787 REQ-2 ("paired").
@@ -197,10 +215,8 @@ std::string source_nat_rules(const RelayOptions& options, const IpPrefix& lease)
                  [&](const IpAddress& address) { return address.version == version; });
     const std::string match =
         "    " + egress_match(options) + " " + family + " saddr " + lease.to_string() + " ";
-    const std::string ports = ":" + ports_text(options.source_ports);
-    const std::string with_ports = "meta l4proto { tcp, udp } ";
     if (pool.empty()) {
-        return match + with_ports + "masquerade to " + ports + "\n" + match + "masquerade\n";
+        return port_rules(match, "masquerade to ", options.source_ports) + match + "masquerade\n";
     }
     std::string text;
     for (size_t i = 0; i < pool.size(); ++i) {
@@ -211,27 +227,35 @@ std::string source_nat_rules(const RelayOptions& options, const IpPrefix& lease)
                                                              kHashSeed + std::to_string(i) + " ";
         const std::string address = pool[i].to_string();
         const std::string bracketed = pool[i].is_v4() ? address : "[" + address + "]";
-        text += match + share + with_ports + "snat " + family + " to " + bracketed + ports + "\n";
-        text += match + share + "snat " + family + " to " + address + "\n";
+        const std::string translate = "snat " + family + " to ";
+        text += port_rules(match + share, translate + bracketed, options.source_ports);
+        text += match + share + translate + address + "\n";
     }
     return text;
 }
 
-std::string nat_chains(const RelayOptions& options) {
-    std::string nat = "  chain nat {\n"
-                      "    type nat hook postrouting priority srcnat; policy accept;\n";
-    // After source NAT, so that what is counted is what would leave.
-    std::string leak = "  chain leak {\n"
+// Before the host's own: the first that translates a connection decides on its port.
+std::string nat_chain(const RelayOptions& options) {
+    std::string text = "  chain nat {\n"
+                       "    type nat hook postrouting priority srcnat - 10; policy accept;\n";
+    for (const auto& lease : {options.lease_ipv4, options.lease_ipv6}) {
+        text += lease ? source_nat_rules(options, *lease) : "";
+    }
+    return text + "  }\n";
+}
+
+// After source NAT, so that what is counted is what would leave.
+std::string leak_chain(const RelayOptions& options) {
+    std::string text = "  chain leak {\n"
                        "    type filter hook postrouting priority srcnat + 10; policy accept;\n";
     for (const auto& lease : {options.lease_ipv4, options.lease_ipv6}) {
         if (lease) {
-            nat += source_nat_rules(options, *lease);
-            leak += "    oifname != { \"lo\", " + quoted(options.device) + " } " +
+            text += "    oifname != { \"lo\", " + quoted(options.device) + " } " +
                     family_word(lease->address.version) + " saddr " + lease->to_string() +
                     " counter name leak drop\n";
         }
     }
-    return nat + "  }\n" + leak + "  }\n";
+    return text + "  }\n";
 }
 
 }  // namespace
@@ -288,7 +312,12 @@ std::string build_relay_ruleset(const RelayOptions& options) {
         text += "  counter " + std::string(name) + " { }\n";
     }
     text += deny_set(IpVersion::V4, denied) + deny_set(IpVersion::V6, denied);
-    return text + filter_chains(options) + nat_chains(options) + "}\n";
+    return text + filter_chains(options) + nat_chain(options) + leak_chain(options) + "}\n";
+}
+
+std::string build_nat_ruleset(const RelayOptions& options) {
+    const std::string table = relay_table(options.device);
+    return "flush chain " + table + " nat\ntable " + table + " {\n" + nat_chain(options) + "}\n";
 }
 
 std::vector<io::SysctlSetting>

@@ -27,7 +27,9 @@ struct RelayOptions {
     std::vector<std::string> egress;  // empty: all but the device
     std::vector<base::IpAddress>
         source_pool;  // empty for a version: masquerade; else SNAT, one address a lease
-    PortRange source_ports;
+    // Parts of what NAT hands out; a source port in one of them is translated to that part, another
+    // one to the first. None: new connections are dropped. nat_ports.hpp.
+    std::vector<PortRange> source_ports = {PortRange{}};
     std::vector<base::IpPrefix> allow;
     std::vector<base::IpPrefix> deny;
 };
@@ -44,6 +46,9 @@ std::vector<base::IpPrefix> effective_deny_list(std::span<const base::IpPrefix> 
 // One nftables transaction that replaces the table. Interface names must be safe (1 to 15 of
 // [A-Za-z0-9_.@:-]).
 std::string build_relay_ruleset(const RelayOptions& options);
+
+// One transaction that replaces what translates sources, and nothing else of the table.
+std::string build_nat_ruleset(const RelayOptions& options);
 
 // "inet continuo_snapt_<device>", characters outside [A-Za-z0-9_] as '_'.
 std::string relay_table(std::string_view device);
@@ -68,5 +73,6 @@ inline constexpr std::string_view kToSelfCounter = "to_self";
 inline constexpr std::string_view kInvalidCounter = "invalid";
 inline constexpr std::string_view kUnsolicitedCounter = "unsolicited";
 inline constexpr std::string_view kNoEgressCounter = "no_egress";
+inline constexpr std::string_view kNoPortCounter = "no_port";
 
 }  // namespace continuo::snapt

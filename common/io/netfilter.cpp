@@ -47,21 +47,43 @@ struct Connection {
     std::vector<uint8_t> id;
 };
 
-bool is_address(ByteView tuple, uint16_t attribute, const IpAddress& address) {
+// One end of a tuple.
+struct End {
+    IpAddress address;
+    uint16_t port = 0;
+};
+
+End end_of(ByteView tuple, bool is_v4, bool is_source) {
+    End end;
+    end.address = IpAddress::any(is_v4 ? base::IpVersion::V4 : base::IpVersion::V6);
+    const uint16_t of_v4 = is_source ? uint16_t{CTA_IP_V4_SRC} : uint16_t{CTA_IP_V4_DST};
+    const uint16_t of_v6 = is_source ? uint16_t{CTA_IP_V6_SRC} : uint16_t{CTA_IP_V6_DST};
     const auto addresses = find_attribute(tuple, CTA_TUPLE_IP);
-    const auto value = addresses ? find_attribute(*addresses, attribute) : std::nullopt;
-    const ByteView own = address.bytes();
-    return value && std::equal(value->begin(), value->end(), own.begin(), own.end());
+    const auto address =
+        addresses ? find_attribute(*addresses, is_v4 ? of_v4 : of_v6) : std::nullopt;
+    if (address && address->size() == end.address.bytes().size()) {
+        end.address =
+            is_v4 ? IpAddress::v4(address->first<4>()) : IpAddress::v6(address->first<16>());
+    }
+    const auto protocol = find_attribute(tuple, CTA_TUPLE_PROTO);
+    const uint16_t of_port =
+        is_source ? uint16_t{CTA_PROTO_SRC_PORT} : uint16_t{CTA_PROTO_DST_PORT};
+    const auto port = protocol ? find_attribute(*protocol, of_port) : std::nullopt;
+    if (port && port->size() == sizeof end.port) {
+        end.port = static_cast<uint16_t>((*port)[0] << 8U | (*port)[1]);
+    }
+    return end;
 }
 
-bool is_translated_to(ByteView attributes, const IpAddress& address) {
-    const uint16_t source = address.is_v4() ? uint16_t{CTA_IP_V4_SRC} : uint16_t{CTA_IP_V6_SRC};
-    const uint16_t destination =
-        address.is_v4() ? uint16_t{CTA_IP_V4_DST} : uint16_t{CTA_IP_V6_DST};
+std::optional<TrackedConnection> tracked(ByteView attributes, bool is_v4) {
     const auto original = find_attribute(attributes, CTA_TUPLE_ORIG);
     const auto reply = find_attribute(attributes, CTA_TUPLE_REPLY);
-    return original && reply && is_address(*reply, destination, address) &&
-           !is_address(*original, source, address);
+    if (!original || !reply) {
+        return std::nullopt;
+    }
+    const End source = end_of(*original, is_v4, true);
+    const End translated = end_of(*reply, is_v4, false);
+    return TrackedConnection{source.address, source.port, translated.address, translated.port};
 }
 
 }  // namespace
@@ -99,14 +121,24 @@ Result<size_t> NetfilterClient::count_rules(std::string_view table) {
 }
 
 Result<size_t> NetfilterClient::forget_translated(const IpAddress& address) {
-    const unsigned char family = address.is_v4() ? AF_INET : AF_INET6;
+    return forget_if(address.version, [&](const TrackedConnection& connection) {
+        return connection.translated == address && connection.source != address;
+    });
+}
+
+Result<size_t>
+NetfilterClient::forget_if(base::IpVersion version,
+                           const std::function<bool(const TrackedConnection&)>& is_unwanted) {
+    const bool is_v4 = version == base::IpVersion::V4;
+    const unsigned char family = is_v4 ? AF_INET : AF_INET6;
     std::vector<Connection> found;
     auto list = request_for(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_GET, NLM_F_DUMP, family);
     CTN_TRY(socket_.list(
         list, "list connections",
         [&](const NetlinkMessage& message) {
             const ByteView attributes = message.attributes(sizeof(nfgenmsg));
-            if (is_translated_to(attributes, address)) {
+            const auto connection = tracked(attributes, is_v4);
+            if (connection && is_unwanted(*connection)) {
                 found.push_back({copy_of(find_attribute(attributes, CTA_TUPLE_ORIG)),
                                  copy_of(find_attribute(attributes, CTA_ZONE)),
                                  copy_of(find_attribute(attributes, CTA_ID))});

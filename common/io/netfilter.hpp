@@ -6,10 +6,19 @@
 #include "common/base/result.hpp"
 #include "common/io/netlink.hpp"
 
+#include <functional>
 #include <string>
 #include <string_view>
 
 namespace continuo::io {
+
+// As connection tracking knows it; ports are 0 where the protocol has none.
+struct TrackedConnection {
+    base::IpAddress source;  // of the side that began it
+    uint16_t source_port = 0;
+    base::IpAddress translated;  // what the other side sees of it
+    uint16_t translated_port = 0;
+};
 
 class NetfilterClient {
   public:
@@ -23,6 +32,10 @@ class NetfilterClient {
     // Forgets the tracked connections whose source is translated to `address`; gives their number.
     // Their next packet begins a connection. Errors: System (a kernel without ctnetlink).
     base::Result<size_t> forget_translated(const base::IpAddress& address);
+    // The same with those of one IP version that `is_unwanted`.
+    base::Result<size_t>
+    forget_if(base::IpVersion version,
+              const std::function<bool(const TrackedConnection&)>& is_unwanted);
 
   private:
     explicit NetfilterClient(NetlinkSocket socket) : socket_(std::move(socket)) {}

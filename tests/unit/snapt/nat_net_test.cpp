@@ -1,5 +1,6 @@
 // The relay's rules on a real kernel: the test plays snapt's TUN with packets from leases; a
 // correspondent answers.
+#include "common/io/netfilter.hpp"
 #include "common/io/netlink_route.hpp"
 #include "common/io/nft.hpp"
 #include "common/io/socket_address.hpp"
@@ -191,7 +192,7 @@ TEST_P(RelayTest, DatagramsLeaveWithTheRelaysAddressAndAnswersComeBackToTheLease
     // Masquerading may choose either address of the interface.
     EXPECT_TRUE(request->from.address == address(side().wan) ||
                 request->from.address == address(side().pool));
-    EXPECT_GE(request->from.port, options_.source_ports.first);
+    EXPECT_GE(request->from.port, options_.source_ports.front().first);
     send(far, request->from, "answer");
     const auto answer = take();
     ASSERT_TRUE(answer);
@@ -249,10 +250,84 @@ TEST_P(RelayTest, BindingsOutliveANewRuleset) {
     EXPECT_TRUE(take());
 }
 
+TEST_P(RelayTest, PortsThatAreLeftOutAreNotHandedOutAndOthersStay) {
+    options_.source_ports = {{9348, 65535}, {1024, 9346}};
+    // Of the host, and looked at later than the relay's.
+    ASSERT_TRUE(relay_->shell("nft 'add table inet host; add chain inet host post { type nat hook "
+                              "postrouting priority srcnat; }; add rule inet host post oifname "
+                              "wan0 masquerade'"));
+    start();
+    const UniqueFd far = correspondent(side().far, 53);
+    const auto mapped = [&](uint16_t port) {
+        RawPacket packet = datagram(side().lease, side().far);
+        packet.source_port = port;
+        put(packet);
+        const auto request = receive(far);
+        return request ? request->from.port : uint16_t{0};
+    };
+    EXPECT_EQ(mapped(5000), 5000);
+    EXPECT_EQ(mapped(40000), 40000);
+    EXPECT_GE(mapped(9347), 9348);
+    EXPECT_GE(mapped(80), 9348);
+}
+
+TEST_P(RelayTest, OtherPortsLeaveCountersAndBindingsAsTheyAre) {
+    start();
+    const UniqueFd far = correspondent(side().far, 53);
+    put(datagram(side().lease, side().near));
+    EXPECT_TRUE(take());  // the refusal
+    put(datagram(side().lease, side().far));
+    ASSERT_TRUE(receive(far));
+    options_.source_ports = {{6000, 65535}};
+    {
+        const NetNamespace::Visit visit(*relay_);
+        io::Nft nft;
+        ASSERT_TRUE(nft.apply(build_nat_ruleset(options_))) << nft.error_text();
+    }
+    EXPECT_EQ(counter(kDeniedCounter), 1U);
+    put(datagram(side().lease, side().far));
+    const auto bound = receive(far);
+    ASSERT_TRUE(bound);
+    EXPECT_EQ(bound->from.port, 5000);
+    put(datagram(side().other_lease, side().far));
+    const auto fresh = receive(far);
+    ASSERT_TRUE(fresh);
+    EXPECT_GE(fresh->from.port, 6000);
+}
+
+TEST_P(RelayTest, AForgottenConnectionGetsNoAnswer) {
+    start();
+    const UniqueFd far = correspondent(side().far, 53);
+    put(datagram(side().lease, side().far));
+    const auto first = receive(far);
+    ASSERT_TRUE(first);
+    put(datagram(side().other_lease, side().far));
+    const auto second = receive(far);
+    ASSERT_TRUE(second);
+    {
+        const NetNamespace::Visit visit(*relay_);
+        const auto forgotten = io::NetfilterClient::open().value().forget_if(
+            address(side().lease).version, [&](const io::TrackedConnection& connection) {
+                return connection.source == address(side().lease) &&
+                       connection.source_port == 5000 &&
+                       connection.translated == first->from.address &&
+                       connection.translated_port == first->from.port;
+            });
+        ASSERT_TRUE(forgotten);
+        EXPECT_EQ(*forgotten, 1U);
+    }
+    send(far, first->from, "lost");
+    send(far, second->from, "answer");
+    const auto answer = take();
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(answer->destination, address(side().other_lease));
+    EXPECT_FALSE(take(kSilenceMs));
+}
+
 TEST_P(RelayTest, PoolAddressesAndPortsAreUsedAndALeaseKeepsItsAddress) {
     options_.source_pool = {address("203.0.113.9"), address("203.0.113.2"),
                             address("2001:db8:1::9"), address("2001:db8:1::2")};
-    options_.source_ports = {40000, 40999};
+    options_.source_ports = {{40000, 40999}};
     start();
     const UniqueFd far = correspondent(side().far, 53);
     std::array<unsigned, 2> seen{};

@@ -101,7 +101,7 @@ TEST(DenyList, DenyWinsOverAllowAndOverlapsAreMerged) {
 
 TEST(RelayRuleset, MasqueradesByDefaultWithThePortRange) {
     RelayOptions options = usual();
-    options.source_ports = {2000, 3000};
+    options.source_ports = {{2000, 3000}};
     const std::string text = build_relay_ruleset(options);
     EXPECT_EQ(text.find("add table inet continuo_snapt_snapt0\n"
                         "delete table inet continuo_snapt_snapt0\n"),
@@ -125,6 +125,26 @@ TEST(RelayRuleset, PoolGivesEachLeaseOneAddressOfItsVersion) {
                                "203.0.113.2:1024-65535"));
     EXPECT_TRUE(contains(text, "ip6 saddr fd93:47::/64 snat ip6 to 2001:db8::1\n"));
     EXPECT_FALSE(contains(text, "masquerade"));
+}
+
+TEST(RelayRuleset, EachPartOfThePortsKeepsItsOwnAndTheFirstTakesTheRest) {
+    RelayOptions options = usual();
+    options.source_ports = {{9348, 65535}, {1024, 9346}, {80, 80}};
+    const std::string text = build_relay_ruleset(options);
+    const std::string match =
+        "    oifname != { \"lo\", \"snapt0\" } ip saddr 100.64.0.0/16 meta l4proto { tcp, udp } ";
+    EXPECT_TRUE(contains(text, match + "th sport 1024-9346 masquerade to :1024-9346\n" + match +
+                                   "th sport 80 masquerade to :80\n" + match +
+                                   "masquerade to :9348-65535\n"));
+}
+
+TEST(RelayRuleset, WithoutAPortNewConnectionsAreDroppedAndCounted) {
+    RelayOptions options = usual();
+    options.source_ports.clear();
+    const std::string text = build_relay_ruleset(options);
+    EXPECT_TRUE(contains(text, "ip saddr 100.64.0.0/16 meta l4proto { tcp, udp } counter name "
+                               "no_port drop"));
+    EXPECT_FALSE(contains(text, "masquerade to"));
 }
 
 TEST(RelayRuleset, VersionWithoutLeasesIsSpoofedWhateverItsSource) {

@@ -1,0 +1,24 @@
+// The ports of this network namespace that somebody listens on, of whatever process or of the
+// kernel itself: sock_diag(7). Takes no rights.
+#pragma once
+
+#include "common/base/result.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace continuo::io {
+
+struct ListeningPort {
+    bool is_tcp = false;
+    uint16_t port = 0;
+
+    auto operator<=>(const ListeningPort&) const = default;
+};
+
+// TCP sockets that listen, and UDP sockets that are bound and not connected, of both IP versions
+// and on any address; sorted, each once. Errors: NotFound (a kernel without diagnosis of one of the
+// two), System.
+base::Result<std::vector<ListeningPort>> listening_ports();
+
+}  // namespace continuo::io
