@@ -142,7 +142,8 @@ CapturePlan CaptureControl::plan_of_guard() const {
 
 base::Result<void> CaptureControl::clean_up() {
     plan_ = plan_of_guard();
-    if (!config_.kill_switch) {
+    auto netfilter = CTN_TRY(io::NetfilterClient::open());
+    if (!config_.kill_switch || CTN_TRY(netfilter.count_rules(bare_name(plan_.table))) == 0) {
         CTN_TRY(nft_.apply(plan_.guard));
     }
     CTN_TRY(remove_rules(plan_));

@@ -1,7 +1,7 @@
 // CaptureControl: sets cnapt0 up and lets the host's traffic into it, and takes everything away
 // again, also what a killed run left. From the first to the last of it an nftables chain, the
-// guard, keeps packets with cnapt0's addresses off the uplinks. Blocks for a moment on netlink and
-// nftables: not for the data loop. One thread at a time.
+// guard, keeps packets with cnapt0's addresses off the uplinks, both ways. Blocks for a moment on
+// netlink and nftables: not for the data loop. One thread at a time.
 #pragma once
 
 #include "classifier/ruleset.hpp"

@@ -214,6 +214,18 @@ std::string leak_chain(const std::string& device, const std::vector<IpAddress>& 
     return text + "  }\n";
 }
 
+// The addresses are the same on every node, so that a neighbour knows them. Before connection
+// tracking, so that replies to a gateway's clients are told apart by the device they come in by.
+std::string arrival_chain(const std::string& device, const std::vector<IpAddress>& own) {
+    std::string text = "  chain arrival {\n"
+                       "    type filter hook prerouting priority raw; policy accept;\n";
+    for (const IpAddress& address : own) {
+        text += "    iifname != { \"lo\", " + device + " } " + family_word(address) + " daddr " +
+                address.to_string() + " counter name injected drop\n";
+    }
+    return text + "  }\n";
+}
+
 // A flow of the LAN is marked when it begins, either way, so that it stays where it began.
 std::string gateway_chains(const CaptureOptions& options,
                            const std::string& device,
@@ -297,8 +309,9 @@ std::string begin_table(const std::string& table) {
 std::string build_guard(const std::string& device,
                         const std::string& table,
                         const std::vector<IpAddress>& own) {
-    return begin_table(table) + "  counter " + std::string(kLeakCounter) + " { }\n" +
-           leak_chain(quoted(device), own) + "}\n";
+    return begin_table(table) + "  counter " + std::string(kLeakCounter) + " { }\n" + "  counter " +
+           std::string(kInjectedCounter) + " { }\n" + leak_chain(quoted(device), own) +
+           arrival_chain(quoted(device), own) + "}\n";
 }
 
 std::string build_ruleset(const CaptureOptions& options,
@@ -306,13 +319,14 @@ std::string build_ruleset(const CaptureOptions& options,
                           const std::vector<IpAddress>& own) {
     const std::string device = quoted(options.device);
     std::string text = begin_table(table);
-    for (const std::string_view name : {kLeakCounter, kGroupCounter, kProtocolCounter}) {
+    for (const std::string_view name :
+         {kLeakCounter, kInjectedCounter, kGroupCounter, kProtocolCounter}) {
         text += "  counter " + std::string(name) + " { }\n";
     }
     if (options.kill_switch) {
         text += "  counter " + std::string(kKillSwitchCounter) + " { }\n";
     }
-    text += refuse_chains(device) + leak_chain(device, own);
+    text += refuse_chains(device) + leak_chain(device, own) + arrival_chain(device, own);
     // Only a gateway needs connection tracking.
     if (!options.gateway_interfaces.empty()) {
         text += gateway_chains(options, device, own);

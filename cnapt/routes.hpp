@@ -89,8 +89,10 @@ struct CapturePlan {
     std::vector<io::SysctlSetting>
         device_settings;  // of the device alone: before it is set up, nothing to restore
     std::string ruleset;  // one nftables transaction; replaces the table
-    std::string guard;    // the same, with nothing in it but what holds back cnapt0's addresses
-    std::string table;    // "inet continuo_cnapt_cnapt0"
+    // The same, with nothing in it but what keeps packets from and to cnapt0's addresses off all
+    // other interfaces.
+    std::string guard;
+    std::string table;  // "inet continuo_cnapt_cnapt0"
     // nftables text that lets new flows of the LAN sides into the tunnel, or no more; empty without
     // LAN sides. They are let in by `ruleset`.
     std::string open_gateway;
@@ -111,6 +113,7 @@ bool is_safe_interface_name(std::string_view name);
 
 // Named counters of the table. kLeakCounter must read zero.
 inline constexpr std::string_view kLeakCounter = "leak";
+inline constexpr std::string_view kInjectedCounter = "injected";
 inline constexpr std::string_view kGroupCounter = "multicast";
 inline constexpr std::string_view kProtocolCounter = "other_protocol";
 inline constexpr std::string_view kKillSwitchCounter = "kill_switch";

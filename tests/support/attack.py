@@ -13,6 +13,7 @@ attack.py unsealed FILE PORT                  to both ends of the records, in th
 attack.py hello FILE PORT SEED                connections that begin with a HELLO for the session of each record to PORT, with
                                               high numbers and random tags
 attack.py flood ADDRESS PORT RATE SEED        garbage and unknown sessions, RATE a second, until it is ended
+attack.py forge SOURCE SPORT ADDRESS PORT TEXT  one datagram with that source address, IPv4 or IPv6
 attack.py handshakes ADDRESS PORT FIRST LAST KIND  from each address of the range, connections that begin something and say no
                                               more, always anew, until it is ended; KIND: tls, a handshake; hello, the HELLO
                                               of a plain connection; silent, nothing
@@ -53,6 +54,27 @@ def flood(address, port, rate, seed):
                 pass
             sent += 1
         time.sleep(RATE_S)
+
+
+def checksum(data):
+    total = sum(struct.unpack(f"!{(len(data) + 1) // 2}H", data + bytes(len(data) % 2)))
+    while total > 0xFFFF:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF or 0xFFFF
+
+
+def forge(source, source_port, address, port, text):
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    ends = socket.inet_pton(family, source) + socket.inet_pton(family, address)
+    length = UDP_HEADER + len(text)
+    udp = struct.pack("!HHHH", int(source_port), int(port), length, 0) + text.encode()
+    udp = udp[:6] + struct.pack("!H", checksum(ends + struct.pack("!II", length, socket.IPPROTO_UDP) + udp)) + udp[8:]
+    if family == socket.AF_INET6:
+        packet = struct.pack("!IHBB", 6 << 28, length, socket.IPPROTO_UDP, 64) + ends + udp
+    else:
+        packet = struct.pack("!BBHHHBBH", 0x45, 0, IP_HEADER + length, 0, 0, 64, socket.IPPROTO_UDP, 0) + ends + udp
+    raw = socket.socket(family, socket.SOCK_RAW, socket.IPPROTO_RAW)
+    raw.sendto(packet, (address, 0))
 
 
 # The beginnings of a TLS 1.3 record with a ClientHello of 512 bytes, and of a record with a HELLO of 25 (docs/PROTOCOL.md
@@ -168,6 +190,8 @@ def main():
         return capture(*rest)
     if action == "flood":
         return flood(*rest)
+    if action == "forge":
+        return forge(*rest)
     if action == "handshakes":
         return handshakes(*rest)
     path, port = rest[0], int(rest[1])

@@ -199,6 +199,13 @@ TEST(CapturePlan, TableIsReplacedInOneTransactionAndTracksConnectionsOnlyWhenNee
     EXPECT_TRUE(
         contains(plan.ruleset,
                  "oifname != { \"lo\", \"my-tun.1\" } ip saddr 192.0.0.5 counter name leak drop"));
+    for (const std::string* text : {&plan.ruleset, &plan.guard}) {
+        EXPECT_TRUE(contains(*text, "prerouting priority raw"));
+        for (const char* own : {"ip daddr 192.0.0.5", "ip6 daddr fd43:6f6e:7469::1"}) {
+            EXPECT_TRUE(contains(*text, std::string("iifname != { \"lo\", \"my-tun.1\" } ") + own +
+                                            " counter name injected drop"));
+        }
+    }
     EXPECT_FALSE(contains(plan.ruleset, "snat"));
     EXPECT_FALSE(contains(plan.ruleset, "ct state"));
     options.gateway_interfaces = {"br-lan"};
@@ -220,16 +227,24 @@ TEST(CapturePlan, TheGuardIsNothingButWhatHoldsBackTheOwnAddresses) {
     options.gateway_interfaces = {"lan0"};
     options.kill_switch = true;
     const CapturePlan plan = build_capture_plan(options);
-    EXPECT_EQ(plan.guard,
-              "add table inet continuo_cnapt_cnapt0\ndelete table inet continuo_cnapt_cnapt0\n"
-              "table inet continuo_cnapt_cnapt0 {\n"
-              "  counter leak { }\n"
-              "  chain leak {\n"
-              "    type filter hook postrouting priority srcnat + 10; policy accept;\n"
-              "    oifname != { \"lo\", \"cnapt0\" } ip saddr 192.0.0.5 counter name leak drop\n"
-              "    oifname != { \"lo\", \"cnapt0\" } ip6 saddr fd43:6f6e:7469::1 counter name leak "
-              "drop\n"
-              "  }\n}\n");
+    EXPECT_EQ(
+        plan.guard,
+        "add table inet continuo_cnapt_cnapt0\ndelete table inet continuo_cnapt_cnapt0\n"
+        "table inet continuo_cnapt_cnapt0 {\n"
+        "  counter leak { }\n"
+        "  counter injected { }\n"
+        "  chain leak {\n"
+        "    type filter hook postrouting priority srcnat + 10; policy accept;\n"
+        "    oifname != { \"lo\", \"cnapt0\" } ip saddr 192.0.0.5 counter name leak drop\n"
+        "    oifname != { \"lo\", \"cnapt0\" } ip6 saddr fd43:6f6e:7469::1 counter name leak "
+        "drop\n"
+        "  }\n"
+        "  chain arrival {\n"
+        "    type filter hook prerouting priority raw; policy accept;\n"
+        "    iifname != { \"lo\", \"cnapt0\" } ip daddr 192.0.0.5 counter name injected drop\n"
+        "    iifname != { \"lo\", \"cnapt0\" } ip6 daddr fd43:6f6e:7469::1 counter name "
+        "injected drop\n"
+        "  }\n}\n");
 }
 
 TEST(CapturePlan, OnlyHarmlessInterfaceNamesAreSafe) {
