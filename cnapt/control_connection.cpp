@@ -97,7 +97,7 @@ void ControlClient::Inner::attempt() {
 }
 
 void ControlClient::Inner::attempt_now() {
-    if (!is_hearsay()) {
+    if (!is_hearsay() && !is_sent_away_) {
         delay_ = kMinReconnectDelay;
     }
     attempt();
@@ -158,6 +158,7 @@ void ControlClient::Inner::update() {
         if (const auto* established = std::get_if<control::Established>(&*event)) {
             connection_->open_since = now();
             established_at_ = now();
+            is_sent_away_ = false;
             delay_ = std::min(delay_, kMaxReconnectDelay);
             keys_ = established->keys;
             plain_.close();
@@ -166,13 +167,15 @@ void ControlClient::Inner::update() {
         } else if (const auto* rekeyed = std::get_if<control::Rekeyed>(&*event)) {
             options_.parameters.hello.continuation->epoch = rekeyed->keys.epoch;
             keys_ = rekeyed->keys;
-        } else if (std::holds_alternative<control::Rejected>(*event)) {
+        } else if (const auto* rejected = std::get_if<control::Rejected>(&*event)) {
             at_least = kMaxReconnectDelay;
+            is_sent_away_ = rejected->reject.reason == control::RejectReason::UserDisabled;
         } else if (const auto* closed = std::get_if<control::LinkClosed>(&*event)) {
             const bool told = closed->cause == control::CloseCause::Peer;
-            at_least = told && closed->peer.reason == control::CloseReason::Disconnected
-                           ? kMaxReconnectDelay
-                           : base::Duration{};
+            if (told && closed->peer.reason == control::CloseReason::Disconnected) {
+                is_sent_away_ = true;
+                delay_ = std::max(delay_, kMaxReconnectDelay);
+            }
             if (told && closed->peer.reason == control::CloseReason::Replaced &&
                 now() - established_at_ < kStableLink) {
                 ++short_sessions_;
@@ -275,7 +278,7 @@ void ControlClient::Inner::lost(base::Duration at_least) {
     if (!was_open) {
         ++next_address_;
     } else if (now() - connection_->open_since >= kStableLink) {
-        delay_ = kMinReconnectDelay;
+        delay_ = is_sent_away_ ? kMaxReconnectDelay : kMinReconnectDelay;
         short_sessions_ = 0;
     }
     connect_later(at_least);
@@ -343,7 +346,7 @@ void ControlClient::Inner::network_changed(ControlUplinks uplinks) {
         prefer_version();
         attempt_now();
     } else if (!connection_) {
-        if (short_sessions_ == 0) {
+        if (may_hurry()) {
             attempt_now();
         }
     } else if (connection_->control &&
@@ -368,14 +371,14 @@ void ControlClient::Inner::restart() {
 }
 
 void ControlClient::Inner::try_now() {
-    if (!connection_ && short_sessions_ == 0) {
+    if (may_hurry()) {
         attempt_now();
     }
 }
 
 void ControlClient::Inner::query_session() {
     later([](Inner& self) {
-        if (!self.connection_ && self.short_sessions_ == 0) {
+        if (self.may_hurry()) {
             self.attempt_now();
         } else if (self.connection_ && self.connection_->control) {
             static_cast<void>(self.connection_->control->query_session(self.now()).has_value());

@@ -67,10 +67,11 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     }
     void restart();
     // Without a connection SNAPT is there again: asking means connecting, at once, unless sessions
-    // were lost as soon as they were made.
+    // were lost as soon as they were made or the SNAPT does not want this node.
     void query_session();
     void attempt_now();
     void try_now();
+    bool may_hurry() const { return !connection_ && short_sessions_ == 0 && !is_sent_away_; }
     bool is_hearsay() const { return options_.is_hearsay && established_at_ == base::TimePoint{}; }
     dataplane::StreamPort stream() {
         return {out_, [weak = weak_from_this()] {
@@ -148,6 +149,7 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     base::TimePoint attempted_at_{};
     base::TimePoint established_at_{};  // last
     uint32_t short_sessions_ = 0;       // in a row, lost within kStableLink: a rival, perhaps
+    bool is_sent_away_ = false;         // by the SNAPT, and not let in since
     bool started_ = false;              // data loop
     bool running_ = false;
 };

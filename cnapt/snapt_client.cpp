@@ -217,6 +217,10 @@ void SnaptClient::on_closed(const control::LinkClosed& closed) {
         closed.peer.reason == control::CloseReason::Replaced) {
         log(LogLevel::Warning, "%s: another node of this user and name took the session over",
             link_.name.c_str());
+    } else if (closed.cause == control::CloseCause::Peer &&
+               closed.peer.reason == control::CloseReason::Disconnected) {
+        log(LogLevel::Warning, "%s has ended the session: %s", link_.name.c_str(),
+            closed.peer.text.c_str());
     } else if (link_.is_control_open) {
         log(LogLevel::Info, "%s: control link lost (%.*s); data goes on", link_.name.c_str(),
             static_cast<int>(control::to_string(closed.cause).size()),

@@ -67,6 +67,7 @@ void Admission::connect(Relay& relay, ControlServer& server) {
 
 void Admission::on_tick() {
     ask_for_rekeys();
+    end_old_keys(parts_.loop.now());
     renew_leases();
     renew_load();
     tell_directories();
@@ -154,11 +155,15 @@ void Admission::on_hello(LinkId id,
     links_[id].from = from;
     SessionGrant& grant = links_[id].grant;
     grant.user = received.identity.user;
+    grant.key_id = received.identity.key_id;
     grant.node = hello.node;
     grant.session_id = hello.session_id;
     grant.peer_id = hello.wire_session_down;
     grant.protection = *protection;
     grant.continuation = hello.continuation;
+    if (reject_if_disabled(id, grant)) {
+        return;
+    }
     if (relay_->may_continue(grant)) {
         const NodeSession* node = relay_->find(hello.continuation->wire_session_up);
         grant.lease_ipv4 = node->grant.lease_ipv4;
@@ -247,6 +252,14 @@ void Admission::on_accounting_open(LinkId id, const base::Result<uint32_t>& comm
 
 void Admission::let_in(LinkId id) {
     Link& link = links_[id];
+    // Meanwhile the user may have been disabled: from here on end_user() finds the session.
+    const bool is_refused = reject_if_disabled(id, link.grant);
+    if (is_refused && !relay_->may_continue(link.grant)) {
+        parts_.accountant.close_session(link.grant.accounting_number, {}, utc_us());
+    }
+    if (is_refused) {
+        return;
+    }
     const auto reserved = relay_->reserve(link.grant);
     if (!reserved) {
         parts_.accountant.close_session(link.grant.accounting_number, {}, utc_us());

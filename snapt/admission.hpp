@@ -6,12 +6,15 @@
 #include "common/io/worker_thread.hpp"
 #include "snapt/accounting/accountant.hpp"
 #include "snapt/accounting/lease_store.hpp"
+#include "snapt/accounting/user_store.hpp"
 #include "snapt/control_server.hpp"
 #include "snapt/relay.hpp"
 #include "snapt/snapt_config.hpp"
 
+#include <functional>
 #include <map>
 #include <optional>
+#include <string_view>
 
 namespace continuo::snapt {
 
@@ -22,7 +25,11 @@ struct AdmissionParts {
     const SnaptConfig& config;  // its limits may change
     Accountant& accountant;
     LeaseStore& leases;
+    const UserStore& users;
 };
+
+// Keys are no newer a secret than the handshake they come from (docs/PROTOCOL.md section 4.5).
+inline constexpr base::Duration kMaxHandshakeAge = base::seconds(86'400);
 
 // Between the wall clock and `now`: changes when somebody sets the former.
 int64_t wall_clock_offset_us(base::TimePoint now);
@@ -40,6 +47,11 @@ class Admission final : public ControlHandler, public RelayEvents {
     void renew_directory();
     // Once a second. The directory is renewed, too, when this SNAPT's load is another.
     void on_tick();
+    // Ends links and sessions at once: of that user; of all whose user or key is not valid any
+    // more; of those whose handshake is kMaxHandshakeAge old.
+    void end_user(std::string_view user);
+    void end_revoked();
+    void end_old_keys(base::TimePoint now);
     // The last renewal, which waits for the disk: sessions that close from now on renew none.
     void finish_leases();
 
@@ -88,6 +100,10 @@ class Admission final : public ControlHandler, public RelayEvents {
     void let_in(LinkId id);
     void release_lease(const SessionGrant& grant);
     std::optional<LinkId> link_of(uint16_t wire_id) const;
+    bool may_still_log_in(const SessionGrant& grant) const;
+    bool reject_if_disabled(LinkId id, const SessionGrant& grant);
+    void end_all(const std::function<bool(const SessionGrant& grant)>& is_meant);
+    void end_link(LinkId id, Link& link, control::CloseReason reason, const char* why);
 
     AdmissionParts parts_;
     Relay* relay_ = nullptr;

@@ -79,7 +79,7 @@ class App final : public control::CredentialSource {
     }
     void stop();
 
-    // --- control::CredentialSource, on the thread of strangers
+    // --- control::CredentialSource, on the threads of strangers and of links
     std::optional<control::UserKey> find(const control::Identity& identity) override {
         const auto key = users_->lookup(identity.user, identity.key_id);
         return key ? std::optional<control::UserKey>(*key) : std::nullopt;
@@ -146,7 +146,7 @@ base::Result<void> App::start(std::string& failure) {
     started_at_ = loop_.now();
     CTN_TRY(network_.open(failure));
     admission_ = std::make_unique<Admission>(
-        AdmissionParts{loop_, worker_, config_, *accountant_, *leases_});
+        AdmissionParts{loop_, worker_, config_, *accountant_, *leases_, *users_});
     RelaySettings settings = relay_settings(config_, *leases_);
     settings.recording = recorders_.recording();
     relay_ = std::make_unique<Relay>(loop_, settings, accountant_->slots(), random_, *admission_);
@@ -263,7 +263,7 @@ void App::answer_user(const report::JsonValue& request, const io::UnixReply& rep
         },
         [this, result, reply, name = wanted->name] {
             if (result->ends_sessions) {
-                relay_->close_user(name);
+                admission_->end_user(name);
             }
             reply.finish(result->json + "\n");
         });
@@ -303,6 +303,7 @@ std::string App::reload() {
                        config_.limits.user_flows);
     (void)users_->refresh();
     renew_ports(true);
+    admission_->end_revoked();
     return daemon::reloaded(options_.config, changes.applied, changes.needs_restart);
 }
 

@@ -28,7 +28,7 @@ struct ControlCounts {
 struct ControlShared {
     explicit ControlShared(control::CredentialSource& source) : credentials(source) {}
 
-    control::CredentialSource& credentials;  // for the thread of strangers
+    control::CredentialSource& credentials;  // locks what it shares
     control::ServerParameters parameters;
     std::optional<control::TlsContext> context;
     HelloDesk hellos;

@@ -101,6 +101,8 @@ void ControlLinks::update(Link& link) {
     }
     if (!link.lingering) {
         link.lingering = true;
+        link.plain_poller.reset();  // nothing of it is taken any more
+        link.plain.reset();
         deadlines_.set(connection.id, link.deadline, thread_.loop().now() + kLinger);
     }
     if (*flushed) {

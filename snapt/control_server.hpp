@@ -61,8 +61,8 @@ struct ControlServerCounters {
 
 class ControlServer {
   public:
-    // All must outlive this object. `credentials` is asked on the thread of strangers: it locks
-    // what it shares.
+    // All must outlive this object. `credentials` is asked on the threads of strangers and of
+    // links: it locks what it shares.
     ControlServer(io::EventLoop& data_loop,
                   ControlHandler& handler,
                   control::CredentialSource& credentials);

@@ -51,6 +51,7 @@ struct RelaySettings {
 // Who a session belongs to and what it got.
 struct SessionGrant {
     std::string user;
+    std::string key_id;  // that the latest handshake was made with
     std::string node;
     control::SessionId session_id{};
     uint32_t accounting_number = 0;
@@ -84,6 +85,7 @@ struct NodeSession {
     }
     bool has_new_modes = false;  // which flows that there are do not have yet
     base::TimePoint since{};
+    base::TimePoint handshake_at{};  // the latest one
     int64_t since_utc_s = 0;
     uint64_t up_bytes = 0;  // inner, delivered to the kernel
     size_t flows = 0;
@@ -124,7 +126,6 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     base::Result<Reservation> reserve(const SessionGrant& grant);
     base::Result<void> install(uint16_t wire_id, const control::EpochKeys& keys);
     void close(uint16_t wire_id);
-    void close_user(std::string_view user);
     void name_app(uint16_t wire_id, uint32_t tag, std::string name);
     // How flows with those tags use the paths from now on. For flows that there are all are looked
     // at together, at most once in kModesInterval, whoever asks for it and how often.

@@ -38,6 +38,8 @@ base::Result<Reservation> Relay::reserve(const SessionGrant& grant) {
     if (may_continue(grant)) {
         NodeSession* node = by_wire_id_[grant.continuation->wire_session_up];
         node->grant.protection = grant.protection;
+        node->grant.key_id = grant.key_id;
+        node->handshake_at = loop_.now();
         return Reservation{node->wire_id, grant.continuation->epoch + 1, true};
     }
     // The node began anew: what it had before is over.
@@ -69,6 +71,7 @@ base::Result<Reservation> Relay::reserve(const SessionGrant& grant) {
     node->grant = grant;
     node->wire_id = wire_id;
     node->since = loop_.now();
+    node->handshake_at = node->since;
     node->since_utc_s = std::time(nullptr);
     node->user_flows = &user_flows_.try_emplace(grant.user, 0).first->second;
     by_wire_id_[wire_id] = node.get();
@@ -123,14 +126,6 @@ void Relay::close(uint16_t wire_id) {
         user_flows_.erase(ended->grant.user);
     }
     events_.on_session_closed(*ended);
-}
-
-void Relay::close_user(std::string_view user) {
-    for (size_t i = sessions_.size(); i-- > 0;) {
-        if (sessions_[i]->grant.user == user) {
-            close(sessions_[i]->wire_id);
-        }
-    }
 }
 
 void Relay::name_app(uint16_t wire_id, uint32_t tag, std::string name) {

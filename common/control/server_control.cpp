@@ -4,6 +4,16 @@
 
 namespace continuo::control {
 
+namespace {
+
+constexpr std::string_view kNotAnyMore = "the user is disabled, or its key is not valid any more";
+
+std::array<uint8_t, 32> proof_of(const UserKey& key) {
+    return derive_key(key, "continuo proof of key 1", "");
+}
+
+}  // namespace
+
 ServerControl::ServerControl(const TlsContext& context,
                              CredentialSource& credentials,
                              const ServerParameters& parameters,
@@ -28,11 +38,17 @@ std::optional<Psk> ServerControl::find_psk(base::ByteView wire_identity) {
         key = credentials_.find(*identity);
     }
     const Psk psk = derive_psk(key.value_or(UserKey{}), parameters_.realm);
+    proof_ = proof_of(key.value_or(UserKey{}));
     if (!key) {
         return std::nullopt;
     }
     identity_ = std::move(*identity);
     return psk;
+}
+
+bool ServerControl::may_still_log_in() {
+    const auto key = credentials_.find(identity_);
+    return key && proof_of(*key) == proof_;
 }
 
 void ServerControl::on_bytes(base::ByteView bytes, base::TimePoint now) {
@@ -123,6 +139,8 @@ void ServerControl::on_hello(Hello&& hello) {
         reject(RejectReason::NoCommonVersion, "no common version");
     } else if (hello_.offers.empty()) {
         reject(RejectReason::NoCommonProtection, "no common protection");
+    } else if (!may_still_log_in()) {
+        reject(RejectReason::UserDisabled, kNotAnyMore);
     } else {
         push(HelloReceived{identity_, hello_});
     }
@@ -131,6 +149,10 @@ void ServerControl::on_hello(Hello&& hello) {
 void ServerControl::on_rekey(const Rekey& rekey) {
     if (pending_rekey_ || rekey.epoch != epoch_ + 1) {
         finish(CloseCause::ProtocolError);
+        return;
+    }
+    if (!may_still_log_in()) {
+        close(CloseReason::Disconnected, kNotAnyMore);
         return;
     }
     const base::Result<EpochKeys> keys =

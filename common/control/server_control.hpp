@@ -14,14 +14,15 @@
 
 namespace continuo::control {
 
-// Knows the users' keys. Called during the handshake, on its thread: must not block.
+// Knows the users' keys. Called during the handshake, at HELLO and at each re-key, on the thread of
+// the link: must not block.
 class CredentialSource {
   public:
     CredentialSource() = default;
     CredentialSource(const CredentialSource&) = delete;
     CredentialSource& operator=(const CredentialSource&) = delete;
     virtual ~CredentialSource() = default;
-    // Nothing for unknown, disabled and expired ones.
+    // Nothing for unknown, disabled and revoked ones.
     virtual std::optional<UserKey> find(const Identity& identity) = 0;
     // Those of all users who may log in; another object when they have changed, never null.
     virtual std::shared_ptr<const std::vector<UserKey>> keys() {
@@ -102,6 +103,8 @@ class ServerControl final : private PskSource {
     enum class Timer : uint8_t { Handshake, Silence, Count };
 
     std::optional<Psk> find_psk(base::ByteView wire_identity) override;
+    // The key that the handshake proved is that user's still.
+    bool may_still_log_in();
     void read_messages(base::TimePoint now);
     void on_message(const RawMessage& raw, base::TimePoint now);
     void on_hello(Hello&& hello);
@@ -119,6 +122,7 @@ class ServerControl final : private PskSource {
     base::TimerTable<Timer> timers_;
     std::deque<ServerEvent> events_;
     Identity identity_;
+    std::array<uint8_t, 32> proof_{};  // of the user's key; says nothing about it
     Hello hello_;
     Accept accept_;
     AssociationId association_;

@@ -31,4 +31,15 @@ sed 's/^identity_key = .*/identity_key = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA
 run_cnapt
 claim "a node with another one does not get in" eval '! wait_cnapt 3'
 claim "and SNAPT has no session" equal "$(snapt_json 1 sessions | json 'len(d)')" 0
+stop cnapt
+
+cp "$work/sealed.toml" "$work/cnapt.toml"
+start_cnapt
+no_sessions() { equal "$(snapt_json 1 sessions | json 'len(d)')" 0; }
+no_links() { ! in_ns snapt1 ss -Htn state established 'sport = :9347' | grep .; }
+claim "a user is disabled while its node is here" snapt user disable alice --socket "$(snapt_socket 1)"
+claim "its session ends at once" no_sessions
+claim "its connection, too" wait_for 5 no_links
+claim "its node was told why" wait_for 5 grep -q 'has ended the session: the user was disabled' "$work/cnapt.log"
+claim "and a new handshake gets it nowhere" eval 'stop cnapt; run_cnapt; ! wait_cnapt 3'
 finish

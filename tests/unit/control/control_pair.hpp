@@ -100,6 +100,9 @@ struct ControlPair {
             mangle(all);
         }
         for (size_t at = 0; at < all.size(); at += chunk_bytes) {
+            if (before_chunk) {
+                before_chunk();
+            }
             to.on_bytes(base::ByteView(all).subspan(at, std::min(chunk_bytes, all.size() - at)),
                         now);
         }
@@ -204,6 +207,7 @@ struct ControlPair {
     std::function<void(const HelloReceived&)> on_hello;
     bool confirm_rekeys = true;
     EpochKeys server_keys;
+    std::function<void()> before_chunk;  // either way
     Mangle mangle_up;
     Mangle mangle_down;
     size_t chunk_bytes = 4096;

@@ -109,6 +109,50 @@ TEST(Control, RekeyWaitsForTheDataPath) {
     EXPECT_TRUE(pair.has_client_event<Rekeyed>());
 }
 
+// The node's HELLO comes when the handshake is finished: what happens between is for `meanwhile`.
+template <typename Meanwhile>
+void start_and_pause_before_hello(ControlPair& pair, const Meanwhile& meanwhile) {
+    pair.chunk_bytes = 1;
+    bool is_told = false;
+    pair.before_chunk = [&] {
+        if (!is_told && pair.server->is_authenticated()) {
+            is_told = true;
+            EXPECT_EQ(pair.server->state(), ServerState::WaitHello);
+            meanwhile();
+        }
+    };
+    pair.start();
+    pair.run();
+    EXPECT_TRUE(is_told);
+}
+
+TEST(Control, AUserThatIsDisabledAfterItsHandshakeIsRefusedAtHello) {
+    ControlPair pair;
+    start_and_pause_before_hello(pair, [&] { pair.credentials.keys.clear(); });
+    EXPECT_EQ(pair.client_event<Rejected>().reject.reason, RejectReason::UserDisabled);
+    EXPECT_FALSE(pair.has_server_event<HelloReceived>());
+    EXPECT_EQ(pair.server->state(), ServerState::Closed);
+}
+
+// Removed and added anew: the key id is the same.
+TEST(Control, AKeyThatWasReplacedAfterTheHandshakeIsRefusedAtHello) {
+    ControlPair pair;
+    start_and_pause_before_hello(pair, [&] { pair.credentials.keys["alice/k1"] = key_of(0x22); });
+    EXPECT_EQ(pair.client_event<Rejected>().reject.reason, RejectReason::UserDisabled);
+    EXPECT_FALSE(pair.has_server_event<HelloReceived>());
+}
+
+TEST(Control, AUserThatIsDisabledGetsNoNewKeys) {
+    ControlPair pair;
+    pair.establish();
+    pair.credentials.keys.clear();
+    ASSERT_TRUE(pair.client->request_rekey(pair.now));
+    pair.run();
+    EXPECT_FALSE(pair.has_server_event<RekeyAsked>());
+    EXPECT_FALSE(pair.has_client_event<Rekeyed>());
+    EXPECT_EQ(pair.client_event<LinkClosed>().peer.reason, CloseReason::Disconnected);
+}
+
 TEST(Control, UnansweredRekeyEndsTheLink) {
     ControlPair pair;
     pair.establish();

@@ -22,10 +22,12 @@ class Credentials final : public control::CredentialSource {
   public:
     std::optional<control::UserKey> find(const control::Identity& identity) override {
         std::unique_lock lock(mutex_);
-        ++waiting_;
-        changed_.notify_all();
-        changed_.wait(lock, [this] { return !is_held_; });
-        --waiting_;
+        if (waiting_ == 0) {
+            ++waiting_;
+            changed_.notify_all();
+            changed_.wait(lock, [this] { return !is_held_; });
+            --waiting_;
+        }
         return identity == control::Identity{"alice", "k1"} ? std::optional(control::UserKey{1})
                                                             : std::nullopt;
     }
@@ -34,7 +36,7 @@ class Credentials final : public control::CredentialSource {
             std::vector{control::UserKey{9}, control::UserKey{1}});
     }
 
-    // While held nobody gets an answer.
+    // While held the first who asks gets no answer, and its thread stands.
     void hold(bool is_held) {
         const std::scoped_lock lock(mutex_);
         is_held_ = is_held;

@@ -170,6 +170,22 @@ TEST_F(ControlLinkTest, ClosingFromTheSnaptTellsBothHandlers) {
     EXPECT_EQ(snapt_side.closed.begin()->second.cause, control::CloseCause::Local);
 }
 
+TEST_F(ControlLinkTest, ANodeThatIsSentAwayDoesNotHurryBack) {
+    establish();
+    server->close(snapt_side.last_link, control::CloseReason::Disconnected, "disabled");
+    ASSERT_TRUE(wait([this] { return !node_side.closed.empty(); }));
+    for (int i = 0; i < 5; ++i) {
+        client->query_session();
+        client->try_now();
+        client->network_changed({});
+    }
+    // Another uplink may lead to another answer.
+    client->network_changed(
+        {cnapt::ControlUplink{"lo", *base::IpAddress::parse("127.0.0.5")}, std::nullopt});
+    ASSERT_TRUE(wait([this] { return node_side.established.size() == 2; }));
+    EXPECT_EQ(server->counters().accepted, 2U);
+}
+
 TEST(ControlServer, ReportsAnAddressThatIsTaken) {
     io::EventLoop loop;
     SnaptSide side;

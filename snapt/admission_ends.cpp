@@ -1,0 +1,76 @@
+// Admission: what ends the session of a node that did nothing wrong: its user may not log in any
+// more, or its handshake is too old.
+#include "common/base/log.hpp"
+#include "snapt/admission.hpp"
+
+#include <utility>
+#include <vector>
+
+namespace continuo::snapt {
+
+bool Admission::may_still_log_in(const SessionGrant& grant) const {
+    return parts_.users.lookup(grant.user, grant.key_id).has_value();
+}
+
+bool Admission::reject_if_disabled(LinkId id, const SessionGrant& grant) {
+    if (may_still_log_in(grant)) {
+        return false;
+    }
+    server_->reject(id, control::RejectReason::UserDisabled,
+                    "the user is disabled, or its key is not valid any more");
+    return true;
+}
+
+void Admission::end_user(std::string_view user) {
+    end_all([user](const SessionGrant& grant) { return grant.user == user; });
+}
+
+void Admission::end_revoked() {
+    end_all([this](const SessionGrant& grant) { return !may_still_log_in(grant); });
+}
+
+// The node is told to stay away, and not that its session is lost: it would begin another one.
+void Admission::end_all(const std::function<bool(const SessionGrant& grant)>& is_meant) {
+    for (auto& [id, link] : links_) {
+        if (is_meant(link.grant)) {
+            end_link(id, link, control::CloseReason::Disconnected,
+                     "the user was disabled or removed, or got another key");
+        }
+    }
+    const auto& sessions = relay_->sessions();
+    for (size_t i = sessions.size(); i-- > 0;) {  // whose link was lost before
+        if (is_meant(sessions[i]->grant)) {
+            relay_->close(sessions[i]->wire_id);
+        }
+    }
+}
+
+void Admission::end_link(LinkId id, Link& link, control::CloseReason reason, const char* why) {
+    server_->close(id, reason, why);
+    link.grant.key_id.clear();  // nobody's: a lease that is on its way lets nobody in
+    if (const uint16_t wire_id = std::exchange(link.wire_id, uint16_t{0}); wire_id != 0) {
+        relay_->close(wire_id);
+    }
+}
+
+void Admission::end_old_keys(base::TimePoint now) {
+    std::vector<uint16_t> old;
+    for (const auto& session : relay_->sessions()) {
+        if (now - session->handshake_at >= kMaxHandshakeAge) {
+            old.push_back(session->wire_id);
+        }
+    }
+    for (const uint16_t wire_id : old) {
+        const SessionGrant& grant = relay_->find(wire_id)->grant;
+        base::log(base::LogLevel::Warning, "%s/%s has made no handshake for a day: session ended",
+                  grant.user.c_str(), grant.node.c_str());
+        if (const auto id = link_of(wire_id)) {
+            end_link(*id, links_.at(*id), control::CloseReason::Timeout,
+                     "the handshake is a day old");
+        } else {
+            relay_->close(wire_id);
+        }
+    }
+}
+
+}  // namespace continuo::snapt

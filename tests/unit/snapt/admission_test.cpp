@@ -1,0 +1,181 @@
+// Who is let in, and who is let out: an Admission with its stores, a relay without devices, a
+// server and a node over loopback.
+#include "common/io/system_random.hpp"
+#include "snapt/admission.hpp"
+#include "tests/unit/snapt/accounting/accounting_fixture.hpp"
+#include "tests/unit/snapt/control_link_fixture.hpp"
+
+namespace continuo::snapt {
+namespace {
+
+class StoredCredentials final : public control::CredentialSource {
+  public:
+    explicit StoredCredentials(UserStore& users) : users_(users) {}
+    std::optional<control::UserKey> find(const control::Identity& identity) override {
+        return users_.lookup(identity.user, identity.key_id);
+    }
+
+  private:
+    UserStore& users_;
+};
+
+class AdmissionTest : public StateFolder {
+  protected:
+    void SetUp() override {
+        config.name = "zrh-1";
+        LedgerOptions ledger;
+        ledger.state_directory = folder_;
+        ledger.snapt_id = config.name;
+        ledger.live_slots = 256;
+        accountant = Accountant::start(ledger, kNoon).value();
+        users = UserStore::open(folder_).value();
+        leases = LeaseStore::open(folder_, {config.inner.ipv4, std::nullopt}).value();
+        for (const char* user : {"alice", "bob"}) {
+            keys[user] = users->add(user, std::nullopt, kNoon, random)->key;
+        }
+        admission = std::make_unique<Admission>(
+            AdmissionParts{loop, worker, config, *accountant, *leases, *users});
+        relay = std::make_unique<Relay>(loop, RelaySettings{}, slots, random, *admission);
+        credentials = std::make_unique<StoredCredentials>(*users);
+        server = std::make_unique<ControlServer>(loop, *admission, *credentials);
+        admission->connect(*relay, *server);
+        ControlServerOptions options;
+        options.listen = {{base::IpAddress::v4(0x7F000001), 0}};
+        options.parameters.realm = config.realm;
+        ASSERT_TRUE(server->start(options));
+    }
+    void TearDown() override {
+        client.reset();
+        server->stop();
+        admission->finish_leases();
+        relay.reset();
+    }
+
+    void log_in(const std::string& user) {
+        cnapt::ControlClientOptions options;
+        options.parameters.identity = {user, "k1"};
+        options.parameters.key = keys[user];
+        options.parameters.realm = config.realm;
+        options.parameters.hello = hello_of("laptop");
+        options.addresses = server->endpoints();
+        client = std::make_unique<cnapt::ControlClient>(thread, loop, node);
+        ASSERT_TRUE(client->start(options));
+        ASSERT_TRUE(wait([this] { return node.established.size() == 1; }));
+    }
+    static control::Hello hello_of(const std::string& name) {
+        control::Hello hello;
+        hello.versions = {control::kProtocolVersion};
+        hello.node = name;
+        hello.offers = {{control::ProtectionKind::ChaCha20Poly1305, 16}};
+        return hello;
+    }
+    // A HELLO of a link that the server has lost meanwhile: nobody hears the answer.
+    void hello(LinkId link, const std::string& user) {
+        admission->on_hello(link, {}, {{user, "k1"}, hello_of(user)});
+    }
+    std::vector<std::string> let_in() const {
+        std::vector<std::string> names;
+        for (const auto& session : relay->sessions()) {
+            names.push_back(session->grant.user);
+        }
+        return names;
+    }
+    bool wait(const std::function<bool()>& done) { return loop.run_until(done, tests::kPatience); }
+    int64_t number(const char* sql) const {
+        auto database = Database::open(path(kLedgerFileName), OpenMode::ReadOnly);
+        auto statement = database->prepare(sql);
+        EXPECT_TRUE(*statement->step());
+        return statement->integer(0);
+    }
+
+    io::EventLoop loop;
+    io::SystemRandom random;
+    cnapt::ControlThread thread;
+    flow::HeapSlots slots{16};
+    SnaptConfig config = default_snapt_config();
+    std::map<std::string, UserKey> keys;
+    std::unique_ptr<Accountant> accountant;
+    std::unique_ptr<UserStore> users;
+    std::unique_ptr<LeaseStore> leases;
+    std::unique_ptr<Admission> admission;
+    std::unique_ptr<Relay> relay;
+    std::unique_ptr<StoredCredentials> credentials;
+    std::unique_ptr<ControlServer> server;
+    tests::NodeSide node;
+    std::unique_ptr<cnapt::ControlClient> client;
+    io::WorkerThread worker{loop, "test", 64};  // works for the stores
+};
+
+using Names = std::vector<std::string>;
+
+TEST_F(AdmissionTest, AUserThatIsDisabledLosesSessionAndLinkAndHearsWhy) {
+    log_in("alice");
+    EXPECT_EQ(let_in(), Names{"alice"});
+    ASSERT_TRUE(users->set_disabled("alice", true));
+    admission->end_user("alice");
+    EXPECT_TRUE(let_in().empty());
+    ASSERT_TRUE(wait([this] { return !node.closed.empty() && server->counters().links == 0; }));
+    EXPECT_EQ(node.closed[0].peer.reason, control::CloseReason::Disconnected);
+    EXPECT_NE(node.closed[0].peer.text.find("disabled"), std::string::npos);
+    EXPECT_TRUE(node.session_states.empty()) << "it would begin another session at once";
+}
+
+TEST_F(AdmissionTest, TheHelloOfAUserThatIsDisabledTakesNothing) {
+    ASSERT_TRUE(users->set_disabled("alice", true));
+    hello(1, "alice");
+    hello(2, "bob");
+    ASSERT_TRUE(wait([this] { return !let_in().empty(); }));
+    EXPECT_EQ(let_in(), Names{"bob"});
+    EXPECT_EQ(number("SELECT count(*) FROM lease"), 1);
+}
+
+// Its lease was on its way.
+TEST_F(AdmissionTest, AUserThatIsDisabledBeforeItIsLetInIsNot) {
+    hello(1, "alice");
+    ASSERT_TRUE(users->set_disabled("alice", true));
+    hello(2, "bob");
+    ASSERT_TRUE(wait([this] { return !let_in().empty(); }));
+    EXPECT_EQ(let_in(), Names{"bob"});
+    accountant->tick(kNoon);
+    accountant->flush();
+    EXPECT_EQ(number("SELECT count(*) FROM open_session"), 1) << "alice's is closed";
+}
+
+TEST_F(AdmissionTest, AUserThatIsEndedBeforeItIsLetInIsNot) {
+    hello(1, "alice");
+    admission->end_user("alice");  // removed, and added anew with a key of the same name
+    hello(2, "bob");
+    ASSERT_TRUE(wait([this] { return !let_in().empty(); }));
+    EXPECT_EQ(let_in(), Names{"bob"});
+}
+
+TEST_F(AdmissionTest, SessionsOfAFormerKeyEnd) {
+    log_in("alice");
+    hello(70, "bob");
+    ASSERT_TRUE(wait([this] { return let_in().size() == 2; }));
+    admission->end_revoked();
+    EXPECT_EQ(let_in().size(), 2U) << "both keys are valid";
+    ASSERT_TRUE(users->rotate("alice", kNoon, random));
+    admission->end_revoked();
+    EXPECT_EQ(let_in(), Names{"bob"});
+}
+
+TEST_F(AdmissionTest, KeysOfAHandshakeADayAgoAreEnded) {
+    log_in("alice");
+    const base::TimePoint day_old = relay->sessions()[0]->handshake_at + kMaxHandshakeAge;
+    admission->end_old_keys(day_old - base::seconds(1));
+    EXPECT_EQ(let_in(), Names{"alice"});
+    // A fresh handshake, which the association goes on with, begins the day anew.
+    client->renew();
+    ASSERT_TRUE(wait([this] { return node.established.size() == 2; }));
+    EXPECT_TRUE(node.established[1].accept.continued);
+    admission->end_old_keys(day_old);
+    EXPECT_EQ(let_in(), Names{"alice"});
+    admission->end_old_keys(relay->sessions()[0]->handshake_at + kMaxHandshakeAge);
+    EXPECT_TRUE(let_in().empty());
+    ASSERT_TRUE(wait([this] { return !node.closed.empty(); }));
+    EXPECT_EQ(node.closed[0].peer.reason, control::CloseReason::Timeout);
+}
+
+}  // namespace
+}  // namespace continuo::snapt
