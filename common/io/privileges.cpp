@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <fstream>
 #include <memory>
-#include <optional>
 #include <string_view>
 
 #include <dirent.h>
@@ -236,6 +235,14 @@ void empty_bounding_set() {
 }
 
 }  // namespace
+
+std::optional<uint32_t> command_group() {
+    std::array<char, 4096> buffer{};
+    group entry{};
+    group* found = nullptr;
+    const int error = ::getgrnam_r(kCommandGroup, &entry, buffer.data(), buffer.size(), &found);
+    return error == 0 && found != nullptr ? std::optional(entry.gr_gid) : std::nullopt;
+}
 
 Result<IdentityChange> reduce_rights(const ServiceFiles& files,
                                      std::span<const Capability> for_start) {

@@ -7,6 +7,7 @@
 #include "common/base/result.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,6 +16,9 @@ namespace continuo::io {
 
 // User and group.
 inline constexpr const char* kServiceUser = "continuo";
+// The group whose members may use the command sockets.
+inline constexpr const char* kCommandGroup = "continuo";
+std::optional<uint32_t> command_group();
 
 // capabilities(7), with the kernel's numbers.
 enum class Capability : uint8_t {

@@ -1,6 +1,7 @@
 #include "common/io/tun_device.hpp"
 
 #include "common/io/netlink_route.hpp"
+#include "common/io/privileges.hpp"
 
 #include <array>
 #include <cerrno>
@@ -39,6 +40,22 @@ bool set_offload(int fd, unsigned flags) {
     return ::ioctl(fd, TUNSETOFFLOAD, static_cast<unsigned long>(flags)) == 0;
 }
 
+// Only this process's user, with its private group, and whoever has CAP_NET_ADMIN may attach. An
+// interface without an owner would be everybody's who may open /dev/net/tun, once the daemon is
+// killed. One that was there before is taken over. Never by the group of the command sockets,
+// which has other members.
+Result<void> take_ownership(int fd) {
+    if (::ioctl(fd, TUNSETOWNER, static_cast<unsigned long>(::geteuid())) != 0) {
+        return Error{Errc::System, "set the owner of the tun interface", errno};
+    }
+    const gid_t group = ::getegid();
+    if (group != command_group() &&
+        ::ioctl(fd, TUNSETGROUP, static_cast<unsigned long>(group)) != 0) {
+        return Error{Errc::System, "set the group of the tun interface", errno};
+    }
+    return {};
+}
+
 }  // namespace
 
 Result<TunDevice> TunDevice::open(std::string_view name, const TunOptions& options) {
@@ -55,6 +72,7 @@ Result<TunDevice> TunDevice::open(std::string_view name, const TunOptions& optio
     if (::ioctl(device.fd(), TUNSETIFF, &request) != 0) {
         return Error{Errc::System, "create tun interface", errno};
     }
+    CTN_TRY(take_ownership(device.fd()));
     device.name_ = static_cast<const char*>(request.ifr_name);
     device.uso_ = options.try_uso && set_offload(device.fd(), kTunOffloadUso);
     device.tso_ = device.uso_ || set_offload(device.fd(), kTunOffloadTso);

@@ -36,7 +36,8 @@ struct TunCounters {
 
 class TunDevice {
   public:
-    // Opens or creates `name` ("cnapt%d" lets the kernel number it). Errors: System, InvalidConfig
+    // Opens or creates `name` ("cnapt%d" lets the kernel number it), as this process's user's own:
+    // another user cannot attach to it, now or when it was left. Errors: System, InvalidConfig
     // (name too long).
     static base::Result<TunDevice> open(std::string_view name, const TunOptions& options);
     // Removes a persistent interface; NotFound when there is none.

@@ -1,5 +1,6 @@
 #include "common/io/unix_server.hpp"
 
+#include "common/io/privileges.hpp"
 #include "common/io/unix_socket.hpp"
 
 #include <algorithm>
@@ -8,7 +9,6 @@
 #include <list>
 #include <utility>
 
-#include <grp.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -22,7 +22,6 @@ using base::Error;
 using base::Result;
 using base::TimePoint;
 
-constexpr const char* kGroupName = "continuo";
 constexpr mode_t kSocketMode = 0660;
 constexpr int kBacklog = 32;
 constexpr size_t kBlockBytes = 65536;
@@ -32,14 +31,10 @@ Error system_error(std::string_view where) {
 }
 
 void give_to_group(const std::string& path) {
-    std::array<char, 4096> buffer{};
-    group entry{};
-    group* found = nullptr;
-    if (::getgrnam_r(kGroupName, &entry, buffer.data(), buffer.size(), &found) == 0 &&
-        found != nullptr) {
+    if (const auto group = command_group()) {
         // Not permitted when not root: then the socket stays ours alone.
         [[maybe_unused]] const int changed =
-            ::chown(path.c_str(), static_cast<uid_t>(-1), found->gr_gid);
+            ::chown(path.c_str(), static_cast<uid_t>(-1), *group);
     }
 }
 

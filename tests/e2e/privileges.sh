@@ -3,7 +3,7 @@
 # (without a user continuo root stays, without its capabilities), and with such a user, whom the daemons see by another
 # /etc/passwd and /etc/group in a mount namespace.
 . "$(dirname "$0")/lib.sh"
-require curl ping unshare
+require curl ping setpriv unshare
 ! grep -q __tsan_init "$(command -v cnapt)" || skip "the thread sanitizer has a thread of its own, which keeps its capabilities"
 build_topology
 snapshot node >"$work/node.before"
@@ -78,6 +78,16 @@ everything_works() {
     move 1 2
     wait_for 10 from 198.51.100.2
 }
+# attach NS DEVICE : as a member of the group of the command sockets, who may open /dev/net/tun; the name of the error.
+attach() {
+    in_ns "$1" setpriv --reuid 64790 --regid 64790 --groups "$command_group" --no-new-privs "$python" -c 'import errno, fcntl, os, struct, sys
+tun = os.open(sys.argv[1], os.O_RDWR)
+try:
+    fcntl.ioctl(tun, 0x400454CA, struct.pack("16sH22x", sys.argv[2].encode(), 0x5001))  # TUNSETIFF: TUN, NO_PI, VNET_HDR
+    print("attached")
+except OSError as error:
+    print(errno.errorcode[error.errno])' "$work/tun" "$2" 2>&1
+}
 knows_process() {
     in_ns node curl -sS -m 5 "http://$inet4/small" &&
         cnapt_json flows | json_true 'any(f["process"] == "curl" for f in d)'
@@ -94,6 +104,7 @@ life() { # life USER NUMBER : start, work, stop, kill -9, start, stop
     start_cnapt
     is_confined cnapt "$1" "$2"
     is_confined snapt1 "$1" "$2"
+    claim "as $1: cnapt0 is closed to others" equal "$(attach node cnapt0)" EPERM
     everything_works "as $1"
     check_leaks
     stop cnapt
@@ -106,6 +117,7 @@ life() { # life USER NUMBER : start, work, stop, kill -9, start, stop
     stop cnapt
     claim "as $1: and stop leaves the node as it was" same node node
     stop snapt1 KILL
+    claim "as $1: after kill -9 nobody else attaches to snapt0, no member of continuo either" equal "$(attach snapt1 snapt0)" EPERM
     start_snapt 1
     stop snapt1
     claim "as $1: kill -9, start and stop leave the SNAPT's host as it was" same snapt snapt1
@@ -113,6 +125,10 @@ life() { # life USER NUMBER : start, work, stop, kill -9, start, stop
 }
 
 owner=
+number=64789
+command_group=$(awk -F: '$1 == "continuo" { print $3 }' /etc/group)
+command_group=${command_group:-$number}
+make_tun_device
 if ! getent passwd continuo >/dev/null; then
     life root 0
     rm -rf "$work"/s1 "$work"/c "$work"/snapt1.toml "$work"/cnapt.toml
@@ -120,12 +136,10 @@ fi
 
 # --- With a user continuo: in a mount namespace whose /etc/passwd and /etc/group know one
 
-number=64789
 { cat /etc/passwd; echo "continuo:x:$number:$number::/nonexistent:/usr/sbin/nologin"; } | awk -F: '!seen[$1]++' >"$work/passwd"
 { cat /etc/group; echo "continuo:x:$number:"; } | awk -F: '!seen[$1]++' >"$work/group"
 number=$(awk -F: '$1 == "continuo" { print $3 }' "$work/passwd")
 chmod 644 "$work/passwd" "$work/group"
-make_tun_device
 with_user='mount --bind "$0/passwd" /etc/passwd && mount --bind "$0/group" /etc/group && mount --bind "$0/tun" /dev/net/tun && exec "$@"'
 exec_in_ns() {
     local name

@@ -4,9 +4,18 @@
 #include "tests/support/net_namespace.hpp"
 
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <vector>
 
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/if_tun.h>
+#include <net/if.h>
 #include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace continuo::io {
 namespace {
@@ -145,6 +154,41 @@ TEST_F(TunDeviceTest, SeveralQueuesAndPersistenceUntilRemoved) {
     EXPECT_TRUE(TunDevice::remove("tun7"));
     EXPECT_EQ(TunDevice::remove("tun7").error().code, Errc::NotFound);
     EXPECT_FALSE(TunDevice::open("a-name-too-long-for-it", options));
+}
+
+// In a process that can take back none of it, as another user who may open /dev/net/tun. Gives the
+// errno of attaching.
+int attach_as(uid_t user, gid_t group) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+        const int fd = ::open("/dev/net/tun", O_RDWR | O_CLOEXEC);
+        ifreq request{};
+        std::memcpy(static_cast<char*>(request.ifr_name), "tun7", 5);
+        request.ifr_flags = IFF_TUN | IFF_NO_PI | IFF_VNET_HDR;
+        const bool is_other = fd >= 0 && ::setgroups(0, nullptr) == 0 &&
+                              ::setresgid(group, group, group) == 0 &&
+                              ::setresuid(user, user, user) == 0;
+        ::_exit(!is_other ? 255 : ::ioctl(fd, TUNSETIFF, &request) == 0 ? 0 : errno);
+    }
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
+}
+
+TEST_F(TunDeviceTest, LeftInterfaceIsNobodyElses) {
+    constexpr uid_t kOther = 64790;
+    if (::getuid() != 0 || attach_as(kOther, kOther) == 255) {
+        GTEST_SKIP() << "needs to become another user";
+    }
+    // As a version without owners left it, or another user's.
+    ASSERT_TRUE(net().shell("ip tuntap add dev tun7 mode tun user 64790 vnet_hdr"));
+    EXPECT_EQ(attach_as(kOther, kOther), 0);
+    TunOptions options;
+    options.persistent = true;
+    ASSERT_TRUE(TunDevice::open("tun7", options));
+    EXPECT_EQ(attach_as(kOther, kOther), EPERM);
+    EXPECT_EQ(attach_as(kOther, ::getegid()), EPERM);  // the group alone does not do
+    ASSERT_TRUE(TunDevice::open("tun7", options));
 }
 
 TEST_F(TunDeviceTest, KernelNumbersAPattern) {
