@@ -100,6 +100,7 @@ class App final : public NodeEvents {
         return snapts_ ? snapts_->client_of(link) : nullptr;
     }
     void on_captured();
+    size_t tell_status() const;
     void on_tick();
     std::string reload();
     bool leaves_capture();
@@ -183,6 +184,7 @@ base::Result<void> App::start(std::string& failure) {
         [this](const control::UsageReply& reply) { on_usage(reply); });
     snapts_->start();
     failure.clear();
+    io::notify_service_manager("READY=1\nSTATUS=running; no SNAPT has answered yet");
     return {};
 }
 
@@ -225,19 +227,28 @@ void App::on_path_moved(SnaptLink& link) {
 
 void App::on_link_usable(SnaptLink& link) {
     log(LogLevel::Info, "%s answers", link.name.c_str());
+    tell_status();
     capture_.set_open(true);
 }
 
 void App::on_link_lost(SnaptLink& link) {
     log(LogLevel::Warning, "%s does not answer; new flows go elsewhere", link.name.c_str());
-    const auto& links = node_->links();
-    if (std::none_of(links.begin(), links.end(), [](const auto& other) { return other->is_up; })) {
+    if (tell_status() == 0) {
         capture_.set_open(false);
     }
 }
 
+// To the service manager. Gives the number of SNAPTs that answer.
+size_t App::tell_status() const {
+    const auto& links = node_->links();
+    const auto up = static_cast<size_t>(
+        std::count_if(links.begin(), links.end(), [](const auto& link) { return link->is_up; }));
+    io::notify_service_manager("STATUS=running; " + std::to_string(up) + " of " +
+                               std::to_string(links.size()) + " SNAPTs answer");
+    return up;
+}
+
 void App::on_captured() {
-    io::notify_service_manager("READY=1");
     dns_.set_in_tunnel(true);
     log(LogLevel::Info, "traffic goes through %s", config_.capture.device.c_str());
 }

@@ -33,8 +33,7 @@ Error system_error(std::string_view where) {
 void give_to_group(const std::string& path) {
     if (const auto group = command_group()) {
         // Not permitted when not root: then the socket stays ours alone.
-        [[maybe_unused]] const int changed =
-            ::chown(path.c_str(), static_cast<uid_t>(-1), *group);
+        [[maybe_unused]] const int changed = ::chown(path.c_str(), static_cast<uid_t>(-1), *group);
     }
 }
 

@@ -54,8 +54,15 @@ claim "it is active, as it said itself" is snapt.service active
 mkdir -p /etc/systemd/system/cnapt.service.d
 printf '[Service]\nNetworkNamespacePath=/run/netns/node\n' >/etc/systemd/system/cnapt.service.d/place.conf
 systemctl daemon-reload
-claim "systemctl start cnapt, which returns when a SNAPT has answered" timeout 60 systemctl start cnapt
+systemctl stop snapt
+claim "systemctl start cnapt returns though no SNAPT answers" timeout 20 systemctl start cnapt
 claim "it is active" is cnapt.service active
+says() { systemctl show -P StatusText cnapt | grep -q "$1"; }
+claim "and says that no SNAPT answers" says 'no SNAPT has answered yet'
+claim "systemctl start snapt" systemctl start snapt
+is_up() { cnapt status --wait up --timeout 30; }
+claim "then the tunnel comes up" is_up
+claim "as the status of the unit says" says '1 of 1 SNAPTs answer'
 
 process() { "$1" status --json | sed -n 's/.*"process":{\([^}]*\)}.*/\1/p'; }
 rights='"user":"continuo","capabilities":["CAP_NET_ADMIN"],"seccomp":true,"no_new_privs":true'
@@ -81,6 +88,7 @@ printf 'nameserver 192.0.2.53\n' >/etc/resolv.conf
 touch -d @1000000000 /etc/resolv.conf
 printf '\n[dns]\nservers = ["203.0.113.10"]\n' >>/etc/continuo/cnapt.toml
 claim "systemctl restart of cnapt with name servers" timeout 60 systemctl restart cnapt
+claim "the tunnel comes up" is_up
 in_tunnel() { grep -qx 'nameserver 203.0.113.10' /etc/resolv.conf; }
 as_before() { equal "$(stat -c %Y /etc/resolv.conf) $(cat /etc/resolv.conf)" "1000000000 nameserver 192.0.2.53"; }
 claim "resolv.conf names them" wait_for 10 in_tunnel
