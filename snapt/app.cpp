@@ -32,6 +32,8 @@ namespace {
 constexpr size_t kWorkerQueue = 4096;
 // Between looks who listens at this host.
 constexpr base::Duration kPortsInterval = base::seconds(60);
+// So many users may take all they can before others' flows have to share slots.
+constexpr uint32_t kUsersOfAllSlots = 8;
 
 size_t max_sessions(const SnaptConfig& config) {
     return config.limits.sessions != 0 ? config.limits.sessions : UINT16_MAX;
@@ -127,6 +129,9 @@ base::Result<void> App::start_stores(std::string& failure) {
     ledger.interval_s = config_.accounting.interval_s;
     ledger.live_slots = config_.accounting.live_slots;
     ledger.destinations = config_.accounting.destinations;
+    ledger.user_records = config_.accounting.user_records;
+    ledger.user_slots = config_.accounting.live_slots / kUsersOfAllSlots;
+    ledger.min_free_bytes = config_.accounting.min_free_bytes;
     accountant_ = CTN_TRY(Accountant::start(ledger, utc_us()));
     failure = "cannot open the user database in " + options_.state;
     users_ = CTN_TRY(UserStore::open(options_.state));

@@ -116,7 +116,10 @@ std::string status_text(const JsonValue& status, bool is_terminal) {
                 report::count_cell(ledger["records"]) + " records, " +
                 report::count_cell(ledger["live_slots_in_use"]) + " of " +
                 report::count_cell(ledger["live_slots"]) + " slots in use, " +
-                report::count_cell(ledger["failed_seals"]) + " failed seals\n";
+                report::count_cell(ledger["failed_seals"]) + " failed seals" +
+                (ledger["coarse"].boolean().value_or(false)
+                     ? ", disk nearly full: flows share records\n"
+                     : "\n");
     } else {
         text += "ledger    off\n";
     }

@@ -45,6 +45,9 @@ void write_ledger(JsonWriter& json, const SnaptInfo& info) {
     json.field("live_slots", ledger.live_slots);
     json.field("live_slots_in_use", ledger.live_slots_in_use);
     json.field("shared_flows", ledger.shared_flows);
+    json.field("merged_flows", ledger.merged_flows);
+    json.field("coarse", ledger.is_coarse);
+    json.field("disk_free_bytes", ledger.free_bytes);
     json.field("refused_commands", info.refused_ledger_commands);
     json.end_object();
 }

@@ -21,6 +21,7 @@ constexpr uint32_t kMaxCount = 16'777'216;
 constexpr uint64_t kMaxBitsPerS = 1'000'000'000'000;
 constexpr uint64_t kMinQueueBytes = 65'536;
 constexpr uint64_t kMaxQueueBytes = 1ULL << 30U;
+constexpr uint64_t kMaxFreeBytes = 1ULL << 50U;
 constexpr uint16_t kMinMtu = 1280;  // RFC 8200 section 5
 constexpr uint16_t kMaxMtu = 9000;
 constexpr uint8_t kMinLeaseBits = 2;   // network, the SNAPT, one lease, broadcast
@@ -232,6 +233,10 @@ void read_accounting(Section& root, AccountingConfig& accounting) {
         "on_ledger_failure", accounting.on_ledger_failure, kOnLedgerFailure);
     accounting.live_slots =
         section.integer<uint32_t>("live_slots", accounting.live_slots, 1024, kMaxCount);
+    accounting.user_records =
+        section.integer<uint32_t>("user_records", accounting.user_records, 0, kMaxCount);
+    accounting.min_free_bytes =
+        section.integer<uint64_t>("min_free_bytes", accounting.min_free_bytes, 0, kMaxFreeBytes);
     Section sinks = section.child("sink");
     for (const config::Member& sink : sinks.members()) {
         sinks.warning(sink.key,
@@ -342,6 +347,10 @@ std::string render_accounting(const AccountingConfig& accounting) {
     text += line("destinations = \"none\"", "none | port | full, in the records");
     text +=
         line("live_slots = " + std::to_string(accounting.live_slots), "flows counted one by one");
+    text += line("user_records = " + std::to_string(accounting.user_records),
+                 "of a user in an interval; further flows share");
+    text += line("min_free_bytes = " + std::to_string(accounting.min_free_bytes),
+                 "of disk; with less all flows share records");
     return text;
 }
 
@@ -394,6 +403,8 @@ void compare_accounting(const AccountingConfig& from,
     note(keys, "accounting.retention_days", from.retention_days == to.retention_days);
     note(keys, "accounting.on_ledger_failure", from.on_ledger_failure == to.on_ledger_failure);
     note(keys, "accounting.live_slots", from.live_slots == to.live_slots);
+    note(keys, "accounting.user_records", from.user_records == to.user_records);
+    note(keys, "accounting.min_free_bytes", from.min_free_bytes == to.min_free_bytes);
 }
 
 void compare_limits(const SnaptLimits& from,

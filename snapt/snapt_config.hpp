@@ -80,6 +80,8 @@ struct AccountingConfig {
     uint32_t retention_days = 400;
     OnLedgerFailure on_ledger_failure = OnLedgerFailure::Refuse;
     uint32_t live_slots = 131'072;
+    uint32_t user_records = 1000;           // in an interval; 0: any number
+    uint64_t min_free_bytes = 268'435'456;  // of disk; 0: none
 
     bool operator==(const AccountingConfig&) const = default;
 };

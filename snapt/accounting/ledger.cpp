@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
-#include <unordered_set>
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -46,27 +45,7 @@ Result<int> lock_folder(const std::string& folder) {
     return fd;
 }
 
-base::ByteView bytes_of(const SlotImage& image) {
-    return {reinterpret_cast<const uint8_t*>(&image), sizeof image};
-}
-
-int64_t as_stored(uint64_t value) {
-    return static_cast<int64_t>(value);
-}
-
 }  // namespace
-
-// What one transaction changes in memory once it is committed.
-struct Ledger::Sealing {
-    std::unordered_map<uint64_t, Sealed> sealed;
-    std::vector<uint32_t> freed_slots;
-    std::vector<uint64_t> freed_flows;
-    std::vector<uint32_t> ended_sessions;
-    std::unordered_set<uint32_t> sessions_in_use;
-    int64_t next_seq = 0;
-    size_t records = 0;
-    uint64_t orphans = 0;
-};
 
 Result<std::unique_ptr<Ledger>> Ledger::open(const LedgerOptions& options, int64_t now_us) {
     if (options.interval_s == 0 || kQuarterHourS % options.interval_s != 0) {
@@ -109,6 +88,7 @@ Result<void> Ledger::start(int64_t now_us) {
     live.boot_id = options_.boot_id;
     live.epoch = status_.epoch;
     live.slots = options_.live_slots;
+    live.user_slots = options_.user_slots;
     live_ = CTN_TRY(LiveFile::create(options_.state_directory + "/" + kLiveFileName, live));
     last_tick_us_ = now_us;
     boundary_us_ = boundary_before(now_us);
@@ -130,6 +110,7 @@ Result<void> Ledger::open_sessions(std::span<const SessionOpening> openings) {
     CTN_TRY(transaction.commit());
     for (const SessionOpening& opening : openings) {
         sessions_[opening.number].identity = opening.identity;
+        live_->set_owner(opening.number, opening.identity.user_id);
     }
     return {};
 }
@@ -159,6 +140,8 @@ void Ledger::name_app(uint32_t session_number, uint16_t tag, std::string_view na
 
 Result<size_t> Ledger::tick(int64_t now_us) {
     size_t records = 0;
+    live_->close_idle_shares();
+    look_at_disk(now_us);
     if (now_us + kClockStepUs < last_tick_us_) {
         Pass pass{now_us, last_tick_us_, true};
         pass.flags = record_flag::kClockStepped;
@@ -167,6 +150,7 @@ Result<size_t> Ledger::tick(int64_t now_us) {
             sealed.until_us = std::min(sealed.until_us, now_us);
         }
         boundary_us_ = boundary_before(now_us);
+        records_of_.clear();
     }
     last_tick_us_ = now_us;
     const int64_t boundary = boundary_before(now_us);
@@ -174,6 +158,7 @@ Result<size_t> Ledger::tick(int64_t now_us) {
     records += CTN_TRY(seal({now_us, is_boundary ? boundary : now_us, is_boundary}));
     if (is_boundary) {
         boundary_us_ = boundary;
+        records_of_.clear();
     }
     return records;
 }
@@ -245,9 +230,10 @@ Result<size_t> Ledger::try_seal(const Pass& pass) {
         CTN_TRY(statements_->delete_flow.bind(1, as_stored(flow_id)).run());
     }
     CTN_TRY(seal_slots(late, sealing));
+    CTN_TRY(write_merged(late, sealing));
     CTN_TRY(write_sessions(late, sealing));
     const bool is_empty = sealing.sealed.empty() && freed_flows_.empty() && pending_apps_.empty() &&
-                          sealing.ended_sessions.empty();
+                          sealing.ended_sessions.empty() && sealing.records == 0;
     if (!is_empty) {
         CTN_TRY(write_state(status_.epoch, sealing.next_seq));
         CTN_TRY(transaction.commit());
@@ -263,12 +249,14 @@ Result<size_t> Ledger::try_seal(const Pass& pass) {
     for (const uint64_t flow_id : sealing.freed_flows) {
         sealed_.erase(flow_id);
     }
-    for (const uint32_t number : sealing.ended_sessions) {
-        sessions_.erase(number);
-    }
+    take_merged(sealing);
     freed_flows_ = std::move(sealing.freed_flows);
     pending_apps_.clear();
     live_->free_slots(sealing.freed_slots);
+    for (const uint32_t number : sealing.ended_sessions) {
+        sessions_.erase(number);
+        live_->forget_owner(number);
+    }
     return sealing.records;
 }
 
@@ -307,6 +295,36 @@ Result<void> Ledger::seal_slot(const Pass& pass, const SlotImage& image, Sealing
     if (!flow::is_traffic(delta)) {
         return {};
     }
+    int64_t until_us = is_closed ? image.last_at_us : pass.end_us;
+    if (may_have_record(image.session_number, sealing)) {
+        until_us = CTN_TRY(write_flow(pass, image, delta, base, sealing));
+    } else {
+        merge(image, delta, sealing);
+    }
+    CTN_TRY(statements_->upsert_flow.bind(1, as_stored(image.flow_id))
+                .bind(2, int64_t{image.session_number})
+                .bind(3, int64_t{image.traffic_class})
+                .bind(4, int64_t{image.protocol})
+                .bind(5, image.opened_at_us)
+                .bind(6, until_us)
+                .bind(7, bytes_of(image))
+                .bind(8, int64_t{is_closed || pass.is_final})
+                .run());
+    sealing.sealed[image.flow_id] = {image.counters, until_us};
+    if (is_closed && !has_row) {
+        sealing.freed_flows.push_back(image.flow_id);
+    }
+    return {};
+}
+
+// Gives the time up to which it is recorded.
+Result<int64_t> Ledger::write_flow(const Pass& pass,
+                                   const SlotImage& image,
+                                   const CounterValues& delta,
+                                   const Sealed& base,
+                                   Sealing& sealing) {
+    const bool is_closed = image.is_closed();
+    const bool is_first = !sealed_.contains(image.flow_id);
     UsageRecord record = make_record(image, delta);
     record.seq = sealing.next_seq++;
     record.t_start = std::max({image.opened_at_us, base.until_us, boundary_us_});
@@ -320,25 +338,12 @@ Result<void> Ledger::seal_slot(const Pass& pass, const SlotImage& image, Sealing
             is_closed ? record.t_start + 1 : record.t_end - 1;
     }
     record.cause = is_closed ? static_cast<Cause>(image.close_cause) : pass.cause;
-    record.flags |= pass.flags | (has_row ? 0U : record_flag::kFirst) |
+    record.flags |= pass.flags | (is_first ? record_flag::kFirst : 0U) |
                     (is_closed || pass.is_final ? record_flag::kLast : 0U);
     CTN_TRY(statements_->records.insert(record));
     ++sealing.records;
     sealing.orphans += sessions_.contains(image.session_number) ? 0U : 1U;
-    CTN_TRY(statements_->upsert_flow.bind(1, as_stored(image.flow_id))
-                .bind(2, int64_t{image.session_number})
-                .bind(3, int64_t{image.traffic_class})
-                .bind(4, int64_t{image.protocol})
-                .bind(5, image.opened_at_us)
-                .bind(6, record.t_end)
-                .bind(7, bytes_of(image))
-                .bind(8, int64_t{is_closed || pass.is_final})
-                .run());
-    sealing.sealed[image.flow_id] = {image.counters, record.t_end};
-    if (is_closed && !has_row) {
-        sealing.freed_flows.push_back(image.flow_id);
-    }
-    return {};
+    return record.t_end;
 }
 
 UsageRecord Ledger::make_record(const SlotImage& image, const CounterValues& delta) const {

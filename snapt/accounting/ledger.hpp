@@ -6,6 +6,10 @@
 // what a flow's counters gained since its last record; it is written together with the new sealed
 // values, so that neither a crash before nor one after the commit loses or repeats anything. A
 // closed slot is given back only after that commit.
+//
+// Records of a user and interval are bounded. What flows beyond that count is merged by session and
+// class: into an image in open_flow that is no slot's, from which one record is made when the
+// interval ends. The same for all flows while the disk is nearly full.
 #pragma once
 
 #include "common/flow/accounting_record.hpp"
@@ -14,6 +18,7 @@
 #include "snapt/accounting/live_file.hpp"
 #include "snapt/accounting/record_store.hpp"
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -31,6 +36,10 @@ inline constexpr size_t kMaxAppsPerSession = 256;
 // Names that wait for the next pass; beyond that a name has to be told again.
 inline constexpr size_t kMaxPendingApps = 16384;
 inline constexpr size_t kMaxAppNameBytes = 64;
+// Ids of what is merged begin here.
+inline constexpr uint64_t kMergedFlowIdBase = kSharedFlowIdBase + (uint64_t{1} << 61);
+
+std::optional<uint64_t> free_disk_bytes(const std::string& folder);
 
 struct LedgerOptions {
     std::string state_directory;
@@ -39,6 +48,12 @@ struct LedgerOptions {
     uint32_t interval_s = 60;  // 1 to 900, divides 900
     uint32_t live_slots = kDefaultLiveSlots;
     Destinations destinations = Destinations::None;
+    // Records of a user in an interval, beside one for each session and class; 0: any number.
+    uint32_t user_records = 1000;
+    uint32_t user_slots = 0;      // as LiveFileOptions
+    uint64_t min_free_bytes = 0;  // with less flows are merged; 0: they never are for that
+    // What the disk of a folder has left; nothing when that cannot be told.
+    std::function<std::optional<uint64_t>(const std::string& folder)> free_bytes = free_disk_bytes;
 };
 
 struct SessionIdentity {
@@ -72,6 +87,10 @@ struct LedgerStatus {
     uint32_t live_slots = 0;
     uint32_t live_slots_in_use = 0;
     uint64_t shared_flows = 0;  // flows that got no slot of their own
+    uint64_t merged_flows =
+        0;  // counts that got no record of their own, of which several are a flow's
+    bool is_coarse = false;  // for want of disk all are merged
+    std::optional<uint64_t> free_bytes{};
 };
 
 class Ledger {
@@ -126,6 +145,7 @@ class Ledger {
         flow::Cause cause = flow::Cause::Interval;
         uint32_t flags = 0;
     };
+    using MergeKey = std::pair<uint32_t, uint8_t>;  // session number, class
     struct PendingApp {
         uint32_t session_number = 0;
         uint16_t tag = 0;
@@ -146,6 +166,19 @@ class Ledger {
     base::Result<size_t> try_seal(const Pass& pass);
     base::Result<void> seal_slots(const Pass& pass, Sealing& sealing);
     base::Result<void> seal_slot(const Pass& pass, const SlotImage& image, Sealing& sealing);
+    base::Result<int64_t> write_flow(const Pass& pass,
+                                     const SlotImage& image,
+                                     const flow::CounterValues& delta,
+                                     const Sealed& base,
+                                     Sealing& sealing);
+    bool may_have_record(uint32_t session_number, Sealing& sealing) const;
+    void merge(const SlotImage& image, const flow::CounterValues& delta, Sealing& sealing);
+    // The images, or with `ends_merged` the records.
+    base::Result<void> write_merged(const Pass& pass, Sealing& sealing);
+    base::Result<void>
+    write_merged_record(const Pass& pass, const SlotImage& image, Sealing& sealing);
+    void take_merged(Sealing& sealing);
+    void look_at_disk(int64_t now_us);
     base::Result<void> write_sessions(const Pass& pass, Sealing& sealing);
     base::Result<void> write_session_record(uint32_t number, const Session& session, int64_t epoch);
     base::Result<void> write_state(int64_t epoch, int64_t next_seq);
@@ -162,6 +195,9 @@ class Ledger {
     std::unordered_map<uint64_t, Sealed> sealed_;   // by flow id; as committed
     std::vector<uint64_t> freed_flows_;             // their rows go with the next commit
     std::vector<PendingApp> pending_apps_;
+    std::map<MergeKey, SlotImage> merged_;  // as committed, of this interval
+    uint64_t next_merged_id_ = kMergedFlowIdBase;
+    std::unordered_map<std::string, uint32_t> records_of_;  // users, in this interval
     bool must_reload_ = false;  // after a failed commit the database knows better what is sealed
     int64_t last_tick_us_ = 0;
     int64_t boundary_us_ = 0;

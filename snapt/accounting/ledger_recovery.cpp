@@ -51,9 +51,16 @@ Result<void> Ledger::load_sessions() {
 Result<std::unordered_map<uint64_t, Ledger::Sealed>> Ledger::load_sealed() {
     std::unordered_map<uint64_t, Sealed> sealed;
     Statement& select = statements_->select_flows;
+    merged_.clear();
     while (CTN_TRY(select.step())) {
+        const auto flow_id = static_cast<uint64_t>(select.integer(0));
+        if (flow_id >= kMergedFlowIdBase) {
+            const SlotImage sum = CTN_TRY(image_from(select.blob(3)));
+            merged_[{sum.session_number, sum.traffic_class}] = sum;
+            continue;
+        }
         const SlotImage image = CTN_TRY(image_from(select.blob(2)));
-        sealed[static_cast<uint64_t>(select.integer(0))] = {image.counters, select.integer(1)};
+        sealed[flow_id] = {image.counters, select.integer(1)};
     }
     return sealed;
 }
@@ -88,6 +95,9 @@ Result<void> Ledger::recover_flows(int64_t now_us, int64_t epoch, int64_t& next_
         options_.boot_id == static_cast<const char*>(remains->header.boot_id)) {
         latest = std::move(remains->slots);
         snapt_id = static_cast<const char*>(remains->header.snapt_id);
+        for (const auto& [key, image] : merged_) {  // which no slot has
+            latest.push_back(image);
+        }
     } else {
         // The machine stopped or the file is not ours: the last saved values are all there is.
         Statement& select = statements_->select_flows;
@@ -100,6 +110,7 @@ Result<void> Ledger::recover_flows(int64_t now_us, int64_t epoch, int64_t& next_
                                                      : std::string(remains.error().where)));
         }
     }
+    merged_.clear();
     for (const SlotImage& image : latest) {
         const auto before = sealed.find(image.flow_id);
         const Sealed base = before == sealed.end() ? Sealed{} : before->second;

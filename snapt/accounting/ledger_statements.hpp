@@ -1,12 +1,36 @@
-// The ledger's prepared statements. Private to ledger.cpp and ledger_recovery.cpp.
+// The ledger's prepared statements, and what a transaction gathers. Private to ledger*.cpp.
 #pragma once
 
 #include "snapt/accounting/ledger.hpp"
 
 #include <initializer_list>
+#include <unordered_set>
 #include <utility>
 
 namespace continuo::snapt {
+
+// What one transaction changes in memory once it is committed.
+struct Ledger::Sealing {
+    std::unordered_map<uint64_t, Sealed> sealed;
+    std::vector<uint32_t> freed_slots;
+    std::vector<uint64_t> freed_flows;
+    std::vector<uint32_t> ended_sessions;
+    std::unordered_set<uint32_t> sessions_in_use;
+    std::map<MergeKey, SlotImage> merged;  // that have changed
+    bool ends_merged = false;
+    std::unordered_map<std::string, uint32_t> records_of;  // as they are then, of who got some
+    uint64_t merged_flows = 0;
+    int64_t next_seq = 0;
+    size_t records = 0;
+    uint64_t orphans = 0;
+};
+
+inline int64_t as_stored(uint64_t value) {
+    return static_cast<int64_t>(value);
+}
+inline base::ByteView bytes_of(const SlotImage& image) {
+    return {reinterpret_cast<const uint8_t*>(&image), sizeof image};
+}
 
 struct Ledger::Statements {
     RecordStore records;
@@ -22,6 +46,7 @@ struct Ledger::Statements {
     Statement delete_apps;
     Statement select_flows;
     Statement upsert_flow;
+    Statement upsert_merged;
     Statement delete_flow;
 
     static base::Result<Statements> prepare(Database& database) {
@@ -50,6 +75,10 @@ struct Ledger::Statements {
              "open_flow(flow_id,session_no,cls,proto,t_open,t_sealed,sealed,ckpt,closed) "
              "VALUES(?1,?2,?3,?4,?5,?6,?7,?7,?8) "
              "ON CONFLICT DO UPDATE SET t_sealed=?6,sealed=?7,ckpt=?7,closed=?8"},
+            {&all.upsert_merged,
+             "INSERT INTO "
+             "open_flow(flow_id,session_no,cls,proto,t_open,t_sealed,sealed,ckpt,closed) "
+             "VALUES(?1,?2,?3,0,?4,?4,?5,?6,0) ON CONFLICT DO UPDATE SET ckpt=?6"},
             {&all.delete_flow, "DELETE FROM open_flow WHERE flow_id=?"},
         };
         for (const auto& [statement, sql] : texts) {

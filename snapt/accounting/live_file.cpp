@@ -133,7 +133,7 @@ Result<std::unique_ptr<LiveFile>> LiveFile::create(const std::string& path,
     if (mapping == MAP_FAILED) {
         return system_error("live file cannot be mapped");
     }
-    std::unique_ptr<LiveFile> file(new LiveFile(mapping, bytes, options.slots));
+    std::unique_ptr<LiveFile> file(new LiveFile(mapping, bytes, options));
     std::memcpy(mapping, &header, sizeof header);
     if (::fsync(fd.get()) != 0 || ::rename(fresh.c_str(), path.c_str()) != 0) {
         return system_error("live file cannot be put in place");
@@ -181,15 +181,16 @@ Result<LiveRemains> LiveFile::read_remains(const std::string& path) {
     return remains;
 }
 
-LiveFile::LiveFile(void* mapping, size_t mapped_bytes, uint32_t slots)
+LiveFile::LiveFile(void* mapping, size_t mapped_bytes, const LiveFileOptions& options)
     : mapping_(mapping)
     , mapped_bytes_(mapped_bytes)
     , first_(reinterpret_cast<LiveSlot*>(static_cast<uint8_t*>(mapping) + kLiveHeaderBytes))
-    , slot_count_(slots)
-    , reserve_(std::min(slots - 1, std::max(slots / kReserveShare, 4U)))
-    , free_(slots) {
-    for (uint32_t i = 0; i < slots; ++i) {
-        free_[i] = slots - 1 - i;
+    , slot_count_(options.slots)
+    , reserve_(std::min(options.slots - 1, std::max(options.slots / kReserveShare, 4U)))
+    , user_slots_(options.user_slots != 0 ? options.user_slots : options.slots)
+    , free_(options.slots) {
+    for (uint32_t i = 0; i < options.slots; ++i) {
+        free_[i] = options.slots - 1 - i;
     }
 }
 
@@ -204,13 +205,47 @@ LiveSlot* LiveFile::open_free(const flow::SlotRequest& request) {
         high_water_.store(index + 1, std::memory_order_release);
     }
     in_use_.fetch_add(1, std::memory_order_relaxed);
+    if (Owner* owner = owner_of(request.session_number)) {
+        ++owner->slots;
+    }
     flow::open_slot(first_[index], request);
     return &first_[index];
 }
 
 LiveSlot* LiveFile::take(const flow::SlotRequest& request) {
     const std::lock_guard lock(mutex_);
-    return free_.size() > reserve_ ? open_free(request) : share(request);
+    const bool has_room = free_.size() > reserve_ && may_have_own(request.session_number);
+    return has_room ? open_free(request) : share(request);
+}
+
+LiveFile::Owner* LiveFile::owner_of(uint32_t session_number) {
+    const auto found = owner_of_.find(session_number);
+    return found == owner_of_.end() ? nullptr : &found->second->second;
+}
+
+bool LiveFile::may_have_own(uint32_t session_number) {
+    const Owner* owner = owner_of(session_number);
+    return owner == nullptr || (owner->slots < user_slots_ && owner->unsealed < kMaxUnsealedSlots);
+}
+
+void LiveFile::set_owner(uint32_t session_number, const std::string& user) {
+    const std::lock_guard lock(mutex_);
+    const auto owner = owners_.try_emplace(user).first;
+    if (owner_of_.emplace(session_number, owner).second) {
+        ++owner->second.sessions;
+    }
+}
+
+void LiveFile::forget_owner(uint32_t session_number) {
+    const std::lock_guard lock(mutex_);
+    const auto found = owner_of_.find(session_number);
+    if (found == owner_of_.end()) {
+        return;
+    }
+    if (--found->second->second.sessions == 0) {
+        owners_.erase(found->second);
+    }
+    owner_of_.erase(found);
 }
 
 LiveSlot* LiveFile::share(const flow::SlotRequest& request) {
@@ -239,15 +274,31 @@ void LiveFile::release(LiveSlot* slot, flow::Cause cause) {
     const std::lock_guard lock(mutex_);
     CTN_ASSERT(slot->state.load(std::memory_order_relaxed) == SlotState::Open);
     if (const auto shared = share_of_.find(slot); shared != share_of_.end()) {
-        const auto share = shares_.find(shared->second);
-        if (--share->second.flows > 0) {
-            return;
-        }
-        shares_.erase(share);
-        share_of_.erase(shared);
+        --shares_.find(shared->second)->second.flows;
+        return;
     }
-    slot->close_cause = static_cast<uint8_t>(cause);
-    slot->state.store(SlotState::Closed, std::memory_order_release);
+    close(*slot, cause);
+}
+
+void LiveFile::close(LiveSlot& slot, flow::Cause cause) {
+    if (Owner* owner = owner_of(slot.session_number)) {
+        ++owner->unsealed;
+    }
+    slot.close_cause = static_cast<uint8_t>(cause);
+    slot.state.store(SlotState::Closed, std::memory_order_release);
+}
+
+void LiveFile::close_idle_shares() {
+    const std::lock_guard lock(mutex_);
+    for (auto share = shares_.begin(); share != shares_.end();) {
+        if (share->second.flows > 0) {
+            ++share;
+            continue;
+        }
+        close(*share->second.slot, flow::Cause::Closed);
+        share_of_.erase(share->second.slot);
+        share = shares_.erase(share);
+    }
 }
 
 bool LiveFile::read(uint32_t slot, SlotImage& image) const {
@@ -264,6 +315,10 @@ void LiveFile::free_slots(std::span<const uint32_t> slots) {
         CTN_ASSERT(first_[slot].state.load(std::memory_order_relaxed) == SlotState::Closed);
         first_[slot].state.store(SlotState::Free, std::memory_order_release);
         free_.push_back(slot);
+        if (Owner* owner = owner_of(first_[slot].session_number)) {
+            --owner->slots;
+            --owner->unsealed;
+        }
     }
     in_use_.fetch_sub(static_cast<uint32_t>(slots.size()), std::memory_order_relaxed);
 }

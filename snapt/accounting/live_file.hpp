@@ -15,6 +15,7 @@
 #include <span>
 #include <string>
 #include <tuple>
+#include <unordered_map>
 #include <vector>
 
 namespace continuo::snapt {
@@ -26,6 +27,8 @@ inline constexpr uint32_t kDefaultLiveSlots = 131'072;
 inline constexpr uint32_t kMaxLiveSlots = 16'777'216;
 // Ids of slots that several flows share begin here; ids of flows stay below.
 inline constexpr uint64_t kSharedFlowIdBase = uint64_t{1} << 62;
+// Slots of a user's closed flows that the ledger has not seen yet; flows beyond that share one.
+inline constexpr uint32_t kMaxUnsealedSlots = 2048;
 
 // Integers in the host's order: the file never leaves the machine.
 struct LiveFileHeader {
@@ -63,6 +66,7 @@ struct LiveFileOptions {
     std::string boot_id;
     int64_t epoch = 0;
     uint32_t slots = kDefaultLiveSlots;
+    uint32_t user_slots = 0;  // that the flows of a user have at most; 0: any
 };
 
 // What an earlier process left.
@@ -80,8 +84,8 @@ class LiveFile final : public flow::SlotSource {
     static base::Result<LiveRemains> read_remains(const std::string& path);
     ~LiveFile() override;
 
-    // When slots run out, flows of one session, class and loop share one; null only when not even
-    // that is possible.
+    // When slots run out, or those that the user may have, flows of one session, class and loop
+    // share one; null only when not even that is possible.
     flow::LiveSlot* take(const flow::SlotRequest& request) override;
     void release(flow::LiveSlot* slot, flow::Cause cause) override;
 
@@ -90,13 +94,19 @@ class LiveFile final : public flow::SlotSource {
     uint32_t high_water() const { return high_water_.load(std::memory_order_acquire); }
     bool read(uint32_t slot, SlotImage& image) const;  // false: free
     void free_slots(std::span<const uint32_t> slots);
+    // Whose the slots of a session are, before it takes any and until the last is free.
+    void set_owner(uint32_t session_number, const std::string& user);
+    void forget_owner(uint32_t session_number);
+    // A shared slot stays open until here when its last flow has gone: flows that come and go do
+    // not take one each.
+    void close_idle_shares();
 
     uint32_t slots() const { return slot_count_; }
     uint32_t in_use() const { return in_use_.load(std::memory_order_relaxed); }
     uint64_t shared_flows() const { return shared_flows_.load(std::memory_order_relaxed); }
 
   private:
-    LiveFile(void* mapping, size_t mapped_bytes, uint32_t slots);
+    LiveFile(void* mapping, size_t mapped_bytes, const LiveFileOptions& options);
     flow::LiveSlot* open_free(const flow::SlotRequest& request);
     flow::LiveSlot* share(const flow::SlotRequest& request);
 
@@ -105,16 +115,28 @@ class LiveFile final : public flow::SlotSource {
         flow::LiveSlot* slot = nullptr;
         uint64_t flows = 0;
     };
+    struct Owner {
+        uint32_t sessions = 0;
+        uint32_t slots = 0;
+        uint32_t unsealed = 0;  // of these
+    };
+    using Owners = std::map<std::string, Owner>;
+    Owner* owner_of(uint32_t session_number);
+    bool may_have_own(uint32_t session_number);
+    void close(flow::LiveSlot& slot, flow::Cause cause);
 
     void* mapping_;
     size_t mapped_bytes_;
     flow::LiveSlot* first_;
     uint32_t slot_count_;
     uint32_t reserve_;  // slots kept for sharing
+    uint32_t user_slots_;
     std::mutex mutex_;
     std::vector<uint32_t> free_;  // lowest last
     std::map<ShareKey, Share> shares_;
     std::map<flow::LiveSlot*, ShareKey> share_of_;
+    Owners owners_;
+    std::unordered_map<uint32_t, Owners::iterator> owner_of_;  // by session
     uint64_t next_shared_id_ = kSharedFlowIdBase;
     std::atomic<uint32_t> high_water_{0};
     std::atomic<uint32_t> in_use_{0};

@@ -232,11 +232,11 @@ TEST(SnaptStatus, ShowsLedgerDenyListAndClasses) {
         json(R"({"version":"0.1.0","name":"zrh-1","state":"up","uptime_s":90061,"epoch":3,
 "sessions":2,"flows":1234,"classes":{"ht-hd":{"packets":5,"inner_bytes":100,"wire_bytes":90,
 "saved_percent":10.0}},"drops":{"unauthentic":4},"deny":["10.0.0.0/8","fc00::/7"],
-"ledger":{"epoch":3,"records":77,"live_slots":131072,"live_slots_in_use":9,"failed_seals":0},
+"ledger":{"epoch":3,"records":77,"live_slots":131072,"live_slots_in_use":9,"failed_seals":0,"coarse":true},
 "sinks":[],"io":{}})"),
         false);
     for (const char* part : {"zrh-1", "1d 01:01", "flows     1 234", "epoch 3, 77 records",
-                             "10.0.0.0/8, fc00::/7", "ht-hd", "unauthentic 4"}) {
+                             "nearly full", "10.0.0.0/8, fc00::/7", "ht-hd", "unauthentic 4"}) {
         EXPECT_TRUE(contains(text, part)) << part << "\n" << text;
     }
     for (const char* other : {"{}", "[]", "7"}) {

@@ -45,12 +45,13 @@ TEST(SnaptConfig, TakesEveryAccountingKey) {
         std::string(kBeginning) + "[accounting]\nenabled = false\ninterval_s = 900\n"
                                   "checkpoint_s = 1\ngranularity = \"aggregate\"\n"
                                   "destinations = \"full\"\nretention_days = 30\n"
-                                  "on_ledger_failure = \"forward\"\nlive_slots = 4096\n",
+                                  "on_ledger_failure = \"forward\"\nlive_slots = 4096\n"
+                                  "user_records = 0\nmin_free_bytes = 1\n",
         "snapt.toml");
     ASSERT_TRUE(parsed.config) << joined(parsed.diagnostics);
     EXPECT_EQ(parsed.config->accounting,
               (AccountingConfig{false, 900, 1, Granularity::Aggregate, Destinations::Full, 30,
-                                OnLedgerFailure::Forward, 4096}));
+                                OnLedgerFailure::Forward, 4096, 0, 1}));
 }
 
 TEST(SnaptConfig, OfKeysWithoutEffectWhatHappensAnywayIsNoWarning) {

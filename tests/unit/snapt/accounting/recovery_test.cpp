@@ -144,10 +144,12 @@ TEST_F(RecoveryTest, KilledAtAnyMomentItNeverCountsTwiceAndLosesAtMostOnePacket)
     for (int64_t epoch = 1; epoch <= 25; ++epoch) {
         SCOPED_TRACE(epoch);
         Sink* sink = new (shared) Sink;
+        auto with = options();
+        with.user_records = epoch % 2 == 0 ? 3 : 0;  // with and without flows that share a record
         const pid_t child = fork();
         ASSERT_GE(child, 0);
         if (child == 0) {
-            auto ledger = open(kNoon);
+            auto ledger = open(kNoon, with);
             add_session(*ledger, 1, "alice");
             uint64_t next_id = 1;
             std::vector<flow::LiveSlot*> slots(5, nullptr);

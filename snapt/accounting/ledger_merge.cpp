@@ -1,0 +1,167 @@
+// Ledger: flows that share a record, because their user has had its records of the interval or the
+// disk is nearly full.
+#include "common/base/log.hpp"
+#include "snapt/accounting/ledger_statements.hpp"
+
+#include <algorithm>
+
+#include <sys/statvfs.h>
+
+namespace continuo::snapt {
+
+using base::Result;
+using flow::CounterValues;
+using flow::UsageRecord;
+namespace record_flag = flow::record_flag;
+
+namespace {
+
+// Of `min_free_bytes`: from there on flows have records of their own again.
+constexpr uint64_t enough_free_bytes(uint64_t min_free_bytes) {
+    return min_free_bytes + min_free_bytes / 4;
+}
+
+void add(CounterValues& sum, const CounterValues& delta) {
+    const uint64_t delay_us_max = std::max(sum.delay_us_max, delta.delay_us_max);
+    for (const auto member : flow::kValueMembers) {
+        sum.*member += delta.*member;
+    }
+    sum.delay_us_max = delay_us_max;
+}
+
+}  // namespace
+
+std::optional<uint64_t> free_disk_bytes(const std::string& folder) {
+    struct statvfs disk {};
+    if (::statvfs(folder.c_str(), &disk) != 0) {
+        return std::nullopt;
+    }
+    return uint64_t{disk.f_bavail} * disk.f_frsize;
+}
+
+void Ledger::look_at_disk(int64_t now_us) {
+    status_.free_bytes = options_.free_bytes(options_.state_directory);
+    const uint64_t floor = options_.min_free_bytes;
+    if (floor == 0 || !status_.free_bytes) {
+        return;
+    }
+    const bool was_coarse = status_.is_coarse;
+    status_.is_coarse = *status_.free_bytes < (was_coarse ? enough_free_bytes(floor) : floor);
+    if (status_.is_coarse == was_coarse) {
+        return;
+    }
+    base::log(base::LogLevel::Warning,
+              status_.is_coarse ? "accounting: %llu MiB of disk are left: one record for each "
+                                  "session, class and interval until there is more"
+                                : "accounting: %llu MiB of disk are left: a record for each flow",
+              static_cast<unsigned long long>(*status_.free_bytes >> 20U));
+    static_cast<void>(statements_->write_event(now_us,
+                                               status_.is_coarse ? "disk_low" : "disk_enough",
+                                               std::to_string(*status_.free_bytes) + " bytes"));
+}
+
+bool Ledger::may_have_record(uint32_t session_number, Sealing& sealing) const {
+    if (status_.is_coarse || options_.user_records == 0) {
+        return !status_.is_coarse;
+    }
+    const auto session = sessions_.find(session_number);
+    const std::string user = session == sessions_.end() ? "?" : session->second.identity.user_id;
+    auto& records = sealing.records_of;
+    auto at = records.find(user);
+    if (at == records.end()) {
+        const auto before = records_of_.find(user);
+        at = records.emplace(user, before == records_of_.end() ? 0 : before->second).first;
+    }
+    if (at->second >= options_.user_records) {
+        return false;
+    }
+    ++at->second;
+    return true;
+}
+
+void Ledger::merge(const SlotImage& image, const CounterValues& delta, Sealing& sealing) {
+    const MergeKey key{image.session_number, image.traffic_class};
+    auto at = sealing.merged.find(key);
+    if (at == sealing.merged.end()) {
+        SlotImage fresh;
+        fresh.state = static_cast<uint32_t>(flow::SlotState::Open);
+        fresh.session_number = image.session_number;
+        fresh.traffic_class = image.traffic_class;
+        fresh.opened_at_us = std::max(image.opened_at_us, boundary_us_);
+        const auto before = merged_.find(key);
+        if (before == merged_.end()) {
+            fresh.flow_id = next_merged_id_++;
+        }
+        at = sealing.merged.emplace(key, before == merged_.end() ? fresh : before->second).first;
+    }
+    SlotImage& sum = at->second;
+    sum.opened_at_us = std::min(sum.opened_at_us, std::max(image.opened_at_us, boundary_us_));
+    sum.last_at_us = std::max(sum.last_at_us, image.last_at_us);
+    add(sum.counters, delta);
+    ++sealing.merged_flows;
+}
+
+Result<void> Ledger::write_merged(const Pass& pass, Sealing& sealing) {
+    // Not for a user's question: it may ask as often as it likes.
+    sealing.ends_merged = pass.is_final || (pass.open_too && !pass.user);
+    if (sealing.ends_merged) {
+        for (const auto& [key, image] : merged_) {
+            const auto newer = sealing.merged.find(key);
+            CTN_TRY(write_merged_record(pass, newer == sealing.merged.end() ? image : newer->second,
+                                        sealing));
+            CTN_TRY(statements_->delete_flow.bind(1, as_stored(image.flow_id)).run());
+        }
+    }
+    for (const auto& [key, image] : sealing.merged) {
+        if (!sealing.ends_merged) {
+            SlotImage nothing = image;
+            nothing.counters = {};
+            CTN_TRY(statements_->upsert_merged.bind(1, as_stored(image.flow_id))
+                        .bind(2, int64_t{image.session_number})
+                        .bind(3, int64_t{image.traffic_class})
+                        .bind(4, image.opened_at_us)
+                        .bind(5, bytes_of(nothing))
+                        .bind(6, bytes_of(image))
+                        .run());
+            sealing.sessions_in_use.insert(image.session_number);
+        } else if (!merged_.contains(key)) {
+            CTN_TRY(write_merged_record(pass, image, sealing));
+        }
+    }
+    for (const auto& [key, image] : merged_) {
+        if (!sealing.ends_merged) {
+            sealing.sessions_in_use.insert(image.session_number);
+        }
+    }
+    return {};
+}
+
+Result<void>
+Ledger::write_merged_record(const Pass& pass, const SlotImage& image, Sealing& sealing) {
+    UsageRecord record = make_record(image, image.counters);
+    record.seq = sealing.next_seq++;
+    record.t_end = pass.end_us;
+    record.t_start = std::min(std::max(image.opened_at_us, boundary_us_), record.t_end - 1);
+    record.cause = pass.cause;
+    record.flags |= pass.flags | record_flag::kFirst | record_flag::kLast;
+    ++sealing.records;
+    sealing.orphans += sessions_.contains(image.session_number) ? 0U : 1U;
+    return statements_->records.insert(record);
+}
+
+// After the commit.
+void Ledger::take_merged(Sealing& sealing) {
+    status_.merged_flows += sealing.merged_flows;
+    for (auto& [user, records] : sealing.records_of) {
+        records_of_[user] = records;
+    }
+    if (sealing.ends_merged) {
+        merged_.clear();
+        return;
+    }
+    for (const auto& [key, image] : sealing.merged) {
+        merged_[key] = image;
+    }
+}
+
+}  // namespace continuo::snapt
