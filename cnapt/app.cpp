@@ -354,10 +354,11 @@ bool load_key(NodeConfig& config) {
     if (config.identity.key) {
         return true;
     }
-    const auto text = daemon::read_text_file(config.identity.key_file);
+    auto text = daemon::read_text_file(config.identity.key_file);
     if (!text) {
         return false;
     }
+    const base::WipedAtEnd wiped(*text);
     config.identity.key = config::parse_key(*text);
     if (!config.identity.key) {
         log(LogLevel::Error, "%s: error: bad key; expected 32 bytes in base64",

@@ -14,12 +14,14 @@ std::optional<Key> parse_key(std::string_view text) {
         return std::nullopt;
     }
     text = text.substr(first, text.find_last_not_of(kBlanks) + 1 - first);
-    const auto bytes = from_base64(text);
-    Key key{};
-    if (!bytes || bytes->size() != key.size()) {
-        return std::nullopt;
+    auto bytes = from_base64(text);
+    std::optional<Key> key;
+    if (bytes && bytes->size() == Key().size()) {
+        std::copy(bytes->begin(), bytes->end(), key.emplace().begin());
     }
-    std::copy(bytes->begin(), bytes->end(), key.begin());
+    if (bytes) {
+        base::wipe(*bytes);
+    }
     return key;
 }
 

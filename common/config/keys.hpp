@@ -1,15 +1,15 @@
 // Secrets of 32 bytes in configuration files and commands, in base 64.
 #pragma once
 
+#include "common/base/secret.hpp"
 #include "common/config/section.hpp"
 
-#include <array>
 #include <optional>
 #include <string_view>
 
 namespace continuo::config {
 
-using Key = std::array<uint8_t, 32>;
+using Key = base::Secret<32>;
 inline constexpr std::string_view kKeyForm = "base 64 of 32 bytes, which is 44 characters";
 
 // Blanks and line feeds around it are allowed, as in a file that holds nothing else.

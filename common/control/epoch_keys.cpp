@@ -22,7 +22,7 @@ base::Result<DirectionKeys> export_direction(const TlsChannel& channel,
     CTN_ASSERT(writer.ok() && writer.room() == 0);
 
     DirectionKeys keys;
-    std::array<uint8_t, sizeof keys.key + sizeof keys.iv> material{};
+    base::Secret<sizeof keys.key + sizeof keys.iv> material;
     CTN_TRY(channel.export_keys(kDatagramKeyLabel, context, material));
     std::copy_n(material.begin(), keys.key.size(), keys.key.begin());
     std::copy_n(material.begin() + keys.key.size(), keys.iv.size(), keys.iv.begin());

@@ -3,10 +3,10 @@
 #pragma once
 
 #include "common/base/result.hpp"
+#include "common/base/secret.hpp"
 #include "common/control/message.hpp"
 #include "common/control/tls_channel.hpp"
 
-#include <array>
 #include <string_view>
 
 namespace continuo::control {
@@ -16,8 +16,8 @@ inline constexpr std::string_view kDatagramKeyLabel = "EXPORTER-continuo-datagra
 enum class Direction : uint8_t { Up = 0, Down = 1 };
 
 struct DirectionKeys {
-    std::array<uint8_t, 32> key{};
-    std::array<uint8_t, 12> iv{};
+    base::Secret<32> key;
+    base::Secret<12> iv;
     bool operator==(const DirectionKeys&) const = default;
 };
 

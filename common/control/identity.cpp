@@ -123,9 +123,8 @@ base::Result<Identity> open_identity(base::ByteView wire, const IdentityKey& key
 
 }  // namespace
 
-std::array<uint8_t, 32>
-derive_key(const UserKey& key, std::string_view salt, std::string_view info) {
-    std::array<uint8_t, 32> result{};
+base::Secret<32> derive_key(const UserKey& key, std::string_view salt, std::string_view info) {
+    base::Secret<32> result;
     EVP_KDF* kdf = EVP_KDF_fetch(nullptr, "HKDF", nullptr);
     CTN_ASSERT(kdf != nullptr);
     EVP_KDF_CTX* context = EVP_KDF_CTX_new(kdf);

@@ -7,8 +7,8 @@
 #include "common/base/bytes.hpp"
 #include "common/base/random.hpp"
 #include "common/base/result.hpp"
+#include "common/base/secret.hpp"
 
-#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,9 +25,9 @@ inline constexpr size_t kMaxRealmBytes = 64;
 // Marker, nonce, padded "user/key_id", tag.
 inline constexpr size_t kMaxWireIdentityBytes = 1 + 12 + 128 + 16;
 
-using UserKey = std::array<uint8_t, kUserKeyBytes>;
-using Psk = std::array<uint8_t, kPskBytes>;
-using IdentityKey = std::array<uint8_t, kIdentityKeyBytes>;
+using UserKey = base::Secret<kUserKeyBytes>;
+using Psk = base::Secret<kPskBytes>;
+using IdentityKey = base::Secret<kIdentityKeyBytes>;
 
 struct Identity {
     std::string user;    // 1 to kMaxUserBytes bytes, no '/', no control characters
@@ -36,8 +36,7 @@ struct Identity {
 };
 
 // HKDF-SHA256 (RFC 5869): secret `key`. Each use has a salt of its own.
-std::array<uint8_t, 32>
-derive_key(const UserKey& key, std::string_view salt, std::string_view info);
+base::Secret<32> derive_key(const UserKey& key, std::string_view salt, std::string_view info);
 // Salt "continuo psk 1", info `realm`.
 Psk derive_psk(const UserKey& key, std::string_view realm);
 

@@ -5,6 +5,7 @@
 
 #include "common/base/bytes.hpp"
 #include "common/base/random.hpp"
+#include "common/base/secret.hpp"
 #include "common/control/identity.hpp"
 
 #include <array>
@@ -22,7 +23,7 @@ inline constexpr size_t kMaxPortalRequestBytes = 2048;
 inline constexpr size_t kMaxPortalAnswerBytes = 4096;
 inline constexpr size_t kMaxPortalUrlBytes = 512;
 
-using PortalKey = std::array<uint8_t, 32>;
+using PortalKey = base::Secret<32>;
 using PortalNonce = std::array<uint8_t, kPortalNonceBytes>;
 using PortalTag = std::array<uint8_t, kPortalTagBytes>;
 

@@ -5,6 +5,7 @@
 
 #include "common/base/bytes.hpp"
 #include "common/base/result.hpp"
+#include "common/base/secret.hpp"
 
 #include <array>
 #include <memory>
@@ -22,8 +23,8 @@ inline constexpr size_t kIvBytes = 12;
 inline constexpr size_t kMaxTagBytes = 16;
 
 struct KeyMaterial {
-    std::array<uint8_t, kKeyBytes> key{};
-    std::array<uint8_t, kIvBytes> iv{};  // unused by HmacSha256
+    base::Secret<kKeyBytes> key;
+    base::Secret<kIvBytes> iv;  // unused by HmacSha256
 };
 
 // One datagram: header, body, then room for the tag (seal) or the tag (open).

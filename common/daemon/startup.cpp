@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -45,6 +46,10 @@ void begin_process(bool verbose) {
         descriptors.rlim_cur = descriptors.rlim_max;
         static_cast<void>(::setrlimit(RLIMIT_NOFILE, &descriptors) == 0);
     }
+    // Its memory holds keys: no core file, and no other process of the same user reads it.
+    const rlimit no_core{};
+    static_cast<void>(::setrlimit(RLIMIT_CORE, &no_core) == 0);
+    static_cast<void>(::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0);
 }
 
 bool reduce_rights(const RunOptions& options,

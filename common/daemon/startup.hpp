@@ -4,6 +4,7 @@
 
 #include "common/base/log.hpp"
 #include "common/base/result.hpp"
+#include "common/base/secret.hpp"
 #include "common/config/diagnostic.hpp"
 #include "common/io/privileges.hpp"
 #include "common/report/command_line.hpp"
@@ -34,7 +35,7 @@ std::string describe(const base::Error& error);
 int64_t utc_us();
 std::string host_name(std::string_view fallback);
 
-// Log level, no SIGPIPE, and as many descriptors as the host allows.
+// Log level, no SIGPIPE, as many descriptors as the host allows, and memory that nobody reads.
 void begin_process(bool verbose);
 
 // The whole file; nothing, and a log line, when it cannot be read.
@@ -63,10 +64,11 @@ struct LoadedConfig {
 // `parse(text, path)` gives an optional `config` and `diagnostics`, which are said.
 template <typename Config, typename Parse>
 LoadedConfig<Config> load_config(const std::string& path, const Parse& parse, DiagnosticsTo where) {
-    const auto text = read_text_file(path);
+    auto text = read_text_file(path);
     if (!text) {
         return {std::nullopt, "cannot read " + path};
     }
+    const base::WipedAtEnd wiped(*text);  // it holds keys
     auto parsed = parse(*text, path);
     say(parsed.diagnostics, where);
     return {std::move(parsed.config),

@@ -1,5 +1,8 @@
 #include "common/io/file.hpp"
 
+#include "common/base/secret.hpp"
+
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -96,6 +99,7 @@ Result<std::string> read_file(const std::string& path, size_t limit_bytes) {
             return system_error("read file");
         }
         if (got == 0) {
+            base::wipe(block.data(), std::min(content.size(), block.size()));  // may have been keys
             return content;
         }
         if (content.size() + static_cast<size_t>(got) > limit_bytes) {

@@ -4,9 +4,9 @@
 #pragma once
 
 #include "common/base/random.hpp"
+#include "common/base/secret.hpp"
 #include "snapt/accounting/database.hpp"
 
-#include <array>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -16,7 +16,7 @@
 
 namespace continuo::snapt {
 
-using UserKey = std::array<uint8_t, 32>;
+using UserKey = base::Secret<32>;
 
 inline constexpr size_t kMaxNameBytes = 64;
 // Names of users and nodes: 1 to kMaxNameBytes of A-Z a-z 0-9 . _ @ -, not beginning with . or -

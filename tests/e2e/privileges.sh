@@ -36,9 +36,17 @@ is_confined() { # is_confined DAEMON USER NUMBER
     claim "$daemon has CAP_NET_ADMIN and nothing else, every thread" net_admin_only "$daemon"
     claim "$daemon has a filter of system calls, every thread" equal "$(thread_fields "$daemon" Seccomp)" 2
     claim "$daemon gets no new rights" equal "$(thread_fields "$daemon" NoNewPrivs)" 1
+    claim "$daemon leaves no core file" equal "$(sed -n 's/^Max core file size *//p' "/proc/${pid_of[$daemon]}/limits" | tr -s ' ')" "0 0 bytes "
+    [ -n "$is_sanitized" ] || claim "$daemon is not read by another process of its user" eval "! look_into $daemon $number"
     claim "$daemon status says so" equal "$(report "$daemon" | json '[d["process"][k] for k in ("user", "capabilities", "seccomp", "no_new_privs")]')" \
         "['$user', ['CAP_NET_ADMIN'], True, True]"
 }
+# look_into DAEMON NUMBER : its memory, as its user and with its capability. The sanitizers' leak checker needs that.
+look_into() {
+    setpriv --reuid "$2" --clear-groups --inh-caps -all,+net_admin --bounding-set -all,+net_admin head -c 0 "/proc/${pid_of[$1]}/mem"
+}
+is_sanitized=
+! grep -q __asan_init "$(command -v cnapt)" || is_sanitized=yes
 # Nothing was tried that the filter refuses: the kernel's log has it where there is auditing.
 refused_calls() { dmesg 2>/dev/null | grep -c 'type=1326.*comm="\(cnapt\|snapt\)[-"]'; }
 refused_before=$(refused_calls)

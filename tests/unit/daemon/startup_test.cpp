@@ -5,6 +5,9 @@
 #include <fstream>
 
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace continuo::daemon {
@@ -45,6 +48,20 @@ TEST(Describe, NamesThePlaceOrElseTheCodeAndTheSystemsReason) {
               "TCP bind: Address already in use");
     EXPECT_EQ(describe({base::Errc::LimitReached, "sessions"}), "sessions");
     EXPECT_EQ(describe({base::Errc::NotFound, ""}), base::to_string(base::Errc::NotFound));
+}
+
+TEST(BeginProcess, LeavesNoWayToReadItsMemory) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+        begin_process(false);
+        rlimit core{1, 1};
+        const bool is_closed = ::getrlimit(RLIMIT_CORE, &core) == 0 && core.rlim_cur == 0 &&
+                               core.rlim_max == 0 && ::prctl(PR_GET_DUMPABLE) == 0;
+        ::_exit(is_closed ? 0 : 1);
+    }
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
 }
 
 TEST_F(ConfigFile, GivesAGoodOneWithoutComplaint) {

@@ -1,7 +1,11 @@
+#include "common/base/secret.hpp"
+#include "common/control/identity.hpp"
+#include "common/control/portal_check.hpp"
 #include "common/dataplane/epoch_install.hpp"
 
 #include <numeric>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -41,6 +45,14 @@ bool passes(crypto::DatagramCipher& sealer, crypto::DatagramCipher& opener) {
 }
 
 class EpochInstalls : public testing::TestWithParam<control::ProtectionOffer> {};
+
+// Each copy is overwritten when it dies; no optimizer leaves that out (base/secret.hpp).
+static_assert(std::is_same_v<control::UserKey, base::Secret<32>>);
+static_assert(std::is_same_v<control::Psk, base::Secret<32>>);
+static_assert(std::is_same_v<control::IdentityKey, base::Secret<32>>);
+static_assert(std::is_same_v<control::PortalKey, base::Secret<32>>);
+static_assert(!std::is_trivially_destructible_v<control::EpochKeys>);
+static_assert(!std::is_trivially_destructible_v<crypto::KeyMaterial>);
 
 TEST_P(EpochInstalls, EachEndOpensWhatTheOtherSealsAndNothingElse) {
     const control::EpochKeys keys = make_keys();
