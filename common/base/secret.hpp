@@ -2,10 +2,12 @@
 // that holds a key is wiped by its owner.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -37,6 +39,10 @@ class WipedAtEnd {
 template <size_t kBytes>
 struct Secret : std::array<uint8_t, kBytes> {
     Secret() : std::array<uint8_t, kBytes>{} {}
+    // The first octets; the others are zero.
+    Secret(std::initializer_list<uint8_t> first) : Secret() {
+        std::copy_n(first.begin(), std::min(first.size(), kBytes), this->begin());
+    }
     Secret(const Secret&) = default;
     Secret& operator=(const Secret&) = default;
     ~Secret() { wipe(this->data(), kBytes); }
