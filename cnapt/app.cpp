@@ -87,6 +87,9 @@ class App final : public NodeEvents {
     void on_session_doubted(SnaptLink& link) override;
     void on_stream_stuck(SnaptLink& link) override;
     void on_network_changed() override {
+        if (node_) {
+            capture_.set_near(node_->near_links(near_group(config_.capture)));
+        }
         if (portals_) {
             portals_->on_network_changed();
         }
@@ -274,6 +277,7 @@ void App::on_stream_stuck(SnaptLink& link) {
 void App::on_tick() {
     const base::TimePoint now = loop_.refresh_now();
     node_->flows().set_utc_offset_us(daemon::utc_us() - base::to_us(now.time_since_epoch()));
+    capture_.set_near(node_->near_links(near_group(config_.capture)));
     capture_.on_tick();
     dns_.set_in_tunnel(capture_.is_open());
     portals_->on_tick();

@@ -106,6 +106,10 @@ void warn(const char* what, const base::Error& error) {
 
 }  // namespace
 
+uint32_t near_group(const CaptureConfig& config) {
+    return config.routing_table;
+}
+
 CaptureOptions CaptureControl::options(const classifier::Ruleset* ruleset) const {
     CaptureOptions options;
     options.device = config_.device;
@@ -118,6 +122,8 @@ CaptureOptions CaptureControl::options(const classifier::Ruleset* ruleset) const
     options.routing_table = config_.routing_table;
     options.fwmark = config_.fwmark;
     options.exclude = config_.exclude;
+    options.near = config_.near;
+    options.has_near_links = has_near_links_;
     options.gateway_interfaces = config_.gateway_interfaces;
     options.kill_switch = config_.kill_switch;
     options.portal = portal_;
@@ -155,6 +161,35 @@ base::Result<void> CaptureControl::remove_rules(const CapturePlan& plan) const {
     CTN_TRY(routes.remove_own_rules(plan.first_priority, plan.last_priority));
     CTN_TRY(routes.remove_own_routes(config_.routing_table));
     CTN_TRY(routes.remove_own_routes(portal_table(config_.routing_table)));
+    return set_groups({});
+}
+
+base::Result<void> CaptureControl::set_near(const NearLinks& near, std::string& failure) {
+    failure = "cannot tell uplinks and other interfaces apart";
+    CTN_TRY(set_groups(near.is_counted() ? near : NearLinks{}));
+    has_near_links_ = near.is_counted();
+    failure.clear();
+    return {};
+}
+
+base::Result<void> CaptureControl::set_groups(const NearLinks& near) const {
+    auto routes = CTN_TRY(io::RouteClient::open());
+    for (const io::LinkEntry& link : CTN_TRY(routes.links())) {
+        const bool is_near =
+            std::any_of(near.links.begin(), near.links.end(),
+                        [&](const NearLink& wanted) { return wanted.index == link.index; });
+        const uint32_t group = near_group(config_);
+        // One that somebody else has put into a group is told apart by that.
+        if (link.group != (is_near ? 0 : group)) {
+            continue;
+        }
+        io::LinkSettings settings;
+        settings.group = is_near ? group : 0;
+        const auto set = routes.set_link(link.index, settings);
+        if (!set && set.error().sys_errno != ENODEV) {
+            return set;
+        }
+    }
     return {};
 }
 
@@ -337,7 +372,7 @@ base::Result<void> CaptureControl::repair(const classifier::Ruleset& ruleset,
         // Their order counts, and begin() adds only what is not there.
         auto routes = CTN_TRY(io::RouteClient::open());
         for (const io::RuleEntry& rule : plan_.rules) {
-            if (rule.priority == plan_.bypass_priority) {
+            if (rule.priority == plan_.bypass_priority || rule.priority == plan_.near_priority) {
                 CTN_TRY(remove_if_there(routes, rule));
             }
         }

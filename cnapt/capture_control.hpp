@@ -5,6 +5,7 @@
 #pragma once
 
 #include "classifier/ruleset.hpp"
+#include "cnapt/near_links.hpp"
 #include "cnapt/node_config.hpp"
 #include "cnapt/routes.hpp"
 #include "common/base/result.hpp"
@@ -13,6 +14,9 @@
 #include <string>
 
 namespace continuo::cnapt {
+
+// Group of interfaces that are no uplinks: a number of this instance's own.
+uint32_t near_group(const CaptureConfig& config);
 
 class CaptureControl {
   public:
@@ -39,6 +43,9 @@ class CaptureControl {
     void end();
     // Part of what begin() sets, from the next time on.
     void set_portal(std::optional<PortalBypass> portal) { portal_ = std::move(portal); }
+    // Puts the interfaces into their group, and others back. What counts as near is part of what
+    // begin() sets, from the next time on.
+    base::Result<void> set_near(const NearLinks& near, std::string& failure);
     bool is_active() const { return is_active_; }
 
     base::IpAddress ipv4() const { return default_node_ipv4(); }
@@ -64,10 +71,12 @@ class CaptureControl {
     base::Result<Extent> measure();
     // Error: NotFound, if nothing is there.
     base::Result<void> note_extent();
+    base::Result<void> set_groups(const NearLinks& near) const;
     void end_connections() const;
 
     CaptureConfig config_;
     std::optional<PortalBypass> portal_;
+    bool has_near_links_ = false;
     CapturePlan plan_;
     io::Nft nft_;
     bool is_active_ = false;

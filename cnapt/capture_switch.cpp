@@ -37,7 +37,7 @@ base::Result<void> CaptureSwitch::set_up_device(std::string& failure) {
 
 base::Result<void> CaptureSwitch::begin_at_once(std::shared_ptr<const classifier::Ruleset> ruleset,
                                                 std::string& failure) {
-    wish_ = {std::move(ruleset), false, {}};
+    wish_.ruleset = std::move(ruleset);
     CTN_TRY(apply(wish_, failure));
     done_ = wish_;
     return {};
@@ -58,15 +58,28 @@ void CaptureSwitch::set_portal(std::optional<PortalBypass> portal) {
     follow();
 }
 
+void CaptureSwitch::set_near(NearLinks near) {
+    if (near.has_grouped_uplink && !wish_.near.has_grouped_uplink) {
+        base::log(
+            base::LogLevel::Warning,
+            "an uplink is in a group of interfaces (ip link set group); routes to public "
+            "destinations over other interfaces lead through the tunnel, but for capture.near");
+    }
+    wish_.near = std::move(near);
+    follow();
+}
+
 void CaptureSwitch::on_tick() {
     follow();
     supervise();
 }
 
 base::Result<void> CaptureSwitch::apply(const Wish& wish, std::string& failure) {
+    CTN_TRY(control_.set_near(wish.near, failure));
     const bool is_let_in = control_.let_in(wish.is_open, failure).has_value();
-    const bool has_new_rules =
-        !done_ || done_->ruleset != wish.ruleset || done_->portal != wish.portal;
+    const bool has_new_rules = !done_ || done_->ruleset != wish.ruleset ||
+                               done_->portal != wish.portal ||
+                               done_->near.is_counted() != wish.near.is_counted();
     control_.set_portal(wish.portal);
     if (is_let_in && !has_new_rules) {
         return {};

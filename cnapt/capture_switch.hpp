@@ -32,6 +32,7 @@ class CaptureSwitch {
     void set_open(bool is_open);
     // Only while there are rules at all: traffic is captured, or was.
     void set_portal(std::optional<PortalBypass> portal);
+    void set_near(NearLinks near);
     // New flows are captured now; with the kill switch always.
     bool is_open() const { return done_ && (done_->is_open || is_kill_switch_); }
     // Tries again what failed. What somebody else has removed is looked for here and, sooner, when
@@ -51,6 +52,7 @@ class CaptureSwitch {
         std::shared_ptr<const classifier::Ruleset> ruleset;
         bool is_open = false;
         std::optional<PortalBypass> portal;
+        NearLinks near;
         bool operator==(const Wish&) const = default;
     };
     void follow();

@@ -5,6 +5,7 @@
 
 #include "classifier/ruleset.hpp"
 #include "cnapt/binding_journal.hpp"
+#include "cnapt/near_links.hpp"
 #include "cnapt/tcp_fallback.hpp"
 #include "cnapt/udp_throttle.hpp"
 #include "cnapt/uplinks.hpp"
@@ -217,6 +218,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     const base::MemoryBudget& kept_memory() const { return kept_memory_; }
     dataplane::TunPort& tun() { return *tun_port_; }
     const io::NetSnapshot& network() const { return monitor_->snapshot(); }
+    NearLinks near_links(uint32_t group) const;
 
     // --- session::SessionHost
     flow::Flow* on_flow_opened(session::Session& session,

@@ -1,6 +1,7 @@
 #include "cnapt/node_config.hpp"
 
 #include "classifier/ruleset.hpp"
+#include "cnapt/near_links.hpp"
 #include "cnapt/resolv_conf.hpp"
 #include "common/config/base64.hpp"
 #include "common/config/prefixes.hpp"
@@ -76,6 +77,17 @@ void check_capture(Section& section, const CaptureConfig& capture) {
                              family + " = false, or a longer prefix");
         }
     }
+    for (const config::Node* item : section.items("near")) {
+        const auto prefix = base::IpPrefix::parse(item->text);
+        if (prefix && prefix->length <= kLongestPartOfDefault && !is_private(prefix->address)) {
+            section.error_at(*item, "\"near\" holds " + item->describe() + ", most of the Internet",
+                             "a prefix of 8 bits or more");
+        } else if (prefix && is_private(prefix->address)) {
+            section.warning_at(*item,
+                               "\"near\" holds " + item->describe() + ", which is near anyway",
+                               "public prefixes");
+        }
+    }
     for (const config::Node* item : section.items("gateway_interfaces")) {
         if (item->text == capture.device) {
             section.error_at(*item,
@@ -105,6 +117,7 @@ void read_capture(Section& root, CaptureConfig& capture) {
     }
     capture.fwmark = section.integer<uint32_t>("fwmark", capture.fwmark, 1, kMaxFwmark);
     capture.exclude = config::read_prefixes(section, "exclude");
+    capture.near = config::read_prefixes(section, "near");
     capture.gateway_interfaces = section.texts("gateway_interfaces", config::check_interface);
     check_capture(section, capture);
     capture.kill_switch = section.boolean("kill_switch", capture.kill_switch);
@@ -153,6 +166,14 @@ void check_dns_server(Section& section, const config::Node& item, const CaptureC
                              start + ", which \"capture.exclude\" keeps out of the tunnel by " +
                                  quote(prefix.to_string()),
                              "a server that is not excluded");
+        }
+    }
+    for (const base::IpPrefix& prefix : capture.near) {
+        if (prefix.contains(*server)) {
+            section.error_at(item,
+                             start + ", which \"capture.near\" may keep out of the tunnel by " +
+                                 quote(prefix.to_string()),
+                             "a server that is not near");
         }
     }
 }
@@ -246,6 +267,7 @@ std::string render_capture(const NodeConfig& config) {
     text += line("routing_table = " + std::to_string(capture.routing_table));
     text += line("fwmark = 0x" + std::string(mark.data(), end), "on outer sockets");
     text += line("exclude = " + list_text(capture.exclude), "destinations never captured");
+    text += line("near = " + list_text(capture.near), "public prefixes of the LAN, not captured");
     text += line("gateway_interfaces = " + list_text(capture.gateway_interfaces),
                  "LAN sides, e.g. [\"br-lan\"]");
     text += line("kill_switch = " + boolean_text(capture.kill_switch),
@@ -376,6 +398,7 @@ ConfigChanges changes_between(const NodeConfig& running, const NodeConfig& fresh
     compare(restart, "capture.routing_table", from.routing_table == to.routing_table);
     compare(restart, "capture.fwmark", from.fwmark == to.fwmark);
     compare(restart, "capture.exclude", from.exclude == to.exclude);
+    compare(restart, "capture.near", from.near == to.near);
     compare(restart, "capture.gateway_interfaces",
             from.gateway_interfaces == to.gateway_interfaces);
     compare(restart, "capture.kill_switch", from.kill_switch == to.kill_switch);

@@ -41,6 +41,7 @@ struct CaptureConfig {
     uint32_t routing_table = 9347;
     uint32_t fwmark = 0x9347;
     std::vector<base::IpPrefix> exclude;
+    std::vector<base::IpPrefix> near;  // public ones that stay beside the tunnel where routed so
     std::vector<std::string> gateway_interfaces;
     bool kill_switch = false;
 

@@ -38,6 +38,18 @@ void Node::on_network_changed() {
     update_all_paths(change, now);
 }
 
+NearLinks Node::near_links(uint32_t group) const {
+    std::vector<base::IpAddress> snapts;
+    for (const auto& link : links_) {
+        for (const base::IpVersion version : kBothVersions) {
+            if (link->addresses.has(version)) {
+                snapts.push_back(link->addresses.of(version).address);
+            }
+        }
+    }
+    return cnapt::near_links(monitor_->snapshot(), settings_.uplinks, snapts, group);
+}
+
 void Node::update_all_paths(const Uplinks::Change& change, TimePoint now) {
     for (const auto& link : links_) {
         update_paths(*link, change, now);

@@ -1,5 +1,6 @@
 #include "cnapt/routes.hpp"
 
+#include "cnapt/near_links.hpp"
 #include "common/packet/five_tuple.hpp"
 
 #include <algorithm>
@@ -17,10 +18,21 @@ using io::RuleAction;
 using io::RuleEntry;
 
 constexpr size_t kMaxInterfaceName = 15;
+constexpr uint32_t kDefaultGroup = 0;
 constexpr std::string_view kCapturedSet = "captured";
 
 // Offsets from rule_priority.
-enum class RulePlace : uint32_t { Outer, Own, Bypass, Groups, Near, Capture, Gateway, End = 15 };
+enum class RulePlace : uint32_t {
+    Outer,
+    Own,
+    Bypass,
+    Groups,
+    Near,
+    Portal,
+    Capture,
+    Gateway,
+    End = 15
+};
 static_assert(static_cast<uint32_t>(RulePlace::End) + 1 == kRulePriorities);
 
 constexpr std::array kGroups4 = {"224.0.0.0/4", "255.255.255.255/32"};
@@ -59,7 +71,34 @@ RuleEntry tunnel_at(const CaptureOptions& options, IpVersion version, RulePlace 
     return rule;
 }
 
-// Behind the rule of the same priority: what is near needs no portal.
+// Routes of the main table but default ones, also in parts. fc00::/7 is as short as one of these.
+RuleEntry
+near_at(const CaptureOptions& options, IpVersion version, const std::optional<IpPrefix>& to) {
+    RuleEntry rule = rule_at(options, version, RulePlace::Near);
+    const bool is_short = to && to->length == kLongestPartOfDefault;
+    rule.suppress_prefix_length = kLongestPartOfDefault - (is_short ? 1U : 0U);
+    rule.to = to;
+    return rule;
+}
+
+void add_near(const CaptureOptions& options, IpVersion version, std::vector<RuleEntry>& rules) {
+    const auto add = [&](const IpPrefix& prefix) {
+        if (prefix.address.version == version) {
+            rules.push_back(near_at(options, version, prefix));
+        }
+    };
+    for (const IpPrefix& prefix : private_prefixes()) {
+        add(prefix);
+    }
+    for (const IpPrefix& prefix : options.near) {
+        add(prefix);
+    }
+    if (options.has_near_links) {
+        rules.push_back(near_at(options, version, std::nullopt));
+        rules.back().suppress_group = kDefaultGroup;
+    }
+}
+
 void add_portal(const CaptureOptions& options, IpVersion version, std::vector<RuleEntry>& rules) {
     constexpr std::array<std::pair<packet::Protocol, uint32_t>, 4> kWeb = {
         {{packet::Protocol::Tcp, 80},
@@ -70,7 +109,7 @@ void add_portal(const CaptureOptions& options, IpVersion version, std::vector<Ru
         return;
     }
     for (const auto& [protocol, port] : kWeb) {
-        RuleEntry rule = rule_at(options, version, RulePlace::Near);
+        RuleEntry rule = rule_at(options, version, RulePlace::Portal);
         rule.table = portal_table(options.routing_table);
         rule.ip_protocol = number(protocol);
         rule.destination_ports = io::NumberRange{port, port};
@@ -115,6 +154,14 @@ void add_groups(const CaptureOptions& options, IpVersion version, std::vector<Ru
         rules.push_back(leave_at(options, version, RulePlace::Groups));
         rules.back().to = IpPrefix::parse(group);
     }
+    // Leases are renewed by unicast, also of servers with a public address.
+    const bool is_v4 = version == IpVersion::V4;
+    const uint32_t client = is_v4 ? 68 : 546;
+    const uint32_t server = is_v4 ? 67 : 547;
+    rules.push_back(leave_at(options, version, RulePlace::Groups));
+    rules.back().ip_protocol = number(packet::Protocol::Udp);
+    rules.back().source_ports = io::NumberRange{client, client};
+    rules.back().destination_ports = io::NumberRange{server, server};
 }
 
 void add_capture(const CaptureOptions& options,
@@ -147,8 +194,7 @@ void add_rules(const CaptureOptions& options, const IpAddress& own, std::vector<
     rules.back().from = host_prefix(own);
     add_groups(options, version, rules);
     add_bypass(options, version, rules);
-    rules.push_back(rule_at(options, version, RulePlace::Near));
-    rules.back().suppress_prefix_length = 0;
+    add_near(options, version, rules);
     add_portal(options, version, rules);
     if (!options.gateway_interfaces.empty()) {
         rules.push_back(tunnel_at(options, version, RulePlace::Gateway));
@@ -435,6 +481,7 @@ CapturePlan build_capture_plan(const CaptureOptions& options) {
     }
     plan.first_priority = options.rule_priority;
     plan.bypass_priority = options.rule_priority + static_cast<uint32_t>(RulePlace::Bypass);
+    plan.near_priority = options.rule_priority + static_cast<uint32_t>(RulePlace::Near);
     plan.last_priority = options.rule_priority + kRulePriorities - 1;
     return plan;
 }

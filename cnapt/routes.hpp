@@ -8,12 +8,20 @@
 //   outer    fwmark M                       -> end    outer datagrams
 //   own      from cnapt0's address          -> table  what is bound to cnapt0 stays there
 //   bypass   to excluded prefixes, bypass   -> end    (what is to be captured -> groups)
-//   groups   to multicast, link-local       -> end
-//   near     any, suppress_prefixlength 0   -> main   LAN and every route but the default one
-//            a user's web, for a while      -> portal table, the default route to a captive portal
+//   groups   to multicast, link-local, DHCP -> end
+//   near     to private prefixes            -> main   routes of any interface but default ones
+//            to `near`                      -> main   the same
+//            any, suppress_ifgroup 0        -> main   of interfaces that are no uplinks
+//   portal   a user's web, for a while      -> portal table, the default route to a captive portal
 //   capture  source not chosen yet          -> table  one each for TCP, UDP, ICMP
 //   gateway  fwmark M + 1                   -> table  flows of the LAN sides that began so
 //   end      nothing: what follows are the host's own rules, as if there were no Continuo
+//
+// The network of an uplink may set routes (DHCP option 121), also more specific ones than anybody
+// else's: those to public destinations must not lead past the tunnel. A rule cannot ask for the
+// interface of the route it found, but for its group: interfaces that are no uplinks are put into
+// one of ours (ip link set group), so that what is new and not judged yet goes into the tunnel.
+// Default routes in parts (prefixes of at most 7 bits) are default routes here.
 //
 // "Source not chosen yet" is what leaves alone the answers to inbound connections and sockets bound
 // to an uplink's address: they have a source when they are routed. IPv4 says it as `from
@@ -69,7 +77,9 @@ struct CaptureOptions {
     std::vector<BypassMatch> bypass;
     std::optional<PortalBypass> portal;
     std::vector<std::string> gateway_interfaces;
-    bool kill_switch = false;  // nothing but `exclude` may be reached outside the tunnel
+    std::vector<base::IpPrefix> near;  // public destinations that stay beside the tunnel
+    bool has_near_links = false;       // interfaces that are no uplinks are in a group of their own
+    bool kill_switch = false;          // nothing but `exclude` may be reached outside the tunnel
 };
 
 // Of sockets that members of a bypassed cgroup make (io::SocketMarker).
@@ -100,6 +110,7 @@ struct CapturePlan {
     uint32_t first_priority = 0;
     uint32_t last_priority = 0;
     uint32_t bypass_priority = 0;
+    uint32_t near_priority = 0;
 };
 
 // `options` must be sound (names as check_interface_name, versions as named).

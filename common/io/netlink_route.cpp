@@ -57,6 +57,9 @@ Result<void> RouteClient::set_link(uint32_t interface_index, const LinkSettings&
     if (settings.transmit_queue_length) {
         request.attribute(IFLA_TXQLEN, *settings.transmit_queue_length);
     }
+    if (settings.group) {
+        request.attribute(IFLA_GROUP, *settings.group);
+    }
     return socket_.change(request, "set interface");
 }
 

@@ -16,6 +16,7 @@ struct LinkSettings {
     std::optional<bool> up;
     std::optional<uint32_t> mtu;
     std::optional<uint32_t> transmit_queue_length;
+    std::optional<uint32_t> group{};
 };
 
 class RouteClient {

@@ -55,6 +55,7 @@ struct RuleEntry {
     std::optional<NumberRange> destination_ports;
     std::optional<NumberRange> users;
     std::optional<uint32_t> suppress_prefix_length;  // ignore routes of at most this length
+    std::optional<uint32_t> suppress_group;          // ignore routes over interfaces of this group
     // IPv6: `from` also matches a source not yet chosen if the route found would choose one in
     // `from`.
     bool find_source = false;
@@ -80,6 +81,7 @@ struct LinkEntry {
     bool has_carrier = false;  // operational
     bool is_loopback = false;
     uint32_t mtu = 0;
+    uint32_t group = 0;  // 0: as all are that nobody has put into another
 
     bool operator==(const LinkEntry&) const = default;
 };

@@ -162,6 +162,7 @@ LinkEntry parse_link(const NetlinkMessage& message) {
     link.has_carrier = (info.ifi_flags & IFF_RUNNING) != 0;
     link.is_loopback = (info.ifi_flags & IFF_LOOPBACK) != 0;
     link.mtu = find_u32(attributes, IFLA_MTU).value_or(0);
+    link.group = find_u32(attributes, IFLA_GROUP).value_or(0);
     return link;
 }
 
@@ -245,6 +246,10 @@ std::optional<RuleEntry> parse_rule(const NetlinkMessage& message) {
     if (suppressed && *suppressed != UINT32_MAX) {
         rule.suppress_prefix_length = suppressed;
     }
+    const auto group = find_u32(attributes, FRA_SUPPRESS_IFGROUP);
+    if (group && *group != UINT32_MAX) {
+        rule.suppress_group = group;
+    }
     rule.find_source = (info.flags & FIB_RULE_FIND_SADDR) != 0;
     rule.protocol = parse_u8(attributes, FRA_PROTOCOL, 0);
     return rule;
@@ -274,6 +279,9 @@ void write_rule_matches(NetlinkRequest& request, const RuleEntry& rule) {
     }
     if (rule.suppress_prefix_length) {
         request.attribute(FRA_SUPPRESS_PREFIXLEN, *rule.suppress_prefix_length);
+    }
+    if (rule.suppress_group) {
+        request.attribute(FRA_SUPPRESS_IFGROUP, *rule.suppress_group);
     }
 }
 

@@ -66,4 +66,105 @@ for space in node lan1; do
     claim "answers to $space come in by the tunnel" from $space $tunnelled4 $inet4
     claim "over IPv6, too" from $space $tunnelled6 "[$inet6]"
 done
+stop cnapt
+
+# --- Routes that lead past the tunnel
+
+# A VPN of the host's own, with routes to public destinations; and a host in the server's name beside the uplink's gateway.
+new_namespace vpn
+connect node vpn0 vpn eth
+address node vpn0 10.8.0.2/24 fd08::2/64
+address vpn eth 10.8.0.1/24 fd08::1/64 198.51.100.200/32 2001:db8:77::1/128
+ip -n "$(ns node)" route add 198.51.100.128/25 via 10.8.0.1
+ip -n "$(ns node)" -6 route add 2001:db8:77::/48 via fd08::1
+mkdir "$work/evil" "$work/vpn"
+echo evil >"$work/evil/small"
+echo vpn >"$work/vpn/small"
+spawn gw1 evil "$python" "$support_dir/http_server.py" --directory "$work/evil" --port 80
+spawn vpn vpn "$python" "$support_dir/http_server.py" --directory "$work/vpn" --port 80
+wait_for 10 listens gw1 80 && wait_for 10 listens vpn 80
+# What this host sends plain to the server or the VPN over the uplinks, but for what cnapt itself sends to a SNAPT (the kernel's resets of
+# its connections have no mark).
+in_ns node nft 'add table inet plain; add counter inet plain past; add chain inet plain out { type filter hook output priority 300; };
+    add rule inet plain out tcp flags & rst == rst return;
+    add rule inet plain out meta mark != 0x9347 oifname { "up1", "up2" } ip daddr { 203.0.113.10, 198.51.100.200 } counter name past;
+    add rule inet plain out meta mark != 0x9347 oifname { "up1", "up2" } ip6 daddr { 2001:db8:3::10, 2001:db8:77::1 } counter name past'
+past() { in_ns node nft -j list counter inet plain past | json '[o["counter"]["packets"] for o in d["nftables"] if "counter" in o][0]'; }
+body() { equal "$(in_ns node curl -sS -m 5 "http://$2/small")" "$1"; } # body EXPECTED HOST
+tunnelled() {
+    local space
+    for space in node lan1; do from $space $tunnelled4 $inet4 && from $space $tunnelled6 "[$inet6]" || return; done
+    equal "$(past)" 0
+}
+by_vpn() { body vpn 198.51.100.200 && body vpn "[2001:db8:77::1]" && equal "$(past)" 0; }
+routes() { # routes add|del PREFIX4... -- PREFIX6... : over the uplink's gateway
+    local verb=$1 version=-4 gateway=192.168.1.1 prefix
+    shift
+    for prefix in "$@"; do
+        [ "$prefix" != -- ] || { version=-6 gateway=2001:db8:11::1; continue; }
+        ip -n "$(ns node)" $version route "$verb" "$prefix" via $gateway dev up1 || return
+    done
+}
+
+# One name of the SNAPT leads to the server: only what cnapt itself sends goes there.
+etc=/etc/netns/$(ns node)
+mkdir -p "$etc" || skip "cannot write to /etc/netns"
+trap 'status=$?; rm -rf "$etc"; rmdir /etc/netns 2>/dev/null; (exit $status); clean_up' EXIT
+echo "$inet4 liar.example.org" >"$etc/hosts"
+: >"$etc/resolv.conf"
+sed -i 's/^addresses = \["198.51.100.2:9347"/&, "liar.example.org:9347"/' "$work/cnapt.toml"
+groups() { ip -n "$(ns node)" -o link show | sed 's/.* group \([^ ]*\) .*/\1/' | sort | uniq -c; }
+groups >"$work/groups"
+start_cnapt
+claim "with a SNAPT's name that leads to it the server is reached through the tunnel" tunnelled
+claim "what a VPN has a route to goes by the VPN" wait_for 5 by_vpn
+
+routes add 0.0.0.0/1 128.0.0.0/1 -- ::/1 8000::/1
+claim "a default route in parts leads nobody past the tunnel" tunnelled
+claim "nor takes what the VPN has a route to" by_vpn
+routes add $inet4/32 198.51.100.200/32 -- $inet6/128 2001:db8:77::1/128
+claim "nor does a route to the server alone" tunnelled
+reaches_vpn_plain() { in_ns node curl -sS -m 1 -o /dev/null "http://$1/small"; }
+taken_from_vpn() { ! reaches_vpn_plain 198.51.100.200 && ! reaches_vpn_plain "[2001:db8:77::1]" && equal "$(past)" 0; }
+claim "a route inside that of the VPN leads nothing out of the uplink" taken_from_vpn
+routes del 0.0.0.0/1 128.0.0.0/1 $inet4/32 198.51.100.200/32 -- ::/1 8000::/1 $inet6/128 2001:db8:77::1/128
+claim "afterwards the VPN has its traffic again" by_vpn
+
+# A second network that was not even asked for a default route.
+lease() { ip -n "$(ns node)" addr "$1" "$2" dev up2 "${@:3}"; }
+for own in 203.0.113.99/8 2001:db8:3::99/48; do lease add $own valid_lft 600 preferred_lft 600; done
+claim "nor does that of another uplink, without a default route there" tunnelled
+for own in 203.0.113.99/8 2001:db8:3::99/48; do lease del $own; done
+ip -n "$(ns node)" -6 route del 2001:db8:3::/48 dev up2
+
+# The network says that the server is in it, and somebody there answers.
+address gw1 lan 203.0.113.10/32 203.0.113.78/32 2001:db8:3::10/128
+ip -n "$(ns gw1)" route add 203.0.113.77/32 dev lan
+ip -n "$(ns gw1)" -6 route add 2001:db8:3::77/128 dev lan
+address node up1 203.0.113.77/8 2001:db8:3::77/48
+claim "a server that the network claims as its own is reached through the tunnel" tunnelled
+ip -n "$(ns node)" route replace default via 203.0.113.78 dev up1
+claim "also when the gateway has a public address" tunnelled
+spawn node inbound socat TCP4-LISTEN:7001,fork,reuseaddr EXEC:'echo answered'
+wait_for 5 listens node 7001
+inbound() { equal "$(in_ns gw1 socat -T 2 - "TCP4:$1:7001,bind=$2" </dev/null)" answered; }
+claim "a neighbour with a public address is answered" inbound 203.0.113.77 203.0.113.78
+claim "and one with a private address" inbound 192.168.1.2 192.168.1.1
+# The SNAPT itself is said to be there: proxy ARP hands on what is meant for it.
+in_ns gw1 sysctl -qw net.ipv4.conf.lan.proxy_arp=1 net.ipv4.neigh.lan.proxy_delay=0
+address node up1 198.51.100.3/29
+claim "a SNAPT that is in the uplink's own network is reached" tunnelled
+stop cnapt
+claim "after the end the host is as it was" diff "$work/groups" <(groups)
+
+# What the configuration says stays near, where a route says so.
+set_capture "near = [\"$inet4/32\", \"$inet6/128\"]"
+start_cnapt
+claim "what is listed as near stays in the network of the uplink" body evil $inet4
+claim "over IPv6, too" body evil "[$inet6]"
+ip -n "$(ns node)" addr del 203.0.113.77/8 dev up1
+ip -n "$(ns node)" -6 addr del 2001:db8:3::77/48 dev up1
+ip -n "$(ns node)" route replace default via 192.168.1.1 dev up1
+claim "and is tunnelled where no route says so" from node $tunnelled4 $inet4
+claim "over IPv6, too" from node $tunnelled6 "[$inet6]"
 finish

@@ -89,6 +89,7 @@ TEST(NodeConfig, GoesRoundThroughItsText) {
     other.identity.key_file = "/etc/\"k\"";
     other.capture.ipv6 = false;
     other.capture.exclude = {*base::IpPrefix::parse("2001:db8::/32")};
+    other.capture.near = {*base::IpPrefix::parse("203.0.113.0/24")};
     other.capture.gateway_interfaces = {"br-lan"};
     other.uplinks.deny = {};
     other.dns.servers = {*base::IpAddress::parse("198.51.100.53")};

@@ -70,6 +70,8 @@ TEST_P(CaptureTest, InboundConnectionsAreAnsweredThroughTheUplink) {
 }
 
 TEST_P(CaptureTest, WhatIsBoundToAnUplinkMarkedNearOrExcludedGoesPlain) {
+    options_.near = {base::IpPrefix::parse("192.0.2.0/24").value(),
+                     base::IpPrefix::parse("2001:db8:1::/64").value()};
     start();
     const UniqueFd far = router_socket(side().far, 80, SOCK_DGRAM);
     const UniqueFd near = router_socket(side().router, 80, SOCK_DGRAM);
@@ -94,6 +96,29 @@ TEST_P(CaptureTest, WhatIsBoundToAnUplinkMarkedNearOrExcludedGoesPlain) {
     EXPECT_EQ(receive_from(excluded).value_or(Endpoint()).address, node);
     EXPECT_FALSE(captured(kSilenceMs));
     EXPECT_EQ(counter(kLeakCounter), 0U);
+}
+
+TEST_P(CaptureTest, RoutesOfAnUplinkLeadNothingPublicPastTheTunnel) {
+    options_.has_near_links = true;
+    start();
+    const UniqueFd near = router_socket(side().router, 80, SOCK_DGRAM);
+    const UniqueFd plain = node_socket(SOCK_DGRAM);
+    const auto is_captured = [&](const char* to) {
+        return send_to(plain, {address(to), 80}) == 0 && captured().has_value();
+    };
+    EXPECT_TRUE(is_captured(side().router)) << "on-link";
+    ASSERT_TRUE(node_->shell("for p in 0.0.0.0/1 128.0.0.0/1 198.51.100.1/32; do ip route add $p "
+                             "via 192.0.2.1 || exit 1; done; for p in ::/1 8000::/1 "
+                             "2001:db8:2::1/128; do ip route add $p via 2001:db8:1::1 || exit 1; "
+                             "done"));
+    EXPECT_TRUE(is_captured(side().far));
+    // No uplink: its own network stays beside the tunnel, its default route in parts does not.
+    ASSERT_TRUE(node_->shell("ip link set up0 group 9347; ip route del 198.51.100.1/32; "
+                             "ip route del 2001:db8:2::1/128"));
+    EXPECT_TRUE(is_captured(side().far));
+    EXPECT_EQ(send_to(plain, {address(side().router), 80}), 0);
+    EXPECT_EQ(receive_from(near).value_or(Endpoint()).address, address(side().node));
+    EXPECT_FALSE(captured(kSilenceMs));
 }
 
 TEST_P(CaptureTest, BypassByPortAndUserGoesPlain) {

@@ -106,7 +106,9 @@ TEST(CapturePlan, BypassBecomesRulesOfItsVersion) {
     EXPECT_EQ(std::count_if(plan.rules.begin(), plan.rules.end(), [](auto& r) { return r.users; }),
               2);
     EXPECT_EQ(std::count_if(plan.rules.begin(), plan.rules.end(),
-                            [](auto& r) { return r.destination_ports; }),
+                            [&](auto& r) {
+                                return r.destination_ports && r.priority == plan.bypass_priority;
+                            }),
               1);
 }
 
@@ -156,19 +158,43 @@ TEST(CapturePlan, TheWayToAPortalIsOneUsersAndComesBehindWhatIsNear) {
     EXPECT_EQ(plan.routes[2].interface, "wlan0");
     EXPECT_EQ(plan.routes[2].gateway, IpAddress::parse("192.168.2.1"));
     EXPECT_EQ(plan.routes[2].table, 9348U);
-    const auto near = std::find_if(plan.rules.begin(), plan.rules.end(), [](const RuleEntry& rule) {
-        return rule.version == IpVersion::V4 && rule.suppress_prefix_length.has_value();
-    });
-    for (ptrdiff_t i = 1; i <= 4; ++i) {
-        ASSERT_NE(near + i, plan.rules.end());
-        EXPECT_EQ(near[i].priority, near->priority);
-        EXPECT_EQ(near[i].table, 9348U);
-        EXPECT_EQ(near[i].users, (io::NumberRange{1000, 1000}));
-        EXPECT_TRUE(near[i].destination_ports);
+    for (const RuleEntry& rule : plan.rules) {
+        if (rule.table == 9348U) {
+            EXPECT_GT(rule.priority, plan.near_priority);
+            EXPECT_LT(rule.priority, plan.capture_rules.front().priority);
+            EXPECT_EQ(rule.users, (io::NumberRange{1000, 1000}));
+            EXPECT_TRUE(rule.destination_ports);
+        }
     }
     EXPECT_EQ(std::count_if(plan.rules.begin(), plan.rules.end(),
                             [](const RuleEntry& rule) { return rule.table == 9348U; }),
               4);
+}
+
+TEST(CapturePlan, NearIsNoPublicDestinationButOfInterfacesThatAreNoUplinksAndWhatIsListed) {
+    CaptureOptions options = both_versions();
+    options.near = {prefix("198.51.100.0/24"), prefix("2001:db8:9::/48")};
+    const auto near_of = [](const CapturePlan& plan) {
+        std::vector<std::string> found;
+        for (const RuleEntry& rule : plan.rules) {
+            if (rule.table == io::kMainTable && rule.action == RuleAction::Lookup) {
+                EXPECT_EQ(rule.priority, plan.near_priority);
+                found.push_back((rule.to ? rule.to->to_string() : "any") + " " +
+                                std::to_string(rule.suppress_prefix_length.value()) +
+                                (rule.suppress_group ? " group" : ""));
+            }
+        }
+        return found;
+    };
+    std::vector<std::string> expected = {
+        "10.0.0.0/8 7",    "172.16.0.0/12 7",  "192.168.0.0/16 7",
+        "100.64.0.0/10 7", "169.254.0.0/16 7", "198.51.100.0/24 7",
+        "fc00::/7 6",      "fe80::/10 7",      "2001:db8:9::/48 7"};
+    EXPECT_EQ(near_of(build_capture_plan(options)), expected);
+    options.has_near_links = true;
+    expected.insert(expected.begin() + 6, "any 7 group");
+    expected.push_back("any 7 group");
+    EXPECT_EQ(near_of(build_capture_plan(options)), expected);
 }
 
 TEST(CapturePlan, TheTableForAPortalIsNeverTheKernels) {

@@ -109,6 +109,7 @@ TEST_F(NetMonitorTest, SnapshotIsThereAtTheStartWithoutEvents) {
 TEST_F(NetMonitorTest, TellsOfAddressesRoutesAndLinks) {
     ASSERT_TRUE(net().shell("ip addr add 198.51.100.5/24 dev d0"));
     EXPECT_TRUE(wait_for("+address 198.51.100.5"));
+    EXPECT_TRUE(monitor_->snapshot().leased.empty());
     ASSERT_TRUE(net().shell("ip route add default via 192.0.2.1 src 192.0.2.5"));
     EXPECT_TRUE(wait_for("+route 0.0.0.0/0"));
     // The kernel does not tell of the route that goes with its address.
@@ -133,6 +134,13 @@ TEST_F(NetMonitorTest, TentativeAddressAppearsOnlyWhenUsableAndLinkLocalNever) {
     }
     ASSERT_TRUE(net().shell("ip addr change 2001:db8::5/64 dev v0 preferred_lft 0"));
     EXPECT_TRUE(wait_for("*address 2001:db8::5"));
+}
+
+TEST_F(NetMonitorTest, AnInterfaceWhoseAddressHasALifetimeIsLeased) {
+    const uint32_t index = monitor_->snapshot().link("d0")->index;
+    ASSERT_TRUE(net().shell("ip addr add 198.51.100.6/24 dev d0 valid_lft 600 preferred_lft 600"));
+    EXPECT_TRUE(wait_for("+address 198.51.100.6"));
+    EXPECT_EQ(monitor_->snapshot().leased, std::vector<uint32_t>{index});
 }
 
 TEST_F(NetMonitorTest, OverrunOfNotificationsLosesNothing) {

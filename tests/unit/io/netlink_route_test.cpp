@@ -50,6 +50,7 @@ TEST_F(RouteClientTest, LinkSettingsTakeEffectAndTheRestStays) {
     settings.up = true;
     settings.mtu = 1400;
     settings.transmit_queue_length = 77;
+    settings.group = 9347;
     ASSERT_TRUE(client_->set_link(index_, settings));
     ASSERT_TRUE(client_->set_link(index_, {}));
     const auto links = client_->links();
@@ -61,6 +62,7 @@ TEST_F(RouteClientTest, LinkSettingsTakeEffectAndTheRestStays) {
     EXPECT_TRUE(link->is_up);
     EXPECT_FALSE(link->is_loopback);
     EXPECT_EQ(link->mtu, 1400U);
+    EXPECT_EQ(link->group, 9347U);
     EXPECT_TRUE(net().shell("ip link show d0 | grep -q 'qlen 77'"));
 }
 
@@ -153,6 +155,7 @@ RuleEntry full_rule(IpVersion version) {
     rule.destination_ports = NumberRange{53, 53};
     rule.users = NumberRange{1000, 1001};
     rule.suppress_prefix_length = 0;
+    rule.suppress_group = 0;
     rule.find_source = version == IpVersion::V6;
     return rule;
 }
@@ -199,6 +202,7 @@ TEST_F(RouteClientTest, OwnRulesInTheRangeGoAndOthersStay) {
         jump.table = kMainTable;
         jump.target = 9362;
         jump.suppress_prefix_length.reset();
+        jump.suppress_group.reset();
         ASSERT_TRUE(client_->add_rule(end)) << client_->last_error_text();
         ASSERT_TRUE(client_->add_rule(jump)) << client_->last_error_text();
         RuleEntry outside = full_rule(version);

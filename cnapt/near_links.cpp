@@ -1,0 +1,105 @@
+#include "cnapt/near_links.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace continuo::cnapt {
+
+namespace {
+
+using base::IpAddress;
+using base::IpPrefix;
+
+// Of /usr/include/linux/rtnetlink.h: routes that the network has set.
+constexpr std::array<uint8_t, 3> kNetworkProtocols = {1, 9, 16};  // redirect, ra, dhcp
+constexpr uint8_t kKernelProtocol = 2;
+
+bool is_private(const IpPrefix& prefix) {
+    return std::any_of(private_prefixes().begin(), private_prefixes().end(),
+                       [&](const IpPrefix& outer) {
+                           return prefix.length >= outer.length && outer.contains(prefix.address);
+                       });
+}
+
+// The kernel makes it of an address, or of a router's word.
+bool is_advertised(const io::RouteEntry& route, const io::NetSnapshot& snapshot) {
+    return route.protocol == kKernelProtocol && !route.destination.address.is_v4() &&
+           std::none_of(snapshot.addresses.begin(), snapshot.addresses.end(),
+                        [&](const io::UsableAddress& own) {
+                            return own.interface_index == route.interface_index &&
+                                   route.destination.contains(own.address);
+                        });
+}
+
+struct LinkRoutes {
+    bool has_default = false;  // also in parts
+    bool has_public = false;   // other ones
+    bool is_of_network = false;
+    bool leads_to_snapt = false;
+};
+
+LinkRoutes routes_of(const io::LinkEntry& link,
+                     const io::NetSnapshot& snapshot,
+                     const std::vector<IpAddress>& snapts) {
+    LinkRoutes found;
+    for (const io::RouteEntry& route : snapshot.routes) {
+        if (route.interface_index != link.index || is_private(route.destination)) {
+            continue;
+        }
+        const bool is_default = route.destination.length <= kLongestPartOfDefault;
+        found.has_default = found.has_default || is_default;
+        found.has_public = found.has_public || !is_default;
+        found.is_of_network = found.is_of_network || is_advertised(route, snapshot) ||
+                              std::find(kNetworkProtocols.begin(), kNetworkProtocols.end(),
+                                        route.protocol) != kNetworkProtocols.end();
+        found.leads_to_snapt =
+            found.leads_to_snapt ||
+            std::any_of(snapts.begin(), snapts.end(), [&](const IpAddress& address) {
+                return route.destination.contains(address);
+            });
+    }
+    return found;
+}
+
+}  // namespace
+
+std::span<const IpPrefix> private_prefixes() {
+    static const std::array kPrefixes = {
+        IpPrefix::parse("10.0.0.0/8").value(),     IpPrefix::parse("172.16.0.0/12").value(),
+        IpPrefix::parse("192.168.0.0/16").value(), IpPrefix::parse("100.64.0.0/10").value(),
+        IpPrefix::parse("169.254.0.0/16").value(), IpPrefix::parse("fc00::/7").value(),
+        IpPrefix::parse("fe80::/10").value()};
+    return kPrefixes;
+}
+
+bool is_private(const IpAddress& address) {
+    return std::any_of(private_prefixes().begin(), private_prefixes().end(),
+                       [&](const IpPrefix& prefix) { return prefix.contains(address); });
+}
+
+NearLinks near_links(const io::NetSnapshot& snapshot,
+                     const UplinkRules& rules,
+                     const std::vector<IpAddress>& snapts,
+                     uint32_t own_group) {
+    NearLinks near;
+    for (const io::LinkEntry& link : snapshot.links) {
+        if (link.is_loopback || link.name == rules.own_device) {
+            continue;
+        }
+        const LinkRoutes routes = routes_of(link, snapshot, snapts);
+        const bool is_lan =
+            std::find(rules.lan.begin(), rules.lan.end(), link.name) != rules.lan.end();
+        const bool is_configured =
+            routes.is_of_network || std::find(snapshot.leased.begin(), snapshot.leased.end(),
+                                              link.index) != snapshot.leased.end();
+        if (routes.has_default || (!is_lan && (is_configured || routes.leads_to_snapt))) {
+            near.has_grouped_uplink =
+                near.has_grouped_uplink || (link.group != 0 && link.group != own_group);
+        } else if (routes.has_public) {
+            near.links.push_back({link.index, link.group});
+        }
+    }
+    return near;
+}
+
+}  // namespace continuo::cnapt

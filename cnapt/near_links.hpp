@@ -1,0 +1,45 @@
+// NearLinks: which interfaces are no uplinks, so that all their routes stay beside the tunnel. By
+// an uplink the network may have set routes (DHCP option 121, router advertisements): there only
+// private destinations and those of `near` in the configuration stay beside it. Pure.
+#pragma once
+
+#include "cnapt/uplinks.hpp"
+
+#include <span>
+
+namespace continuo::cnapt {
+
+// RFC 1918, RFC 6598, ULA, link-local: nothing that an attacker's route leads there had a way by
+// the tunnel.
+std::span<const base::IpPrefix> private_prefixes();
+bool is_private(const base::IpAddress& address);
+
+// Longest prefix that still is a default route in parts, as 0.0.0.0/1 and 128.0.0.0/1.
+inline constexpr uint8_t kLongestPartOfDefault = 7;
+
+struct NearLink {
+    uint32_t index = 0;
+    uint32_t group = 0;  // of interfaces (ip link set group), as it was seen
+
+    bool operator==(const NearLink&) const = default;
+};
+
+struct NearLinks {
+    std::vector<NearLink> links;  // with routes to public destinations
+    // An uplink is in a group of interfaces of its own, and cannot be told apart in a rule.
+    bool has_grouped_uplink = false;
+
+    bool is_counted() const { return !links.empty() && !has_grouped_uplink; }
+    bool operator==(const NearLinks&) const = default;
+};
+
+// An uplink is an interface by which the Internet is reached (a default route, also in parts, or a
+// route to a SNAPT), or which the network has configured (an address with a lifetime, routes of
+// DHCP or of router advertisements). LAN sides of a gateway are none without a default route.
+// Interfaces in `own_group` are in it by our doing.
+NearLinks near_links(const io::NetSnapshot& snapshot,
+                     const UplinkRules& rules,
+                     const std::vector<base::IpAddress>& snapts,
+                     uint32_t own_group);
+
+}  // namespace continuo::cnapt
