@@ -142,6 +142,7 @@ base::Result<void> App::start_stores(std::string& failure) {
     pool.lease_s = std::chrono::duration_cast<base::seconds>(config_.inner.lease).count();
     const auto user_sessions = static_cast<int64_t>(config_.limits.user_sessions);
     pool.user_leases = user_sessions == 0 ? 0 : std::max(pool.user_leases, 8 * user_sessions);
+    pool.clear = forget_connections_of;
     leases_ = CTN_TRY(LeaseStore::open(options_.state, pool));
     return {};
 }
@@ -239,6 +240,7 @@ SnaptInfo App::info() {
     info.recorder = recorders_.recording().packets;
     info.refused_ledger_commands = accountant_->refused_commands();
     info.control = server_->counters();
+    info.refused_connections = network_.refused_connections();
     return info;
 }
 
@@ -309,6 +311,8 @@ std::string App::reload() {
     (void)users_->refresh();
     renew_ports(true);
     admission_->end_revoked();
+    (void)worker_.submit(
+        [this, user_flows = config_.limits.user_flows] { network_.set_user_flows(user_flows); });
     return daemon::reloaded(options_.config, changes.applied, changes.needs_restart);
 }
 

@@ -2,6 +2,7 @@
 
 #include "common/daemon/startup.hpp"
 #include "common/dataplane/figures.hpp"
+#include "snapt/nat_limit.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -79,7 +80,8 @@ std::string status_json(Relay& relay, const SnaptInfo& info) {
     json.key("classes");
     report::write_classes(json, classes);
     json.key("drops");
-    report::write_drops(json, relay.all_drops());
+    report::write_drops(json, relay.all_drops(),
+                        {{kConnectionLimitCounter, info.refused_connections.value_or(0)}});
     json.key("deny").begin_array();
     for (const base::IpPrefix& prefix : info.deny) {
         json.string(prefix.to_string());

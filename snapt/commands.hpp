@@ -25,7 +25,8 @@ struct SnaptInfo {
     std::optional<LedgerStatus> ledger;  // absent: accounting is off
     uint64_t refused_ledger_commands = 0;
     ControlServerCounters control;
-    std::vector<base::IpPrefix> deny;  // as effective_deny_list()
+    std::optional<uint64_t> refused_connections;  // absent: they are not limited
+    std::vector<base::IpPrefix> deny;             // as effective_deny_list()
     const dataplane::PacketRecorder* recorder = nullptr;
 };
 

@@ -2,13 +2,14 @@
 
 #include "common/base/log.hpp"
 #include "common/daemon/startup.hpp"
-#include "common/io/netfilter.hpp"
 #include "common/io/netlink_route.hpp"
 #include "common/io/tun_device.hpp"
 #include "snapt/nat.hpp"
+#include "snapt/nat_limit.hpp"
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <sstream>
 
 namespace continuo::snapt {
@@ -46,6 +47,10 @@ std::vector<uint16_t> own_ports(const SnaptConfig& config) {
     return ports;
 }
 
+bool holds(const std::vector<uint16_t>& sorted_ports, uint16_t port) {
+    return std::binary_search(sorted_ports.begin(), sorted_ports.end(), port);
+}
+
 PortRange source_ports(const SnaptConfig& config) {
     return {config.relay.source_ports.first, config.relay.source_ports.last};
 }
@@ -59,6 +64,19 @@ PortRange ephemeral_ports() {
 }
 
 }  // namespace
+
+base::Result<void> forget_connections_of(const Lease& lease) {
+    auto client = CTN_TRY(io::NetfilterClient::open());
+    for (const auto& address : {lease.ipv4, lease.ipv6}) {
+        if (address) {
+            const auto is_its = [&](const io::TrackedConnection& connection) {
+                return connection.source == *address;
+            };
+            CTN_TRY(client.forget_if(address->version, is_its));
+        }
+    }
+    return {};
+}
 
 HostNetwork::HostNetwork(const SnaptConfig& config, std::string state)
     : config_(config), state_(std::move(state)), taken_ports_(own_ports(config)) {}
@@ -89,7 +107,7 @@ base::Result<void> HostNetwork::set_up_device(const LeaseStore& leases) {
     return routes.set_link(index, link);
 }
 
-base::Result<void> HostNetwork::set_up(const LeaseStore& leases, std::string& failure) {
+base::Result<void> HostNetwork::set_up(LeaseStore& leases, std::string& failure) {
     const std::lock_guard lock(mutex_);
     failure = "cannot configure " + config_.inner.device;
     CTN_TRY(set_up_device(leases));
@@ -101,8 +119,13 @@ base::Result<void> HostNetwork::set_up(const LeaseStore& leases, std::string& fa
         failure += " (" + nft_.error_text() + ")";
         return applied.error();
     }
+    if (const auto limited = apply_limit(config_.limits.user_flows); !limited) {
+        failure = "cannot limit the connections of a lease (" + nft_.error_text() +
+                  "): the kernel needs nft_connlimit, or set limits.user_flows = 0";
+        return limited.error();
+    }
     is_set_up_ = true;
-    forget_connections_at(taken_);  // of an earlier run, when nobody listened there
+    CTN_TRY(forget_left_connections(leases));
     for (const io::SysctlSetting& setting : relay_sysctls(
              nat_, config_.relay.set_forwarding, io::interfaces_with_router_advertisements())) {
         failure = "cannot set kernel parameter " + setting.key + " to " + setting.value;
@@ -118,6 +141,54 @@ base::Result<void> HostNetwork::set_up(const LeaseStore& leases, std::string& fa
         }
     }
     return {};
+}
+
+// Of an earlier run: at ports that nobody listened on then, and of leases that the database has
+// lost.
+base::Result<void> HostNetwork::forget_left_connections(LeaseStore& leases) {
+    std::set<base::IpAddress> leased;
+    for (const Lease& lease : CTN_TRY(leases.list())) {
+        for (const auto& address : {lease.ipv4, lease.ipv6}) {
+            if (address) {
+                leased.insert(*address);
+            }
+        }
+    }
+    forget_connections([&](const io::TrackedConnection& connection) {
+        return holds(taken_, connection.translated_port) || !leased.contains(connection.source);
+    });
+    return {};
+}
+
+base::Result<void> HostNetwork::apply_limit(uint32_t user_flows) {
+    const std::string table = limit_table(config_.inner.device);
+    if (user_flows == 0) {
+        return nft_.remove_table(table);
+    }
+    const ConnectionCounts counts = connection_counts(user_flows);
+    if (const auto has = nft_.has_chain(table, limit_chain(counts)); has && *has) {
+        return {};  // with what it has counted
+    }
+    return nft_.apply(build_limit_ruleset(config_.inner.device, counts));
+}
+
+void HostNetwork::set_user_flows(uint32_t user_flows) {
+    const std::lock_guard lock(mutex_);
+    if (!is_set_up_) {
+        return;
+    }
+    if (!apply_limit(user_flows)) {
+        log(LogLevel::Warning, "cannot limit connections: %s", nft_.error_text().c_str());
+    }
+}
+
+std::optional<uint64_t> HostNetwork::refused_connections() const {
+    const std::string table = limit_table(config_.inner.device);
+    auto client = io::NetfilterClient::open();
+    const auto packets =
+        client ? client->counted_packets(table.substr(table.find(' ') + 1), kConnectionLimitCounter)
+               : base::Result<uint64_t>(client.error());
+    return packets ? std::optional(*packets) : std::nullopt;
 }
 
 std::vector<uint16_t> HostNetwork::look_at_listeners(bool wants_all) {
@@ -157,28 +228,31 @@ void HostNetwork::renew_ports(bool wants_all) {
     std::set_difference(taken.begin(), taken.end(), taken_.begin(), taken_.end(),
                         std::back_inserter(fresh));
     taken_ = taken;
-    forget_connections_at(fresh);
-}
-
-// Connections of leases that were given such a port before somebody listened there: what comes for
-// the listener from their other side would go to the lease.
-void HostNetwork::forget_connections_at(const std::vector<uint16_t>& ports) {
-    if (ports.empty()) {
+    if (fresh.empty()) {
         return;
     }
+    // What comes for the listener from their other side would go to the lease.
+    forget_connections([&fresh](const io::TrackedConnection& connection) {
+        return holds(fresh, connection.translated_port);
+    });
+}
+
+// Of those that begin in the lease prefixes.
+void HostNetwork::forget_connections(
+    const std::function<bool(const io::TrackedConnection&)>& is_unwanted) {
     for (const auto& prefix : {nat_.lease_ipv4, nat_.lease_ipv6}) {
         if (!prefix) {
             continue;
         }
-        const auto is_there = [&](const io::TrackedConnection& connection) {
-            return prefix->contains(connection.source) &&
-                   std::binary_search(ports.begin(), ports.end(), connection.translated_port);
+        const auto is_unwanted_there = [&](const io::TrackedConnection& connection) {
+            return prefix->contains(connection.source) && is_unwanted(connection);
         };
         auto client = io::NetfilterClient::open();
-        const auto forgotten = client ? client->forget_if(prefix->address.version, is_there)
-                                      : base::Result<size_t>(client.error());
+        const auto forgotten = client
+                                   ? client->forget_if(prefix->address.version, is_unwanted_there)
+                                   : base::Result<size_t>(client.error());
         if (!forgotten) {
-            log(LogLevel::Warning, "cannot forget connections at ports that are listened on: %s",
+            log(LogLevel::Warning, "cannot forget connections: %s",
                 describe(forgotten.error()).c_str());
         }
     }
@@ -191,6 +265,7 @@ void HostNetwork::tear_down() {
         return;  // not opened: what is there is another daemon's
     }
     (void)nft_.remove_table(relay_table(config_.inner.device));
+    (void)nft_.remove_table(limit_table(config_.inner.device));
     (void)sysctls_->restore();
     (void)io::TunDevice::remove(config_.inner.device);
 }

@@ -2,18 +2,24 @@
 // rules, kernel parameters. All of it is taken back.
 #pragma once
 
+#include "common/io/netfilter.hpp"
 #include "common/io/nft.hpp"
 #include "common/io/sysctl.hpp"
 #include "snapt/accounting/lease_store.hpp"
 #include "snapt/nat_ports.hpp"
 #include "snapt/snapt_config.hpp"
 
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace continuo::snapt {
+
+// Forgets all tracked connections that nodes with these addresses began. Milliseconds.
+base::Result<void> forget_connections_of(const Lease& lease);
 
 class HostNetwork {
   public:
@@ -24,18 +30,24 @@ class HostNetwork {
     // Puts back what an earlier run left changed. The text of a failure is in `failure`.
     base::Result<void> open(std::string& failure);
     // The device is there. `leases` knows its addresses.
-    base::Result<void> set_up(const LeaseStore& leases, std::string& failure);
+    base::Result<void> set_up(LeaseStore& leases, std::string& failure);
     // Any thread. Looks who listens at this host now: NAT hands out no port of theirs, and forgets
     // what it has at one that is new. Milliseconds, more with many connections. `wants_all`:
     // TakenPorts::look.
     void renew_ports(bool wants_all);
+    // Any thread. Another `user_flows` holds from now on; the counts of all leases begin anew then.
+    void set_user_flows(uint32_t user_flows);
+    // New connections that were refused; nothing where there is no limit.
+    std::optional<uint64_t> refused_connections() const;
     // Also after a set_up() that failed half-way.
     void tear_down();
 
   private:
     base::Result<void> set_up_device(const LeaseStore& leases);
+    base::Result<void> apply_limit(uint32_t user_flows);
+    base::Result<void> forget_left_connections(LeaseStore& leases);
     std::vector<uint16_t> look_at_listeners(bool wants_all);
-    void forget_connections_at(const std::vector<uint16_t>& ports);
+    void forget_connections(const std::function<bool(const io::TrackedConnection&)>& is_unwanted);
 
     const SnaptConfig& config_;
     std::string state_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include <arpa/inet.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
@@ -70,7 +71,7 @@ End end_of(ByteView tuple, bool is_v4, bool is_source) {
         is_source ? uint16_t{CTA_PROTO_SRC_PORT} : uint16_t{CTA_PROTO_DST_PORT};
     const auto port = protocol ? find_attribute(*protocol, of_port) : std::nullopt;
     if (port && port->size() == sizeof end.port) {
-        end.port = static_cast<uint16_t>((*port)[0] << 8U | (*port)[1]);
+        end.port = base::load_big_endian<uint16_t>(port->data());
     }
     return end;
 }
@@ -118,6 +119,26 @@ Result<size_t> NetfilterClient::count_rules(std::string_view table) {
         },
         [&] { count = 0; }));
     return count;
+}
+
+Result<uint64_t> NetfilterClient::counted_packets(std::string_view table,
+                                                  std::string_view counter) {
+    auto request = request_for(NFNL_SUBSYS_NFTABLES, NFT_MSG_GETOBJ, 0, NFPROTO_INET);
+    request.text(NFTA_OBJ_TABLE, table);
+    request.text(NFTA_OBJ_NAME, counter);
+    request.attribute(NFTA_OBJ_TYPE, htonl(NFT_OBJECT_COUNTER));
+    std::optional<uint64_t> packets;
+    CTN_TRY(socket_.list(request, "read nftables counter", [&](const NetlinkMessage& message) {
+        const auto data = find_attribute(message.attributes(sizeof(nfgenmsg)), NFTA_OBJ_DATA);
+        const auto value = data ? find_attribute(*data, NFTA_COUNTER_PACKETS) : std::nullopt;
+        if (value && value->size() == sizeof(uint64_t)) {
+            packets = base::load_big_endian<uint64_t>(value->data());
+        }
+    }));
+    if (!packets) {
+        return Error{Errc::NotFound, "nftables counter"};
+    }
+    return *packets;
 }
 
 Result<size_t> NetfilterClient::forget_translated(const IpAddress& address) {

@@ -1,5 +1,6 @@
 // NetfilterClient: what libnftables does not tell cheaply, and connection tracking, by nfnetlink.
-// Synchronous; start, stop and supervision only, never the data path. One thread at a time.
+// Synchronous; start, stop, supervision and reports only, never the data path. One thread at a
+// time.
 #pragma once
 
 #include "common/base/ip_address.hpp"
@@ -29,6 +30,9 @@ class NetfilterClient {
     // The rules of a table of the family inet, by its bare name; 0 too where there is no such
     // table.
     base::Result<size_t> count_rules(std::string_view table);
+    // Packets of a named counter of a table of the family inet, both by their bare names;
+    // microseconds. Errors: NotFound, System.
+    base::Result<uint64_t> counted_packets(std::string_view table, std::string_view counter);
     // Forgets the tracked connections whose source is translated to `address`; gives their number.
     // Their next packet begins a connection. Errors: System (a kernel without ctnetlink).
     base::Result<size_t> forget_translated(const base::IpAddress& address);

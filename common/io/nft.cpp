@@ -66,6 +66,15 @@ Result<void> Nft::remove_table(std::string_view table) {
     return apply(add_table(table) + "delete table " + std::string(table) + "\n");
 }
 
+Result<bool> Nft::has_chain(std::string_view table, std::string_view chain) {
+    const auto listed = run("list chain " + std::string(table) + " " + std::string(chain) + "\n",
+                            false, "list nftables chain");
+    if (!listed && listed.error().code != Errc::NotFound) {
+        return listed.error();
+    }
+    return listed.has_value();
+}
+
 Result<std::string> Nft::list_table_json(std::string_view table) {
     return run("list table " + std::string(table) + "\n", true, "list nftables table");
 }

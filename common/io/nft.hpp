@@ -24,6 +24,8 @@ class Nft {
     base::Result<void> apply(std::string_view ruleset_text);
     // Removes a table; no error when there is none. `table` as "inet continuo_cnapt_cnapt0".
     base::Result<void> remove_table(std::string_view table);
+    // False where there is no such table, either. Errors: System.
+    base::Result<bool> has_chain(std::string_view table, std::string_view chain);
     // The table as nft's JSON. Errors: NotFound.
     base::Result<std::string> list_table_json(std::string_view table);
     // Named counters of a table. Errors: NotFound.

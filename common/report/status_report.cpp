@@ -104,11 +104,16 @@ void write_io(JsonWriter& json, const IoFigures& io, const ClassFigureTable& cla
     json.end_object();
 }
 
-void write_drops(JsonWriter& json, const base::DropCounters& drops) {
+void write_drops(JsonWriter& json,
+                 const base::DropCounters& drops,
+                 std::initializer_list<std::pair<std::string_view, uint64_t>> others) {
     json.begin_object();
     for (size_t i = 0; i < base::kDropReasons; ++i) {
         const auto reason = static_cast<base::DropReason>(i);
         json.field(base::to_string(reason), drops.count(reason));
+    }
+    for (const auto& [name, count] : others) {
+        json.field(name, count);
     }
     json.end_object();
 }

@@ -98,7 +98,10 @@ std::optional<double> saved_percent(uint64_t bytes_before, uint64_t bytes_after)
 // Each writes one value.
 void write_classes(JsonWriter& json, const ClassFigureTable& classes);
 void write_io(JsonWriter& json, const IoFigures& io, const ClassFigureTable& classes);
-void write_drops(JsonWriter& json, const base::DropCounters& drops);
+// `others`: counted elsewhere.
+void write_drops(JsonWriter& json,
+                 const base::DropCounters& drops,
+                 std::initializer_list<std::pair<std::string_view, uint64_t>> others = {});
 void write_flow(JsonWriter& json, const FlowFigures& flow);
 // {"error":"…"}
 std::string error_json(std::string_view text);

@@ -62,7 +62,7 @@ Result<std::unique_ptr<LeaseStore>> LeaseStore::open(const std::string& state_di
 
 LeaseStore::LeaseStore(Database database, LeasePool pool)
     : database_(std::move(database))
-    , pool_(pool)
+    , pool_(std::move(pool))
     , last_index_(std::min(pool_.ipv4 ? last_index(*pool_.ipv4) : kMaxIndex,
                            pool_.ipv6 ? last_index(*pool_.ipv6) : kMaxIndex)) {}
 
@@ -94,12 +94,15 @@ Result<std::optional<int64_t>> LeaseStore::index_of(const std::string& user_id,
     return std::optional(select.integer(0));
 }
 
-Result<int64_t> LeaseStore::free_index(int64_t now_us) {
+Result<LeaseStore::FreeIndex> LeaseStore::free_index(const std::string& user_id, int64_t now_us) {
+    if (const auto surplus = CTN_TRY(surplus_index(user_id))) {
+        return FreeIndex{*surplus};
+    }
     Statement highest = CTN_TRY(database_.prepare("SELECT coalesce(max(address_index),?1-1) FROM "
                                                   "lease WHERE address_index BETWEEN ?1 AND ?2"));
     CTN_TRY(highest.bind(1, kFirstIndex).bind(2, last_index_).step());
     if (highest.integer(0) < last_index_) {
-        return highest.integer(0) + 1;
+        return FreeIndex{highest.integer(0) + 1, false};
     }
     Statement gap = CTN_TRY(database_.prepare(
         "SELECT min(i) FROM (SELECT ?1 AS i UNION ALL SELECT address_index+1 FROM lease "
@@ -107,14 +110,18 @@ Result<int64_t> LeaseStore::free_index(int64_t now_us) {
         "lease)"));
     CTN_TRY(gap.bind(1, kFirstIndex).bind(2, last_index_).step());
     if (!gap.is_null(0)) {
-        return gap.integer(0);
+        return FreeIndex{gap.integer(0)};
     }
     const auto expired = CTN_TRY(expired_index(now_us));
     if (!expired) {
         return Error{Errc::LimitReached, "every inner address is leased", 0};
     }
     CTN_TRY(remove(*expired));
-    return *expired;
+    return FreeIndex{*expired};
+}
+
+Result<void> LeaseStore::clear(const Lease& lease) {
+    return pool_.clear ? pool_.clear(lease) : Result<void>();
 }
 
 Result<std::optional<int64_t>> LeaseStore::expired_index(int64_t now_us) {
@@ -173,20 +180,18 @@ LeaseStore::assign(const std::string& user_id, const std::string& node, int64_t 
     }
     const std::lock_guard lock(mutex_);
     Transaction transaction = CTN_TRY(Transaction::begin(database_));
-    std::optional<int64_t> index = CTN_TRY(index_of(user_id, node));
-    if (!index) {
-        index = CTN_TRY(surplus_index(user_id));
+    const std::optional<int64_t> own = CTN_TRY(index_of(user_id, node));
+    const FreeIndex chosen = own ? FreeIndex{*own, false} : CTN_TRY(free_index(user_id, now_us));
+    const Lease lease = lease_of(user_id, node, chosen.index, now_us + pool_.lease_s * kUsPerS);
+    if (chosen.is_used) {
+        CTN_TRY(clear(lease));
     }
-    if (!index) {
-        index = CTN_TRY(free_index(now_us));
-    }
-    const Lease lease = lease_of(user_id, node, *index, now_us + pool_.lease_s * kUsPerS);
     Statement upsert = CTN_TRY(database_.prepare(
         "INSERT INTO lease(user_id,node,address_index,ipv4,ipv6,expires) VALUES(?1,?2,?3,?4,?5,?6) "
         "ON CONFLICT(user_id,node) DO UPDATE SET address_index=?3,ipv4=?4,ipv6=?5,expires=?6"));
     CTN_TRY(upsert.bind(1, std::string_view(user_id))
                 .bind(2, std::string_view(node))
-                .bind(3, *index)
+                .bind(3, chosen.index)
                 .bind(4, text_of(lease.ipv4))
                 .bind(5, text_of(lease.ipv6))
                 .bind(6, lease.expires_us)

@@ -5,6 +5,7 @@
 #include "common/base/ip_address.hpp"
 #include "snapt/accounting/database.hpp"
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -15,6 +16,8 @@
 
 namespace continuo::snapt {
 
+struct Lease;
+
 struct LeasePool {
     std::optional<base::IpPrefix> ipv4;  // at least one of the two
     std::optional<base::IpPrefix> ipv6;
@@ -22,6 +25,9 @@ struct LeasePool {
     // A user with so many gets no address never leased: of its own that nobody holds the one that
     // expires first. Far more than a user may have sessions; 0: no limit.
     int64_t user_leases = 64;
+    // Before addresses that another node had are given: ends what that one left behind. They are
+    // not given when it fails.
+    std::function<base::Result<void>(const Lease&)> clear;
 };
 
 struct Lease {
@@ -65,7 +71,13 @@ class LeaseStore {
                    int64_t expires_us) const;
     base::Result<std::optional<int64_t>> index_of(const std::string& user_id,
                                                   const std::string& node);
-    base::Result<int64_t> free_index(int64_t now_us);
+    // `is_used`: another node had it.
+    struct FreeIndex {
+        int64_t index = 0;
+        bool is_used = true;
+    };
+    base::Result<FreeIndex> free_index(const std::string& user_id, int64_t now_us);
+    base::Result<void> clear(const Lease& lease);
     // Of a user who has more than its share; the lease is removed.
     base::Result<std::optional<int64_t>> surplus_index(const std::string& user_id);
     // Of the expired leases that nobody holds the oldest.

@@ -5,7 +5,9 @@
 #include "common/io/nft.hpp"
 #include "common/io/socket_address.hpp"
 #include "common/io/tun_device.hpp"
+#include "snapt/host_network.hpp"
 #include "snapt/nat.hpp"
+#include "snapt/nat_limit.hpp"
 #include "tests/support/net_namespace.hpp"
 #include "tests/support/raw_packet.hpp"
 
@@ -117,6 +119,23 @@ class RelayTest : public testing::TestWithParam<bool> {
         io::Nft nft;
         const std::string text = build_relay_ruleset(options_);
         ASSERT_TRUE(nft.apply(text)) << nft.error_text() << text;
+    }
+    void limit(const ConnectionCounts& counts) {
+        const NetNamespace::Visit visit(*relay_);
+        io::Nft nft;
+        const std::string text = build_limit_ruleset(options_.device, counts);
+        const std::string table = limit_table(options_.device);
+        EXPECT_FALSE(nft.has_chain(table, limit_chain(counts)).value());
+        ASSERT_TRUE(nft.apply(text)) << nft.error_text() << text;
+        EXPECT_TRUE(nft.has_chain(table, limit_chain(counts)).value());
+    }
+    uint64_t refused() {
+        const NetNamespace::Visit visit(*relay_);
+        auto client = io::NetfilterClient::open();
+        const auto packets =
+            client->counted_packets("continuo_connections_snapt0", kConnectionLimitCounter);
+        EXPECT_TRUE(packets);
+        return packets ? *packets : 0;
     }
     uint64_t counter(std::string_view name) {
         const NetNamespace::Visit visit(*relay_);
@@ -322,6 +341,58 @@ TEST_P(RelayTest, AForgottenConnectionGetsNoAnswer) {
     ASSERT_TRUE(answer);
     EXPECT_EQ(answer->destination, address(side().other_lease));
     EXPECT_FALSE(take(kSilenceMs));
+}
+
+TEST_P(RelayTest, ConnectionsOfALeaseAreLimitedAndWhatIsRefusedIsCounted) {
+    start();
+    limit({2, 16});
+    const UniqueFd far = correspondent(side().far, 53);
+    RawPacket packet = datagram(side().lease, side().far);
+    uint64_t passed = 0;
+    for (unsigned i = 0; i < 200; ++i) {
+        ++packet.source_port;
+        put(packet);
+        // A refusal is counted before the packet is written.
+        passed += receive(far, refused() + passed == i + 1 ? 0 : kWaitMs) ? 1U : 0U;
+        ASSERT_EQ(passed + refused(), i + 1);
+    }
+    EXPECT_EQ(passed, 32U);
+    const auto word = take();
+    ASSERT_TRUE(word);
+    EXPECT_EQ(word->protocol, side().icmp);
+    packet.source_port = 5001;
+    put(packet);
+    EXPECT_TRUE(receive(far)) << "a connection that is there goes on";
+    put(datagram(side().other_lease, side().far));
+    EXPECT_TRUE(receive(far)) << "so does another lease";
+}
+
+TEST_P(RelayTest, OnlyTheEndOfConnectionsMakesRoomForOthers) {
+    start();
+    limit({1, 2});
+    const UniqueFd far = correspondent(side().far, 53);
+    RawPacket packet = datagram(side().lease, side().far);
+    for (unsigned i = 0; i < 2; ++i) {
+        ++packet.source_port;
+        put(packet);
+        EXPECT_TRUE(receive(far));
+    }
+    apply();  // the relay's rules
+    RawPacket syn = datagram(side().lease, side().far, 9);
+    syn.protocol = 6;
+    syn.payload.clear();
+    put(syn);
+    const auto reset = take();
+    ASSERT_TRUE(reset);
+    EXPECT_EQ(reset->protocol, 6);
+    EXPECT_EQ(refused(), 1U);
+    const NetNamespace::Visit visit(*relay_);
+    Lease lease;
+    (GetParam() ? lease.ipv4 : lease.ipv6) = address(side().lease);
+    ASSERT_TRUE(forget_connections_of(lease));
+    ++packet.source_port;
+    put(packet);
+    EXPECT_TRUE(receive(far));
 }
 
 TEST_P(RelayTest, PoolAddressesAndPortsAreUsedAndALeaseKeepsItsAddress) {

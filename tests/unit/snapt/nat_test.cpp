@@ -1,4 +1,5 @@
 #include "snapt/nat.hpp"
+#include "snapt/nat_limit.hpp"
 
 #include <algorithm>
 
@@ -153,6 +154,31 @@ TEST(RelayRuleset, VersionWithoutLeasesIsSpoofedWhateverItsSource) {
     const std::string text = build_relay_ruleset(options);
     EXPECT_TRUE(contains(text, "meta nfproto ipv6 counter name spoofed drop"));
     EXPECT_FALSE(contains(text, "ip6 saddr"));
+}
+
+TEST(ConnectionLimit, ALeaseHasSoManyCountsThatEachIsShort) {
+    EXPECT_EQ(connection_counts(1), (ConnectionCounts{1, 4}));
+    EXPECT_EQ(connection_counts(31), (ConnectionCounts{1, 124}));
+    EXPECT_EQ(connection_counts(4096), (ConnectionCounts{256, 64}));
+    EXPECT_EQ(connection_counts(5000), (ConnectionCounts{256, 78}));
+    for (uint32_t user_flows = 1; user_flows < 20'000'000; user_flows = user_flows * 3 / 2 + 1) {
+        const ConnectionCounts counts = connection_counts(user_flows);
+        EXPECT_LE(counts.limit(), user_flows * kConnectionsPerUserFlow);
+        EXPECT_GE(counts.limit(), user_flows * kConnectionsPerUserFlow / 65 * 64);
+    }
+}
+
+TEST(ConnectionLimit, TheTableIsNotTheRelaysAndItsChainNamesTheLimit) {
+    EXPECT_EQ(limit_table("snapt-1"), "inet continuo_connections_snapt_1");
+    const std::string text = build_limit_ruleset("snapt0", {256, 64});
+    EXPECT_EQ(text.find("add table inet continuo_connections_snapt0\n"
+                        "delete table inet continuo_connections_snapt0\n"),
+              0U);
+    EXPECT_TRUE(contains(text, "  chain at_most_256x64 {"));
+    EXPECT_EQ(limit_chain({256, 64}), "at_most_256x64");
+    EXPECT_TRUE(contains(text,
+                         "iifname \"snapt0\" ct state new ct status ! confirmed add @leases4 { "
+                         "ip saddr . ct id & 255 ct count over 64 } goto refuse"));
 }
 
 TEST(RelaySysctls, ForwardingOnlyWhenAskedAndRouterAdvertisementsSurviveIt) {

@@ -108,6 +108,43 @@ TEST_F(RelayTest, AModeThatIsKnownCostsNothing) {
     EXPECT_LE(node.modes.size(), 1024U);
 }
 
+TEST_F(RelayTest, AUsersFlowsAreLimitedOverAllItsNodesAndBothIpVersions) {
+    relay.set_limits(100, 8, 3);
+    const auto join = [&](const char* user, const char* node, uint8_t number) -> NodeSession& {
+        SessionGrant grant;
+        grant.user = user;
+        grant.node = node;
+        grant.lease_ipv4 = *base::IpAddress::parse("100.64.0." + std::to_string(number));
+        grant.lease_ipv6 = *base::IpAddress::parse("fd93:47::" + std::to_string(number));
+        return *relay.find(relay.reserve(grant)->wire_id);
+    };
+    const auto opens = [&](NodeSession& node, bool is_v4, uint16_t port) {
+        session::FlowOpening opening;
+        opening.index = port;
+        opening.tuple.local = is_v4 ? *node.grant.lease_ipv4 : *node.grant.lease_ipv6;
+        opening.tuple.remote = *base::IpAddress::parse(is_v4 ? "198.51.100.2" : "2001:db8::2");
+        opening.tuple.local_port = port;
+        opening.tuple.remote_port = 53;
+        opening.tuple.protocol = packet::Protocol::Udp;
+        return relay.on_flow_opened(node.session, opening, loop.now()) != nullptr;
+    };
+    NodeSession& laptop = join("alice", "laptop", 2);
+    NodeSession& phone = join("alice", "phone", 3);
+    NodeSession& other = join("bob", "laptop", 4);
+    EXPECT_TRUE(opens(laptop, true, 1));
+    EXPECT_TRUE(opens(laptop, false, 2));
+    EXPECT_TRUE(opens(phone, true, 3));
+    EXPECT_FALSE(opens(phone, false, 4));
+    EXPECT_FALSE(opens(laptop, true, 5));
+    EXPECT_EQ(relay.drops().count(base::DropReason::FlowLimit), 2U);
+    EXPECT_TRUE(opens(other, true, 6));
+    // What a session had is free again with its end.
+    relay.close(laptop.wire_id);
+    EXPECT_TRUE(opens(phone, false, 7));
+    EXPECT_TRUE(opens(phone, true, 8));
+    EXPECT_FALSE(opens(phone, true, 9));
+}
+
 // A node that takes nothing keeps the packets of others out of the device otherwise.
 TEST_F(RelayTest, RoomIsMadeAtTheCostOfWhoHoldsMost) {
     const auto fill = [&](NodeSession& node, size_t packets, uint32_t bytes) {

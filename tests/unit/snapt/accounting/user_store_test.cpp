@@ -251,6 +251,40 @@ TEST_F(LeaseStoreTest, GapsAreFilledWhenThePrefixEnds) {
     EXPECT_EQ(leases->assign("new", "n", kNoon)->ipv4, ip("192.0.2.4"));
 }
 
+TEST_F(LeaseStoreTest, AddressesThatAnotherNodeHadAreClearedBeforeTheyAreGiven) {
+    std::vector<Lease> cleared;
+    bool succeeds = true;
+    LeasePool settings = pool("192.0.2.0/29", "2001:db8::/64");
+    settings.user_leases = 4;
+    settings.clear = [&](const Lease& lease) {
+        cleared.push_back(lease);
+        return succeeds ? base::Result<void>() : base::Error{Errc::System, "clear"};
+    };
+    const auto leases = LeaseStore::open(folder_, settings).value();
+    for (int i = 0; i < 4; ++i) {
+        ASSERT_TRUE(leases->assign("alice", "n" + std::to_string(i), kNoon + i));
+    }
+    ASSERT_TRUE(leases->assign("bob", "n", kNoon + 4));
+    ASSERT_TRUE(leases->assign("alice", "n0", kNoon + 10));
+    EXPECT_TRUE(cleared.empty()) << "never leased, or its own";
+    // Of the same user, for more nodes than it may have.
+    ASSERT_TRUE(leases->assign("alice", "n4", kNoon + 5));
+    ASSERT_EQ(cleared.size(), 1U);
+    EXPECT_EQ(cleared[0].ipv4, ip("192.0.2.3"));
+    EXPECT_EQ(cleared[0].ipv6, ip("2001:db8::3"));
+    // Of another user, expired.
+    succeeds = false;
+    EXPECT_EQ(leases->assign("carol", "n", kNoon + 1000 * kSecond).error().code, Errc::System);
+    EXPECT_EQ(cleared.size(), 2U);
+    EXPECT_EQ(leases->list()->size(), 5U) << "nothing has changed";
+    succeeds = true;
+    const auto lease = leases->assign("carol", "n", kNoon + 1000 * kSecond);
+    ASSERT_TRUE(lease);
+    EXPECT_EQ(cleared.size(), 3U);
+    EXPECT_EQ(cleared[2].ipv4, lease->ipv4);
+    EXPECT_EQ(cleared[1].ipv4, lease->ipv4);
+}
+
 TEST_F(LeaseStoreTest, PoolWithoutRoomAndBadNamesAreErrors) {
     EXPECT_FALSE(LeaseStore::open(folder_, pool("192.0.2.0/31", "")));
     EXPECT_FALSE(LeaseStore::open(folder_, pool("", "2001:db8::/128")));

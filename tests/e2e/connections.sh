@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# What the kernel tracks of a lease is bounded, through restarts of snapt too, and ends before another node gets the lease.
+. "$(dirname "$0")/lib.sh"
+require conntrack
+build_topology
+mkdir "$work/s1"
+in_ns snapt1 snapt init --config "$work/snapt1.toml" --state "$work/s1" --name zrh-1 --public "$(snapt_address 1):9347" >"$work/init.log" 2>&1
+# Two flows a user, so 8 connections a lease; and one lease.
+sed -i -e 's/^user_flows = .*/user_flows = 2/' -e 's|^ipv4 = .*|ipv4 = "100.64.0.0/30"|' -e 's|^ipv6 = .*|ipv6 = ""|' "$work/snapt1.toml"
+start_snapt 1
+add_user bob
+cp "$work/cnapt.toml" "$work/bob.toml"
+add_user alice
+start_cnapt
+
+# Each datagram that comes becomes a line "TEXT PORT-OF-SENDER" of $work/arrived.
+spawn inet far "$python" -uc 'import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("", 5000))
+log = open(sys.argv[1], "w", buffering=1)
+while True:
+    text, sender = s.recvfrom(2000)
+    log.write(f"{text.decode()} {sender[1]}\n")
+    s.sendto(b"answer", sender)' "$work/arrived"
+wait_for 10 eval 'in_ns inet ss -Huln "sport = :5000" | grep -q .'
+# send PORT : from that inner port; tells how it went.
+send() {
+    in_ns node "$python" -c 'import errno, socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("", int(sys.argv[1])))
+s.connect((sys.argv[2], 5000))
+s.settimeout(5)
+try:
+    s.send(sys.argv[1].encode())
+    print(s.recv(100).decode())
+except OSError as error:
+    print(errno.errorcode.get(error.errno, error))' "$1" $inet4
+}
+arrives() { send "$1" >/dev/null; grep -q "^$1 " "$work/arrived"; }
+refused() { snapt_json 1 status | json 'd["drops"]["connection_limit"]'; }
+tracked() { in_ns snapt1 conntrack -L -p udp 2>/dev/null | grep -c "src=100.64.0.2 " || true; }
+login_again() { stop cnapt; start_cnapt; }
+
+port=10000
+fill() { # two connections more, which is what a session's flows allow
+    local i
+    for i in 1 2; do
+        port=$((port + 1))
+        wait_for 10 arrives $port || { echo "FAIL  port $port"; claims_failed=$((claims_failed + 1)); }
+    done
+}
+fill
+login_again
+fill
+stop snapt1 KILL
+start_snapt 1
+login_again
+fill
+snapt reload --socket "$(snapt_socket 1)" >>"$work/snapt1.log"
+login_again
+fill
+claim "connections outlive the flows of their sessions" equal "$(tracked) $(refused)" "8 0"
+stop snapt1 USR2
+start_snapt 1
+login_again
+claim "above the limit a new one is refused with a word, after restarts too" equal "$(send 20000)" EHOSTUNREACH
+claim "and counted" more_than "$(refused)" 0
+claim "and not tracked" equal "$(tracked)" 8
+claim "the snapt says so" eval 'snapt status --socket "$(snapt_socket 1)" | grep -q connection_limit'
+
+# Another user gets the lease when it has expired.
+stop cnapt
+"$python" -c 'import sqlite3, sys
+database = sqlite3.connect(sys.argv[1], timeout=10)
+database.execute("UPDATE lease SET expires=0")
+database.commit()' "$work/s1/ledger.db"
+cp "$work/bob.toml" "$work/cnapt.toml"
+rm -rf "$work/c"
+start_cnapt
+claim "another user has the lease" equal "$(snapt_json 1 sessions | json '[(s["user"], s["inner_ipv4"]) for s in d]')" "[('bob', '100.64.0.2')]"
+claim "and nothing of the former one is tracked" equal "$(tracked)" 0
+claim "so it has connections of its own" wait_for 10 arrives 30000
+stop snapt1
+claim "a regular end leaves no table" equal "$(in_ns snapt1 nft list tables)" ""
+
+finish
