@@ -23,6 +23,8 @@ inline constexpr base::Duration kMinReconnectDelay = base::milliseconds(200);
 inline constexpr base::Duration kMaxReconnectDelay = base::seconds(10);
 // Of a SNAPT that is known by hearsay and never let this node in: it may not know the user.
 inline constexpr base::Duration kMaxFirstConnectDelay = base::seconds(600);
+// Whatever the network and directories do in between: others must not aim nodes at a host.
+inline constexpr base::Duration kHearsayInterval = base::seconds(60);
 inline constexpr base::Duration kConnectTimeout = base::seconds(5);
 // A link that lived so long makes the delay small again.
 inline constexpr base::Duration kStableLink = base::seconds(10);
@@ -80,8 +82,8 @@ struct ControlClientOptions {
     std::vector<base::Endpoint> addresses;  // tried in turn
     ControlUplinks uplinks;
     uint32_t fwmark = 0;  // SO_MARK; 0: none
-    // Until it lets this node in, attempts get as far apart as kMaxFirstConnectDelay, and a change
-    // of the network is a reason for one every kMaxReconnectDelay at most.
+    // Until it lets this node in, attempts get as far apart as kMaxFirstConnectDelay. An address
+    // where it did not let this node in is called every kHearsayInterval at most.
     bool is_hearsay = false;
 };
 

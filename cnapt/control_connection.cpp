@@ -66,12 +66,29 @@ std::optional<base::Endpoint> ControlClient::Inner::next_address() {
     return addresses[next_address_ % addresses.size()];
 }
 
+std::optional<base::Endpoint> ControlClient::Inner::allowed(const base::Endpoint& next) const {
+    if (is_proven(next) || loop_.now() >= hearsay_at_) {
+        return next;
+    }
+    const auto& addresses = options_.addresses;
+    const bool has_proven =
+        let_in_by_ && options_.uplinks.of(let_in_by_->address.version) &&
+        std::find(addresses.begin(), addresses.end(), *let_in_by_) != addresses.end();
+    return has_proven ? let_in_by_ : std::nullopt;
+}
+
 void ControlClient::Inner::attempt() {
     attempt_at_ = base::kNever;
     connection_.reset();
-    const std::optional<base::Endpoint> remote = next_address();
+    std::optional<base::Endpoint> remote = next_address();
     if (!remote) {
         fail_attempt();
+        return;
+    }
+    remote = allowed(*remote);
+    if (!remote) {
+        attempt_at_ = hearsay_at_;
+        set_timer();
         return;
     }
     base::Result<io::UniqueFd> fd = begin_connect(*remote, options_.uplinks, options_.fwmark);
@@ -79,7 +96,9 @@ void ControlClient::Inner::attempt() {
         fail_attempt();
         return;
     }
-    attempted_at_ = now();
+    if (!is_proven(*remote)) {
+        hearsay_at_ = now() + kHearsayInterval;
+    }
     connection_ = std::make_unique<Connection>(std::move(*fd));
     connection_->remote = *remote;
     connection_->connect_by = now() + kConnectTimeout;
@@ -159,6 +178,7 @@ void ControlClient::Inner::update() {
             connection_->open_since = now();
             established_at_ = now();
             is_sent_away_ = false;
+            let_in_by_ = connection_->remote;
             delay_ = std::min(delay_, kMaxReconnectDelay);
             keys_ = established->keys;
             plain_.close();
@@ -339,9 +359,6 @@ void ControlClient::Inner::network_changed(ControlUplinks uplinks) {
     }
     const bool is_same = stays_with(uplinks);
     options_.uplinks = std::move(uplinks);
-    if (is_hearsay() && !connection_ && now() - attempted_at_ < kMaxReconnectDelay) {
-        return;
-    }
     if (!is_same) {
         prefer_version();
         attempt_now();

@@ -81,6 +81,13 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     }
     base::TimePoint now() { return loop_.now(); }
 
+    // Of an address by hearsay that may not be called yet, the one that let this node in takes the
+    // place; none: later.
+    std::optional<base::Endpoint> allowed(const base::Endpoint& next) const;
+    bool is_proven(const base::Endpoint& remote) const {
+        return !options_.is_hearsay || let_in_by_ == remote;
+    }
+
   private:
     struct Connection {
         explicit Connection(io::UniqueFd fd) : stream(std::move(fd)) {}
@@ -146,11 +153,12 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     size_t next_address_ = 0;
     base::Duration delay_ = kMinReconnectDelay;
     base::TimePoint attempt_at_ = base::kNever;
-    base::TimePoint attempted_at_{};
-    base::TimePoint established_at_{};  // last
-    uint32_t short_sessions_ = 0;       // in a row, lost within kStableLink: a rival, perhaps
-    bool is_sent_away_ = false;         // by the SNAPT, and not let in since
-    bool started_ = false;              // data loop
+    base::TimePoint hearsay_at_{};             // when one may be called again
+    std::optional<base::Endpoint> let_in_by_;  // last
+    base::TimePoint established_at_{};         // last
+    uint32_t short_sessions_ = 0;  // in a row, lost within kStableLink: a rival, perhaps
+    bool is_sent_away_ = false;    // by the SNAPT, and not let in since
+    bool started_ = false;         // data loop
     bool running_ = false;
 };
 

@@ -1,9 +1,11 @@
 #include "cnapt/learned_snapts.hpp"
 
+#include "cnapt/near_links.hpp"
 #include "common/report/json.hpp"
 #include "common/report/json_value.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace continuo::cnapt {
 
@@ -15,12 +17,8 @@ bool is_name(const std::string& text) {
     return !config::check_name(text);
 }
 
-// What says something to this host alone is nothing that a SNAPT could know.
-bool is_reachable(const base::IpAddress& address) {
-    return config::is_unicast(address) && !address.is_loopback() && !address.is_link_local();
-}
-
-std::vector<config::HostPort> addresses_of(const control::DirectoryEntry& entry) {
+std::vector<config::HostPort> addresses_of(const control::DirectoryEntry& entry,
+                                           bool may_be_private) {
     std::vector<std::string> texts;
     for (const base::Endpoint& endpoint : entry.addresses) {
         texts.push_back(endpoint.to_string());
@@ -36,7 +34,7 @@ std::vector<config::HostPort> addresses_of(const control::DirectoryEntry& entry)
             continue;
         }
         const auto endpoint = address->endpoint();
-        if (!endpoint || is_reachable(endpoint->address)) {
+        if (!endpoint || may_call(endpoint->address, may_be_private)) {
             addresses.push_back(*address);
         }
     }
@@ -45,39 +43,68 @@ std::vector<config::HostPort> addresses_of(const control::DirectoryEntry& entry)
 
 constexpr double kPermille = 1000;
 
+// The IPv4 address that an IPv6 address stands for: mapped or compatible (RFC 4291), NAT64 (RFC
+// 6052).
+std::optional<base::IpAddress> embedded_v4(const base::IpAddress& address) {
+    static const std::array kPrefixes = {base::IpPrefix::parse("::/96").value(),
+                                         base::IpPrefix::parse("::ffff:0:0/96").value(),
+                                         base::IpPrefix::parse("64:ff9b::/96").value()};
+    constexpr size_t kAt = 12;
+    if (std::none_of(kPrefixes.begin(), kPrefixes.end(),
+                     [&](const base::IpPrefix& prefix) { return prefix.contains(address); })) {
+        return std::nullopt;
+    }
+    uint32_t value = 0;
+    for (size_t i = kAt; i < address.octets.size(); ++i) {
+        value = value << 8 | address.octets[i];
+    }
+    return base::IpAddress::v4(value);
+}
+
 }  // namespace
 
+bool may_call(const base::IpAddress& address, bool may_be_private) {
+    if (const auto embedded = embedded_v4(address)) {
+        return may_call(*embedded, may_be_private);
+    }
+    constexpr uint8_t kFirstReserved = 240;
+    const bool is_reserved =
+        address.is_v4() && (address.octets[0] == 0 || address.octets[0] >= kFirstReserved);
+    return config::is_unicast(address) && !is_reserved && !address.is_loopback() &&
+           !address.is_link_local() && (may_be_private || !is_private(address));
+}
+
 // Whoever told of it first says where it is, for as long as that one tells of it at all.
-bool LearnedSnapts::learn(const std::string& name,
-                          std::vector<config::HostPort> addresses,
-                          const std::string& teller) {
+bool LearnedSnapts::learn(const std::string& name, LearnedSnapt told) {
     const auto known = all_.find(name);
     if (known == all_.end()) {
         if (all_.size() + configured_.size() >= kMaxSnapts) {
             ++left_out_;
             return false;
         }
-        all_.emplace(name, LearnedSnapt{std::move(addresses), teller, true});
+        all_.emplace(name, std::move(told));
         return true;
     }
     LearnedSnapt& snapt = known->second;
     const auto first = told_.find(snapt.told_by);
     const bool is_still_told = first == told_.end() || first->second.contains(name);
-    if (snapt.told_by != teller && is_still_told) {
+    if (snapt.told_by != told.told_by && is_still_told) {
         return false;
     }
-    const bool is_other = snapt.addresses != addresses || snapt.told_by != teller;
-    snapt.addresses = std::move(addresses);
-    snapt.told_by = teller;
+    told.is_listed = snapt.is_listed;
+    const bool is_other = snapt != told;
+    snapt = std::move(told);
     return is_other;
 }
 
-bool LearnedSnapts::take(const std::string& teller, const control::Directory& directory) {
+bool LearnedSnapts::take(const std::string& teller,
+                         const control::Directory& directory,
+                         bool is_teller_private) {
     const bool may_teach = configured_.contains(teller);
     bool has_changed = false;
     std::set<std::string> told;
     for (const control::DirectoryEntry& entry : directory.entries) {
-        auto addresses = addresses_of(entry);
+        auto addresses = addresses_of(entry, is_teller_private);
         if (entry.realm != realm_ || !is_name(entry.snapt) || addresses.empty()) {
             ++left_out_;
             continue;
@@ -86,7 +113,9 @@ bool LearnedSnapts::take(const std::string& teller, const control::Directory& di
             offers_[teller] = {std::min(entry.load_permille / kPermille, 1.0),
                                entry.price_permille / kPermille};
         } else if (may_teach && !configured_.contains(entry.snapt)) {
-            has_changed = learn(entry.snapt, std::move(addresses), teller) || has_changed;
+            has_changed =
+                learn(entry.snapt, {std::move(addresses), teller, is_teller_private, true}) ||
+                has_changed;
             told.insert(entry.snapt);
         }
     }
@@ -122,6 +151,7 @@ std::string LearnedSnapts::text() const {
         json.begin_object();
         json.field("name", name);
         json.field("told_by", snapt.told_by);
+        json.field("private", snapt.may_be_private);
         json.field("listed", snapt.is_listed);
         json.key("addresses").begin_array();
         for (const config::HostPort& address : snapt.addresses) {
@@ -143,6 +173,7 @@ void LearnedSnapts::restore(std::string_view text) {
         const std::string name = row.text("name");
         LearnedSnapt snapt;
         snapt.told_by = row.text("told_by");
+        snapt.may_be_private = row["private"].boolean().value_or(false);
         snapt.is_listed = row["listed"].boolean().value_or(true);
         for (const report::JsonValue& address : row["addresses"].items()) {
             if (auto parsed = config::HostPort::parse(address.string().value_or(""))) {

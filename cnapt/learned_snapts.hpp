@@ -21,7 +21,9 @@ inline constexpr size_t kMaxSnapts = 6;
 
 struct LearnedSnapt {
     std::vector<config::HostPort> addresses;
-    std::string told_by;     // of the configuration: its word counts, its identity key is used
+    std::string told_by;  // of the configuration: its word counts, its identity key is used
+    // The teller is reached at a private address itself, as SNAPTs on mesh routers are.
+    bool may_be_private = false;
     bool is_listed = false;  // some SNAPT of the configuration tells of it, as far as is known
     bool operator==(const LearnedSnapt&) const = default;
 };
@@ -30,6 +32,10 @@ struct SnaptOffer {
     double load = 0;   // 0 to 1
     double price = 1;  // of the plan's
 };
+
+// Whether an address that somebody told may be called at all: none of this host, of its link or of
+// a group, and a private one only if that is said.
+bool may_call(const base::IpAddress& address, bool may_be_private);
 
 class LearnedSnapts {
   public:
@@ -40,7 +46,9 @@ class LearnedSnapts {
     // two that name each other do not stay for ever; an offer is taken from the SNAPT itself.
     // Entries of another realm, with bad names or addresses, or beyond kMaxSnapts are left out.
     // Gives whether all() is another.
-    bool take(const std::string& teller, const control::Directory& directory);
+    bool take(const std::string& teller,
+              const control::Directory& directory,
+              bool is_teller_private = false);
 
     // By name.
     const std::map<std::string, LearnedSnapt>& all() const { return all_; }
@@ -57,9 +65,7 @@ class LearnedSnapts {
     void restore(std::string_view text);
 
   private:
-    bool learn(const std::string& name,
-               std::vector<config::HostPort> addresses,
-               const std::string& teller);
+    bool learn(const std::string& name, LearnedSnapt told);
 
     std::string realm_;
     std::set<std::string> configured_;

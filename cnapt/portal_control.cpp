@@ -62,13 +62,13 @@ void PortalControl::observe(base::TimePoint now) {
 }
 
 // In turn: a SNAPT that is down says nothing of the way to it. One that is known by hearsay, and
-// never let this node in, may answer as a portal would.
+// never let this node in there, may answer as a portal would, or be somebody who was not asked.
 std::optional<base::Endpoint> PortalControl::snapt_for(const Uplink& uplink) {
     const auto& links = node_.links();
     for (size_t tried = 0; tried < links.size(); ++tried) {
         const SnaptLink& link = *links[next_snapt_++ % links.size()];
         const SnaptAddresses& snapt = link.addresses;
-        if (link.is_learned && !link.session) {
+        if (link.is_learned && (!link.session || snapt.in_use != uplink.address.version)) {
             continue;
         }
         if (snapt.has(uplink.address.version)) {

@@ -1,5 +1,6 @@
 #include "cnapt/snapt_set.hpp"
 
+#include "cnapt/near_links.hpp"
 #include "common/base/log.hpp"
 #include "common/daemon/startup.hpp"
 #include "common/io/file.hpp"
@@ -76,8 +77,9 @@ void SnaptSet::start() {
 // What is given by addresses is tried at once, names when they are looked up.
 void SnaptSet::add(SnaptEntry entry, bool is_learned) {
     auto addresses = endpoints_of(entry);
+    const bool has_address = !addresses.empty() && !is_learned;  // use() judges those by hearsay
     SnaptLink& link =
-        parts_.node.add_link(entry.name, addresses.empty() ? base::Endpoint{} : addresses.front());
+        parts_.node.add_link(entry.name, has_address ? addresses.front() : base::Endpoint{});
     link.is_learned = is_learned;
     SnaptClient::Answers answers;
     answers.on_usage = on_usage_;
@@ -97,7 +99,20 @@ SnaptSet::Member* SnaptSet::find(const std::string& name) {
     return found == members_.end() ? nullptr : &*found;
 }
 
+bool SnaptSet::may_call_learned(const std::string& name, const base::IpAddress& address) const {
+    const auto learned = learned_.all().find(name);
+    const auto& own = parts_.node.network().addresses;
+    return learned != learned_.all().end() && may_call(address, learned->second.may_be_private) &&
+           std::none_of(own.begin(), own.end(),
+                        [&](const io::UsableAddress& one) { return one.address == address; });
+}
+
 void SnaptSet::use(const Member& member, std::vector<base::Endpoint> addresses) {
+    if (member.client->link().is_learned) {
+        std::erase_if(addresses, [&](const base::Endpoint& endpoint) {
+            return !may_call_learned(member.entry.name, endpoint.address);
+        });
+    }
     if (addresses.empty()) {
         return;
     }
@@ -158,7 +173,10 @@ void SnaptSet::on_tick(base::TimePoint now) {
 }
 
 void SnaptSet::on_directory(const std::string& teller, const control::Directory& directory) {
-    const bool has_changed = learned_.take(teller, directory);
+    const Member* told_by = find(teller);
+    const bool is_private_teller =
+        told_by != nullptr && is_private(told_by->client->link().addresses.current().address);
+    const bool has_changed = learned_.take(teller, directory, is_private_teller);
     if (told_left_out_ == 0 && learned_.left_out() != 0) {
         told_left_out_ = learned_.left_out();
         log(LogLevel::Warning,

@@ -55,6 +55,8 @@ class SnaptSet {
     void add(SnaptEntry entry, bool is_learned);
     Member* find(const std::string& name);
     void use(const Member& member, std::vector<base::Endpoint> addresses);
+    // Of an address by hearsay, perhaps by a name that has been looked up.
+    bool may_call_learned(const std::string& name, const base::IpAddress& address) const;
     void look_up_names();
     void on_directory(const std::string& teller, const control::Directory& directory);
     // Members, addresses and offers as they are known now.

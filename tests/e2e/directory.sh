@@ -13,16 +13,23 @@ stop snapt2
 sed -i "s|^identity_key.*|$identity_key|" "$work/snapt2.toml"
 start_snapt 2
 snapt user add alice --key "$key" --socket "$(snapt_socket 2)" >/dev/null
-# names NAME... : what zrh-1 tells of, each by the address of snapt2; reloaded.
+# names NAME[=ADDRESS]... : what zrh-1 tells of, by the address of snapt2 if none is given; reloaded.
 cp "$work/snapt1.toml" "$work/alone.toml"
 names() {
     local name
     cp "$work/alone.toml" "$work/snapt1.toml"
     for name in "$@"; do
-        printf '\n[[snapt]]\nname = "%s"\naddresses = ["%s:9347"]\n' "$name" "$(snapt_address 2)" >>"$work/snapt1.toml"
+        printf '\n[[snapt]]\nname = "%s"\naddresses = ["%s:9347"]\n' "${name%%=*}" "$(
+            [[ $name == *=* ]] && echo "${name#*=}" || snapt_address 2
+        )" >>"$work/snapt1.toml"
     done
     [ -z "${pid_of[snapt1]-}" ] || kill -HUP "${pid_of[snapt1]}"
 }
+etc=/etc/netns/$(ns node)
+mkdir -p "$etc" || skip "cannot write to /etc/netns"
+trap 'status=$?; rm -rf "$etc"; rmdir /etc/netns 2>/dev/null; (exit $status); clean_up' EXIT
+echo "192.168.1.1 inside.example.org" >"$etc/hosts"
+: >"$etc/resolv.conf"
 policy_file=$work/policy.toml
 printf 'version = 1\n\n[[rule]]\napp = "web"\nmatch = { dport = 80 }\nsnapt = ["zrh-2"]\n' >"$policy_file"
 start_cnapt
@@ -30,10 +37,17 @@ snapts() { cnapt_json snapts | json "$1"; }
 are() { equal "$(snapts "' '.join(s['snapt'] + '=' + s['state'] for s in d)")" "$1"; }
 claim "the node knows the one of its configuration" are "zrh-1=up"
 
-names zrh-2 fake-1
-claim "zrh-1 tells of others, and the node uses the one that is true" wait_for 15 are "zrh-1=up fake-1=down zrh-2=up"
+# Hosts that are no SNAPTs: what the node asks them for is counted.
+in_ns gw1 nft 'add table inet called; add counter inet called inside; add counter inet called closed;
+    add chain inet called pre { type filter hook prerouting priority -350; };
+    add rule inet called pre iifname lan ip daddr 192.168.1.1 tcp dport 9347 tcp flags & syn == syn counter name inside;
+    add rule inet called pre iifname lan ip daddr 203.0.113.10 tcp dport 9347 tcp flags & syn == syn counter name closed'
+called() { in_ns gw1 nft -j list counter inet called "$1" | json '[o["counter"]["packets"] for o in d["nftables"] if "counter" in o][0]'; }
+names zrh-2 fake-1 closed=$inet4 inside=192.168.1.1 within=inside.example.org
+claim "zrh-1 tells of others, and the node uses the one that is true" wait_for 15 are "zrh-1=up closed=down fake-1=down within=down zrh-2=up"
 listed() { equal "$(snapts "' '.join(s['snapt'] for s in d if s['listed'])")" "$1"; }
-claim "all are listed" listed "zrh-1 fake-1 zrh-2"
+claim "all are listed but the one at a private address, of which a public SNAPT knows nothing" listed "zrh-1 closed fake-1 within zrh-2"
+for _ in {1..5}; do ip -n "$(ns node)" addr add 192.168.1.9/24 dev up1 && ip -n "$(ns node)" addr del 192.168.1.9/24 dev up1; done
 sessions() { equal "$(snapt_json 2 sessions | json 'len(d)')" "$1"; }
 claim "snapt2 has one session" sessions 1
 claim "fake-1 is told that it is none" grep -q 'fake-1 refused: this is zrh-2' "$work/cnapt.log"
@@ -46,6 +60,7 @@ spawn node download curl -sS --limit-rate 1M -o "$work/got" -m 120 "http://$inet
 claim "a download prefers the learned one, as the policy says" wait_for 10 flow_snapt zrh-2
 had() { [ "$(stat -c %s "$work/got" 2>/dev/null || echo 0)" -gt "$1" ]; }
 claim "and comes" wait_for 15 had 2000000
+claim "one that does not answer was called once by now, whatever changed" equal "$(called closed)" 1
 
 stop cnapt KILL
 stop snapt1 KILL
@@ -70,4 +85,5 @@ stop download
 sum() { sha256sum | cut -d' ' -f1; }
 right() { equal "$(head -c "$(stat -c %s "$work/got")" "$work/www/file" | sum)" "$(sum <"$work/got")"; }
 claim "what came of the download is right" right
+claim "private addresses were never called, not by a name either" equal "$(called inside)" 0
 finish

@@ -29,7 +29,8 @@ using Names = std::vector<std::string>;
 TEST_F(LearnedSnaptsTest, LearnsWhatIsNotConfigured) {
     EXPECT_TRUE(snapts.take("zrh-1", {{own, other}}));
     EXPECT_EQ(names(snapts), Names{"ber-1"});
-    EXPECT_EQ(snapts.all().at("ber-1"), (LearnedSnapt{{{"203.0.113.2", 9347}}, "zrh-1", true}));
+    EXPECT_EQ(snapts.all().at("ber-1"),
+              (LearnedSnapt{{{"203.0.113.2", 9347}}, "zrh-1", false, true}));
     EXPECT_TRUE(snapts.is_listed("ber-1"));
     EXPECT_TRUE(snapts.is_listed("zrh-1"));
     EXPECT_FALSE(snapts.take("zrh-1", {{own, other}})) << "nothing new";
@@ -101,6 +102,41 @@ TEST_F(LearnedSnaptsTest, LeavesOutWhatCannotBe) {
                                         entry("o", "0.0.0.0:1")}}));
     EXPECT_TRUE(snapts.all().empty());
     EXPECT_EQ(snapts.left_out(), 7U);
+}
+
+TEST_F(LearnedSnaptsTest, PrivateAddressesAreBelievedOfASnaptThatHasOneItself) {
+    const control::DirectoryEntry mesh = entry("mesh-1", "10.1.2.3:9347");
+    EXPECT_FALSE(snapts.take("zrh-1", {{mesh}}));
+    EXPECT_EQ(snapts.left_out(), 1U);
+    control::DirectoryEntry both = mesh;
+    both.addresses.push_back(*base::Endpoint::parse("203.0.113.2:9347"));
+    EXPECT_TRUE(snapts.take("zrh-1", {{both}}));
+    EXPECT_EQ(snapts.all().at("mesh-1").addresses.size(), 1U) << "the other is left out";
+    EXPECT_TRUE(snapts.take("zrh-1", {{both}}, true));
+    EXPECT_EQ(snapts.all().at("mesh-1").addresses.size(), 2U);
+    EXPECT_TRUE(snapts.all().at("mesh-1").may_be_private);
+    LearnedSnapts next("continuo", {"zrh-1"});
+    next.restore(snapts.text());
+    EXPECT_EQ(next.all(), snapts.all());
+}
+
+TEST(MayCall, NeverWhatIsOfThisHostItsLinkOrAGroup) {
+    for (const char* text :
+         {"127.0.0.1", "127.9.9.9", "0.0.0.0", "0.1.2.3", "169.254.1.1", "224.0.0.1", "240.0.0.1",
+          "255.255.255.255", "::", "::1", "fe80::1", "ff02::1", "::ffff:127.0.0.1", "::127.0.0.1",
+          "64:ff9b::7f00:1", "64:ff9b::a9fe:101"}) {
+        for (const bool may_be_private : {false, true}) {
+            EXPECT_FALSE(may_call(*base::IpAddress::parse(text), may_be_private)) << text;
+        }
+    }
+    for (const char* text : {"10.0.0.1", "172.16.0.1", "192.168.1.1", "100.64.0.1", "fd00::1",
+                             "::ffff:10.0.0.1", "64:ff9b::c0a8:101"}) {
+        EXPECT_FALSE(may_call(*base::IpAddress::parse(text), false)) << text;
+        EXPECT_TRUE(may_call(*base::IpAddress::parse(text), true)) << text;
+    }
+    for (const char* text : {"203.0.113.2", "2001:db8::1", "64:ff9b::cb00:7102"}) {
+        EXPECT_TRUE(may_call(*base::IpAddress::parse(text), false)) << text;
+    }
 }
 
 TEST_F(LearnedSnaptsTest, HasALimit) {
