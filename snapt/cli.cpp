@@ -49,7 +49,10 @@ std::vector<report::CommandSpec> commands() {
             {"run", "", 0, 0, user_options({{"--verbose", "", OptionValue::None}})},
             {"user add", "NAME", 1, 1,
              user_options({{"--quota", "Q", OptionValue::Required},
-                           {"--key", "BASE64", OptionValue::Required}})},
+                           {"--key-file", "F|-", OptionValue::Required},
+                           {"--key", "", OptionValue::Optional, false,
+                            "arguments can be read by every user of this host; write the key to a "
+                            "file and give --key-file FILE, or --key-file - for standard input"}})},
             {"user list", "", 0, 0, user_options()},
             {"user disable", "NAME", 1, 1, user_options()},
             {"user enable", "NAME", 1, 1, user_options()},

@@ -1,4 +1,5 @@
 // The commands of snapt that work without a daemon: init and user.
+#include "common/base/secret.hpp"
 #include "common/config/keys.hpp"
 #include "common/daemon/startup.hpp"
 #include "common/io/file.hpp"
@@ -25,6 +26,7 @@ using report::ParsedCommand;
 namespace {
 
 constexpr unsigned kStateMode = 0750;
+constexpr size_t kMaxKeyFileBytes = 4096;
 constexpr const char* kDatabaseName = "ledger.db";  // kLedgerFileName
 
 CommandOutput failure(const std::string& text, int exit_code = report::kExitError) {
@@ -189,10 +191,17 @@ user_command(const report::DaemonAccess& access, const ParsedCommand& command, b
                            report::kExitUsage);
         }
     }
-    if (const auto key = command.value("--key")) {
-        request.key = config::parse_key(*key);
+    if (const auto file = command.value("--key-file")) {
+        auto text = *file == "-" ? io::read_all(STDIN_FILENO, kMaxKeyFileBytes)
+                                 : io::read_file(*file, kMaxKeyFileBytes);
+        if (!text) {
+            return failure("cannot read --key-file " + *file + ": " + describe(text.error()));
+        }
+        const base::WipedAtEnd wiped(*text);
+        request.key = config::parse_key(*text);
         if (!request.key) {
-            return failure("bad --key; expected 32 bytes in base64", report::kExitUsage);
+            return failure("no key in --key-file " + *file + "; expected 32 bytes in base64",
+                           report::kExitUsage);
         }
     }
     if (!request.name.empty() && !is_valid_name(request.name)) {

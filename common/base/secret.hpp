@@ -9,6 +9,7 @@
 #include <cstring>
 #include <initializer_list>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace continuo::base {
@@ -38,14 +39,20 @@ class WipedAtEnd {
 
 template <size_t kBytes>
 struct Secret : std::array<uint8_t, kBytes> {
-    Secret() : std::array<uint8_t, kBytes>{} {}
-    // The first octets; the others are zero.
-    Secret(std::initializer_list<uint8_t> first) : Secret() {
-        std::copy_n(first.begin(), std::min(first.size(), kBytes), this->begin());
+    constexpr Secret() : std::array<uint8_t, kBytes>{} {}
+    constexpr Secret(const std::array<uint8_t, kBytes>& bytes)
+        : std::array<uint8_t, kBytes>(bytes) {}
+    // The first bytes; the others are zero.
+    constexpr Secret(std::initializer_list<uint8_t> bytes) : Secret() {
+        std::copy_n(bytes.begin(), std::min(bytes.size(), kBytes), this->begin());
     }
-    Secret(const Secret&) = default;
-    Secret& operator=(const Secret&) = default;
-    ~Secret() { wipe(this->data(), kBytes); }
+    constexpr Secret(const Secret&) = default;
+    constexpr Secret& operator=(const Secret&) = default;
+    constexpr ~Secret() {
+        if (!std::is_constant_evaluated()) {
+            wipe(this->data(), kBytes);
+        }
+    }
 };
 
 }  // namespace continuo::base

@@ -88,10 +88,14 @@ Result<std::string> read_file(const std::string& path, size_t limit_bytes) {
     if (!file.is_open()) {
         return system_error("open file");
     }
+    return read_all(file.value(), limit_bytes);
+}
+
+Result<std::string> read_all(int fd, size_t limit_bytes) {
     std::string content;
     std::array<char, 16384> block{};
     for (;;) {
-        const ssize_t got = ::read(file.value(), block.data(), block.size());
+        const ssize_t got = ::read(fd, block.data(), block.size());
         if (got < 0 && errno == EINTR) {
             continue;
         }

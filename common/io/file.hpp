@@ -17,6 +17,8 @@ base::Result<void>
 write_file_atomically(const std::string& path, std::string_view content, unsigned mode = 0600);
 // Errors: NotFound, LimitReached (longer than `limit_bytes`), System.
 base::Result<std::string> read_file(const std::string& path, size_t limit_bytes);
+// All that an open file, pipe or socket gives. Errors: as above, but for NotFound.
+base::Result<std::string> read_all(int fd, size_t limit_bytes);
 // No error when there is none.
 base::Result<void> remove_file(const std::string& path);
 // Makes the directory and its parents. `mode` is for those that are made.

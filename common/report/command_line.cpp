@@ -21,6 +21,9 @@ std::string command_usage(const ProgramSpec& program, const CommandSpec& command
         text += " " + std::string(command.arguments);
     }
     for (const OptionSpec& option : command.options) {
+        if (!option.instead.empty()) {
+            continue;
+        }
         text += " " + option_usage(option);
     }
     return text + "\n";
@@ -149,6 +152,9 @@ class CommandLineParser {
         const OptionSpec* option = find_option(name);
         if (option == nullptr) {
             return mistake("unknown option \"" + name + "\"");
+        }
+        if (!option->instead.empty()) {
+            return mistake("no option \"" + name + "\" any more: " + std::string(option->instead));
         }
         if (parsed_.has(name) && !option->is_repeatable) {
             return mistake("option \"" + name + "\" is given twice");

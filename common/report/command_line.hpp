@@ -26,7 +26,8 @@ struct OptionSpec {
     std::string_view name;         // "--config"
     std::string_view placeholder;  // "F", shown in the usage
     OptionValue value = OptionValue::None;
-    bool is_repeatable = false;  // otherwise given at most once
+    bool is_repeatable = false;     // otherwise given at most once
+    std::string_view instead = {};  // of one that is not taken any more: what to do; not shown
 };
 
 struct CommandSpec {

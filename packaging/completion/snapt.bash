@@ -33,7 +33,7 @@ _snapt()
     done
 
     case $previous in
-        --config | --socket)
+        --config | --socket | --key-file)
             _snapt_files -f "$current"
             return
             ;;
@@ -59,7 +59,7 @@ _snapt()
             _snapt_users "$current"
             return
             ;;
-        --timeout | --from | --to | --name | --public | --quota | --key) return ;;
+        --timeout | --from | --to | --name | --public | --quota) return ;;
     esac
 
     case $command in
@@ -67,7 +67,7 @@ _snapt()
         init) options='--name --public --config --state' ;;
         run) options='--verbose --config --state' ;;
         user) options='add list disable enable rotate remove' ;;
-        'user add') options='--quota --key --config --state' ;;
+        'user add') options='--quota --key-file --config --state' ;;
         'user list') options='--config --state' ;;
         'user disable' | 'user enable' | 'user rotate' | 'user remove')
             options='--config --state'

@@ -6,13 +6,13 @@ require curl ping
 build_topology
 start_snapt 1
 add_user alice
-key=$(sed -n 's/^key *= *"\([^"]*\)".*/\1/p' "$work/cnapt.toml")
+key_of "$work/cnapt.toml" >"$work/alice.key"
 identity_key=$(grep '^identity_key' "$work/snapt1.toml")
 start_snapt 2
 stop snapt2
 sed -i "s|^identity_key.*|$identity_key|" "$work/snapt2.toml"
 start_snapt 2
-snapt user add alice --key "$key" --socket "$(snapt_socket 2)" >/dev/null
+snapt user add alice --key-file "$work/alice.key" --socket "$(snapt_socket 2)" >/dev/null
 # names NAME[=ADDRESS]... : what zrh-1 tells of, by the address of snapt2 if none is given; reloaded.
 cp "$work/snapt1.toml" "$work/alone.toml"
 names() {

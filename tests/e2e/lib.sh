@@ -409,17 +409,19 @@ start_snapt() {
         { echo "snapt$n did not come up"; exit 1; }
 }
 
+# key_of FILE : of a cnapt.toml.
+key_of() { sed -n 's/^key *= *"\([^"]*\)".*/\1/p' "$1"; }
+
 # add_user NAME [N...] : a user of the SNAPTs N (default 1), the same key on all; its file is $work/cnapt.toml.
 add_user() {
-    local user=$1 key n
+    local user=$1 n
     shift
     [ $# -gt 0 ] || set -- 1
     snapt user add "$user" --socket "$(snapt_socket "$1")" >"$work/cnapt.toml" || { echo "snapt user add failed"; exit 1; }
     chmod 600 "$work/cnapt.toml"
-    key=$(sed -n 's/^key *= *"\([^"]*\)".*/\1/p' "$work/cnapt.toml")
     shift
     for n in "$@"; do
-        snapt user add "$user" --key "$key" --socket "$(snapt_socket "$n")" >/dev/null || { echo "snapt user add --key failed"; exit 1; }
+        key_of "$work/cnapt.toml" | snapt user add "$user" --key-file - --socket "$(snapt_socket "$n")" >/dev/null || { echo "snapt user add --key-file failed"; exit 1; }
         printf '\n[[snapt]]\nname = "zrh-%s"\naddresses = ["%s:9347"]\n' "$n" "$(snapt_address "$n")" >>"$work/cnapt.toml"
     done
 }

@@ -6,7 +6,7 @@ namespace continuo::control {
 namespace {
 
 const Identity kAlice{"alice", "k1"};
-const IdentityKey kRealmKey{7, 8, 9};
+constexpr IdentityKey kRealmKey{7, 8, 9};
 
 std::string hex(base::ByteView bytes) {
     std::string text;

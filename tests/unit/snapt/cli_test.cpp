@@ -145,6 +145,28 @@ TEST_F(SnaptCli, UsersLiveInTheDatabaseWhenNoDaemonAnswers) {
     EXPECT_TRUE(contains(missing.err, "there is no user \"bob\"")) << missing.err;
 }
 
+TEST_F(SnaptCli, AKeyComesFromAFileAndNeverFromTheCommandLine) {
+    ASSERT_EQ(init({"--name", "zrh-1", "--public", "192.0.2.1:9347"}).exit_code, report::kExitGood);
+    const std::string key = "3q2+7wABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhs=";
+    const std::string file = folder_ + "/key";
+    std::ofstream(file) << key << "\n";
+    const CommandOutput added = user({"add", "alice", "--key-file", file});
+    ASSERT_EQ(added.exit_code, report::kExitGood) << added.err;
+    EXPECT_TRUE(contains(added.out, "key = \"" + key + "\"")) << added.out;
+    std::ofstream(file) << "too short";
+    EXPECT_EQ(user({"add", "bob", "--key-file", file}).exit_code, report::kExitUsage);
+    EXPECT_EQ(user({"add", "bob", "--key-file", folder_}).exit_code, report::kExitError);
+    for (const std::vector<std::string>& given :
+         {std::vector<std::string>{"--key", key}, std::vector<std::string>{"--key=" + key}}) {
+        std::vector<std::string> words = {"user", "add", "carol"};
+        words.insert(words.end(), given.begin(), given.end());
+        const CommandLine line = parse(words);
+        EXPECT_EQ(line.exit_code, report::kExitUsage);
+        EXPECT_TRUE(contains(line.text, "--key-file")) << line.text;
+        EXPECT_FALSE(contains(line.text, key)) << line.text;
+    }
+}
+
 TEST_F(SnaptCli, UsersGoToTheDaemonThatAnswers) {
     reply_ = std::string(R"({"user":"alice","key_id":"k1","config":"node = 1\n"})");
     const CommandOutput output = user({"add", "alice", "--quota", "1GiB/day"});
