@@ -12,6 +12,7 @@
 #include "common/dataplane/class_settings.hpp"
 #include "common/dataplane/recording.hpp"
 #include "common/io/file.hpp"
+#include "common/io/sysctl.hpp"
 #include "common/io/system_random.hpp"
 #include "common/report/status_report.hpp"
 
@@ -45,6 +46,15 @@ node_settings(const NodeConfig& config, const CaptureSwitch& capture, const std:
     settings.uplinks.fwmark = config.capture.fwmark;
     settings.uplinks.tos = table.tos;
     return settings;
+}
+
+// What the file says, as far as this host can do it. Gives why it cannot do all; empty: it can.
+std::string fit_to_host(NodeConfig& config) {
+    std::string why = config.capture.ipv6 ? io::ipv6_switched_off(config.capture.device) : "";
+    if (!why.empty()) {
+        config.capture.ipv6 = false;
+    }
+    return why;
 }
 
 class App final : public NodeEvents {
@@ -216,9 +226,13 @@ bool App::leaves_capture() {
     if (!controls_.stops_for_restart()) {
         return false;
     }
-    const auto loaded = daemon::load_config<NodeConfig>(options_.config, parse_node_config,
-                                                        daemon::DiagnosticsTo::Log);
-    return loaded.config && changes_between(config_, *loaded.config).needs_restart.empty() &&
+    auto loaded = daemon::load_config<NodeConfig>(options_.config, parse_node_config,
+                                                  daemon::DiagnosticsTo::Log);
+    if (!loaded.config) {
+        return false;
+    }
+    fit_to_host(*loaded.config);
+    return changes_between(config_, *loaded.config).needs_restart.empty() &&
            load_policy(loaded.config->policy);
 }
 
@@ -341,6 +355,7 @@ std::string App::reload() {
     if (!load_policy(loaded.config->policy)) {
         return report::error_json("bad policy file");
     }
+    fit_to_host(*loaded.config);
     ConfigChanges changes = changes_between(config_, *loaded.config);
     if (cgroups_.keep_only(ruleset_->bypassed_cgroups())) {
         changes.needs_restart.emplace_back("cgroup in policy");
@@ -380,6 +395,15 @@ int run_daemon(const RunOptions& options) {
                                                   daemon::DiagnosticsTo::Stderr);
     if (!loaded.config || !load_key(*loaded.config)) {
         return report::kExitConfig;
+    }
+    if (const std::string why = fit_to_host(*loaded.config); !why.empty()) {
+        if (!loaded.config->capture.ipv4) {
+            log(LogLevel::Error, "IPv6 is switched off on this host (%s): set capture.ipv4 = true",
+                why.c_str());
+            return report::kExitError;
+        }
+        log(LogLevel::Warning, "IPv6 is switched off on this host (%s): captures IPv4 only",
+            why.c_str());
     }
     config::Diagnostic complaint;
     auto files = dataplane::open_recording(loaded.config->debug, options.config, complaint);

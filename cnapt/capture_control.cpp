@@ -207,6 +207,7 @@ base::Result<void> CaptureControl::set_up_device(std::string& failure) {
         CTN_TRY(routes.add_address(index, ipv4(), kHostPrefixV4));
     }
     if (config_.ipv6) {
+        (void)io::switch_ipv6_on(config_.device);
         CTN_TRY(routes.add_address(index, ipv6(), kHostPrefixV6));
     }
     io::LinkSettings link;

@@ -59,6 +59,15 @@ RelaySettings relay_settings(const SnaptConfig& config, const LeaseStore& leases
     return settings;
 }
 
+// What the file says, as far as this host can do it. Gives why it cannot do all; empty: it can.
+std::string fit_to_host(SnaptConfig& config) {
+    std::string why = config.inner.ipv6 ? io::ipv6_switched_off(config.inner.device) : "";
+    if (!why.empty()) {
+        config.inner.ipv6.reset();
+    }
+    return why;
+}
+
 class App final : public control::CredentialSource {
   public:
     App(daemon::RunOptions options, SnaptConfig config, dataplane::RecordingFiles files)
@@ -206,9 +215,13 @@ bool App::leaves_network() const {
     if (!controls_.stops_for_restart()) {
         return false;
     }
-    const auto loaded = daemon::load_config<SnaptConfig>(options_.config, parse_snapt_config,
-                                                         daemon::DiagnosticsTo::Log);
-    return loaded.config && changes_between(config_, *loaded.config).needs_restart.empty();
+    auto loaded = daemon::load_config<SnaptConfig>(options_.config, parse_snapt_config,
+                                                   daemon::DiagnosticsTo::Log);
+    if (!loaded.config) {
+        return false;
+    }
+    fit_to_host(*loaded.config);
+    return changes_between(config_, *loaded.config).needs_restart.empty();
 }
 
 void App::on_tick() {
@@ -293,11 +306,12 @@ void App::answer_usage(const report::JsonValue& request, const io::UnixReply& re
 }
 
 std::string App::reload() {
-    const auto loaded = daemon::load_config<SnaptConfig>(options_.config, parse_snapt_config,
-                                                         daemon::DiagnosticsTo::Log);
+    auto loaded = daemon::load_config<SnaptConfig>(options_.config, parse_snapt_config,
+                                                   daemon::DiagnosticsTo::Log);
     if (!loaded.config) {
         return report::error_json(loaded.complaint);  // a bad file changes nothing
     }
+    fit_to_host(*loaded.config);
     const ConfigChanges changes = changes_between(config_, *loaded.config);
     config_.classes = loaded.config->classes;
     config_.limits = loaded.config->limits;
@@ -325,6 +339,15 @@ int run_daemon(const daemon::RunOptions& options) {
                                                    daemon::DiagnosticsTo::Stderr);
     if (!loaded.config) {
         return report::kExitConfig;
+    }
+    if (const std::string why = fit_to_host(*loaded.config); !why.empty()) {
+        if (!loaded.config->inner.ipv4) {
+            log(LogLevel::Error, "IPv6 is switched off on this host (%s): set inner.ipv4",
+                why.c_str());
+            return report::kExitError;
+        }
+        log(LogLevel::Warning, "IPv6 is switched off on this host (%s): leases have IPv4 only",
+            why.c_str());
     }
     config::Diagnostic complaint;
     auto files = dataplane::open_recording(loaded.config->debug, options.config, complaint);

@@ -1,5 +1,6 @@
 #include "common/daemon/startup.hpp"
 
+#include "common/daemon/remedy.hpp"
 #include "common/io/file.hpp"
 #include "common/report/status_report.hpp"
 
@@ -24,6 +25,12 @@ std::string describe(const base::Error& error) {
         text += std::string(": ") + std::strerror(error.sys_errno);
     }
     return text;
+}
+
+void say_refusal(const std::string& failure, const base::Error& error) {
+    const std::string advice(remedy(error));
+    log(LogLevel::Error, "%s: %s%s%s", failure.c_str(), describe(error).c_str(),
+        advice.empty() ? "" : "; ", advice.c_str());
 }
 
 int64_t utc_us() {

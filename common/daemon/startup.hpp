@@ -80,6 +80,9 @@ std::string reloaded(const std::string& path,
                      std::span<const std::string> applied,
                      std::span<const std::string> needs_restart);
 
+// "cannot listen: TCP bind: Address already in use; another program has ...": with what to do.
+void say_refusal(const std::string& failure, const base::Error& error);
+
 // `app` has start(std::string& failure), run() and stop(). Runs until it is stopped; gives the exit
 // code: 0, or 1 when it cannot start, which is said in one sentence.
 template <typename App>
@@ -89,8 +92,7 @@ int run_app(App& app) {
     if (started) {
         app.run();
     } else {
-        base::log(base::LogLevel::Error, "%s: %s", failure.c_str(),
-                  describe(started.error()).c_str());
+        say_refusal(failure, started.error());
     }
     app.stop();
     return started ? report::kExitGood : report::kExitError;

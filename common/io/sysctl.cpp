@@ -54,6 +54,27 @@ std::string with_spaces(std::string value) {
     return value;
 }
 
+// Those with settings of their own, and "default", those of new ones; none on a kernel without
+// IPv6.
+std::vector<std::string> ipv6_interfaces() {
+    std::vector<std::string> names;
+    struct Close {
+        void operator()(DIR* directory) const { ::closedir(directory); }
+    };
+    const std::unique_ptr<DIR, Close> directory(::opendir("/proc/sys/net/ipv6/conf"));
+    while (const dirent* entry = directory ? ::readdir(directory.get()) : nullptr) {
+        const std::string name(static_cast<const char*>(entry->d_name));
+        if (name != "." && name != ".." && name != "all") {
+            names.push_back(name);
+        }
+    }
+    return names;
+}
+
+std::string disable_ipv6_of(std::string_view name) {
+    return "net/ipv6/conf/" + std::string(name) + "/disable_ipv6";
+}
+
 }  // namespace
 
 Result<std::string> read_sysctl(std::string_view key) {
@@ -81,25 +102,28 @@ Result<void> write_sysctl(std::string_view key, std::string_view value) {
     return {};
 }
 
+std::string ipv6_switched_off(std::string_view own_device) {
+    const std::vector<std::string> names = ipv6_interfaces();
+    if (names.empty()) {
+        return "ipv6.disable = 1 on the kernel's command line";
+    }
+    const bool is_off = std::all_of(names.begin(), names.end(), [&](const std::string& name) {
+        const auto value = read_sysctl(disable_ipv6_of(name));
+        return name == own_device || name == "lo" || (value && *value != "0");
+    });
+    return is_off ? "net.ipv6.conf.all.disable_ipv6 = 1" : "";
+}
+
+Result<void> switch_ipv6_on(std::string_view device) {
+    return write_sysctl(disable_ipv6_of(device), "0");
+}
+
 std::vector<std::string> interfaces_with_router_advertisements() {
-    std::vector<std::string> names;
-    struct Close {
-        void operator()(DIR* directory) const { ::closedir(directory); }
-    };
-    const std::unique_ptr<DIR, Close> directory(::opendir("/proc/sys/net/ipv6/conf"));
-    if (!directory) {
-        return names;
-    }
-    while (const dirent* entry = ::readdir(directory.get())) {
-        const std::string name(static_cast<const char*>(entry->d_name));
-        if (name == "." || name == ".." || name == "all" || name == "default" || name == "lo") {
-            continue;
-        }
+    std::vector<std::string> names = ipv6_interfaces();
+    std::erase_if(names, [](const std::string& name) {
         const auto value = read_sysctl("net/ipv6/conf/" + name + "/accept_ra");
-        if (value && *value == "1") {
-            names.push_back(name);
-        }
-    }
+        return name == "lo" || name == "default" || !value || *value != "1";
+    });
     return names;
 }
 

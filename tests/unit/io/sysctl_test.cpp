@@ -97,6 +97,17 @@ TEST_F(SysctlTest, SpoiledRecordNeitherCrashesNorLeavesProcSys) {
     EXPECT_FALSE(write_sysctl("/etc/x", "1"));
 }
 
+TEST_F(SysctlTest, Ipv6IsOffWhereNoInterfaceButOnesOwnHasIt) {
+    ASSERT_TRUE(net().shell("ip link add one0 type veth peer name other0"));
+    EXPECT_EQ(ipv6_switched_off("own0"), "");
+    ASSERT_TRUE(write_sysctl("net/ipv6/conf/all/disable_ipv6", "1"));
+    EXPECT_EQ(ipv6_switched_off("own0"), "net.ipv6.conf.all.disable_ipv6 = 1");
+    ASSERT_TRUE(switch_ipv6_on("one0"));
+    EXPECT_EQ(ipv6_switched_off("own0"), "");
+    EXPECT_EQ(ipv6_switched_off("one0"), "net.ipv6.conf.all.disable_ipv6 = 1");
+    EXPECT_FALSE(switch_ipv6_on("none0"));
+}
+
 TEST_F(SysctlTest, ListsInterfacesThatTakeRouterAdvertisements) {
     ASSERT_TRUE(net().shell("ip link add d0 type veth peer name d1"));
     ASSERT_TRUE(write_sysctl("net/ipv6/conf/d0/accept_ra", "1"));

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Hosts with IPv6 switched off: both daemons run with IPv4 and say so once. And what else a host may refuse at the start.
+. "$(dirname "$0")/lib.sh"
+require ping
+build_topology
+for host in node snapt1; do in_ns $host sysctl -qw net.ipv6.conf.all.disable_ipv6=1; done
+start_snapt 1
+add_user alice
+start_cnapt
+says() { equal "$(grep -c "IPv6 is switched off on this host (net.ipv6.conf.all.disable_ipv6 = 1)" "$work/$1.log")" "$2"; }
+claim "the SNAPT says once that it has IPv4 only" says snapt1 1
+claim "the node, too" says cnapt 1
+works() { in_ns node ping -n -c 1 -W 5 $inet4; }
+claim "traffic passes" works
+claim "a reload wants no restart" equal "$(snapt reload --socket "$(snapt_socket 1)"; cnapt reload --socket "$work/cnapt.sock")" "reloaded; nothing changed
+reloaded; nothing changed"
+device() { ip -n "$(ns snapt1)" -o link show snapt0 | cut -d: -f1; }
+before=$(device)
+stop snapt1 USR2
+start_snapt 1
+claim "a restart keeps the kernel's part" equal "$(device)" "$before"
+claim "traffic passes again" wait_for 20 works
+
+# Only one of the two has it off.
+inner_ipv6() { cnapt_json status | json '[s["inner_ipv6"] for s in d["sessions"]]'; }
+stop cnapt
+in_ns node sysctl -qw net.ipv6.conf.all.disable_ipv6=0
+start_cnapt
+claim "a node with IPv6 uses such a SNAPT" works
+claim "with IPv4 alone" equal "$(inner_ipv6)" "[None]"
+stop cnapt
+stop snapt1
+# Only interfaces that are new have none.
+in_ns snapt1 sysctl -qw net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.default.disable_ipv6=1
+in_ns node sysctl -qw net.ipv6.conf.default.disable_ipv6=1
+address snapt1 wan 2001:db8:1::2/64
+ip -n "$(ns snapt1)" -6 route replace default via 2001:db8:1::1
+start_snapt 1
+start_cnapt
+claim "where other interfaces have IPv6, both have it" wait_for 10 in_ns node ping -n -c 1 -W 5 $inet6
+claim "and say nothing" eval 'says snapt1 2 && says cnapt 1'
+stop cnapt
+in_ns node sysctl -qw net.ipv6.conf.all.disable_ipv6=1
+start_cnapt
+claim "a node without IPv6 uses a SNAPT that has it" works
+claim "and says so" says cnapt 2
+stop cnapt
+stop snapt1
+
+# refused TEXT : the SNAPT does not start and says that.
+refused() {
+    ! in_ns snapt1 timeout 20 snapt run --config "$work/snapt1.toml" --state "$work/s1" --socket "$(snapt_socket 1)" >"$work/refusal" 2>&1 &&
+        grep -qF "$1" "$work/refusal" || { cat "$work/refusal"; return 1; }
+}
+spawn snapt1 other "$python" -c 'import socket, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("", 9347))
+time.sleep(60)'
+wait_for 5 eval 'in_ns snapt1 ss -Huln "sport = :9347" | grep -q .'
+claim "a port that is taken: who has it, and what to do" refused 'another program has this port (`ss -lntup` shows it): stop it, or change `listen`'
+stop other
+sed -i 's/^listen = .*/listen = ["192.0.2.77:9347"]/' "$work/snapt1.toml"
+claim "an address that the host does not have" refused 'no interface of this host has the address'
+sed -i -e 's/^listen = .*/listen = ["0.0.0.0:9347"]/' -e 's/^ipv4 = .*/ipv4 = ""/' "$work/snapt1.toml"
+in_ns snapt1 sysctl -qw net.ipv6.conf.all.disable_ipv6=1
+claim "IPv6 alone where it is switched off" refused 'set inner.ipv4'
+
+finish
