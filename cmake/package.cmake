@@ -33,6 +33,7 @@ install(CODE "
     file(INSTALL ${CONTINUO_PACKAGING}/systemd/cnapt.service ${CONTINUO_PACKAGING}/systemd/snapt.service
       ${CONTINUO_PACKAGING}/systemd/cnapt-resolver.socket ${CONTINUO_PACKAGING}/systemd/cnapt-resolver@.service
       DESTINATION /usr/lib/systemd/system)
+    file(INSTALL ${CONTINUO_PACKAGING}/tmpfiles/continuo.conf DESTINATION /usr/lib/tmpfiles.d)
   endif()")
 
 set(CPACK_GENERATOR DEB)

@@ -414,8 +414,9 @@ int run_daemon(const RunOptions& options) {
     DnsConnection dns_helper = start_dns_helper(*loaded.config, options.state, options.socket);
     constexpr std::array kForStart = {io::Capability::NetAdmin, io::Capability::Bpf,
                                       io::Capability::SysAdmin};
-    if (!daemon::reduce_rights(
-            options, options.policy.empty() ? loaded.config->policy : options.policy, kForStart)) {
+    if (!daemon::reduce_rights(options, io::kNodeUser,
+                               options.policy.empty() ? loaded.config->policy : options.policy,
+                               kForStart)) {
         return report::kExitError;
     }
     App app(options, std::move(*loaded.config), std::move(*files), std::move(dns_helper));

@@ -356,7 +356,7 @@ int run_daemon(const daemon::RunOptions& options) {
         return report::kExitConfig;
     }
     constexpr std::array kForStart = {io::Capability::NetAdmin, io::Capability::NetBindService};
-    if (!daemon::reduce_rights(options, {}, kForStart)) {
+    if (!daemon::reduce_rights(options, io::kRelayUser, {}, kForStart)) {
         return report::kExitError;
     }
     App app(options, std::move(*loaded.config), std::move(*files));

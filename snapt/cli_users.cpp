@@ -164,7 +164,7 @@ CommandOutput init_command(const ParsedCommand& command) {
         reason != 0) {
         return failure("cannot write " + path + ": " + std::generic_category().message(reason));
     }
-    io::share_with_service(path);
+    io::share_with_service(path, io::kRelayUser);
     const std::string config_option = path == kDefaultConfig ? "" : " --config " + path;
     const std::string state_option = state == kDefaultState ? "" : " --state " + state;
     CommandOutput output;

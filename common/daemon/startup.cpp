@@ -60,10 +60,12 @@ void begin_process(bool verbose) {
 }
 
 bool reduce_rights(const RunOptions& options,
+                   const char* user,
                    const std::string& policy,
                    std::span<const io::Capability> for_start) {
-    const auto change = io::reduce_rights(
-        {{options.config, policy}, options.state, options.socket, "/dev/net/tun"}, for_start);
+    const io::ServiceFiles files{
+        {options.config, policy}, options.state, options.socket, "/dev/net/tun", user};
+    const auto change = io::reduce_rights(files, for_start);
     if (!change) {
         log(LogLevel::Error, "cannot give up rights: %s", describe(change.error()).c_str());
         return false;

@@ -41,10 +41,11 @@ void begin_process(bool verbose);
 // The whole file; nothing, and a log line, when it cannot be read.
 std::optional<std::string> read_text_file(const std::string& path);
 
-// Before the first thread: the service user in root's place, and no more rights than starting needs
+// Before the first thread: `user` in root's place, and no more rights than starting needs
 // (io/privileges.hpp). `policy`: a file that reload reads too. False, and a log line, when it
 // cannot be done.
 bool reduce_rights(const RunOptions& options,
+                   const char* user,
                    const std::string& policy,
                    std::span<const io::Capability> for_start);
 // After start: only what running needs, for good.

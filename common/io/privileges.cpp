@@ -72,26 +72,41 @@ constexpr std::array<const char*, 41> kCapabilityNames = {"CAP_CHOWN",
 constexpr unsigned kCapabilityBits = 64;
 constexpr unsigned kWordBits = 32;
 constexpr unsigned kDirectoryMode = 0755;
-constexpr unsigned kSharedMode = 0775;
+constexpr unsigned kSharedMode = 01770;  // a socket is replaced only by its owner
 constexpr unsigned kStateMode = 0700;
 
 struct User {
     uid_t user = 0;
     gid_t group = 0;
+    std::string name;
+
+    // The private one, and that of the command sockets.
+    std::vector<gid_t> groups() const {
+        std::vector<gid_t> list = {group};
+        if (const auto command = command_group(); command && *command != group) {
+            list.push_back(*command);
+        }
+        return list;
+    }
 };
 
 Error failed(std::string_view what) {
     return Error{Errc::System, what, errno};
 }
 
-std::optional<User> service_user() {
+std::optional<User> user_of(const char* name) {
     std::array<char, 4096> buffer{};
     passwd entry{};
     passwd* found = nullptr;
-    const int error = ::getpwnam_r(kServiceUser, &entry, buffer.data(), buffer.size(), &found);
+    const int error = ::getpwnam_r(name, &entry, buffer.data(), buffer.size(), &found);
     return error == 0 && found != nullptr && entry.pw_uid != 0
-               ? std::optional(User{entry.pw_uid, entry.pw_gid})
+               ? std::optional(User{entry.pw_uid, entry.pw_gid, name})
                : std::nullopt;
+}
+
+std::optional<User> service_user(const char* name) {
+    auto user = user_of(name);
+    return user ? user : user_of(kSharedUser);
 }
 
 std::string directory_of(const std::string& path) {
@@ -108,8 +123,9 @@ bool may(int mode, const std::string& path) {
     return ::faccessat(AT_FDCWD, path.c_str(), mode, AT_EACCESS) == 0;
 }
 
-std::string obstacle_for(const ServiceFiles& files, const std::vector<std::string>& readable) {
-    std::string obstacle = kServiceUser;
+std::string obstacle_for(const ServiceFiles& files,
+                         const std::vector<std::string>& readable,
+                         std::string obstacle) {
     for (const std::string& path : readable) {
         if (!may(R_OK, path)) {
             return obstacle.append(" may not read ").append(path);
@@ -137,11 +153,12 @@ Result<std::string> try_as(const User& user, const ServiceFiles& files) {
     const gid_t former = ::getegid();
     std::array<gid_t, NGROUPS_MAX> groups{};
     const int count = ::getgroups(static_cast<int>(groups.size()), groups.data());
-    if (count < 0 || ::setgroups(1, &user.group) != 0 || ::setegid(user.group) != 0 ||
+    const std::vector<gid_t> theirs = user.groups();
+    if (count < 0 || ::setgroups(theirs.size(), theirs.data()) != 0 || ::setegid(user.group) != 0 ||
         ::seteuid(user.user) != 0) {
         return failed("try the service user");
     }
-    std::string obstacle = obstacle_for(files, readable);
+    std::string obstacle = obstacle_for(files, readable, user.name);
     if (::seteuid(0) != 0 || ::setegid(former) != 0 ||
         ::setgroups(static_cast<size_t>(count), groups.data()) != 0) {
         return failed("become root again");
@@ -194,7 +211,11 @@ Result<std::string> prepare(const ServiceFiles& files, const User& user) {
     CTN_TRY(make_directories(directory, kDirectoryMode));
     if (is_new) {
         // For both: a later start may have to stay root, who without capabilities needs to own it.
-        share(directory, user.group);
+        share(directory, command_group().value_or(user.group));
+    }
+    // What earlier versions made.
+    if (const auto shared = user_of(kSharedUser); shared && shared->user != user.user) {
+        hand_over(files.state, *shared, kRoot);
     }
     std::string obstacle = CTN_TRY(try_as(user, files));
     if (obstacle.empty()) {
@@ -208,7 +229,9 @@ Result<std::string> prepare(const ServiceFiles& files, const User& user) {
 
 // Capabilities stay permitted (but not effective) until keep_capabilities.
 Result<void> become(const User& user) {
-    if (::prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) != 0 || ::setgroups(1, &user.group) != 0 ||
+    const std::vector<gid_t> groups = user.groups();
+    if (::prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) != 0 ||
+        ::setgroups(groups.size(), groups.data()) != 0 ||
         ::setresgid(user.group, user.group, user.group) != 0 ||
         ::setresuid(user.user, user.user, user.user) != 0 ||
         ::prctl(PR_SET_KEEPCAPS, 0, 0, 0, 0) != 0) {
@@ -247,7 +270,7 @@ std::optional<uint32_t> command_group() {
 Result<IdentityChange> reduce_rights(const ServiceFiles& files,
                                      std::span<const Capability> for_start) {
     IdentityChange change;
-    const auto user = ::geteuid() == 0 ? service_user() : std::nullopt;
+    const auto user = ::geteuid() == 0 ? service_user(files.user) : std::nullopt;
     if (user) {
         change.obstacle = CTN_TRY(prepare(files, *user));
         change.is_service_user = change.obstacle.empty();
@@ -285,12 +308,12 @@ Result<void> keep_capabilities(std::span<const Capability> kept) {
 void match_owner(const std::string& directory) {
     struct stat status {};
     if (::geteuid() == 0 && ::stat(directory.c_str(), &status) == 0 && status.st_uid != 0) {
-        hand_over(directory, kRoot, User{status.st_uid, status.st_gid});
+        hand_over(directory, kRoot, User{status.st_uid, status.st_gid, {}});
     }
 }
 
-void share_with_service(const std::string& path) {
-    const auto user = ::geteuid() == 0 ? service_user() : std::nullopt;
+void share_with_service(const std::string& path, const char* name) {
+    const auto user = ::geteuid() == 0 ? service_user(name) : std::nullopt;
     if (user && ::chown(path.c_str(), 0, user->group) == 0) {
         [[maybe_unused]] const int readable = ::chmod(path.c_str(), S_IRUSR | S_IWUSR | S_IRGRP);
     }

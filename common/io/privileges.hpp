@@ -1,5 +1,5 @@
-// What a daemon may do, reduced in two steps. Before its first thread it becomes the user
-// `continuo` where that user exists, and keeps the capabilities that its start needs; each helper
+// What a daemon may do, reduced in two steps. Before its first thread it becomes a user of its own
+// where that user exists, and keeps the capabilities that its start needs; each helper
 // thread keeps less; once all is set up only CAP_NET_ADMIN stays, and a seccomp filter refuses the
 // system calls that no later work needs. docs/DECISIONS.md says what was measured.
 #pragma once
@@ -14,9 +14,12 @@
 
 namespace continuo::io {
 
-// User and group.
-inline constexpr const char* kServiceUser = "continuo";
-// The group whose members may use the command sockets.
+// Each daemon has a user of its own, with a private group of the same name. Where it is missing,
+// the user that both were in earlier versions takes its place.
+inline constexpr const char* kNodeUser = "continuo-cnapt";
+inline constexpr const char* kRelayUser = "continuo-snapt";
+inline constexpr const char* kSharedUser = "continuo";
+// The group whose members may use the command sockets. Daemons have it beside their own.
 inline constexpr const char* kCommandGroup = "continuo";
 std::optional<uint32_t> command_group();
 
@@ -31,10 +34,11 @@ inline constexpr Capability kNetworkRights[] = {Capability::NetAdmin};
 
 struct ServiceFiles {
     std::vector<std::string>
-        read_again;      // by reload; empty names and missing files are passed over
-    std::string state;   // directory
-    std::string socket;  // of the commands
-    std::string device;  // opened for reading and writing after the start; empty: none
+        read_again;                  // by reload; empty names and missing files are passed over
+    std::string state;               // directory
+    std::string socket;              // of the commands
+    std::string device;              // opened for reading and writing after the start; empty: none
+    const char* user = kSharedUser;  // whom the daemon becomes
 };
 
 struct IdentityChange {
@@ -44,11 +48,11 @@ struct IdentityChange {
     std::string obstacle;
 };
 
-// Before the first thread. As root: makes the state directory and that of the socket, which is the
-// group's, too, if it was not there; gives what is root's in the former to the service user and
-// becomes it, if it can reach all of `files`; else stays root, and takes the former back. In any
-// case only `for_start` is left of the capabilities, and no program that is started gets more
-// (no_new_privs).
+// Before the first thread. As root: makes the state directory and that of the socket, where the
+// command group may make sockets, too, if it was not there; gives what is root's, or the shared
+// user's, in the former to the service user and becomes it, if it can reach all of `files`; else
+// stays root, and takes the former back. In any case only `for_start` is left of the capabilities,
+// and no program that is started gets more (no_new_privs).
 base::Result<IdentityChange> reduce_rights(const ServiceFiles& files,
                                            std::span<const Capability> for_start);
 
@@ -59,8 +63,8 @@ base::Result<void> keep_capabilities(std::span<const Capability> kept);
 // that a command run by root leaves nothing that the daemon cannot open. Not below it.
 void match_owner(const std::string& directory);
 
-// Lets the service group, where there is one, read a file that root made.
-void share_with_service(const std::string& path);
+// Lets the private group of `user`, where there is one, read a file that root made.
+void share_with_service(const std::string& path, const char* user);
 
 // The seccomp filter, on all threads; for good. What it does not allow fails with EPERM and is in
 // the kernel's log where that has auditing. Error: System (kernel without seccomp).

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Both daemons give up root's rights once they run, and everything goes on with what is left. Twice: as the machine is
-# (without a user continuo root stays, without its capabilities), and with such a user, whom the daemons see by another
-# /etc/passwd and /etc/group in a mount namespace.
+# (without users of their own root stays, without its capabilities), and with such users, whom the daemons see by another
+# /etc/passwd and /etc/group in a mount namespace: each is its own user, and shares only the group of the command sockets.
 . "$(dirname "$0")/lib.sh"
 require curl ping setpriv unshare
 ! grep -q __tsan_init "$(command -v cnapt)" || skip "the thread sanitizer has a thread of its own, which keeps its capabilities"
@@ -104,14 +104,22 @@ sleep_until_pinged() { wait_for 5 in_ns node ping -n -c 1 -W 1 $inet6; }
 on_second_uplink() { wait_for 10 eval 'cnapt_json paths | json_true "any(p[\"active\"] and p[\"interface\"] == \"up2\" for p in d)"'; }
 lost() { sed -n 's/.* \([0-9.]*\)% packet loss.*/\1/p' "$work/ping.out"; }
 
-life() { # life USER NUMBER : start, work, stop, kill -9, start, stop
+numbers() { [ "$1" = root ] && echo 0 0 || echo "$number_cnapt $number_snapt"; }
+users() { [ "$1" = root ] && echo root root || echo continuo-cnapt continuo-snapt; }
+confined() { # confined WHO DAEMON...
+    local who=$1 daemon all
+    for daemon in "${@:2}"; do
+        read -ra all <<<"$(users "$who") $(numbers "$who")"
+        if [ "$daemon" = cnapt ]; then is_confined cnapt "${all[0]}" "${all[2]}"; else is_confined "$daemon" "${all[1]}" "${all[3]}"; fi
+    done
+}
+life() { # life WHO : start, work, stop, kill -9, start, stop
     start_snapt 1
     [ -e "$work/cnapt.toml" ] || add_user alice
     [ -z "$owner" ] || { chown "$owner" "$work/cnapt.toml"; chmod 640 "$work/cnapt.toml"; }
     write_policy 81
     start_cnapt
-    is_confined cnapt "$1" "$2"
-    is_confined snapt1 "$1" "$2"
+    confined "$1" cnapt snapt1
     claim "as $1: cnapt0 is closed to others" equal "$(attach node cnapt0)" EPERM
     everything_works "as $1"
     check_leaks
@@ -121,7 +129,7 @@ life() { # life USER NUMBER : start, work, stop, kill -9, start, stop
     stop cnapt KILL
     start_cnapt
     claim "as $1: after kill -9 the tunnel works again" from 198.51.100.2
-    is_confined cnapt "$1" "$2"
+    confined "$1" cnapt
     stop cnapt
     claim "as $1: and stop leaves the node as it was" same node node
     stop snapt1 KILL
@@ -133,20 +141,26 @@ life() { # life USER NUMBER : start, work, stop, kill -9, start, stop
 }
 
 owner=
-number=64789
-command_group=$(awk -F: '$1 == "continuo" { print $3 }' /etc/group)
-command_group=${command_group:-$number}
+number_of() { awk -F: -v name="$2" -v free="$3" '$1 == name { free = $3 } END { print free }' "$1"; }
+number_cnapt=$(number_of /etc/passwd continuo-cnapt 64788)
+number_snapt=$(number_of /etc/passwd continuo-snapt 64787)
+command_group=$(number_of /etc/group continuo 64789)
 make_tun_device
-if ! getent passwd continuo >/dev/null; then
-    life root 0
+if ! getent passwd continuo continuo-cnapt continuo-snapt >/dev/null; then
+    life root
     rm -rf "$work"/s1 "$work"/c "$work"/snapt1.toml "$work"/cnapt.toml
 fi
 
-# --- With a user continuo: in a mount namespace whose /etc/passwd and /etc/group know one
+# --- With users of their own: in a mount namespace whose /etc/passwd and /etc/group know them
 
-{ cat /etc/passwd; echo "continuo:x:$number:$number::/nonexistent:/usr/sbin/nologin"; } | awk -F: '!seen[$1]++' >"$work/passwd"
-{ cat /etc/group; echo "continuo:x:$number:"; } | awk -F: '!seen[$1]++' >"$work/group"
-number=$(awk -F: '$1 == "continuo" { print $3 }' "$work/passwd")
+for name in cnapt snapt; do
+    number=number_$name
+    echo "continuo-$name:x:${!number}:${!number}::/nonexistent:/usr/sbin/nologin" >>"$work/passwd.new"
+    echo "continuo-$name:x:${!number}:" >>"$work/group.new"
+done
+echo "continuo:x:$command_group:" >>"$work/group.new"
+cat /etc/passwd "$work/passwd.new" | awk -F: '!seen[$1]++' >"$work/passwd"
+cat /etc/group "$work/group.new" | awk -F: '!seen[$1]++' >"$work/group"
 chmod 644 "$work/passwd" "$work/group"
 with_user='mount --bind "$0/passwd" /etc/passwd && mount --bind "$0/group" /etc/group && mount --bind "$0/tun" /dev/net/tun && exec "$@"'
 exec_in_ns() {
@@ -158,9 +172,9 @@ exec_in_ns() {
         *) exec ip netns exec "$name" "$@" ;;
     esac
 }
-owner=root:$number
-mkdir "$work/run"
-chown "$number" "$work/run"
+owner=root:$number_cnapt
+mkdir -m 1770 "$work/run"
+chgrp "$command_group" "$work/run"
 snapt_socket() { echo "$work/run/snapt$1.sock"; }
 cnapt_json() { cnapt "$@" --json --socket "$work/run/cnapt.sock"; }
 reload_says() { cnapt reload --socket "$work/run/cnapt.sock"; }
@@ -170,11 +184,37 @@ run_cnapt() {
 }
 wait_cnapt() { cnapt status --wait up --timeout "${1:-20}" --socket "$work/run/cnapt.sock" >>"$work/cnapt.log" 2>&1; }
 in_ns snapt1 snapt init --config "$work/snapt1.toml" --state "$work/s1" --name zrh-1 --public "$(snapt_address 1):9347" >>"$work/snapt1.log" 2>&1
-chown "$owner" "$work/snapt1.toml"
+chown "root:$number_snapt" "$work/snapt1.toml"
 chmod 640 "$work/snapt1.toml"
-life continuo "$number"
-owned() { equal "$(find "$work/s1" "$work/c" ! -uid "$number")" ""; }
-claim "what root had in the state directories is the user's" owned
+life users
+owned() { equal "$(find "$work/s1" ! -uid "$number_snapt"; find "$work/c" ! -uid "$number_cnapt")" ""; }
+claim "what root had in the state directories is each user's own" owned
+as_cnapt() { setpriv --reuid "$number_cnapt" --regid "$number_cnapt" --groups "$command_group" "$@"; }
+claim "cnapt's user does not read what snapt has" eval '! as_cnapt cat "$work/snapt1.toml" && ! as_cnapt cat "$work/s1/ledger.db"'
+# Both sockets lie in one directory: one daemon leaves the other's alone, and cannot take it away.
+start_snapt 1
+start_cnapt
+stop snapt1 KILL
+start_snapt 1
+claim "snapt killed and started again: cnapt answers still" equal "$(cnapt_json status | json 'd["process"]["user"]')" continuo-cnapt
+stop cnapt
+start_cnapt
+claim "cnapt stopped and started again: snapt answers still" equal "$(snapt_json 1 status | json 'd["process"]["user"]')" continuo-snapt
+claim "neither removes the other's socket" eval '! as_cnapt rm -f "$work/run/snapt1.sock" && [ -S "$work/run/snapt1.sock" ]'
+claim "sockets are their daemon's, and of the group" equal "$(stat -c %u:%g:%a "$work/run/cnapt.sock" "$work/run/snapt1.sock" | tr '\n' ' ')" \
+    "$number_cnapt:$command_group:660 $number_snapt:$command_group:660 "
+stop cnapt
+stop snapt1
+
+# State that is of the user that both were before.
+{ cat "$work/passwd"; echo "continuo:x:64786:$command_group::/nonexistent:/usr/sbin/nologin"; } | awk -F: '!seen[$1]++' >"$work/passwd.both"
+mv "$work/passwd.both" "$work/passwd"
+chmod 644 "$work/passwd"
+former=$(number_of "$work/passwd" continuo 0)
+chown -R "$former" "$work/s1"
+start_snapt 1
+claim "what the user of an earlier version had is the daemon's after its start" owned
+stop snapt1
 
 # Only root may open the device: root stays, and the tunnel works.
 chmod 600 "$work/tun"
@@ -182,7 +222,7 @@ spawn snapt1 snapt1 snapt run --config "$work/snapt1.toml" --state "$work/s1" --
 claim "with a device that only root may open, the daemon comes up" \
     snapt status --wait up --timeout 15 --socket "$work/run3/snapt.sock"
 claim "root stays, and says why" \
-    grep -q "stays user root, without root's capabilities: continuo may not open /dev/net/tun" "$work/snapt1.log"
+    grep -q "stays user root, without root's capabilities: continuo-snapt may not open /dev/net/tun" "$work/snapt1.log"
 claim "and has no capability but CAP_NET_ADMIN" net_admin_only snapt1
 stop snapt1
 chmod 666 "$work/tun"
@@ -193,16 +233,16 @@ cp "$work/cnapt.toml" "$work/closed/"
 chmod 600 "$work/closed/cnapt.toml"
 mkdir "$work/theirs"
 echo theirs >"$work/theirs/file"
-chown -R "$number" "$work/theirs"
+chown -R "$number_cnapt" "$work/theirs"
 chmod 777 "$work/theirs"
 spawn node closed cnapt run --config "$work/closed/cnapt.toml" --state "$work/c2" --socket "$work/theirs/cnapt.sock"
-stays() { grep -q "stays user root, without root's capabilities: continuo may not read $work/closed/cnapt.toml" "$work/closed.log"; }
-claim "with a file that continuo may not read, root stays and says why" wait_for 5 stays
+stays() { grep -q "stays user root, without root's capabilities: continuo-cnapt may not read $work/closed/cnapt.toml" "$work/closed.log"; }
+claim "with a file that its user may not read, root stays and says why" wait_for 5 stays
 pid_of[cnapt]=${pid_of[closed]}
 wait_for 5 net_admin_only cnapt
 claim "and has no capability but CAP_NET_ADMIN" net_admin_only cnapt
 unset 'pid_of[cnapt]'
-is_theirs() { equal "$(stat -c %u "$work/theirs" "$work/theirs/file" | sort -u)" "$number"; }
+is_theirs() { equal "$(stat -c %u "$work/theirs" "$work/theirs/file" | sort -u)" "$number_cnapt"; }
 claim "a directory that was there for the socket is whose it was, with all in it" is_theirs
 stop closed
 
@@ -210,7 +250,8 @@ stop closed
 shared_socket=$work/made/cnapt.sock
 listens_as() { [ -S "$shared_socket" ] && runs_as either "$1"; }
 spawn node either cnapt run --config "$work/cnapt.toml" --state "$work/c3" --socket "$shared_socket"
-claim "a directory made for the socket serves continuo" wait_for 5 listens_as "$number"
+claim "a directory made for the socket serves the user" wait_for 5 listens_as "$number_cnapt"
+claim "it is as the one of the package" equal "$(stat -c %a:%u:%g "$work/made")" "1770:0:$command_group"
 stop either
 spawn node either cnapt run --config "$work/closed/cnapt.toml" --state "$work/c3" --socket "$shared_socket"
 claim "and root, if it has to stay root" wait_for 5 listens_as 0

@@ -44,7 +44,7 @@ ip -n inet addr add 203.0.113.10/24 dev eth
 head -c 5000000 /dev/urandom >/srv/file
 (cd /srv && exec ip netns exec inet python3 -m http.server 80 >/dev/null 2>&1) &
 
-claim "the package can be installed" dpkg -i /continuo.deb
+claim "the package of a version with one user can be installed" dpkg -i /one-user.deb
 claim "nothing runs without a configuration" is cnapt.service inactive
 claim "snapt init" snapt init --name zrh-1 --public 192.0.2.1:9347
 add_user() { snapt user add alice >/etc/continuo/cnapt.toml; }
@@ -65,14 +65,40 @@ claim "then the tunnel comes up" is_up
 claim "as the status of the unit says" says '1 of 1 SNAPTs answer'
 
 process() { "$1" status --json | sed -n 's/.*"process":{\([^}]*\)}.*/\1/p'; }
-rights='"user":"continuo","capabilities":["CAP_NET_ADMIN"],"seccomp":true,"no_new_privs":true'
-for daemon in snapt cnapt; do
-    claim "$daemon runs as continuo with CAP_NET_ADMIN alone and a seccomp filter" equal "$(process $daemon)" "$rights"
-done
+rights='"capabilities":["CAP_NET_ADMIN"],"seccomp":true,"no_new_privs":true'
 fetch() { ip netns exec node curl -sS -m 60 http://203.0.113.10/file | cmp - /srv/file; }
 claim "curl gets a file through it" fetch
 through() { cnapt flows --json | grep -q '"process":"curl"'; }
 claim "and the flow is known by its process" through
+
+# The upgrade gives each daemon its own user, while both run.
+owners() { find "/var/lib/$1" -printf '%u:%g\n' | sort -u; }
+claim "both are the user continuo" equal "$(owners cnapt) $(owners snapt)" "continuo:continuo continuo:continuo"
+ip netns exec node ping -n -i 0.2 203.0.113.10 >/tmp/ping.out &
+pinged=$!
+ip netns exec node curl -sS -m 120 --limit-rate 250k http://203.0.113.10/file 2>/tmp/curl.err | cmp - /srv/file &
+download=$!
+claim "the package can be installed over it" dpkg -i /continuo.deb
+is_own() { process "$1" | grep -q "\"user\":\"continuo-$1\""; }
+for daemon in snapt cnapt; do
+    claim "$daemon is started again as continuo-$daemon" wait_for 30 is_own $daemon
+done
+claim "the tunnel comes up again" is_up
+claim "state is each one's own" equal "$(owners cnapt) $(owners snapt)" "continuo-cnapt:continuo-cnapt continuo-snapt:continuo-snapt"
+claim "each configuration is its daemon's group's" equal "$(stat -c %G /etc/continuo/cnapt.toml /etc/continuo/snapt.toml | tr '\n' ' ')" "continuo-cnapt continuo-snapt "
+claim "/run/continuo is for both" equal "$(stat -c %a:%U:%G /run/continuo)" 1770:root:continuo
+claim "the download went on" wait $download
+kill -INT $pinged
+wait $pinged
+echo "info  ping during the upgrade: $(tail -n 2 /tmp/ping.out | head -n 1)"
+claim "systemctl restart snapt" timeout 60 systemctl restart snapt
+claim "cnapt answers" is_own cnapt
+claim "systemctl restart cnapt" timeout 60 systemctl restart cnapt
+claim "snapt answers" is_own snapt
+claim "the tunnel comes up again" is_up
+for daemon in snapt cnapt; do
+    claim "$daemon runs as its user with CAP_NET_ADMIN alone and a seccomp filter" equal "$(process $daemon)" "\"user\":\"continuo-$daemon\",$rights"
+done
 claim "ping" ip netns exec node ping -n -q -c 3 -i 0.2 -W 2 203.0.113.10
 
 claim "systemctl reload of both" systemctl reload cnapt snapt

@@ -61,9 +61,14 @@ claim "the package can be installed" dpkg -i /first.deb
 version=$(dpkg-query -W -f '${Version}' continuo)
 claim "cnapt runs" equal "$(cnapt --version)" "cnapt $version"
 claim "snapt runs" equal "$(snapt --version)" "snapt $version"
-claim "there is a user and a group continuo" equal "$(id -un continuo):$(id -gn continuo)" continuo:continuo
+for name in cnapt snapt; do
+    claim "there is a user continuo-$name with a group of its own" equal "$(id -un continuo-$name):$(id -Gn continuo-$name)" continuo-$name:continuo-$name
+done
+claim "and a group for the commands" getent group continuo
 claim "only root writes to /etc/continuo, and the group reads it" equal "$(stat -c %a:%U:%G /etc/continuo)" 2750:root:continuo
-claim "the state is the user's alone" equal "$(stat -c %a:%U:%G /var/lib/snapt /var/lib/cnapt | sort -u)" 750:continuo:continuo
+claim "the state is each user's alone" equal "$(stat -c %a:%U:%G /var/lib/snapt /var/lib/cnapt | tr '\n' ' ')" \
+    "750:continuo-snapt:continuo-snapt 750:continuo-cnapt:continuo-cnapt "
+claim "sockets have a folder for both" equal "$(stat -c %a:%U:%G /run/continuo)" 1770:root:continuo
 claim "the policy as shipped is good" cnapt check /etc/continuo/policy.toml
 for example in cnapt snapt; do
     check_example() { cp /etc/continuo/$example.toml.example /tmp/example.toml && $example check /tmp/example.toml; }
@@ -85,26 +90,27 @@ run_daemon() {
     wait $daemon || { tail -n 3 "/tmp/$name.log"; return 1; }
 }
 answers() { [ -n "$(process "$1")" ]; }
-rights='"user":"continuo","capabilities":["CAP_NET_ADMIN"],"seccomp":true,"no_new_privs":true'
+rights_of() { echo "\"user\":\"continuo-$1\",$rights"; }
+rights='"capabilities":["CAP_NET_ADMIN"],"seccomp":true,"no_new_privs":true'
 as_unit() { # as_unit CAPABILITIES COMMAND... : in place of the subshell
-    local capabilities=-all,$1
+    local capabilities=-all,$1 user=continuo-$2
     shift
-    exec setpriv --reuid continuo --regid continuo --init-groups --bounding-set "$capabilities" --inh-caps "$capabilities" \
+    exec setpriv --reuid "$user" --regid "$user" --groups continuo --bounding-set "$capabilities" --inh-caps "$capabilities" \
         --ambient-caps "$capabilities" --no-new-privs "$@"
 }
 unchanged() { diff /tmp/network.before <(network); }
 claim "snapt init writes a configuration" snapt init --name zrh-1 --public 192.0.2.1:9347
-claim "which the group can read" equal "$(stat -c %a:%U:%G /etc/continuo/snapt.toml)" 640:root:continuo
+claim "which the daemon's group can read" equal "$(stat -c %a:%U:%G /etc/continuo/snapt.toml)" 640:root:continuo-snapt
 add_user() { snapt user add alice >/etc/continuo/cnapt.toml; }
 claim "and a user can be added while no daemon runs" add_user
 for daemon in snapt cnapt; do
-    claim "$daemon, started by root, runs as continuo" equal "$(run_daemon $daemon env)" "$rights"
+    claim "$daemon, started by root, runs as continuo-$daemon" equal "$(run_daemon $daemon env)" "$(rights_of $daemon)"
     claim "and leaves the network as it was" unchanged
 done
 # As the units do: no root at all.
-claim "snapt runs with no more than its unit gives" equal "$(run_daemon snapt as_unit +net_admin)" "$rights"
+claim "snapt runs with no more than its unit gives" equal "$(run_daemon snapt as_unit +net_admin)" "$(rights_of snapt)"
 claim "and leaves the network as it was, forwarding included" unchanged
-claim "so does cnapt" equal "$(run_daemon cnapt as_unit +net_admin,+bpf)" "$rights"
+claim "so does cnapt" equal "$(run_daemon cnapt as_unit +net_admin,+bpf)" "$(rights_of cnapt)"
 claim "and leaves the network as it was" unchanged
 
 # Both run, started by hand, while the package changes beneath them.

@@ -181,7 +181,7 @@ TEST(Privileges, ReducingRightsLeavesThoseOfTheStart) {
                   const bool is_right =
                       change && rights.no_new_privs &&
                       rights.capabilities == std::vector<std::string>{"CAP_NET_ADMIN", "CAP_BPF"} &&
-                      (rights.user == kServiceUser) == change->is_service_user;
+                      (rights.user == kSharedUser) == change->is_service_user;
                   return is_right ? 0 : 1;
               }),
               0);
