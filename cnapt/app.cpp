@@ -120,8 +120,6 @@ class App final : public NodeEvents {
     void on_request(const report::JsonValue& request,
                     const io::UnixRequest& raw,
                     const io::UnixReply& reply);
-    void ask_usage(const std::string& line, const io::UnixReply& reply);
-    void on_usage(const control::UsageReply& reply);
 
     RunOptions options_;
     NodeConfig config_;
@@ -138,8 +136,6 @@ class App final : public NodeEvents {
     std::unique_ptr<SnaptSet> snapts_;
     daemon::Controls controls_;
     std::optional<io::LockFile> lock_;
-    std::map<uint32_t, io::UnixReply> usage_questions_;
-    uint32_t next_question_ = 1;
     base::TimePoint started_at_{};
 };
 
@@ -192,9 +188,8 @@ base::Result<void> App::start(std::string& failure) {
     capture_.set_ruleset(ruleset_);
     failure = "cannot open command socket " + options_.socket;
     CTN_TRY(controls_.open(options_.socket));
-    snapts_ = std::make_unique<SnaptSet>(
-        SnaptSetParts{loop_, *node_, config_, dns_, random_}, node_name_, options_.state,
-        [this](const control::UsageReply& reply) { on_usage(reply); });
+    snapts_ = std::make_unique<SnaptSet>(SnaptSetParts{loop_, *node_, config_, dns_, random_},
+                                         node_name_, options_.state);
     snapts_->start();
     failure.clear();
     io::notify_service_manager("READY=1\nSTATUS=running; no SNAPT has answered yet");
@@ -303,7 +298,8 @@ void App::on_request(const report::JsonValue& request,
                      const io::UnixReply& reply) {
     const std::string command = request.text("command");
     if (command == "usage") {
-        ask_usage(raw.line, reply);
+        snapts_->ask_usage(raw.line,
+                           [reply](const std::string& json) { reply.finish(json + "\n"); });
         return;
     }
     if (command == "portal") {
@@ -321,28 +317,6 @@ void App::on_request(const report::JsonValue& request,
     info.dns = &dns_;
     info.version = std::string(base::kVersion);
     reply.finish(answer(*node_, info, command) + "\n");
-}
-
-// The SNAPTs keep the records: the first one that is reached answers.
-void App::ask_usage(const std::string& line, const io::UnixReply& reply) {
-    if (SnaptClient* client = snapts_->reached()) {
-        if (usage_questions_.size() >= kMaxUsageQuestions) {
-            usage_questions_.erase(usage_questions_.begin());
-        }
-        const uint32_t number = next_question_++;
-        usage_questions_.emplace(number, reply);
-        client->query_usage(number, line);
-        return;
-    }
-    reply.finish(report::error_json("no SNAPT answers") + "\n");
-}
-
-void App::on_usage(const control::UsageReply& reply) {
-    const auto question = usage_questions_.find(reply.request);
-    if (question != usage_questions_.end()) {
-        question->second.finish(reply.json + "\n");
-        usage_questions_.erase(question);
-    }
 }
 
 std::string App::reload() {

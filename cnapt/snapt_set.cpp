@@ -42,14 +42,10 @@ std::vector<base::Endpoint> endpoints_of(const SnaptEntry& entry) {
 
 }  // namespace
 
-SnaptSet::SnaptSet(const SnaptSetParts& parts,
-                   std::string node_name,
-                   const std::string& state,
-                   OnUsage on_usage)
+SnaptSet::SnaptSet(const SnaptSetParts& parts, std::string node_name, const std::string& state)
     : parts_(parts)
     , node_name_(std::move(node_name))
     , file_(state + "/snapts")
-    , on_usage_(std::move(on_usage))
     , learned_(parts.config.realm, names_of(parts.config))
     , worker_(std::make_unique<io::WorkerThread>(parts.loop, "cnapt-resolve", kMaxWork)) {
     parts_.random.fill(session_id_);
@@ -82,7 +78,7 @@ void SnaptSet::add(SnaptEntry entry, bool is_learned) {
         parts_.node.add_link(entry.name, has_address ? addresses.front() : base::Endpoint{});
     link.is_learned = is_learned;
     SnaptClient::Answers answers;
-    answers.on_usage = on_usage_;
+    answers.on_usage = [this](const control::UsageReply& reply) { on_usage(reply); };
     answers.on_directory = [this](const std::string& teller, const control::Directory& directory) {
         on_directory(teller, directory);
     };
@@ -169,6 +165,9 @@ void SnaptSet::on_tick(base::TimePoint now) {
     }
     for (const Member& member : members_) {
         member.client->rekey_if_due(now);
+    }
+    while (!questions_.empty() && questions_.front().deadline <= now) {
+        end_usage(0);
     }
 }
 
@@ -280,13 +279,53 @@ void SnaptSet::on_network_changed() {
     }
 }
 
-SnaptClient* SnaptSet::reached() {
+void SnaptSet::ask_usage(const std::string& line, OnUsage on_usage) {
+    if (questions_.size() >= kMaxUsageQuestions) {
+        end_usage(0);
+    }
+    const auto request = report::JsonValue::parse(line);
+    UsageQuestion question{UsageSum(request ? *request : report::JsonValue()),
+                           std::move(on_usage),
+                           parts_.loop.now() + kUsageAnswerTime,
+                           {}};
+    std::vector<std::pair<SnaptClient*, uint32_t>> to_ask;
     for (const Member& member : members_) {
-        if (member.client->link().is_control_open) {
-            return member.client.get();
+        const SnaptLink& link = member.client->link();
+        if (link.is_control_open) {
+            question.sum.expect(link.name);
+            question.asked[next_request_] = link.name;
+            to_ask.emplace_back(member.client.get(), next_request_++);
+        } else if (!link.is_learned || link.session) {
+            question.sum.fail(link.name, "no control link");
         }
     }
-    return nullptr;
+    questions_.push_back(std::move(question));
+    if (to_ask.empty()) {
+        end_usage(questions_.size() - 1);
+    }
+    for (const auto& [client, number] : to_ask) {
+        client->query_usage(number, line);
+    }
+}
+
+void SnaptSet::on_usage(const control::UsageReply& reply) {
+    for (size_t i = 0; i < questions_.size(); ++i) {
+        const auto asked = questions_[i].asked.find(reply.request);
+        if (asked == questions_[i].asked.end()) {
+            continue;
+        }
+        questions_[i].sum.add(asked->second, reply.json);
+        if (questions_[i].sum.is_complete()) {
+            end_usage(i);
+        }
+        return;
+    }
+}
+
+void SnaptSet::end_usage(size_t question) {
+    const UsageQuestion ended = std::move(questions_[question]);
+    questions_.erase(questions_.begin() + static_cast<ptrdiff_t>(question));
+    ended.on_usage(ended.sum.json());
 }
 
 }  // namespace continuo::cnapt

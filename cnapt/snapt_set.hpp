@@ -5,13 +5,18 @@
 #include "cnapt/dns_switch.hpp"
 #include "cnapt/learned_snapts.hpp"
 #include "cnapt/snapt_client.hpp"
+#include "cnapt/usage_sum.hpp"
 #include "common/io/worker_thread.hpp"
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace continuo::cnapt {
+
+inline constexpr base::Duration kUsageAnswerTime = base::seconds(5);
 
 // All must outlive the set.
 struct SnaptSetParts {
@@ -24,13 +29,10 @@ struct SnaptSetParts {
 
 class SnaptSet {
   public:
-    using OnUsage = std::function<void(const control::UsageReply& reply)>;
+    using OnUsage = std::function<void(std::string json)>;
 
     // `state`: the daemon's directory, for what is learned.
-    SnaptSet(const SnaptSetParts& parts,
-             std::string node_name,
-             const std::string& state,
-             OnUsage on_usage);
+    SnaptSet(const SnaptSetParts& parts, std::string node_name, const std::string& state);
     SnaptSet(const SnaptSet&) = delete;
     SnaptSet& operator=(const SnaptSet&) = delete;
     // Says CLOSE on every link; a name look-up may take long and is not waited for.
@@ -42,7 +44,9 @@ class SnaptSet {
 
     // Null: none of these, or none whose control link is open.
     SnaptClient* client_of(const SnaptLink& link);
-    SnaptClient* reached();
+    // Asks every SNAPT that this node has a session with, and adds up; one that does not answer in
+    // kUsageAnswerTime is named. With more than kMaxUsageQuestions the oldest gets what is there.
+    void ask_usage(const std::string& line, OnUsage on_usage);
     void on_network_changed();
 
   private:
@@ -52,7 +56,16 @@ class SnaptSet {
         base::TimePoint retired_at = base::kNever;  // not listed since
     };
 
+    struct UsageQuestion {
+        UsageSum sum;
+        OnUsage on_usage;
+        base::TimePoint deadline{};
+        std::map<uint32_t, std::string> asked;  // SNAPTs, by the number of the request
+    };
+
     void add(SnaptEntry entry, bool is_learned);
+    void on_usage(const control::UsageReply& reply);
+    void end_usage(size_t question);
     Member* find(const std::string& name);
     void use(const Member& member, std::vector<base::Endpoint> addresses);
     // Of an address by hearsay, perhaps by a name that has been looked up.
@@ -71,7 +84,8 @@ class SnaptSet {
     SnaptSetParts parts_;
     std::string node_name_;
     std::string file_;
-    OnUsage on_usage_;
+    std::vector<UsageQuestion> questions_;  // the oldest first
+    uint32_t next_request_ = 1;
     LearnedSnapts learned_;
     uint64_t told_left_out_ = 0;
     control::SessionId session_id_{};

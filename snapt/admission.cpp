@@ -361,11 +361,14 @@ void Admission::on_usage_query(LinkId id, const control::UsageQuery& query) {
     }
     at->second.is_asking = true;
     wanted->user = at->second.grant.user;  // whatever was asked: a user sees its own usage only
+    wanted->is_own = true;
     const bool is_asked = parts_.accountant.usage(
         *wanted, utc_us(),
         [this, id, number = query.request, &loop = parts_.loop](base::Result<UsageReport> usage) {
-            std::string json =
-                usage ? usage_json(*usage) : report::error_json("the ledger cannot be read");
+            std::string json = usage_answer(usage);
+            if (json.size() > control::kMaxUsageBytes) {
+                json = report::error_json("too many rows: narrow by --from and --to");
+            }
             loop.post([this, id, number, json = std::move(json)] {
                 if (const auto asker = links_.find(id); asker != links_.end()) {
                     asker->second.is_asking = false;
@@ -375,7 +378,7 @@ void Admission::on_usage_query(LinkId id, const control::UsageQuery& query) {
         });
     if (!is_asked) {
         at->second.is_asking = false;
-        server_->reply_usage(id, {query.request, report::error_json("too many questions wait")});
+        server_->reply_usage(id, {query.request, report::error_json(kTooManyQuestions)});
     }
 }
 

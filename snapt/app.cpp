@@ -141,7 +141,7 @@ base::Result<void> App::start_stores(std::string& failure) {
     ledger.user_records = config_.accounting.user_records;
     ledger.user_slots = config_.accounting.live_slots / kUsersOfAllSlots;
     ledger.min_free_bytes = config_.accounting.min_free_bytes;
-    accountant_ = CTN_TRY(Accountant::start(ledger, utc_us()));
+    accountant_ = CTN_TRY(Accountant::start(ledger, utc_us(), config_.accounting.retention_days));
     failure = "cannot open the user database in " + options_.state;
     users_ = CTN_TRY(UserStore::open(options_.state));
     failure = "cannot open the lease database in " + options_.state;
@@ -252,6 +252,7 @@ SnaptInfo App::info() {
     info.slow_iterations = loop_.counters().slow_iterations;
     info.recorder = recorders_.recording().packets;
     info.refused_ledger_commands = accountant_->refused_commands();
+    info.pruned_records = accountant_->pruned_records();
     info.control = server_->counters();
     info.refused_connections = network_.refused_connections();
     return info;
@@ -299,10 +300,13 @@ void App::answer_usage(const report::JsonValue& request, const io::UnixReply& re
         reply.finish(report::error_json(failure) + "\n");
         return;
     }
-    accountant_->usage(*query, utc_us(), [this, reply](base::Result<UsageReport> usage) {
-        std::string json = usage ? usage_json(*usage) : report::error_json(describe(usage.error()));
-        loop_.post([reply, json = std::move(json)] { reply.finish(json + "\n"); });
-    });
+    const bool is_asked =
+        accountant_->usage(*query, utc_us(), [this, reply](const base::Result<UsageReport>& usage) {
+            loop_.post([reply, json = usage_answer(usage)] { reply.finish(json + "\n"); });
+        });
+    if (!is_asked) {
+        reply.finish(report::error_json(kTooManyQuestions) + "\n");
+    }
 }
 
 std::string App::reload() {

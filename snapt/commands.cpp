@@ -50,6 +50,7 @@ void write_ledger(JsonWriter& json, const SnaptInfo& info) {
     json.field("coarse", ledger.is_coarse);
     json.field("disk_free_bytes", ledger.free_bytes);
     json.field("refused_commands", info.refused_ledger_commands);
+    json.field("pruned_records", info.pruned_records);
     json.end_object();
 }
 

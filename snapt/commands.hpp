@@ -24,6 +24,7 @@ struct SnaptInfo {
     uint64_t slow_iterations = 0;        // of the data loop
     std::optional<LedgerStatus> ledger;  // absent: accounting is off
     uint64_t refused_ledger_commands = 0;
+    uint64_t pruned_records = 0;
     ControlServerCounters control;
     std::optional<uint64_t> refused_connections;  // absent: they are not limited
     std::vector<base::IpPrefix> deny;             // as effective_deny_list()

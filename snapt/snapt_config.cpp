@@ -267,7 +267,6 @@ void warn_of_no_effect(Section& root, const SnaptConfig& config) {
          "no such key");
     warn(section, "granularity", accounting.granularity == Granularity::Flow, "records are by flow",
          "granularity = \"flow\"");
-    warn(section, "retention_days", false, "records are kept for ever", "no such key");
     warn(section, "on_ledger_failure", accounting.on_ledger_failure == OnLedgerFailure::Refuse,
          "a session that cannot be written to the ledger is refused",
          "on_ledger_failure = \"refuse\"");
@@ -349,6 +348,8 @@ std::string render_accounting(const AccountingConfig& accounting) {
         line("live_slots = " + std::to_string(accounting.live_slots), "flows counted one by one");
     text += line("user_records = " + std::to_string(accounting.user_records),
                  "of a user in an interval; further flows share");
+    text +=
+        line("retention_days = " + std::to_string(accounting.retention_days), "of usage records");
     text += line("min_free_bytes = " + std::to_string(accounting.min_free_bytes),
                  "of disk; with less all flows share records");
     return text;

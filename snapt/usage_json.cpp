@@ -1,6 +1,7 @@
 #include "snapt/usage_json.hpp"
 
 #include "common/report/json.hpp"
+#include "common/report/status_report.hpp"
 
 namespace continuo::snapt {
 namespace {
@@ -59,6 +60,14 @@ std::string usage_json(const UsageReport& report) {
     }
     json.end_array().end_object();
     return json.take();
+}
+
+std::string usage_answer(const base::Result<UsageReport>& usage) {
+    if (usage) {
+        return usage_json(*usage);
+    }
+    const base::Error& error = usage.error();
+    return report::error_json(error.where.empty() ? base::to_string(error.code) : error.where);
 }
 
 std::optional<UsageQuery> usage_query_from(const report::JsonValue& request, std::string& failure) {

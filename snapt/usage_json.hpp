@@ -11,6 +11,8 @@
 namespace continuo::snapt {
 
 std::string usage_json(const UsageReport& report);
+// The same, or {"error":…}.
+std::string usage_answer(const base::Result<UsageReport>& usage);
 // {"by":["user",…],"from":us|null,"to":us|null,"zone":"UTC","user":"…"|null}. Empty with a reason
 // in `failure`.
 std::optional<UsageQuery> usage_query_from(const report::JsonValue& request, std::string& failure);

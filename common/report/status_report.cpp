@@ -330,7 +330,13 @@ std::string usage_report_text(const JsonValue& usage, bool is_terminal) {
         }
         table.add_row(std::move(cells));
     }
-    return table.rows() == 0 ? "no usage\n" : table.render(is_terminal);
+    std::string text = table.rows() == 0 ? "no usage\n" : table.render(is_terminal);
+    for (const JsonValue& snapt : usage["snapts"].items()) {
+        if (const std::string error = snapt.text("error"); !error.empty()) {
+            text += "not included: " + snapt.text("snapt") + " (" + error + ")\n";
+        }
+    }
+    return text;
 }
 
 std::string reload_json(std::span<const std::string> applied,

@@ -3,20 +3,26 @@
 #include "common/base/log.hpp"
 #include "common/io/privileges.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace continuo::snapt {
 
 using base::Result;
 
-Result<std::unique_ptr<Accountant>> Accountant::start(const LedgerOptions& options,
-                                                      int64_t now_us) {
+Result<std::unique_ptr<Accountant>>
+Accountant::start(const LedgerOptions& options, int64_t now_us, uint32_t retention_days) {
     auto ledger = CTN_TRY(Ledger::open(options, now_us));
-    return std::unique_ptr<Accountant>(new Accountant(std::move(ledger)));
+    auto desk =
+        CTN_TRY(UsageDesk::start(options.state_directory + "/" + kLedgerFileName, retention_days));
+    return std::unique_ptr<Accountant>(new Accountant(std::move(ledger), std::move(desk)));
 }
 
-Accountant::Accountant(std::unique_ptr<Ledger> ledger)
-    : ledger_(std::move(ledger)), epoch_(ledger_->status().epoch), status_(ledger_->status()) {
+Accountant::Accountant(std::unique_ptr<Ledger> ledger, std::unique_ptr<UsageDesk> desk)
+    : ledger_(std::move(ledger))
+    , desk_(std::move(desk))
+    , epoch_(ledger_->status().epoch)
+    , status_(ledger_->status()) {
     thread_ = std::thread([this] {
         static_cast<void>(io::keep_capabilities({}));
         run();
@@ -30,16 +36,16 @@ Accountant::~Accountant() {
 std::optional<uint32_t> Accountant::open_session(const SessionIdentity& identity,
                                                  Committed committed) {
     const uint32_t number = next_session_number_.fetch_add(1, std::memory_order_relaxed);
-    const bool accepted = push({Opening{{number, identity}, std::move(committed)}, {}});
+    const bool accepted = push({Opening{{number, identity}, std::move(committed)}, {}, {}});
     return accepted ? std::optional(number) : std::nullopt;
 }
 
 bool Accountant::close_session(uint32_t number, const SessionOverhead& overhead, int64_t now_us) {
-    return push({{}, [=](Ledger& ledger) { ledger.close_session(number, overhead, now_us); }});
+    return push({{}, {}, [=](Ledger& ledger) { ledger.close_session(number, overhead, now_us); }});
 }
 
 bool Accountant::name_app(uint32_t session_number, uint16_t tag, std::string name) {
-    return push({{}, [session_number, tag, name = std::move(name)](Ledger& ledger) {
+    return push({{}, {}, [session_number, tag, name = std::move(name)](Ledger& ledger) {
                      ledger.name_app(session_number, tag, name);
                  }});
 }
@@ -50,15 +56,35 @@ void Accountant::tick(int64_t now_us) {
         tick_us_ = now_us;
     }
     wake_.notify_one();
+    desk_->tick(now_us);
 }
 
 bool Accountant::usage(const UsageQuery& query, int64_t now_us, UsageDone done) {
-    return push({{}, [this, query, now_us, done = std::move(done)](Ledger& ledger) {
-                     const auto sealed = ledger.seal_now(now_us, query.user);
-                     note(sealed);
-                     done(sealed ? query_usage(ledger.database(), query)
-                                 : Result<UsageReport>(sealed.error()));
-                 }});
+    return desk_->may_ask(query) && push({{}, Question{query, now_us, std::move(done)}, {}});
+}
+
+// One pass over the slots serves all who ask meanwhile.
+void Accountant::answer(const std::vector<Question>& questions) {
+    std::set<std::string> users;
+    bool is_for_all = false;
+    int64_t now_us = 0;
+    for (const Question& question : questions) {
+        is_for_all = is_for_all || !question.query.is_own || !question.query.user;
+        users.insert(question.query.user.value_or(""));
+        now_us = std::max(now_us, question.at_us);
+    }
+    if (questions.empty()) {
+        return;
+    }
+    const auto sealed = is_for_all ? ledger_->seal_now(now_us) : ledger_->seal_for(users, now_us);
+    note(sealed);
+    for (const Question& question : questions) {
+        if (!sealed) {
+            question.done(sealed.error());
+        } else if (!desk_->ask(question.query, question.done)) {
+            question.done(base::Error{base::Errc::LimitReached, kTooManyQuestions, 0});
+        }
+    }
 }
 
 void Accountant::flush() {
@@ -137,7 +163,12 @@ void Accountant::run() {
 void Accountant::serve(std::deque<Command> commands) {
     // Sessions that were opened one after the other share a commit.
     std::vector<Opening> openings;
+    std::vector<Question> questions;
     for (Command& command : commands) {
+        if (command.question) {
+            questions.push_back(std::move(*command.question));
+            continue;
+        }
         if (command.opening) {
             openings.push_back(std::move(*command.opening));
             continue;
@@ -146,6 +177,7 @@ void Accountant::serve(std::deque<Command> commands) {
         command.action(*ledger_);
     }
     commit(openings);
+    answer(questions);
 }
 
 void Accountant::commit(std::vector<Opening>& openings) {

@@ -1,10 +1,11 @@
-// Accountant: the ledger with its thread. Data and control loops hand it commands through a bounded
-// queue and never wait for the disk; callbacks run on the ledger's thread. Counting itself needs no
-// command: it happens in the slots.
+// Accountant: the ledger with its thread, and the desk that answers for it. Data and control loops
+// hand it commands through a bounded queue and never wait for the disk; callbacks run on the
+// ledger's thread, those of usage on the desk's. Counting itself needs no command: it happens in
+// the slots.
 #pragma once
 
 #include "snapt/accounting/ledger.hpp"
-#include "snapt/accounting/usage.hpp"
+#include "snapt/accounting/usage_desk.hpp"
 
 #include <atomic>
 #include <condition_variable>
@@ -24,10 +25,10 @@ inline constexpr size_t kMaxLedgerCommands = 16'384;
 class Accountant {
   public:
     using Committed = std::function<void(base::Result<uint32_t>)>;
-    using UsageDone = std::function<void(base::Result<UsageReport>)>;
+    using UsageDone = UsageDesk::Done;
 
-    static base::Result<std::unique_ptr<Accountant>> start(const LedgerOptions& options,
-                                                           int64_t now_us);
+    static base::Result<std::unique_ptr<Accountant>>
+    start(const LedgerOptions& options, int64_t now_us, uint32_t retention_days = 0);
     Accountant(const Accountant&) = delete;
     Accountant& operator=(const Accountant&) = delete;
     // Without a stop() before, nothing more is sealed: the next start recovers it.
@@ -44,7 +45,7 @@ class Accountant {
     bool name_app(uint32_t session_number, uint16_t tag, std::string name);
     // Each second. A tick that was not served yet is replaced.
     void tick(int64_t now_us);
-    // Seals, then sums.
+    // Seals, then sums. False: too many questions wait.
     bool usage(const UsageQuery& query, int64_t now_us, UsageDone done);
 
     // Waits until every command and tick given before is done.
@@ -54,26 +55,35 @@ class Accountant {
 
     LedgerStatus status() const;
     uint64_t refused_commands() const { return refused_.load(std::memory_order_relaxed); }
+    uint64_t pruned_records() const { return desk_->pruned_records(); }
 
   private:
     struct Opening {
         SessionOpening session;
         Committed committed;
     };
+    struct Question {
+        UsageQuery query;
+        int64_t at_us = 0;
+        UsageDone done;
+    };
     struct Command {
         std::optional<Opening> opening;
+        std::optional<Question> question;
         std::function<void(Ledger&)> action;
     };
 
-    Accountant(std::unique_ptr<Ledger> ledger);
+    Accountant(std::unique_ptr<Ledger> ledger, std::unique_ptr<UsageDesk> desk);
     bool push(Command command);
     void run();
     void serve(std::deque<Command> commands);
     void commit(std::vector<Opening>& openings);
+    void answer(const std::vector<Question>& questions);
     void note(const base::Result<size_t>& sealed);
     void end_thread();
 
     std::unique_ptr<Ledger> ledger_;  // the thread's while it runs, but for live()
+    std::unique_ptr<UsageDesk> desk_;
     int64_t epoch_;
     std::atomic<uint32_t> next_session_number_{1};
     std::atomic<uint64_t> refused_{0};

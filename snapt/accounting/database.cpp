@@ -35,6 +35,8 @@ Error error_of(sqlite3* connection, int code) {
         return {Errc::WouldBlock, "ledger.db is locked by another process", 0};
     case SQLITE_FULL:
         return {Errc::LimitReached, "disk of ledger.db is full", ENOSPC};
+    case SQLITE_INTERRUPT:
+        return {Errc::LimitReached, "ledger.db: the answer took too long", 0};
     case SQLITE_CONSTRAINT:
         return {Errc::InvalidState, "ledger.db already has a row of this key", 0};
     case SQLITE_IOERR:
@@ -269,6 +271,19 @@ Result<void> Database::set_zone(const TimeZone& zone) {
         return error_of(connection_.get(), code);
     }
     return {};
+}
+
+void Database::set_give_up(const std::function<bool()>* give_up) {
+    constexpr int kStepsBetween = 10'000;  // of SQLite's machine: well below a millisecond
+    const auto ask = [](void* asked) -> int {
+        return (*static_cast<const std::function<bool()>*>(asked))() ? 1 : 0;
+    };
+    // SQLite's callback takes a plain pointer; the function above only reads through it.
+    void* asked =
+        const_cast<std::function<bool()>*>(  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+            give_up);
+    sqlite3_progress_handler(connection_.get(), give_up == nullptr ? 0 : kStepsBetween,
+                             give_up == nullptr ? nullptr : +ask, asked);
 }
 
 Result<Transaction> Transaction::begin(Database& database) {

@@ -5,6 +5,7 @@
 #include "common/base/bytes.hpp"
 #include "common/base/result.hpp"
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -69,6 +70,9 @@ class Database {
     // SQL functions zone_day(us) -> "2026-11-01" and zone_month(us) -> "2026-11"; `zone` must
     // outlive their use.
     base::Result<void> set_zone(const TimeZone& zone);
+
+    // Asked now and then during every statement: true ends it with LimitReached. Null: nobody.
+    void set_give_up(const std::function<bool()>* give_up);
 
   private:
     struct Closer {

@@ -163,24 +163,34 @@ Result<size_t> Ledger::tick(int64_t now_us) {
     return records;
 }
 
-Result<size_t> Ledger::seal_now(int64_t now_us, const std::optional<std::string>& user) {
+Result<size_t> Ledger::seal_now(int64_t now_us) {
     const size_t records = CTN_TRY(tick(now_us));
-    Pass pass{now_us, now_us, true};
-    pass.user = user;
-    if (user) {
-        std::erase_if(sealed_for_us_, [now_us](const auto& sealed) {
-            return sealed.second > now_us || now_us - sealed.second >= kUserSealIntervalUs;
-        });
-        if (!sealed_for_us_.try_emplace(*user, now_us).second) {
-            return records;
+    return records + CTN_TRY(seal({now_us, now_us, true}));
+}
+
+Result<size_t> Ledger::seal_for(const std::set<std::string>& users, int64_t now_us) {
+    std::erase_if(sealed_for_us_, [now_us](const auto& sealed) {
+        return sealed.second > now_us || now_us - sealed.second >= kUserSealIntervalUs;
+    });
+    std::set<std::string> due;
+    for (const std::string& user : users) {
+        if (sealed_for_us_.try_emplace(user, now_us).second) {
+            due.insert(user);
         }
     }
+    if (due.empty()) {
+        return size_t{0};
+    }
+    const size_t records = CTN_TRY(tick(now_us));
+    Pass pass{now_us, now_us, true};
+    pass.users = &due;
     return records + CTN_TRY(seal(pass));
 }
 
-bool Ledger::is_of(const std::optional<std::string>& user, uint32_t session_number) const {
+bool Ledger::is_of(const std::set<std::string>* users, uint32_t session_number) const {
     const auto session = sessions_.find(session_number);
-    return !user || (session != sessions_.end() && session->second.identity.user_id == *user);
+    return users == nullptr ||
+           (session != sessions_.end() && users->contains(session->second.identity.user_id));
 }
 
 Result<size_t> Ledger::stop(int64_t now_us, Cause cause) {
@@ -274,7 +284,7 @@ Result<void> Ledger::seal_slots(const Pass& pass, Sealing& sealing) {
             // A flow that began behind the boundary belongs to the next interval.
             const bool is_next = pass.end_us < pass.now_us && image.opened_at_us >= pass.end_us &&
                                  image.opened_at_us <= pass.now_us;
-            if (!pass.open_too || is_next || !is_of(pass.user, image.session_number)) {
+            if (!pass.open_too || is_next || !is_of(pass.users, image.session_number)) {
                 continue;
             }
         }

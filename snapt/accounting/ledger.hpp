@@ -22,6 +22,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -114,10 +115,10 @@ class Ledger {
     // Call each second. Seals every flow when a boundary has passed, else the closed ones. Returns
     // the records written.
     base::Result<size_t> tick(int64_t now_us);
-    // Seals every flow up to now, or every one of that user, so that a query sees all that was
+    // Seals every flow up to now, or every one of those users, so that a query sees all that was
     // counted; a user's no more often than each kUserSealIntervalUs.
-    base::Result<size_t> seal_now(int64_t now_us,
-                                  const std::optional<std::string>& user = std::nullopt);
+    base::Result<size_t> seal_now(int64_t now_us);
+    base::Result<size_t> seal_for(const std::set<std::string>& users, int64_t now_us);
     // Last seal of all flows and sessions. Nobody may count any more.
     base::Result<size_t> stop(int64_t now_us, flow::Cause cause);
 
@@ -140,7 +141,7 @@ class Ledger {
         int64_t now_us = 0;
         int64_t end_us = 0;  // of the records of open flows
         bool open_too = false;
-        std::optional<std::string> user = std::nullopt;  // open flows of this one's only
+        const std::set<std::string>* users = nullptr;  // open flows of theirs only; null: all
         bool is_final = false;
         flow::Cause cause = flow::Cause::Interval;
         uint32_t flags = 0;
@@ -161,7 +162,7 @@ class Ledger {
     base::Result<void> load_sessions();
     base::Result<std::unordered_map<uint64_t, Sealed>> load_sealed();
 
-    bool is_of(const std::optional<std::string>& user, uint32_t session_number) const;
+    bool is_of(const std::set<std::string>* users, uint32_t session_number) const;
     base::Result<size_t> seal(const Pass& pass);
     base::Result<size_t> try_seal(const Pass& pass);
     base::Result<void> seal_slots(const Pass& pass, Sealing& sealing);

@@ -103,7 +103,7 @@ void Ledger::merge(const SlotImage& image, const CounterValues& delta, Sealing& 
 
 Result<void> Ledger::write_merged(const Pass& pass, Sealing& sealing) {
     // Not for a user's question: it may ask as often as it likes.
-    sealing.ends_merged = pass.is_final || (pass.open_too && !pass.user);
+    sealing.ends_merged = pass.is_final || (pass.open_too && pass.users == nullptr);
     if (sealing.ends_merged) {
         for (const auto& [key, image] : merged_) {
             const auto newer = sealing.merged.find(key);

@@ -24,7 +24,28 @@ constexpr std::array<KeyName, 6> kKeys = {{{UsageKey::User, "user", "user_id"},
                                            {UsageKey::Month, "month", "zone_month(t_end-1)"},
                                            {UsageKey::App, "app", "app"}}};
 
-std::string sql_of(const UsageQuery& query) {
+constexpr Error kTooManyRows{Errc::LimitReached,
+                             "too many rows: narrow by --from and --to, or group by less", 0};
+constexpr Error kTooLong{Errc::LimitReached,
+                         "too many records: narrow by --from and --to, or by --user", 0};
+
+// SQLite asks while this lives.
+class GiveUp {
+  public:
+    GiveUp(Database& database, const std::function<bool()>& asked) : database_(database) {
+        database_.set_give_up(asked ? &asked : nullptr);
+    }
+    GiveUp(const GiveUp&) = delete;
+    GiveUp& operator=(const GiveUp&) = delete;
+    ~GiveUp() { database_.set_give_up(nullptr); }
+
+  private:
+    Database& database_;
+};
+
+}  // namespace
+
+std::string usage_sql(const UsageQuery& query) {
     std::string sql = "SELECT ";
     std::string numbers;
     for (size_t i = 0; i < query.by.size(); ++i) {
@@ -36,12 +57,16 @@ std::string sql_of(const UsageQuery& query) {
     for (const char* column : {"pay_up", "pay_down", "inner_up", "inner_down", "pre", "post"}) {
         sql += std::string(", coalesce(sum(") + column + "),0)";
     }
-    sql += " FROM usage_record WHERE t_end>?1 AND t_end<=?2 AND (?3 IS NULL OR user_id=?3)";
+    sql += query.user ? " FROM usage_record INDEXED BY usage_user_time WHERE user_id=?3 AND"
+                      : " FROM usage_record WHERE";
+    sql += " t_end>?1 AND t_end<=?2";
     if (!query.by.empty()) {
         sql += " GROUP BY " + numbers + " ORDER BY " + numbers;
     }
     return sql;
 }
+
+namespace {
 
 void read_key(const Statement& statement, int column, UsageKey key, UsageRow& row) {
     switch (key) {
@@ -95,7 +120,8 @@ std::string_view to_string(UsageKey key) {
     return kKeys[static_cast<size_t>(key)].name;
 }
 
-Result<UsageReport> query_usage(Database& database, const UsageQuery& query) {
+Result<UsageReport>
+query_usage(Database& database, const UsageQuery& query, const UsageLimits& limits) {
     for (auto key = query.by.begin(); key != query.by.end(); ++key) {
         if (std::find(query.by.begin(), key, *key) != key) {
             return Error{Errc::InvalidConfig, "a usage key is named twice", 0};
@@ -104,14 +130,26 @@ Result<UsageReport> query_usage(Database& database, const UsageQuery& query) {
     const TimeZone zone = CTN_TRY(TimeZone::load(query.zone));
     CTN_TRY(database.set_zone(zone));
     UsageReport report{query.from_us, query.to_us, query.zone, {}};
-    Statement select = CTN_TRY(database.prepare(sql_of(query).c_str()));
+    const GiveUp give_up(database, limits.give_up);
+    Statement select = CTN_TRY(database.prepare(usage_sql(query).c_str()));
     select.bind(1, query.from_us.value_or(std::numeric_limits<int64_t>::min()))
-        .bind(2, query.to_us.value_or(std::numeric_limits<int64_t>::max()))
-        .bind(3, query.user);
-    while (CTN_TRY(select.step())) {
+        .bind(2, query.to_us.value_or(std::numeric_limits<int64_t>::max()));
+    if (query.user) {
+        select.bind(3, query.user);
+    }
+    while (true) {
+        const auto row = select.step();
+        if (!row && row.error().code == Errc::LimitReached) {
+            return kTooLong;
+        }
+        if (!CTN_TRY(row)) {
+            return report;
+        }
+        if (report.rows.size() >= limits.rows) {
+            return kTooManyRows;
+        }
         report.rows.push_back(row_of(select, query.by));
     }
-    return report;
 }
 
 }  // namespace continuo::snapt

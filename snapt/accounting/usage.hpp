@@ -1,6 +1,5 @@
 // Usage: sums of usage records by user, class, SNAPT, day, month or application, for `snapt usage`
-// and `cnapt usage`. Seal first (Ledger::seal_now, Accountant::usage), so that what live flows
-// counted is in.
+// and `cnapt usage`. Seal first (Accountant::usage does), so that what live flows counted is in.
 #pragma once
 
 #include "common/base/result.hpp"
@@ -8,6 +7,7 @@
 #include "snapt/accounting/database.hpp"
 #include "snapt/accounting/time_zone.hpp"
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,6 +26,14 @@ struct UsageQuery {
     std::optional<int64_t> to_us;     // exclusive
     std::string zone = "UTC";         // of days and months
     std::optional<std::string> user;  // only this one's
+    bool is_own = false;              // that user asks itself
+};
+
+inline constexpr size_t kMaxUsageRows = 20'000;
+
+struct UsageLimits {
+    size_t rows = kMaxUsageRows;
+    std::function<bool()> give_up;  // asked now and then; true: it takes too long
 };
 
 // Fields as in the JSON of `usage`. A key that was not asked for is empty; so is `app` of flows
@@ -58,7 +66,10 @@ struct UsageReport {
     std::vector<UsageRow> rows;  // ordered by the keys
 };
 
-// NotFound for an unknown zone, InvalidConfig for a repeated key.
-base::Result<UsageReport> query_usage(Database& database, const UsageQuery& query);
+// NotFound for an unknown zone, InvalidConfig for a repeated key, LimitReached beyond `limits`.
+base::Result<UsageReport>
+query_usage(Database& database, const UsageQuery& query, const UsageLimits& limits = {});
+// As query_usage() asks it: by the index of users when it is about one.
+std::string usage_sql(const UsageQuery& query);
 
 }  // namespace continuo::snapt

@@ -86,4 +86,14 @@ sum() { sha256sum | cut -d' ' -f1; }
 right() { equal "$(head -c "$(stat -c %s "$work/got")" "$work/www/file" | sum)" "$(sum <"$work/got")"; }
 claim "what came of the download is right" right
 claim "private addresses were never called, not by a name either" equal "$(called inside)" 0
+
+bytes() { json "sum(r['inner_up'] + r['inner_down'] for r in d['rows'])"; }
+of_snapt() { snapt_json "$1" usage --user alice | bytes; }
+adds_up() { [ "$(of_snapt 1)" -gt 0 ] && [ "$(of_snapt 2)" -gt 0 ] && equal "$(cnapt_json usage | bytes)" "$(($(of_snapt 1) + $(of_snapt 2)))"; }
+claim "cnapt usage is the sum of what both SNAPTs counted" wait_for 10 adds_up
+by_snapt() { equal "$(cnapt_json usage --by snapt | json "' '.join(r['snapt'] for r in d['rows'])")" "zrh-1 zrh-2"; }
+claim "or each for itself" by_snapt
+stop snapt2
+names_missing() { cnapt usage --socket "$work/cnapt.sock" | grep -q 'not included: zrh-2 (no control link)'; }
+claim "and names the one that does not answer" wait_for 10 names_missing
 finish

@@ -190,13 +190,13 @@ TEST_F(LedgerTest, WhatAUserAsksSealsItsOwnFlowsAndNotAllTheTime) {
     flow::LiveSlot* of_bob = ledger->live().take(request(2, 2, kNoon + 5));
     count(*of_alice, 100, kNoon + 5);
     count(*of_bob, 1000, kNoon + 5);
-    EXPECT_EQ(*ledger->seal_now(kNoon + 5, "alice"), 1U);
+    EXPECT_EQ(*ledger->seal_for({"alice"}, kNoon + 5), 1U);
     EXPECT_EQ(inner_up(records(1)), 100);
     count(*of_alice, 100, kNoon + 6);
-    EXPECT_EQ(*ledger->seal_now(kNoon + 6, "alice"), 0U) << "it has asked a moment before";
-    EXPECT_EQ(*ledger->seal_now(kNoon + 5 + kUserSealIntervalUs, "alice"), 1U);
+    EXPECT_EQ(*ledger->seal_for({"alice"}, kNoon + 6), 0U) << "it has asked a moment before";
+    EXPECT_EQ(*ledger->seal_for({"alice"}, kNoon + 5 + kUserSealIntervalUs), 1U);
     EXPECT_EQ(inner_up(records(1)), 200);
-    EXPECT_EQ(*ledger->seal_now(kNoon + 6 + kUserSealIntervalUs, "bob"), 1U);
+    EXPECT_EQ(*ledger->seal_for({"bob"}, kNoon + 6 + kUserSealIntervalUs), 1U);
     EXPECT_EQ(inner_up(records(1)), 1200);
 }
 

@@ -131,7 +131,7 @@ TEST_F(MergeTest, OpenFlowsBeyondTheBoundShareTooHoweverOftenTheirUserAsks) {
         if (tenth % 10 == 0) {
             ASSERT_TRUE(ledger->tick(now));
         }
-        ASSERT_TRUE(ledger->seal_now(now, "alice"));
+        ASSERT_TRUE(ledger->seal_for({"alice"}, now));
     }
     EXPECT_LE(records(1).size(), 2U * 11 + 10);
     ASSERT_TRUE(ledger->stop(kNoon + 121 * kSecond, Cause::Admin));
@@ -307,7 +307,7 @@ TEST_F(MergeTest, ManyUsersAndIntervalsInAnyOrderAddUp) {
         const auto session = static_cast<uint32_t>(1 + random.below(6));
         switch (random.below(8)) {
         case 0:
-            static_cast<void>(ledger->seal_now(now, "user" + std::to_string(random.below(3))));
+            static_cast<void>(ledger->seal_for({"user" + std::to_string(random.below(3))}, now));
             break;
         case 1:
             ASSERT_TRUE(ledger->tick(now));

@@ -1,5 +1,5 @@
 #include "snapt/accounting/record_store.hpp"
-#include "snapt/accounting/usage.hpp"
+#include "snapt/accounting/usage_desk.hpp"
 #include "tests/unit/snapt/accounting/accounting_fixture.hpp"
 
 namespace continuo::snapt {
@@ -169,6 +169,75 @@ TEST_F(UsageTest, UnknownZoneAndRepeatedKeyAreErrors) {
         EXPECT_FALSE(query_usage(database_, query)) << zone;
     }
     EXPECT_FALSE(query_usage(database_, by({UsageKey::Day, UsageKey::Day})));
+}
+
+// Of a table that many others have filled.
+TEST_F(UsageTest, AQuestionAboutAUserReadsThatUsersRecordsOnly) {
+    UsageQuery query = by({UsageKey::Day, UsageKey::Class});
+    query.user = "alice";
+    ASSERT_TRUE(database_.set_zone(TimeZone::utc()));
+    for (const bool has_from : {false, true}) {
+        query.from_us = has_from ? std::optional(kNoon) : std::nullopt;
+        auto plan = database_.prepare(("EXPLAIN QUERY PLAN " + usage_sql(query)).c_str()).value();
+        std::string text;
+        while (*plan.step()) {
+            text += plan.text(3) + "\n";
+        }
+        EXPECT_NE(text.find("SEARCH usage_record USING INDEX usage_user_time (user_id=?"),
+                  std::string::npos)
+            << text;
+        EXPECT_EQ(text.find("SCAN"), std::string::npos) << text;
+    }
+}
+
+TEST_F(UsageTest, MoreRowsThanAnAnswerHoldsAreAClearError) {
+    for (int i = 0; i < 30; ++i) {
+        put(make(at("2026-10-01T12:00") + i * 86'400 * kSecond));
+    }
+    UsageLimits limits;
+    limits.rows = 30;
+    EXPECT_EQ(query_usage(database_, by({UsageKey::Day}), limits)->rows.size(), 30U);
+    limits.rows = 29;
+    const auto report = query_usage(database_, by({UsageKey::Day}), limits);
+    ASSERT_FALSE(report);
+    EXPECT_EQ(report.error().code, base::Errc::LimitReached);
+    EXPECT_NE(report.error().where.find("too many rows: narrow by --from and --to"),
+              std::string::npos);
+}
+
+TEST_F(UsageTest, AnAnswerThatTakesTooLongIsGivenUpAndTheNextOneComes) {
+    ASSERT_TRUE(database_.execute("BEGIN"));
+    auto store = RecordStore::open(database_).value();
+    for (int i = 0; i < 2000; ++i) {
+        ASSERT_TRUE(store.insert(make(kNoon + i)));
+    }
+    ASSERT_TRUE(database_.execute("COMMIT"));
+    int asked = 0;
+    UsageLimits limits;
+    limits.give_up = [&] { return ++asked > 2; };
+    const auto report = query_usage(database_, by({UsageKey::Day}), limits);
+    ASSERT_FALSE(report);
+    EXPECT_EQ(report.error().code, base::Errc::LimitReached);
+    EXPECT_NE(report.error().where.find("narrow by --from and --to"), std::string::npos);
+    EXPECT_EQ(asked, 3);
+    EXPECT_EQ(rows({})[0].inner_up, 2'000'000);
+    EXPECT_EQ(asked, 3) << "nobody is asked any more";
+}
+
+TEST_F(UsageTest, OldRecordsGoInSmallBatchesAndYoungerOnesStay) {
+    for (int64_t i = 0; i < 25; ++i) {
+        put(make(kNoon + i * kSecond));
+    }
+    const int64_t before = kNoon + 20 * kSecond;
+    EXPECT_EQ(*prune_records(database_, before, 8), 8U);
+    EXPECT_EQ(rows({})[0].inner_up, 17'000);
+    EXPECT_EQ(*prune_records(database_, before, 8), 8U);
+    EXPECT_EQ(*prune_records(database_, before, 8), 4U);
+    EXPECT_EQ(*prune_records(database_, before, 8), 0U);
+    UsageQuery young;
+    young.from_us = before - 1;
+    EXPECT_EQ(rows(young)[0].inner_up, 5000);
+    EXPECT_EQ(rows({})[0].inner_up, 5000);
 }
 
 TEST_F(UsageTest, UserIsAValueAndNeverSql) {

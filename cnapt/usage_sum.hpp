@@ -1,0 +1,51 @@
+// UsageSum: the answers of several SNAPTs to one question for usage, added up. Each counts what
+// went over it.
+#pragma once
+
+#include "common/report/json_value.hpp"
+
+#include <array>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace continuo::cnapt {
+
+class UsageSum {
+  public:
+    // `request`: the question, of which the grouping keys count here.
+    explicit UsageSum(const report::JsonValue& request);
+
+    void expect(const std::string& snapt) { snapts_[snapt] = kNoAnswer; }
+    // Its answer, or {"error":…}. Of one that is not expected any more: no effect.
+    void add(const std::string& snapt, std::string_view json);
+    void fail(const std::string& snapt, std::string reason);
+    // Nobody is waited for.
+    bool is_complete() const;
+
+    // As the answer of one SNAPT, and "snapts":[{"snapt","error"|null}]. {"error":…} when none
+    // has answered.
+    std::string json() const;
+
+  private:
+    static constexpr const char* kNoAnswer = "no answer";
+
+    static constexpr size_t kNumbers = 8;
+    struct Row {
+        std::vector<std::string> keys;  // as JSON
+        std::array<int64_t, kNumbers> sums{};
+    };
+    void add_row(const report::JsonValue& row);
+
+    std::vector<std::string> by_;
+    std::map<std::vector<std::string>, Row> rows_;              // in the order of the keys
+    std::map<std::string, std::optional<std::string>> snapts_;  // what is missing, if anything
+    std::optional<int64_t> from_;
+    std::optional<int64_t> to_;
+    std::string zone_ = "UTC";
+    bool has_answer_ = false;
+};
+
+}  // namespace continuo::cnapt

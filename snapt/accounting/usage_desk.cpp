@@ -1,0 +1,184 @@
+#include "snapt/accounting/usage_desk.hpp"
+
+#include "common/base/log.hpp"
+#include "common/io/privileges.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <utility>
+
+namespace continuo::snapt {
+
+using base::Result;
+
+namespace {
+
+constexpr int64_t kDayUs = 86'400'000'000;
+constexpr std::chrono::milliseconds kBetweenBatches{50};
+
+struct RecordKey {
+    std::string snapt_id;
+    int64_t epoch = 0;
+    int64_t seq = 0;
+};
+
+bool are_alike(const UsageQuery& one, const UsageQuery& other) {
+    return one.is_own == other.is_own && (!one.is_own || one.user == other.user);
+}
+
+}  // namespace
+
+Result<size_t> prune_records(Database& database, int64_t before_us, size_t limit) {
+    // The keys first, without the lock that others wait for.
+    Statement select = CTN_TRY(
+        database.prepare("SELECT snapt_id,epoch,seq FROM usage_record INDEXED BY usage_time "
+                         "WHERE t_end<?1 ORDER BY t_end LIMIT ?2"));
+    select.bind(1, before_us).bind(2, static_cast<int64_t>(limit));
+    std::vector<RecordKey> keys;
+    while (CTN_TRY(select.step())) {
+        keys.push_back({select.text(0), select.integer(1), select.integer(2)});
+    }
+    if (keys.empty()) {
+        return size_t{0};
+    }
+    Statement erase = CTN_TRY(
+        database.prepare("DELETE FROM usage_record WHERE snapt_id=? AND epoch=? AND seq=?"));
+    Transaction transaction = CTN_TRY(Transaction::begin(database));
+    for (const RecordKey& key : keys) {
+        CTN_TRY(erase.bind(1, std::string_view(key.snapt_id))
+                    .bind(2, key.epoch)
+                    .bind(3, key.seq)
+                    .run());
+    }
+    CTN_TRY(transaction.commit());
+    return keys.size();
+}
+
+Result<std::unique_ptr<UsageDesk>> UsageDesk::start(const std::string& path,
+                                                    uint32_t retention_days) {
+    Database reader = CTN_TRY(Database::open(path, OpenMode::ReadOnly));
+    Database writer = CTN_TRY(Database::open(path, OpenMode::ReadWrite));
+    return std::unique_ptr<UsageDesk>(
+        new UsageDesk(std::move(reader), std::move(writer), retention_days));
+}
+
+UsageDesk::UsageDesk(Database reader, Database writer, uint32_t retention_days)
+    : reader_(std::move(reader)), writer_(std::move(writer)), retention_days_(retention_days) {
+    thread_ = std::thread([this] {
+        static_cast<void>(io::keep_capabilities({}));
+        run();
+    });
+}
+
+UsageDesk::~UsageDesk() {
+    {
+        const std::lock_guard lock(mutex_);
+        is_ending_ = true;
+    }
+    wake_.notify_one();
+    thread_.join();
+}
+
+bool UsageDesk::may_ask(const UsageQuery& query) const {
+    const std::lock_guard lock(mutex_);
+    return has_room_for(query);
+}
+
+bool UsageDesk::has_room_for(const UsageQuery& query) const {
+    size_t alike = asked_ && are_alike(*asked_, query) ? 1U : 0U;
+    size_t own = asked_ && asked_->is_own ? 1U : 0U;
+    for (const Question& waiting : questions_) {
+        alike += are_alike(waiting.query, query) ? 1U : 0U;
+        own += waiting.query.is_own ? 1U : 0U;
+    }
+    return query.is_own ? alike < kMaxUserQuestions && own < kMaxUsageQuestions
+                        : alike < kMaxOperatorQuestions;
+}
+
+bool UsageDesk::ask(const UsageQuery& query, Done done) {
+    {
+        const std::lock_guard lock(mutex_);
+        if (!has_room_for(query)) {
+            return false;
+        }
+        const auto first_own =
+            std::find_if(questions_.begin(), questions_.end(),
+                         [](const Question& waiting) { return waiting.query.is_own; });
+        // The operator comes before the users.
+        questions_.insert(query.is_own ? questions_.end() : first_own, {query, std::move(done)});
+    }
+    wake_.notify_one();
+    return true;
+}
+
+void UsageDesk::tick(int64_t now_us) {
+    if (retention_days_ == 0) {
+        return;
+    }
+    {
+        const std::lock_guard lock(mutex_);
+        if (std::abs(now_us - std::exchange(last_tick_us_, now_us)) > kDayUs) {
+            prune_at_us_ = now_us + kPruneIntervalUs;
+        }
+        if (now_us < prune_at_us_) {
+            return;
+        }
+        prune_at_us_ = now_us + kPruneIntervalUs;
+        prune_before_us_ = now_us - int64_t{retention_days_} * kDayUs;
+    }
+    wake_.notify_one();
+}
+
+void UsageDesk::run() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+        wake_.wait(lock,
+                   [this] { return !questions_.empty() || prune_before_us_ || is_ending_.load(); });
+        if (is_ending_) {
+            return;
+        }
+        if (!questions_.empty()) {
+            const Question question = std::move(questions_.front());
+            questions_.pop_front();
+            asked_ = question.query;
+            lock.unlock();
+            answer(question);
+            lock.lock();
+            asked_.reset();
+            continue;
+        }
+        const int64_t before_us = *prune_before_us_;
+        lock.unlock();
+        const bool has_more = prune(before_us);
+        lock.lock();
+        if (!has_more) {
+            prune_before_us_.reset();
+        } else {
+            wake_.wait_for(lock, kBetweenBatches, [this] { return is_ending_.load(); });
+        }
+    }
+}
+
+void UsageDesk::answer(const Question& question) {
+    const auto until = std::chrono::steady_clock::now() +
+                       (question.query.is_own ? kUserAnswerTime : kOperatorAnswerTime);
+    UsageLimits limits;
+    limits.give_up = [this, until] {
+        return is_ending_.load() || std::chrono::steady_clock::now() >= until;
+    };
+    question.done(query_usage(reader_, question.query, limits));
+}
+
+bool UsageDesk::prune(int64_t before_us) {
+    const auto pruned = prune_records(writer_, before_us, kPruneBatch);
+    if (!pruned) {
+        base::log(base::LogLevel::Warning, "accounting: old records are not removed: %.*s",
+                  static_cast<int>(pruned.error().where.size()), pruned.error().where.data());
+        return false;
+    }
+    pruned_.fetch_add(*pruned, std::memory_order_relaxed);
+    return *pruned == kPruneBatch;
+}
+
+}  // namespace continuo::snapt

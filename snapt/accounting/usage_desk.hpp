@@ -1,0 +1,83 @@
+// UsageDesk: answers questions for usage, and removes records that are too old, on a thread of its
+// own with connections of its own: nobody who logs in waits for it.
+#pragma once
+
+#include "snapt/accounting/usage.hpp"
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+namespace continuo::snapt {
+
+// That wait or are being answered: of all users together, of one, and of the operator.
+inline constexpr size_t kMaxUsageQuestions = 64;
+inline constexpr size_t kMaxUserQuestions = 2;
+inline constexpr size_t kMaxOperatorQuestions = 16;
+inline constexpr std::string_view kTooManyQuestions = "too many questions wait; ask again later";
+// After that an answer is given up. The command waits for 30 s.
+inline constexpr std::chrono::seconds kUserAnswerTime{2};
+inline constexpr std::chrono::seconds kOperatorAnswerTime{20};
+
+// Removing goes on so often, in transactions of so many records, between which others write.
+inline constexpr int64_t kPruneIntervalUs = 3'600'000'000;
+inline constexpr size_t kPruneBatch = 500;
+
+// Removes records that ended before `before_us`, `limit` at most; gives how many.
+base::Result<size_t> prune_records(Database& database, int64_t before_us, size_t limit);
+
+class UsageDesk {
+  public:
+    using Done = std::function<void(base::Result<UsageReport>)>;
+
+    // The ledger at `path` is there already. 0 days: records are kept for ever.
+    static base::Result<std::unique_ptr<UsageDesk>> start(const std::string& path,
+                                                          uint32_t retention_days);
+    UsageDesk(const UsageDesk&) = delete;
+    UsageDesk& operator=(const UsageDesk&) = delete;
+    // What waits gets no answer.
+    ~UsageDesk();
+
+    // Any thread. `done` runs on the desk's. False: too many wait.
+    bool may_ask(const UsageQuery& query) const;
+    bool ask(const UsageQuery& query, Done done);
+    // Each second. Records are removed from an hour on after the start, or after the wall clock
+    // was set by more than a day: a wrong one is to be noticed before.
+    void tick(int64_t now_us);
+
+    uint64_t pruned_records() const { return pruned_.load(std::memory_order_relaxed); }
+
+  private:
+    struct Question {
+        UsageQuery query;
+        Done done;
+    };
+
+    UsageDesk(Database reader, Database writer, uint32_t retention_days);
+    bool has_room_for(const UsageQuery& query) const;  // locked
+    void run();
+    void answer(const Question& question);
+    // True: there is more to remove.
+    bool prune(int64_t before_us);
+
+    Database reader_;  // the thread's, as the other one
+    Database writer_;
+    uint32_t retention_days_;
+    std::atomic<uint64_t> pruned_{0};
+    std::atomic<bool> is_ending_{false};
+
+    mutable std::mutex mutex_;  // guards what follows
+    std::condition_variable wake_;
+    std::deque<Question> questions_;
+    std::optional<UsageQuery> asked_;  // being answered
+    int64_t last_tick_us_ = 0;
+    int64_t prune_at_us_ = 0;
+    std::optional<int64_t> prune_before_us_;  // there is something to remove
+
+    std::thread thread_;
+};
+
+}  // namespace continuo::snapt

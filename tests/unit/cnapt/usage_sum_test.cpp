@@ -1,0 +1,116 @@
+#include "cnapt/usage_sum.hpp"
+#include "common/report/status_report.hpp"
+
+#include <gtest/gtest.h>
+
+namespace continuo::cnapt {
+namespace {
+
+using report::JsonValue;
+
+JsonValue json(const std::string& text) {
+    auto value = JsonValue::parse(text);
+    EXPECT_TRUE(value) << text;
+    return value ? std::move(value).value() : JsonValue();
+}
+
+std::string row(const std::string& keys, int64_t bytes) {
+    const std::string number = std::to_string(bytes);
+    return "{" + keys + (keys.empty() ? "" : ",") + "\"flows\":1,\"payload_up\":" + number +
+           ",\"payload_down\":2,\"inner_up\":" + number + ",\"inner_down\":3,\"pre\":" + number +
+           ",\"post\":10,\"saved\":" + std::to_string(bytes - 10) +
+           ",\"saved_percent\":1.0,\"gross_ud\":null,\"discount_ud\":null,\"net_ud\":null}";
+}
+
+std::string answer(const std::string& rows) {
+    return R"({"from":1,"to":null,"zone":"Europe/Zurich","rows":[)" + rows + "]}";
+}
+
+TEST(UsageSum, AddsUpWhatSeveralSnaptsCounted) {
+    UsageSum sum(json("{}"));
+    sum.expect("zrh-1");
+    sum.expect("bsl-1");
+    EXPECT_FALSE(sum.is_complete());
+    sum.add("zrh-1", answer(row("", 100)));
+    EXPECT_FALSE(sum.is_complete());
+    sum.add("bsl-1", answer(row("", 300)));
+    EXPECT_TRUE(sum.is_complete());
+    const JsonValue total = json(sum.json());
+    EXPECT_EQ(total["from"].integer(), 1);
+    EXPECT_TRUE(total["to"].is_null());
+    EXPECT_EQ(total.text("zone"), "Europe/Zurich");
+    ASSERT_EQ(total["rows"].items().size(), 1U);
+    const JsonValue& only = total["rows"].items()[0];
+    EXPECT_EQ(only["flows"].integer(), 2);
+    EXPECT_EQ(only["payload_up"].integer(), 400);
+    EXPECT_EQ(only["payload_down"].integer(), 4);
+    EXPECT_EQ(only["inner_up"].integer(), 400);
+    EXPECT_EQ(only["inner_down"].integer(), 6);
+    EXPECT_EQ(only["pre"].integer(), 400);
+    EXPECT_EQ(only["post"].integer(), 20);
+    EXPECT_EQ(only["saved"].integer(), 380);
+    EXPECT_EQ(only["saved_percent"].number(), 95.0);
+    EXPECT_TRUE(only.has("net_ud"));
+    ASSERT_EQ(total["snapts"].items().size(), 2U);
+    EXPECT_TRUE(total["snapts"].items()[0]["error"].is_null());
+}
+
+TEST(UsageSum, GroupsStayApartAndInTheirOrder) {
+    UsageSum sum(json(R"({"by":["class","app"]})"));
+    for (const char* snapt : {"a", "b"}) {
+        sum.expect(snapt);
+        sum.add(snapt, answer(row(R"("class":"ht-hd","app":"ssh")", 1) + "," +
+                              row(R"("class":"lt-ld","app":"0")", 10) + "," +
+                              row(R"("class":"lt-ld","app":"lt-ld")", 100) + "," +
+                              row(R"("class":"lt-ld")", 1000)));
+    }
+    const JsonValue total = json(sum.json());
+    const auto& rows = total["rows"].items();
+    ASSERT_EQ(rows.size(), 4U);
+    EXPECT_FALSE(rows[0].has("app"));
+    EXPECT_EQ(rows[0].text("class"), "lt-ld");
+    EXPECT_EQ(rows[0]["inner_up"].integer(), 2000);
+    EXPECT_EQ(rows[3].text("class"), "ht-hd");
+    EXPECT_EQ(rows[3].text("app"), "ssh");
+    EXPECT_EQ(rows[3]["inner_up"].integer(), 2);
+}
+
+TEST(UsageSum, SaysWhoIsMissing) {
+    UsageSum sum(json(R"({"by":["snapt"]})"));
+    for (const char* snapt : {"zrh-1", "bsl-1", "gva-1"}) {
+        sum.expect(snapt);
+    }
+    sum.fail("lug-1", "no control link");
+    sum.add("bsl-1", answer(row(R"("snapt":"bsl-1")", 7)));
+    sum.add("zrh-1", R"({"error":"too many rows"})");
+    EXPECT_FALSE(sum.is_complete()) << "gva-1 may answer still";
+    const std::string text = report::usage_report_text(json(sum.json()), false);
+    for (const char* part :
+         {"bsl-1", "not included: zrh-1 (too many rows)", "not included: gva-1 (no answer)",
+          "not included: lug-1 (no control link)"}) {
+        EXPECT_NE(text.find(part), std::string::npos) << text;
+    }
+    EXPECT_EQ(text.find("not included: bsl-1"), std::string::npos) << text;
+}
+
+TEST(UsageSum, WhenNobodyAnswersItIsAnError) {
+    UsageSum sum(json("7"));
+    EXPECT_TRUE(sum.is_complete());
+    EXPECT_TRUE(json(sum.json()).has("error"));
+    sum.expect("zrh-1");
+    sum.add("zrh-1", "no JSON");
+    EXPECT_TRUE(sum.is_complete());
+    EXPECT_NE(json(sum.json()).text("error").find("zrh-1"), std::string::npos);
+}
+
+TEST(UsageSum, NobodyIsCountedTwiceOrUnasked) {
+    UsageSum sum(json("{}"));
+    sum.expect("zrh-1");
+    sum.add("zrh-1", answer(row("", 100)));
+    sum.add("zrh-1", answer(row("", 100)));
+    sum.add("other", answer(row("", 100)));
+    EXPECT_EQ(json(sum.json())["rows"].items()[0]["inner_up"].integer(), 100);
+}
+
+}  // namespace
+}  // namespace continuo::cnapt

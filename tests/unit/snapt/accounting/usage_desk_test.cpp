@@ -1,0 +1,154 @@
+// Questions for usage, and the removal of old records, beside those who log in.
+#include "snapt/accounting/accountant.hpp"
+#include "tests/unit/snapt/accounting/accounting_fixture.hpp"
+
+#include <future>
+
+namespace continuo::snapt {
+namespace {
+
+using base::Result;
+
+constexpr std::chrono::seconds kPatience{20};
+constexpr int64_t kHour = 3600 * kSecond;
+constexpr int64_t kDay = 24 * kHour;
+
+// Its answer is taken when that is let go.
+class Held {
+  public:
+    UsageDesk::Done taker() {
+        return [this](const Result<UsageReport>& report) {
+            is_good_ = report.operator bool();
+            taken_.set_value();
+            go_on_.get_future().wait();
+        };
+    }
+    bool wait() { return taken_.get_future().wait_for(kPatience) == std::future_status::ready; }
+    void let_go() { go_on_.set_value(); }
+    bool is_good() const { return is_good_; }
+
+  private:
+    std::promise<void> taken_;
+    std::promise<void> go_on_;
+    bool is_good_ = false;
+};
+
+UsageQuery own(const std::string& user) {
+    UsageQuery query;
+    query.user = user;
+    query.is_own = true;
+    return query;
+}
+
+class UsageDeskTest : public LedgerTest {
+  protected:
+    void put(int64_t end_us) {
+        auto database = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
+        flow::UsageRecord record;
+        record.snapt_id = "zrh-1";
+        record.epoch = 99;
+        record.seq = next_seq_++;
+        record.user_id = "alice";
+        record.t_start = end_us - 1;
+        record.t_end = end_us;
+        record.inner_up = 1000;
+        ASSERT_TRUE(RecordStore::open(database)->insert(record));
+    }
+    int64_t kept() const { return number("SELECT count(*) FROM usage_record"); }
+
+  private:
+    int64_t next_seq_ = 0;
+};
+
+TEST_F(UsageDeskTest, NobodyWhoLogsInWaitsForAnAnswer) {
+    auto accountant = Accountant::start(options(), kNoon).value();
+    Held held;
+    ASSERT_TRUE(accountant->usage(own("alice"), kNoon + 1, held.taker()));
+    ASSERT_TRUE(held.wait());
+    std::promise<void> committed;
+    ASSERT_TRUE(
+        accountant->open_session({}, [&](const Result<uint32_t>&) { committed.set_value(); }));
+    EXPECT_EQ(committed.get_future().wait_for(kPatience), std::future_status::ready);
+    held.let_go();
+    EXPECT_TRUE(held.is_good());
+    ASSERT_TRUE(accountant->stop(kNoon + 2));
+}
+
+TEST_F(UsageDeskTest, AUserWithManyQuestionsKeepsNobodyElseFromAsking) {
+    { const auto ledger = open(kNoon); }
+    auto desk = UsageDesk::start(path(kLedgerFileName), 0).value();
+    Held held;
+    ASSERT_TRUE(desk->ask(own("alice"), held.taker()));
+    ASSERT_TRUE(held.wait());
+    std::vector<std::string> order;
+    std::promise<void> done;
+    const auto note = [&](const std::string& name) {
+        return [&, name](const Result<UsageReport>&) {
+            order.push_back(name);
+            if (name == "bob") {
+                done.set_value();
+            }
+        };
+    };
+    EXPECT_TRUE(desk->ask(own("alice"), note("alice")));
+    EXPECT_FALSE(desk->ask(own("alice"), note("alice"))) << "one is answered, one waits";
+    EXPECT_FALSE(desk->may_ask(own("alice")));
+    EXPECT_TRUE(desk->ask(own("bob"), note("bob")));
+    UsageQuery of_operator;
+    of_operator.user = "alice";
+    EXPECT_TRUE(desk->ask(of_operator, note("operator")));
+    for (size_t i = 3; i < kMaxUsageQuestions; ++i) {
+        EXPECT_TRUE(desk->ask(own("user" + std::to_string(i)), [](const auto&) {}));
+    }
+    EXPECT_FALSE(desk->ask(own("carol"), [](const auto&) {}));
+    EXPECT_TRUE(desk->may_ask(of_operator));
+    held.let_go();
+    ASSERT_EQ(done.get_future().wait_for(kPatience), std::future_status::ready);
+    EXPECT_EQ(order, (std::vector<std::string>{"operator", "alice", "bob"}));
+}
+
+TEST_F(UsageDeskTest, OldRecordsGoAnHourAfterTheStartAndNotByAWrongClock) {
+    { const auto ledger = open(kNoon); }
+    for (int64_t i = 0; i < 1200; ++i) {
+        put(kNoon - 11 * kDay + i);
+    }
+    put(kNoon - 9 * kDay);
+    auto desk = UsageDesk::start(path(kLedgerFileName), 10).value();
+    const auto ask = [&] {  // what was to be removed before is: one thread does both
+        std::promise<void> done;
+        EXPECT_TRUE(desk->ask({}, [&](const Result<UsageReport>&) { done.set_value(); }));
+        done.get_future().wait();
+    };
+    desk->tick(kNoon);
+    desk->tick(kNoon + kHour - 1);
+    ask();
+    EXPECT_EQ(desk->pruned_records(), 0U);
+    desk->tick(kNoon + 400 * kDay);  // somebody set the clock, wrongly
+    desk->tick(kNoon + 400 * kDay + kHour - 1);
+    ask();
+    EXPECT_EQ(desk->pruned_records(), 0U);
+    desk->tick(kNoon);  // and right again
+    desk->tick(kNoon + kHour);
+    const auto end = std::chrono::steady_clock::now() + kPatience;
+    while (desk->pruned_records() < 1200 && std::chrono::steady_clock::now() < end) {
+        ask();
+    }
+    EXPECT_EQ(desk->pruned_records(), 1200U);
+    EXPECT_EQ(kept(), 1);
+}
+
+TEST_F(UsageDeskTest, WithoutRetentionNothingIsRemoved) {
+    { const auto ledger = open(kNoon); }
+    put(kNoon - 4000 * kDay);
+    auto desk = UsageDesk::start(path(kLedgerFileName), 0).value();
+    for (int64_t hour = 0; hour < 5; ++hour) {
+        desk->tick(kNoon + hour * kHour);
+    }
+    std::promise<void> done;
+    ASSERT_TRUE(desk->ask({}, [&](const Result<UsageReport>&) { done.set_value(); }));
+    done.get_future().wait();
+    EXPECT_EQ(kept(), 1);
+}
+
+}  // namespace
+}  // namespace continuo::snapt
