@@ -2,15 +2,14 @@
 
 #include "common/base/log.hpp"
 #include "common/daemon/startup.hpp"
-#include "common/report/json_value.hpp"
-#include "common/report/status_report.hpp"
 #include "snapt/accounting/user_store.hpp"
 #include "snapt/directory.hpp"
-#include "snapt/usage_json.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <set>
+#include <string_view>
 
 namespace continuo::snapt {
 
@@ -173,13 +172,24 @@ void Admission::on_hello(LinkId id,
         return;
     }
     grant.continuation.reset();
-    // Before a lease is taken and the ledger written: one of these sessions may be this node's own.
+    // Before a lease is taken and the ledger written.
     const size_t limit = parts_.config.limits.user_sessions;
-    if (limit != 0 && relay_->sessions_of(grant.user) > limit) {
+    if (limit != 0 && sessions_of_others(grant) >= limit) {
         server_->reject(id, RejectReason::SessionLimit, "too many sessions");
         return;
     }
+    links_[id].is_waiting = true;
     assign_lease(id);
+}
+
+size_t Admission::sessions_of_others(const SessionGrant& grant) const {
+    std::set<std::string_view> waiting;
+    for (const auto& [id, link] : links_) {
+        if (link.is_waiting && link.grant.user == grant.user && link.grant.node != grant.node) {
+            waiting.insert(link.grant.node);
+        }
+    }
+    return relay_->sessions_of(grant.user, grant.node) + waiting.size();
 }
 
 // The lease comes from the database: on the helper thread.
@@ -260,7 +270,10 @@ void Admission::let_in(LinkId id) {
     if (is_refused) {
         return;
     }
+    link.is_waiting = false;
+    is_replacing_ = true;
     const auto reserved = relay_->reserve(link.grant);
+    is_replacing_ = false;
     if (!reserved) {
         parts_.accountant.close_session(link.grant.accounting_number, {}, utc_us());
         server_->reject(id, RejectReason::SessionLimit, "too many sessions");
@@ -290,7 +303,12 @@ void Admission::let_in(LinkId id) {
     accept.rekey_datagrams = config.session.rekey_datagrams;
     accept.idle_timeout_s = whole_seconds(config.session.idle_timeout);
     accept.udp_ports = udp_ports(config);
-    server_->accept(id, std::move(accept));
+    const NodeSession& node = *relay_->find(reserved->wire_id);
+    link.desk = std::make_shared<SessionDesk>(parts_.loop, parts_.accountant, *server_,
+                                              SessionDesk::Session{id, link.grant.user,
+                                                                   link.grant.accounting_number,
+                                                                   node.apps, node.control_pauses});
+    server_->accept(id, std::move(accept), link.desk);
     relay_->open_stream(link.wire_id, server_->open_stream(id));
 }
 
@@ -330,61 +348,10 @@ void Admission::on_stream_room(LinkId id) {
     }
 }
 
-void Admission::on_apps(LinkId id, const control::Apps& apps) {
-    const Link* link = link_let_in(id);
-    if (link == nullptr) {
-        return;
+void Admission::on_modes(LinkId id, std::span<const control::AppMode> modes) {
+    if (const Link* link = link_let_in(id)) {
+        relay_->set_modes(link->wire_id, modes);
     }
-    for (const control::App& app : apps.apps) {
-        if (app.tag > UINT16_MAX) {
-            continue;  // flows carry 16 bits of it
-        }
-        relay_->name_app(link->wire_id, app.tag, app.name);
-        parts_.accountant.name_app(link->grant.accounting_number, static_cast<uint16_t>(app.tag),
-                                   app.name);
-    }
-    relay_->set_modes(link->wire_id, apps.modes);
-}
-
-void Admission::on_usage_query(LinkId id, const control::UsageQuery& query) {
-    const auto at = links_.find(id);
-    const auto request = report::JsonValue::parse(query.json);
-    std::string failure;
-    auto wanted = request ? usage_query_from(*request, failure) : std::nullopt;
-    if (at == links_.end() || !wanted) {
-        server_->reply_usage(id, {query.request, report::error_json("bad query")});
-        return;
-    }
-    if (at->second.is_asking) {
-        server_->reply_usage(id, {query.request, report::error_json("one question at a time")});
-        return;
-    }
-    at->second.is_asking = true;
-    wanted->user = at->second.grant.user;  // whatever was asked: a user sees its own usage only
-    wanted->is_own = true;
-    const bool is_asked = parts_.accountant.usage(
-        *wanted, utc_us(),
-        [this, id, number = query.request, &loop = parts_.loop](base::Result<UsageReport> usage) {
-            std::string json = usage_answer(usage);
-            if (json.size() > control::kMaxUsageBytes) {
-                json = report::error_json("too many rows: narrow by --from and --to");
-            }
-            loop.post([this, id, number, json = std::move(json)] {
-                if (const auto asker = links_.find(id); asker != links_.end()) {
-                    asker->second.is_asking = false;
-                }
-                server_->reply_usage(id, {number, json});
-            });
-        });
-    if (!is_asked) {
-        at->second.is_asking = false;
-        server_->reply_usage(id, {query.request, report::error_json(kTooManyQuestions)});
-    }
-}
-
-void Admission::on_session_query(LinkId id) {
-    const Link* link = link_let_in(id);
-    server_->tell_session_state(id, link != nullptr && relay_->find(link->wire_id) != nullptr);
 }
 
 void Admission::on_closed(LinkId id, const control::LinkClosed& closed) {
@@ -413,8 +380,14 @@ void Admission::on_session_closed(const NodeSession& session) {
         release_lease(session.grant);
     }
     if (const auto id = link_of(session.wire_id)) {
-        links_[*id].wire_id = 0;
-        server_->tell_session_state(*id, false);
+        Link& link = links_[*id];
+        link.wire_id = 0;
+        link.desk->on_session_over();
+        if (is_replacing_) {
+            server_->close(*id, control::CloseReason::Replaced, "a newer connection took over");
+        } else {
+            server_->tell_session_state(*id, false);
+        }
     }
 }
 

@@ -9,6 +9,7 @@
 #include "snapt/accounting/user_store.hpp"
 #include "snapt/control_server.hpp"
 #include "snapt/relay.hpp"
+#include "snapt/session_desk.hpp"
 #include "snapt/snapt_config.hpp"
 
 #include <functional>
@@ -60,9 +61,7 @@ class Admission final : public ControlHandler, public RelayEvents {
                   const base::Endpoint& from,
                   const control::HelloReceived& received) override;
     void on_keys(LinkId id, const control::EpochKeys& keys) override;
-    void on_apps(LinkId id, const control::Apps& apps) override;
-    void on_usage_query(LinkId id, const control::UsageQuery& query) override;
-    void on_session_query(LinkId id) override;
+    void on_modes(LinkId id, std::span<const control::AppMode> modes) override;
     void on_datagrams(LinkId id, dataplane::DatagramQueue& queue) override;
     void on_stream_room(LinkId id) override;
     void on_closed(LinkId id, const control::LinkClosed& closed) override;
@@ -76,9 +75,10 @@ class Admission final : public ControlHandler, public RelayEvents {
     struct Link {
         SessionGrant grant;
         base::Endpoint from;
-        uint16_t wire_id = 0;    // 0: not let in, or its session is over
-        bool is_asking = false;  // one look-up of usage at a time
-        bool is_open = false;    // its node was let in, and may be told
+        std::shared_ptr<SessionDesk> desk;  // null until it is let in
+        uint16_t wire_id = 0;               // 0: not let in, or its session is over
+        bool is_open = false;               // its node was let in, and may be told
+        bool is_waiting = false;            // for its lease, or the ledger
         bool knows_directory = false;
     };
 
@@ -99,6 +99,8 @@ class Admission final : public ControlHandler, public RelayEvents {
     void on_accounting_open(LinkId id, const base::Result<uint32_t>& committed);
     void let_in(LinkId id);
     void release_lease(const SessionGrant& grant);
+    // Sessions of the user that there are or will be, without that node's.
+    size_t sessions_of_others(const SessionGrant& grant) const;
     std::optional<LinkId> link_of(uint16_t wire_id) const;
     bool may_still_log_in(const SessionGrant& grant) const;
     bool reject_if_disabled(LinkId id, const SessionGrant& grant);
@@ -116,6 +118,7 @@ class Admission final : public ControlHandler, public RelayEvents {
     base::TimePoint leases_renewed_at_;
     int64_t clock_offset_us_;  // of the wall clock, when leases were renewed
     bool has_finished_leases_ = false;
+    bool is_replacing_ = false;  // the session that ends gives way to its node's next one
 };
 
 }  // namespace continuo::snapt

@@ -175,6 +175,7 @@ base::Result<void> App::start(std::string& failure) {
     control.parameters.realm = config_.realm;
     control.parameters.identity_key = config_.identity_key;
     control.max_links = max_sessions(config_);
+    control.user_sessions = config_.limits.user_sessions;
     failure = "cannot listen for control connections";
     CTN_TRY(server_->start(std::move(control)));
     failure = "cannot open command socket " + options_.socket;
@@ -326,6 +327,7 @@ std::string App::reload() {
     relay_->set_classes(dataplane::class_table(config_.classes, config_.limits.queue_bytes));
     relay_->set_limits(max_sessions(config_), config_.limits.user_sessions,
                        config_.limits.user_flows);
+    server_->set_user_sessions(config_.limits.user_sessions);
     (void)users_->refresh();
     renew_ports(true);
     admission_->end_revoked();

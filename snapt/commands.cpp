@@ -62,6 +62,9 @@ void write_control(JsonWriter& json, const ControlServerCounters& control) {
     json.field("displaced", control.displaced);
     json.field("failed_handshakes", control.failed_handshakes);
     json.field("portal_checks", control.portal_checks);
+    json.field("refused_links", control.refused_links);
+    json.field("refused_hellos", control.refused_hellos);
+    json.field("pauses", control.pauses);
     json.end_object();
 }
 
@@ -180,6 +183,7 @@ void write_session(JsonWriter& json, const NodeSession& node) {
     dataplane::write_several_paths(json, session);
     json.field("overhead_sent", counters.overhead_sent);
     json.field("overhead_received", counters.overhead_received);
+    json.field("control_pauses", node.control_pauses->load());
     json.end_object();
 }
 
@@ -199,8 +203,8 @@ std::string flows_json(Relay& relay, const SnaptInfo& info) {
         if (const auto* node = static_cast<const NodeSession*>(flow.details)) {
             figures.user = node->grant.user;
             figures.node = node->grant.node;
-            const auto app = node->apps.find(flow.app);
-            figures.app = app == node->apps.end() ? std::nullopt : dataplane::if_any(app->second);
+            const auto app = node->apps->find(flow.app);
+            figures.app = app ? dataplane::if_any(*app) : std::nullopt;
         }
     };
     return dataplane::flows_json(relay.flows(), info.now, complete);

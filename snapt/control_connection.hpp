@@ -6,6 +6,7 @@
 #include "common/io/tcp_stream.hpp"
 #include "snapt/control_server.hpp"
 #include "snapt/hello_desk.hpp"
+#include "snapt/user_links.hpp"
 
 #include <atomic>
 #include <memory>
@@ -21,6 +22,9 @@ struct ControlCounts {
     std::atomic<uint64_t> displaced = 0;
     std::atomic<uint64_t> failed_handshakes = 0;
     std::atomic<uint64_t> portal_checks = 0;
+    std::atomic<uint64_t> refused_links = 0;
+    std::atomic<uint64_t> refused_hellos = 0;
+    std::atomic<uint64_t> pauses = 0;
     std::atomic<uint64_t> links = 0;
 };
 
@@ -33,6 +37,7 @@ struct ControlShared {
     std::optional<control::TlsContext> context;
     HelloDesk hellos;
     ControlCounts counts;
+    UserLinks user_links;
 };
 
 // Datagrams of one link, on their way to the data loop; dropped when that is behind, as a network
@@ -69,6 +74,7 @@ struct ControlConnection {
     ~ControlConnection() { --counts.links; }
 
     ControlCounts& counts;
+    std::unique_ptr<UserLinks::Place> place;  // once it is known whose it is
     LinkId id;
     base::Endpoint from;
     io::TcpStream stream;

@@ -126,16 +126,26 @@ void ControlDoor::on_tls_readable(Stranger& stranger) {
         return !control.is_authenticated();
     });
     if (control.is_authenticated()) {
-        stranger.poller.reset();
-        std::unique_ptr<ControlConnection> connection = std::move(stranger.connection);
-        forget(connection->id);
-        if (!links_.adopt(std::move(connection))) {
-            ++shared_.counts.refused;
-        }
+        let_in(stranger);
     } else if (!more || !*more) {
         remove(stranger);
     } else {
         update(stranger);
+    }
+}
+
+void ControlDoor::let_in(Stranger& stranger) {
+    stranger.poller.reset();
+    std::unique_ptr<ControlConnection> connection = std::move(stranger.connection);
+    forget(connection->id);
+    connection->place = shared_.user_links.take(connection->control.identity().user);
+    if (!connection->place) {
+        ++shared_.counts.refused_links;
+        connection->control.reject(control::RejectReason::SessionLimit, "too many connections");
+        static_cast<void>(
+            daemon::send_pending(connection->stream, connection->control).has_value());
+    } else if (!links_.adopt(std::move(connection))) {
+        ++shared_.counts.refused;
     }
 }
 

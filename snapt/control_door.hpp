@@ -20,6 +20,9 @@
 
 namespace continuo::snapt {
 
+// Handshakes take no time from what carries data.
+inline constexpr int kDoorNiceness = 10;
+
 // Everything private belongs to its thread while that runs.
 class ControlDoor {
   public:
@@ -55,6 +58,7 @@ class ControlDoor {
     void on_readable(LinkId id);
     void on_writable(LinkId id);
     void on_tls_readable(Stranger& stranger);
+    void let_in(Stranger& stranger);
     void on_plain_readable(Stranger& stranger);
     void on_portal_readable(Stranger& stranger);
     void on_timer();
@@ -66,7 +70,7 @@ class ControlDoor {
 
     ControlShared& shared_;
     ControlLinks& links_;
-    ControlThread thread_{"snapt-door"};
+    ControlThread thread_{"snapt-door", kDoorNiceness};
     ControlListener listener_;
     LinkDeadlines deadlines_;
     io::SystemRandom random_;

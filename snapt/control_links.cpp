@@ -3,6 +3,7 @@
 #include "common/base/log.hpp"
 #include "common/daemon/link_pump.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace continuo::snapt {
@@ -45,6 +46,7 @@ void ControlLinks::add_link(std::unique_ptr<ControlConnection> connection) {
     auto owned = std::make_unique<Link>();
     Link& link = *owned;
     link.connection = std::move(connection);
+    link.under_way = std::make_shared<std::atomic<int>>(0);
     link.poller = std::make_unique<io::Poller>(
         thread_.loop(), link.connection->stream.fd(), [this, id] { on_readable(id); },
         [this, id] { on_writable(id); });
@@ -58,7 +60,11 @@ void ControlLinks::on_readable(LinkId id) {
         return;
     }
     ControlConnection& connection = *link->connection;
-    if (daemon::receive_pending(connection.stream, connection.control, thread_.loop())) {
+    const base::Result<bool> more = connection.stream.drain([&](base::ByteView bytes) {
+        connection.control.on_bytes(bytes, thread_.loop().now());
+        return !connection.control.is_full();
+    });
+    if (more && *more) {
         update(*link);
     } else {
         lose(*link);
@@ -76,6 +82,7 @@ void ControlLinks::on_timer() {
     while (const std::optional<LinkId> id = deadlines_.due(now)) {
         Link& link = *links_.at(*id);
         if (link.lingering) {
+            hand_over_last_events(link);
             remove(link);
             continue;
         }
@@ -86,7 +93,7 @@ void ControlLinks::on_timer() {
 }
 
 void ControlLinks::update(Link& link) {
-    hand_over_events(link);
+    const bool goes_on = hand_over_events(link);
     ControlConnection& connection = *link.connection;
     const bool closed = connection.control.state() == control::ServerState::Closed;
     const base::Result<bool> flushed = send_pending(link);
@@ -94,9 +101,20 @@ void ControlLinks::update(Link& link) {
         lose(link);
         return;
     }
-    link.poller->watch(true, !*flushed);
+    if (!goes_on && !link.is_paused) {
+        ++shared_.counts.pauses;
+        if (link.desk) {
+            link.desk->on_paused();
+        }
+    }
+    link.is_paused = !goes_on;
+    link.poller->watch(goes_on, !*flushed);
     if (!closed) {
-        deadlines_.set(connection.id, link.deadline, connection.control.next_deadline());
+        base::TimePoint at = connection.control.next_deadline();
+        if (link.is_paused) {
+            at = std::min(at, thread_.loop().now() + kEventInterval);
+        }
+        deadlines_.set(connection.id, link.deadline, at);
         return;
     }
     if (!link.lingering) {
@@ -110,45 +128,142 @@ void ControlLinks::update(Link& link) {
     }
 }
 
-void ControlLinks::hand_over_events(Link& link) {
-    ControlConnection& connection = *link.connection;
-    const LinkId id = connection.id;
-    bool told = true;
-    if (connection.datagrams.take_wake() &&
-        !gate_.tell([id, queue = connection.datagrams.queue()](ControlHandler& handler) {
+bool ControlLinks::hand_over_events(Link& link) {
+    wake_data_loop(link);
+    control::ServerControl& control = link.connection->control;
+    for (;;) {
+        while (may_tell(link)) {
+            std::optional<control::ServerEvent> event = control.poll_event();
+            if (!event) {
+                break;
+            }
+            tell(link, std::move(*event));
+        }
+        if (!may_tell(link)) {
+            return false;
+        }
+        if (control.state() == control::ServerState::Closed) {
+            return true;
+        }
+        control.read_on(thread_.loop().now());
+        wake_data_loop(link);
+        if (!control.has_events()) {
+            return true;
+        }
+    }
+}
+
+// It ends: what waits is not much.
+void ControlLinks::hand_over_last_events(Link& link) {
+    wake_data_loop(link);
+    while (std::optional<control::ServerEvent> event = link.connection->control.poll_event()) {
+        tell(link, std::move(*event));
+    }
+}
+
+void ControlLinks::wake_data_loop(Link& link) {
+    DatagramInput& datagrams = link.connection->datagrams;
+    if (datagrams.take_wake() &&
+        !gate_.tell([id = link.connection->id, queue = datagrams.queue()](ControlHandler& handler) {
             handler.on_datagrams(id, *queue);
         })) {
-        connection.datagrams.on_wake_failed();
+        datagrams.on_wake_failed();
     }
-    while (std::optional<control::ServerEvent> event = connection.control.poll_event()) {
-        if (const auto* rekeyed = std::get_if<control::RekeyAsked>(&*event)) {
-            remember_keys(link, rekeyed->keys);
+}
+
+bool ControlLinks::may_tell(const Link& link) {
+    return *link.under_way < kMaxEventsUnderWay &&
+           link.events_paid_at - thread_.loop().now() < kEventInterval * kEventBurst;
+}
+
+bool ControlLinks::serve(Link& link, const control::ServerEvent& event) {
+    control::ServerControl& control = link.connection->control;
+    if (const auto* query = std::get_if<control::UsageQuery>(&event)) {
+        if (std::optional<std::string> answer = link.desk->on_usage_query(*query)) {
+            static_cast<void>(control.reply_usage({query->request, std::move(*answer)}));
         }
-        const bool is_close = std::holds_alternative<control::LinkClosed>(*event);
-        const bool is_hello = std::holds_alternative<control::HelloReceived>(*event);
-        if (is_close && !link.announced) {
-            continue;
-        }
-        link.announced = link.announced || is_hello;
-        told = gate_.tell(
-            [id, from = connection.from, event = std::move(*event)](ControlHandler& handler) {
-                if (const auto* hello = std::get_if<control::HelloReceived>(&event)) {
-                    handler.on_hello(id, from, *hello);
-                } else if (const auto* asked = std::get_if<control::RekeyAsked>(&event)) {
-                    handler.on_keys(id, asked->keys);
-                } else if (const auto* apps = std::get_if<control::Apps>(&event)) {
-                    handler.on_apps(id, *apps);
-                } else if (const auto* query = std::get_if<control::UsageQuery>(&event)) {
-                    handler.on_usage_query(id, *query);
-                } else if (std::holds_alternative<control::SessionQuery>(event)) {
-                    handler.on_session_query(id);
-                } else if (const auto* gone = std::get_if<control::LinkClosed>(&event)) {
-                    handler.on_closed(id, *gone);
-                }
-            });
+        return true;
     }
+    if (std::holds_alternative<control::SessionQuery>(event)) {
+        static_cast<void>(control.tell_session_state(link.desk->is_session_known()));
+        return true;
+    }
+    if (const auto* apps = std::get_if<control::Apps>(&event)) {
+        link.desk->on_names(apps->apps);
+        return apps->modes.empty();
+    }
+    return false;
+}
+
+// One line a second at most: it is caused by who is named.
+void ControlLinks::log_refusal(const std::string& user) {
+    ++refusals_;
+    const base::TimePoint now = thread_.loop().now();
+    if (now >= log_refusals_at_) {
+        base::log(base::LogLevel::Warning, "%s logs in too often: %llu refused", user.c_str(),
+                  static_cast<unsigned long long>(std::exchange(refusals_, 0)));
+        log_refusals_at_ = now + base::seconds(1);
+    }
+}
+
+bool ControlLinks::let_hello_pass(Link& link, const control::HelloReceived& received) {
+    const bool passes = hello_gate_.admit(received.identity.user, received.hello.node,
+                                          shared_.user_links.user_sessions(), thread_.loop().now());
+    if (!passes) {
+        ++shared_.counts.refused_hellos;
+        log_refusal(received.identity.user);
+        link.connection->control.reject(control::RejectReason::SessionLimit, "too many logins");
+    }
+    return passes;
+}
+
+void ControlLinks::tell(Link& link, control::ServerEvent&& event) {
+    size_t cost = 1;
+    if (const auto* apps = std::get_if<control::Apps>(&event)) {
+        cost += (apps->apps.size() + apps->modes.size()) / kAppsOfAnEvent;
+    }
+    link.events_paid_at = std::max(link.events_paid_at, thread_.loop().now()) +
+                          kEventInterval * static_cast<int64_t>(cost);
+    if (serve(link, event)) {
+        return;
+    }
+    if (const auto* rekeyed = std::get_if<control::RekeyAsked>(&event)) {
+        remember_keys(link, rekeyed->keys);
+    } else if (const auto* hello = std::get_if<control::HelloReceived>(&event)) {
+        if (!let_hello_pass(link, *hello)) {
+            return;
+        }
+        link.announced = true;
+    } else if (!link.announced) {
+        return;  // nobody heard of it
+    }
+    const LinkId id = link.connection->id;
+    ++*link.under_way;
+    const bool told =
+        gate_.tell([this, id, under_way = link.under_way, from = link.connection->from,
+                    event = std::move(event)](ControlHandler& handler) {
+            const int left = --*under_way;
+            if (const auto* hello = std::get_if<control::HelloReceived>(&event)) {
+                handler.on_hello(id, from, *hello);
+            } else if (const auto* asked = std::get_if<control::RekeyAsked>(&event)) {
+                handler.on_keys(id, asked->keys);
+            } else if (const auto* apps = std::get_if<control::Apps>(&event)) {
+                handler.on_modes(id, apps->modes);
+            } else if (const auto* gone = std::get_if<control::LinkClosed>(&event)) {
+                handler.on_closed(id, *gone);
+            }
+            on_event_taken(id, left);
+        });
     if (!told) {
+        --*link.under_way;
         base::log(base::LogLevel::Warning, "control: the data loop does not take events");
+    }
+}
+
+// On the data loop. One that could not be told looks by itself, soon.
+void ControlLinks::on_event_taken(LinkId id, int still_under_way) {
+    if (still_under_way == kMaxEventsUnderWay / 2) {
+        with_link(id, [](control::ServerControl&, base::TimePoint) {});
     }
 }
 
@@ -184,7 +299,7 @@ void ControlLinks::tell_room(const Link& link) {
 // Its transport has ended.
 void ControlLinks::lose(Link& link) {
     link.connection->control.on_transport_closed(thread_.loop().now());
-    hand_over_events(link);
+    hand_over_last_events(link);
     remove(link);
 }
 
@@ -195,15 +310,16 @@ void ControlLinks::remove(Link& link) {
     links_.erase(id);
 }
 
-void ControlLinks::accept(LinkId id, control::Accept accept) {
-    with_link(id, [this, id, accept = std::move(accept)](control::ServerControl& server,
-                                                         base::TimePoint) {
+void ControlLinks::accept(LinkId id, control::Accept accept, std::shared_ptr<LinkDesk> desk) {
+    with_link(id, [this, id, accept = std::move(accept),
+                   desk = std::move(desk)](control::ServerControl& server, base::TimePoint) {
         const base::Result<control::EpochKeys> keys = server.accept(accept);
         if (!keys) {
             server.reject(control::RejectReason::Internal, "parameters cannot be told");
             return;
         }
         Link& link = *links_.at(id);
+        link.desk = desk;
         link.is_readable = accept.protection.kind == control::ProtectionKind::HmacSha256;
         link.wire_session_up = accept.wire_session_up;
         link.tag_bytes = accept.protection.tag_bytes;

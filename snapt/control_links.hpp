@@ -7,13 +7,27 @@
 #include "common/dataplane/plain_stream.hpp"
 #include "snapt/control_connection.hpp"
 #include "snapt/control_thread.hpp"
+#include "snapt/hello_gate.hpp"
 #include "snapt/link_deadlines.hpp"
 
+#include <atomic>
 #include <memory>
 #include <unordered_map>
 #include <utility>
 
 namespace continuo::snapt {
+
+// Events of one link that are on their way to the data loop. Beyond it, or beyond the rate below,
+// its socket is not read: what floods waits at its sender.
+inline constexpr int kMaxEventsUnderWay = 8;
+// Of all events, also those that the desk serves: at once, and one more each. So many names and
+// modes of applications count as one more.
+inline constexpr int kEventBurst = 32;
+inline constexpr base::Duration kEventInterval = base::milliseconds(50);
+inline constexpr size_t kAppsOfAnEvent = 64;
+
+// Those who reach the SNAPT over UDP come first.
+inline constexpr int kLinksNiceness = 5;
 
 // Everything private belongs to its thread while that runs, but the gate.
 class ControlLinks {
@@ -49,12 +63,16 @@ class ControlLinks {
             }
         });
     }
-    void accept(LinkId id, control::Accept accept);
+    void accept(LinkId id, control::Accept accept, std::shared_ptr<LinkDesk> desk);
     dataplane::StreamPort open_stream(LinkId id);
 
   private:
     struct Link {
         std::unique_ptr<ControlConnection> connection;
+        std::shared_ptr<LinkDesk> desk;                 // null until it is accepted
+        std::shared_ptr<std::atomic<int>> under_way;    // events, to the data loop
+        base::TimePoint events_paid_at{};               // as HelloGate counts
+        bool is_paused = false;                         // not read
         std::shared_ptr<dataplane::DatagramQueue> out;  // null until the daemon opens it
         base::TimePoint deadline = base::kNever;        // as in deadlines_
         bool announced = false;                         // on_hello was called
@@ -75,7 +93,17 @@ class ControlLinks {
     void on_timer();
     // After every input of a link: events, bytes, deadline. May destroy it.
     void update(Link& link);
-    void hand_over_events(Link& link);
+    // False: the data loop has enough of them, others wait.
+    bool hand_over_events(Link& link);
+    void hand_over_last_events(Link& link);
+    void wake_data_loop(Link& link);
+    bool may_tell(const Link& link);
+    // What needs no data loop.
+    static bool serve(Link& link, const control::ServerEvent& event);
+    bool let_hello_pass(Link& link, const control::HelloReceived& received);
+    void log_refusal(const std::string& user);
+    void tell(Link& link, control::ServerEvent&& event);
+    void on_event_taken(LinkId id, int still_under_way);
     base::Result<bool> send_pending(Link& link);
     void tell_room(const Link& link);
     void lose(Link& link);
@@ -89,8 +117,11 @@ class ControlLinks {
 
     daemon::HandlerGate<ControlHandler> gate_;
     ControlShared& shared_;
-    ControlThread thread_{"snapt-links"};
+    ControlThread thread_{"snapt-links", kLinksNiceness};
     LinkDeadlines deadlines_;
+    HelloGate hello_gate_;
+    uint64_t refusals_ = 0;  // of HELLOs, since the last line
+    base::TimePoint log_refusals_at_{};
     std::unordered_map<LinkId, std::unique_ptr<Link>> links_;
 };
 

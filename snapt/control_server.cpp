@@ -27,6 +27,7 @@ base::Result<void> ControlServer::Inner::start(ControlServerOptions options) {
     }
     shared.context.emplace(CTN_TRY(control::TlsContext::server()));
     shared.parameters = std::move(options.parameters);
+    shared.user_links.set_user_sessions(options.user_sessions);
     endpoints = CTN_TRY(door.open(options.listen, options.max_links));
     links.start();
     door.start();
@@ -42,8 +43,9 @@ void ControlServer::Inner::stop() {
 
 ControlServerCounters ControlServer::Inner::counters() const {
     const ControlCounts& counts = shared.counts;
-    return {counts.accepted,          counts.refused,       counts.displaced,
-            counts.failed_handshakes, counts.portal_checks, counts.links};
+    return {counts.accepted,          counts.refused,        counts.displaced,
+            counts.failed_handshakes, counts.portal_checks,  counts.links,
+            counts.refused_links,     counts.refused_hellos, counts.pauses};
 }
 
 ControlServer::ControlServer(io::EventLoop& data_loop,
@@ -67,8 +69,12 @@ const std::vector<base::Endpoint>& ControlServer::endpoints() const {
     return inner_->endpoints;
 }
 
-void ControlServer::accept(LinkId link, control::Accept accept) {
-    inner_->links.accept(link, std::move(accept));
+void ControlServer::set_user_sessions(size_t user_sessions) {
+    inner_->shared.user_links.set_user_sessions(user_sessions);
+}
+
+void ControlServer::accept(LinkId link, control::Accept accept, std::shared_ptr<LinkDesk> desk) {
+    inner_->links.accept(link, std::move(accept), std::move(desk));
 }
 
 void ControlServer::reject(LinkId link, control::RejectReason reason, std::string text) {

@@ -10,6 +10,8 @@
 #include "common/io/event_loop.hpp"
 
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,24 @@ namespace continuo::snapt {
 
 // Names a control link; never given twice by one server.
 using LinkId = uint64_t;
+
+// What a node says or asks that needs no data loop. Called on the thread of links, which it must
+// not hold up; may outlive the link.
+class LinkDesk {
+  public:
+    LinkDesk() = default;
+    LinkDesk(const LinkDesk&) = delete;
+    LinkDesk& operator=(const LinkDesk&) = delete;
+    virtual ~LinkDesk() = default;
+
+    virtual void on_names(std::span<const control::App> apps) = 0;
+    // Nothing: reply_usage() follows.
+    virtual std::optional<std::string> on_usage_query(const control::UsageQuery& query) = 0;
+    // Whether the data path still knows the association.
+    virtual bool is_session_known() const = 0;
+    // The link is not read for a while, since it sent more than is taken.
+    virtual void on_paused() = 0;
+};
 
 // Runs on the data loop. A link that on_hello() named gets exactly one on_closed(), after which its
 // id means nothing.
@@ -33,9 +53,8 @@ class ControlHandler {
     on_hello(LinkId link, const base::Endpoint& from, const control::HelloReceived& hello) = 0;
     // Keys of the epoch of accept(), or of a re-key: install them, then call confirm().
     virtual void on_keys(LinkId link, const control::EpochKeys& keys) = 0;
-    virtual void on_apps(LinkId link, const control::Apps& apps) = 0;
-    virtual void on_usage_query(LinkId link, const control::UsageQuery& query) = 0;
-    virtual void on_session_query(LinkId link) = 0;
+    // Never empty.
+    virtual void on_modes(LinkId link, std::span<const control::AppMode> modes) = 0;
     // Outer datagrams came over TCP: to be pulled. Also after on_closed().
     virtual void on_datagrams(LinkId link, dataplane::DatagramQueue& queue) = 0;
     // open_stream() takes datagrams again, after it was rather full.
@@ -48,6 +67,7 @@ struct ControlServerOptions {
     std::vector<base::Endpoint> listen;  // port 0: any, for tests
     control::ServerParameters parameters;
     size_t max_links = 10000;  // authenticated ones; more are closed at accept
+    size_t user_sessions = 0;  // as ControlServer::set_user_sessions()
 };
 
 struct ControlServerCounters {
@@ -57,6 +77,9 @@ struct ControlServerCounters {
     uint64_t failed_handshakes = 0;  // closed before authentication
     uint64_t portal_checks = 0;      // answered
     uint64_t links = 0;              // now
+    uint64_t refused_links = 0;      // of a user who has as many as it may have
+    uint64_t refused_hellos = 0;     // by HelloGate
+    uint64_t pauses = 0;  // links that were not read for a while: they sent more than is taken
 };
 
 class ControlServer {
@@ -80,8 +103,10 @@ class ControlServer {
     // As bound; in the order of the options.
     const std::vector<base::Endpoint>& endpoints() const;
 
+    // Sessions that a user may have, by which its links and HELLOs are limited; 0: any number.
+    void set_user_sessions(size_t user_sessions);
     // Unknown links are ignored: they may have closed meanwhile.
-    void accept(LinkId link, control::Accept accept);
+    void accept(LinkId link, control::Accept accept, std::shared_ptr<LinkDesk> desk);
     void reject(LinkId link, control::RejectReason reason, std::string text);
     void confirm(LinkId link, uint32_t epoch);
     void ask_for_rekey(LinkId link);

@@ -5,16 +5,19 @@
 #include "common/io/event_loop.hpp"
 #include "common/io/privileges.hpp"
 
+#include <future>
 #include <thread>
 
 #include <pthread.h>
+#include <sys/resource.h>
 
 namespace continuo::snapt {
 
 class ControlThread {
   public:
-    // `name` is what ps shows (15 characters).
-    explicit ControlThread(const char* name) : name_(name) {}
+    // `name` is what ps shows (15 characters). `niceness`: how far it stands back behind the data
+    // loop (nice(2)), where processors are short.
+    ControlThread(const char* name, int niceness) : name_(name), niceness_(niceness) {}
     ControlThread(const ControlThread&) = delete;
     ControlThread& operator=(const ControlThread&) = delete;
     // As stop().
@@ -23,10 +26,14 @@ class ControlThread {
     io::EventLoop& loop() { return loop_; }
     bool is_running() const { return thread_.joinable(); }
     void start() {
-        thread_ = std::thread([this] {
+        std::promise<void> ready;  // system calls are restricted soon
+        thread_ = std::thread([this, &ready] {
             static_cast<void>(io::keep_capabilities({}));
+            static_cast<void>(::setpriority(PRIO_PROCESS, 0, niceness_));  // of this thread
+            ready.set_value();
             loop_.run();
         });
+        ready.get_future().wait();
         pthread_setname_np(thread_.native_handle(), name_);
     }
     // What was posted before still runs. Then the loop is the caller's, who may clear up.
@@ -39,6 +46,7 @@ class ControlThread {
 
   private:
     const char* name_;
+    int niceness_;
     io::EventLoop loop_;
     std::thread thread_;
 };

@@ -15,7 +15,9 @@
 #include "common/flow/flow_table.hpp"
 #include "common/flow/fragment_cache.hpp"
 #include "common/session/session.hpp"
+#include "snapt/app_names.hpp"
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -77,7 +79,10 @@ struct NodeSession {
     session::Session session;
     SessionGrant grant;
     uint16_t wire_id = 0;
-    std::unordered_map<uint32_t, std::string> apps;      // names by tag
+    std::shared_ptr<AppNames> apps = std::make_shared<AppNames>();
+    // How often its control link was not read for a while: it said more than is taken.
+    std::shared_ptr<std::atomic<uint64_t>> control_pauses =
+        std::make_shared<std::atomic<uint64_t>>(0);
     std::unordered_map<uint32_t, base::PathMode> modes;  // of flows, by tag
     base::PathMode mode_of(uint32_t tag) const {
         const auto told = modes.find(tag);
@@ -121,12 +126,12 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     // --- Control, on the data loop
     // Whether the association that the node names is its own and goes on.
     bool may_continue(const SessionGrant& grant) const;
-    size_t sessions_of(std::string_view user) const;
+    // Of the user, without the one of `but_node`.
+    size_t sessions_of(std::string_view user, std::string_view but_node = {}) const;
     // Errors: LimitReached.
     base::Result<Reservation> reserve(const SessionGrant& grant);
     base::Result<void> install(uint16_t wire_id, const control::EpochKeys& keys);
     void close(uint16_t wire_id);
-    void name_app(uint16_t wire_id, uint32_t tag, std::string name);
     // How flows with those tags use the paths from now on. For flows that there are all are looked
     // at together, at most once in kModesInterval, whoever asks for it and how often.
     void set_modes(uint16_t wire_id, std::span<const control::AppMode> modes);

@@ -28,10 +28,11 @@ bool Relay::may_continue(const SessionGrant& grant) const {
            node->session.may_grant(grant.continuation->epoch + 1);
 }
 
-size_t Relay::sessions_of(std::string_view user) const {
+size_t Relay::sessions_of(std::string_view user, std::string_view but_node) const {
     return static_cast<size_t>(
-        std::count_if(sessions_.begin(), sessions_.end(),
-                      [&](const auto& node) { return node->grant.user == user; }));
+        std::count_if(sessions_.begin(), sessions_.end(), [&](const auto& node) {
+            return node->grant.user == user && node->grant.node != but_node;
+        }));
 }
 
 base::Result<Reservation> Relay::reserve(const SessionGrant& grant) {
@@ -126,14 +127,6 @@ void Relay::close(uint16_t wire_id) {
         user_flows_.erase(ended->grant.user);
     }
     events_.on_session_closed(*ended);
-}
-
-void Relay::name_app(uint16_t wire_id, uint32_t tag, std::string name) {
-    constexpr size_t kMaxApps = 1024;
-    NodeSession* node = by_wire_id_[wire_id];
-    if (node != nullptr && node->apps.size() < kMaxApps) {
-        node->apps[tag] = std::move(name);
-    }
 }
 
 void Relay::set_modes(uint16_t wire_id, std::span<const control::AppMode> modes) {

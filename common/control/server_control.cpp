@@ -1,6 +1,7 @@
 #include "common/control/server_control.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace continuo::control {
 
@@ -64,8 +65,13 @@ void ServerControl::on_bytes(base::ByteView bytes, base::TimePoint now) {
     if (state_ == ServerState::Handshake && link_.channel().is_established()) {
         state_ = ServerState::WaitHello;
     }
+    read_on(now);
+}
+
+void ServerControl::read_on(base::TimePoint now) {
     read_messages(now);
-    if (state_ != ServerState::Closed && link_.channel().is_peer_closed()) {
+    if (state_ != ServerState::Closed && !is_full() && link_.is_open() &&
+        link_.channel().is_peer_closed()) {
         finish(CloseCause::TransportClosed);
     }
 }
@@ -85,16 +91,20 @@ void ServerControl::on_timeout(base::TimePoint now) {
 }
 
 void ServerControl::read_messages(base::TimePoint now) {
-    while (state_ != ServerState::Handshake && state_ != ServerState::Closed) {
+    while (state_ != ServerState::Handshake && state_ != ServerState::Closed && !is_full()) {
         const base::Result<std::optional<RawMessage>> raw = link_.next_message();
         if (!raw) {
             finish(CloseCause::ProtocolError);
             return;
         }
         if (!raw->has_value()) {
-            return;
+            break;
         }
         on_message(**raw, now);
+    }
+    const auto ping = std::exchange(ping_, std::nullopt);
+    if (ping && state_ != ServerState::Closed && !link_.send(Pong{*ping})) {
+        finish(CloseCause::Overflow);
     }
 }
 
@@ -118,9 +128,7 @@ void ServerControl::on_message(const RawMessage& raw, base::TimePoint now) {
     if (auto* close = std::get_if<Close>(&message)) {
         finish(CloseCause::Peer, std::move(*close));
     } else if (const auto* ping = std::get_if<Ping>(&message)) {
-        if (!link_.send(Pong{ping->opaque})) {
-            finish(CloseCause::Overflow);
-        }
+        ping_ = ping->opaque;
     } else if (state_ == ServerState::Open) {
         on_open_message(std::move(message));
     } else if (auto* hello = std::get_if<Hello>(&message);
@@ -273,10 +281,6 @@ std::optional<ServerEvent> ServerControl::poll_event() {
 }
 
 void ServerControl::push(ServerEvent&& event) {
-    if (events_.size() >= kMaxPendingEvents) {
-        finish(CloseCause::Overflow);
-        return;
-    }
     events_.push_back(std::move(event));
 }
 

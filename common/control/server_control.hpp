@@ -14,6 +14,9 @@
 
 namespace continuo::control {
 
+// Events waiting for poll_event(). Beyond it no message is read until read_on().
+inline constexpr size_t kMaxServerEvents = 16;
+
 // Knows the users' keys. Called during the handshake, at HELLO and at each re-key, on the thread of
 // the link: must not block.
 class CredentialSource {
@@ -93,6 +96,11 @@ class ServerControl final : private PskSource {
     bool has_bytes() const { return link_.has_bytes(); }
     size_t pending_bytes() const { return link_.pending_bytes(); }
     std::optional<ServerEvent> poll_event();
+    bool has_events() const { return !events_.empty(); }
+    // Its events are as many as may wait: what else came waits in TLS, and more should not be
+    // given. Take events, then call read_on().
+    bool is_full() const { return events_.size() >= kMaxServerEvents; }
+    void read_on(base::TimePoint now);
     base::TimePoint next_deadline() const { return timers_.next_deadline(); }
 
     ServerState state() const { return state_; }
@@ -128,6 +136,7 @@ class ServerControl final : private PskSource {
     AssociationId association_;
     uint32_t epoch_ = 0;                     // latest confirmed
     std::optional<uint32_t> pending_rekey_;  // keys given out, not confirmed
+    std::optional<uint64_t> ping_;           // to be answered: the last one of what came together
     ServerState state_ = ServerState::Handshake;
     bool started_ = false;
 };

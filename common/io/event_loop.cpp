@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <ctime>
 #include <deque>
+#include <iterator>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -28,6 +29,10 @@ namespace {
 
 // Errors in a row after which a descriptor is given up.
 constexpr unsigned kMaxPollErrors = 64;
+
+// Functions of other threads that one iteration runs; the rest waits for descriptors to have their
+// turn.
+constexpr Duration kPostedTime = base::microseconds(500);
 
 // Another had the processor for so long when it was offered: it is wanted.
 constexpr Duration kContended = base::microseconds(700);
@@ -172,17 +177,30 @@ struct EventLoop::Inner {
             has_rested = true;
         }
     }
+    bool has_posted() {
+        const std::lock_guard lock(mutex);
+        return !posted.empty();
+    }
     void run_posted() {
         // Read first: what was posted before stop() runs before the loop ends.
         const bool is_stopping = stopping.exchange(false);
+        const TimePoint until = read_clock() + kPostedTime;
         {
             const std::lock_guard lock(mutex);
-            running.swap(posted);
+            if (running.empty()) {
+                running.swap(posted);
+            } else if (is_stopping) {
+                std::move(posted.begin(), posted.end(), std::back_inserter(running));
+                posted.clear();
+            }
         }
-        while (!running.empty()) {
+        while (!running.empty() && (is_stopping || read_clock() < until)) {
             const std::function<void()> function = std::move(running.front());
             running.pop_front();
             function();
+        }
+        if (!running.empty() || has_posted()) {
+            uv_async_send(wake_up->handle());
         }
         if (is_stopping) {
             is_stopped = true;

@@ -44,9 +44,11 @@ bool Accountant::close_session(uint32_t number, const SessionOverhead& overhead,
     return push({{}, {}, [=](Ledger& ledger) { ledger.close_session(number, overhead, now_us); }});
 }
 
-bool Accountant::name_app(uint32_t session_number, uint16_t tag, std::string name) {
-    return push({{}, {}, [session_number, tag, name = std::move(name)](Ledger& ledger) {
-                     ledger.name_app(session_number, tag, name);
+bool Accountant::name_apps(uint32_t session_number, std::shared_ptr<AppNames> names) {
+    return push({{}, {}, [session_number, names = std::move(names)](Ledger& ledger) {
+                     for (const auto& [tag, name] : names->take_new()) {
+                         ledger.name_app(session_number, tag, name);
+                     }
                  }});
 }
 

@@ -6,6 +6,7 @@
 
 #include "snapt/accounting/ledger.hpp"
 #include "snapt/accounting/usage_desk.hpp"
+#include "snapt/app_names.hpp"
 
 #include <atomic>
 #include <condition_variable>
@@ -42,7 +43,8 @@ class Accountant {
     // with it.
     std::optional<uint32_t> open_session(const SessionIdentity& identity, Committed committed);
     bool close_session(uint32_t number, const SessionOverhead& overhead, int64_t now_us);
-    bool name_app(uint32_t session_number, uint16_t tag, std::string name);
+    // Takes what is new of `names`, whenever it comes to that.
+    bool name_apps(uint32_t session_number, std::shared_ptr<AppNames> names);
     // Each second. A tick that was not served yet is replaced.
     void tick(int64_t now_us);
     // Seals, then sums. False: too many questions wait.

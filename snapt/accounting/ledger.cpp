@@ -135,7 +135,7 @@ void Ledger::name_app(uint32_t session_number, uint16_t tag, std::string_view na
         return;
     }
     known = name;
-    pending_apps_.push_back({session_number, tag, std::string(name)});
+    pending_apps_[{session_number, tag}] = name;
 }
 
 Result<size_t> Ledger::tick(int64_t now_us) {
@@ -408,10 +408,10 @@ UsageRecord Ledger::make_record(const SlotImage& image, const CounterValues& del
 }
 
 Result<void> Ledger::write_sessions(const Pass& pass, Sealing& sealing) {
-    for (const PendingApp& app : pending_apps_) {
-        CTN_TRY(statements_->upsert_app.bind(1, int64_t{app.session_number})
-                    .bind(2, int64_t{app.tag})
-                    .bind(3, std::string_view(app.name))
+    for (const auto& [app, name] : pending_apps_) {
+        CTN_TRY(statements_->upsert_app.bind(1, int64_t{app.first})
+                    .bind(2, int64_t{app.second})
+                    .bind(3, std::string_view(name))
                     .run());
     }
     for (const auto& [number, session] : sessions_) {

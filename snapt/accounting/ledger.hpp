@@ -147,11 +147,6 @@ class Ledger {
         uint32_t flags = 0;
     };
     using MergeKey = std::pair<uint32_t, uint8_t>;  // session number, class
-    struct PendingApp {
-        uint32_t session_number = 0;
-        uint16_t tag = 0;
-        std::string name;
-    };
     struct Statements;
     struct Sealing;
 
@@ -195,7 +190,7 @@ class Ledger {
     std::map<std::string, int64_t> sealed_for_us_;  // for whom lately
     std::unordered_map<uint64_t, Sealed> sealed_;   // by flow id; as committed
     std::vector<uint64_t> freed_flows_;             // their rows go with the next commit
-    std::vector<PendingApp> pending_apps_;
+    std::map<std::pair<uint32_t, uint16_t>, std::string> pending_apps_;  // by session and tag
     std::map<MergeKey, SlotImage> merged_;  // as committed, of this interval
     uint64_t next_merged_id_ = kMergedFlowIdBase;
     std::unordered_map<std::string, uint32_t> records_of_;  // users, in this interval

@@ -113,7 +113,7 @@ struct ControlPair {
         while (auto event = client->poll_event()) {
             client_events.push_back(std::move(*event));
         }
-        while (auto event = server->poll_event()) {
+        for (auto event = server->poll_event(); event; event = next_server_event()) {
             if (const auto* hello = std::get_if<HelloReceived>(&*event);
                 hello != nullptr && on_hello) {
                 on_hello(*hello);
@@ -124,6 +124,15 @@ struct ControlPair {
             }
             server_events.push_back(std::move(*event));
         }
+    }
+
+    std::optional<ServerEvent> next_server_event() {
+        auto event = server->poll_event();
+        if (!event) {
+            server->read_on(now);
+            event = server->poll_event();
+        }
+        return event;
     }
 
     // Until neither end has anything to say.

@@ -221,6 +221,33 @@ TEST(EventLoop, RefusesMorePostsThanItsLimit) {
     EXPECT_TRUE(loop.run_until([&] { return ran == kMaxPostedFunctions; }, seconds(5)));
 }
 
+TEST(EventLoop, DescriptorsHaveTheirTurnBetweenPostedFunctions) {
+    EventLoop loop;
+    std::array<int, 2> ends{};
+    ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+    const UniqueFd reader(ends[0]);
+    const UniqueFd writer(ends[1]);
+    size_t ran = 0;
+    size_t ran_before = 0;
+    Poller poller(loop, reader.value(), [&] {
+        ran_before = ran;
+        poller.watch(false);
+    });
+    poller.watch(true);
+    constexpr size_t kFunctions = 50;
+    for (size_t i = 0; i < kFunctions; ++i) {
+        loop.post([&] {
+            const TimePoint end = clock_now() + milliseconds(1);
+            while (clock_now() < end) {
+            }
+            ++ran;
+        });
+    }
+    ASSERT_EQ(::write(writer.value(), "x", 1), 1);
+    ASSERT_TRUE(loop.run_until([&] { return ran == kFunctions; }, seconds(20)));
+    EXPECT_LT(ran_before, 5U);
+}
+
 TEST(EventLoop, NowStaysTheSameWithinOneWakeUp) {
     EventLoop loop;
     TimePoint first;

@@ -6,6 +6,7 @@
 #include "common/io/udp_socket.hpp"
 #include "snapt/control_server.hpp"
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <map>
@@ -55,6 +56,24 @@ class Credentials final : public control::CredentialSource {
     int waiting_ = 0;
 };
 
+struct DeskSide final : snapt::LinkDesk {
+    void on_names(std::span<const control::App> apps) override {
+        const std::scoped_lock lock(mutex);
+        ++messages;
+        last.assign(apps.begin(), apps.end());
+    }
+    std::optional<std::string> on_usage_query(const control::UsageQuery& query) override {
+        return query.json + query.json;
+    }
+    bool is_session_known() const override { return false; }
+    void on_paused() override { ++pauses; }
+
+    std::mutex mutex;
+    size_t messages = 0;
+    std::atomic<size_t> pauses = 0;
+    std::vector<control::App> last;
+};
+
 struct SnaptSide final : snapt::ControlHandler {
     void on_hello(snapt::LinkId link,
                   const base::Endpoint& from,
@@ -74,17 +93,16 @@ struct SnaptSide final : snapt::ControlHandler {
         accept.lease_ipv4 = base::IpAddress::parse("100.64.0.2");
         accept.epoch = hello.hello.continuation ? hello.hello.continuation->epoch + 1 : 1;
         accept.continued = hello.hello.continuation.has_value();
-        server->accept(link, accept);
+        server->accept(link, accept, desk);
     }
     void on_keys(snapt::LinkId link, const control::EpochKeys& given) override {
         keys[given.epoch] = given;
         server->confirm(link, given.epoch);
     }
-    void on_apps(snapt::LinkId /*link*/, const control::Apps& apps) override { last_apps = apps; }
-    void on_usage_query(snapt::LinkId link, const control::UsageQuery& query) override {
-        server->reply_usage(link, {query.request, query.json + query.json});
+    void on_modes(snapt::LinkId link, std::span<const control::AppMode> modes) override {
+        ++mode_messages[link];
+        last_modes.assign(modes.begin(), modes.end());
     }
-    void on_session_query(snapt::LinkId link) override { server->tell_session_state(link, false); }
     void on_datagrams(snapt::LinkId link, dataplane::DatagramQueue& queue) override {
         if (!echo) {
             echo = server->open_stream(link);
@@ -108,7 +126,9 @@ struct SnaptSide final : snapt::ControlHandler {
     std::vector<control::HelloReceived> hellos;
     std::map<uint32_t, control::EpochKeys> keys;
     std::map<snapt::LinkId, control::LinkClosed> closed;
-    control::Apps last_apps;
+    std::shared_ptr<DeskSide> desk = std::make_shared<DeskSide>();
+    std::vector<control::AppMode> last_modes;
+    std::map<snapt::LinkId, size_t> mode_messages;
     base::Endpoint last_from;
     snapt::LinkId last_link = 0;
 };

@@ -46,8 +46,8 @@ TEST_F(ControlLinkTest, CarriesRequestsAndAnswers) {
     }));
     EXPECT_EQ(node_side.rekeyed[0], snapt_side.keys.at(2));
     EXPECT_EQ(node_side.usage[0].json, "[][]");
-    EXPECT_EQ(snapt_side.last_apps.apps.at(0).name, "ssh");
-    EXPECT_EQ(snapt_side.last_apps.modes.at(0).mode, base::PathMode::Redundant);
+    EXPECT_EQ(snapt_side.desk->last.at(0).name, "ssh");
+    EXPECT_EQ(snapt_side.last_modes.at(0).mode, base::PathMode::Redundant);
     EXPECT_EQ(node_side.datagrams[29], datagram);
     server->ask_for_rekey(snapt_side.last_link);
     server->ask_for_keepalive(snapt_side.last_link);

@@ -41,7 +41,9 @@ class AccountantTest : public LedgerTest {
 TEST_F(AccountantTest, UsageOfALiveFlowIsCurrent) {
     auto accountant = Accountant::start(options(), kNoon).value();
     const uint32_t number = login(*accountant, "alice");
-    EXPECT_TRUE(accountant->name_app(number, 2, "ssh"));
+    const auto names = std::make_shared<AppNames>();
+    ASSERT_TRUE(names->add(std::vector<control::App>{{2, "ssh"}}));
+    EXPECT_TRUE(accountant->name_apps(number, names));
     auto wanted = request(1, number, kNoon);
     wanted.app = 2;
     flow::LiveSlot* slot = accountant->slots().take(wanted);
@@ -138,6 +140,7 @@ TEST_F(AccountantTest, SessionsOpenedTogetherAreAllCommittedWithNumbersOfTheirOw
 
 TEST_F(AccountantTest, FullQueueRefusesAndCounts) {
     auto accountant = Accountant::start(options(), kNoon).value();
+    const auto names = std::make_shared<AppNames>();
     std::promise<void> entered;
     std::promise<void> release;
     auto released = release.get_future();
@@ -148,14 +151,14 @@ TEST_F(AccountantTest, FullQueueRefusesAndCounts) {
     }));
     entered.get_future().wait();
     for (size_t i = 0; i < kMaxLedgerCommands; ++i) {
-        ASSERT_TRUE(accountant->name_app(1, 1, "ssh"));
+        ASSERT_TRUE(accountant->name_apps(1, names));
     }
-    EXPECT_FALSE(accountant->name_app(1, 1, "ssh"));
+    EXPECT_FALSE(accountant->name_apps(1, names));
     EXPECT_FALSE(accountant->open_session(identity("bob"), {}));
     EXPECT_EQ(accountant->refused_commands(), 2U);
     release.set_value();
     accountant->flush();
-    EXPECT_TRUE(accountant->name_app(1, 1, "ssh"));
+    EXPECT_TRUE(accountant->name_apps(1, names));
     ASSERT_TRUE(accountant->stop(kNoon + 1));
 }
 

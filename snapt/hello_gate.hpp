@@ -1,0 +1,46 @@
+// HelloGate: how often a user's nodes may log in. Pure; asked before anything is written for a
+// HELLO. One thread.
+#pragma once
+
+#include "common/base/time.hpp"
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace continuo::snapt {
+
+// Of one node of a user: at once, and one more each.
+inline constexpr int kHelloBurst = 10;
+inline constexpr base::Duration kHelloInterval = base::milliseconds(500);
+// Nodes of a user that were not here lately: at once, or four times its sessions if these are more,
+// and one more each. So names that are made up gain nothing.
+inline constexpr size_t kNewNodeBurst = 64;
+inline constexpr base::Duration kNewNodeInterval = base::seconds(1);
+inline constexpr base::Duration kNodeRemembered = base::seconds(60);
+// Users and nodes whose last HELLOs are remembered; with more of them new ones are refused.
+inline constexpr size_t kMaxHelloBuckets = 65536;
+
+class HelloGate {
+  public:
+    // `user_sessions`: that a user may have; 0: any number, and so any number of new nodes.
+    bool
+    admit(std::string_view user, std::string_view node, size_t user_sessions, base::TimePoint now);
+
+  private:
+    // When all that was taken is paid for; the bucket is full from then on.
+    using Buckets = std::map<std::pair<std::string, std::string>, base::TimePoint>;
+
+    static bool is_old(base::TimePoint paid_at, base::TimePoint now) {
+        return paid_at + kNodeRemembered <= now;
+    }
+    static bool
+    take(base::TimePoint& paid_at, base::Duration each, size_t burst, base::TimePoint now);
+    void forget_old(base::TimePoint now);
+
+    Buckets buckets_;  // by user and node; the user's own has an empty node
+    base::TimePoint forget_again_at_{};
+};
+
+}  // namespace continuo::snapt

@@ -1,0 +1,45 @@
+// SessionDesk: the LinkDesk of a link that was let in. Names go to the ledger, questions about
+// usage too, and neither passes the data loop. docs/PROTOCOL.md section 4.3.
+#pragma once
+
+#include "snapt/accounting/accountant.hpp"
+#include "snapt/app_names.hpp"
+#include "snapt/control_server.hpp"
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+namespace continuo::snapt {
+
+class SessionDesk final : public LinkDesk, public std::enable_shared_from_this<SessionDesk> {
+  public:
+    struct Session {
+        LinkId link = 0;
+        std::string user;
+        uint32_t accounting_number = 0;
+        std::shared_ptr<AppNames> names;
+        std::shared_ptr<std::atomic<uint64_t>> pauses;
+    };
+    // All must outlive what is posted to `loop`, by which answers go.
+    SessionDesk(io::EventLoop& loop, Accountant& accountant, ControlServer& server, Session session)
+        : loop_(loop), accountant_(accountant), server_(server), session_(std::move(session)) {}
+
+    // Data loop: the session is over.
+    void on_session_over() { is_known_ = false; }
+
+    void on_names(std::span<const control::App> apps) override;
+    std::optional<std::string> on_usage_query(const control::UsageQuery& query) override;
+    bool is_session_known() const override { return is_known_; }
+    void on_paused() override { ++*session_.pauses; }
+
+  private:
+    io::EventLoop& loop_;
+    Accountant& accountant_;
+    ControlServer& server_;
+    const Session session_;
+    std::atomic<bool> is_known_ = true;
+    std::atomic<bool> is_asking_ = false;  // one look-up of usage at a time
+};
+
+}  // namespace continuo::snapt

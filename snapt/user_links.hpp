@@ -1,0 +1,62 @@
+// UserLinks: how many control links each user has. Any thread.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+namespace continuo::snapt {
+
+// With so many sessions of a user allowed; 0: any number. Each node has one link, a second one
+// while it moves, and some break off unnoticed.
+constexpr size_t max_links_of_user(size_t user_sessions) {
+    return user_sessions == 0 ? 0 : 2 * user_sessions + 8;
+}
+
+class UserLinks {
+  public:
+    // A link's place among those of its user, for as long as it lives.
+    class Place {
+      public:
+        Place(UserLinks& links, std::string user) : links_(links), user_(std::move(user)) {}
+        Place(const Place&) = delete;
+        Place& operator=(const Place&) = delete;
+        ~Place() { links_.leave(user_); }
+
+      private:
+        UserLinks& links_;
+        std::string user_;
+    };
+
+    // Holds for links that come from now on.
+    void set_user_sessions(size_t user_sessions) { user_sessions_ = user_sessions; }
+    size_t user_sessions() const { return user_sessions_; }
+    // Null: the user has as many as it may have.
+    std::unique_ptr<Place> take(const std::string& user) {
+        const size_t most = max_links_of_user(user_sessions_);
+        const std::scoped_lock lock(mutex_);
+        size_t& count = counts_[user];
+        if (most != 0 && count >= most) {
+            return nullptr;
+        }
+        ++count;
+        return std::make_unique<Place>(*this, user);
+    }
+
+  private:
+    void leave(const std::string& user) {
+        const std::scoped_lock lock(mutex_);
+        if (const auto found = counts_.find(user); --found->second == 0) {
+            counts_.erase(found);
+        }
+    }
+
+    std::atomic<size_t> user_sessions_ = 0;
+    std::mutex mutex_;
+    std::map<std::string, size_t> counts_;
+};
+
+}  // namespace continuo::snapt
