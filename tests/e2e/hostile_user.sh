@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# A user with a key does its worst (hostile_user): another user's packets and logins do not wait for it, it is counted, and it
+# gets no more than its share. A fleet of one user is still back at once.
+. "$(dirname "$0")/lib.sh"
+require ping
+build_topology
+new_stranger
+start_snapt 1
+for user in mallory bob; do
+    add_user $user
+    mv "$work/cnapt.toml" "$work/$user.toml"
+done
+add_user alice
+start_cnapt
+
+control() { snapt_json 1 status | json "d['control']['$1']"; }
+# Of all sessions of the attacker together.
+of_mallory() { snapt_json 1 sessions | json "sum(s['$1'] for s in d if s['user'] == 'mallory')"; }
+# share SHARE : that quantile of what comes on standard input.
+share() { sort -n | awk -v share="$1" '{ v[NR] = $1 } END { print v[int(share * (NR - 1)) + 1] }'; }
+# measure : sets ping_ms, of nine in ten packets of alice, and login_ms, the longest of two logins of hers as another node.
+measure() {
+    local login
+    in_ns gw2 hostile_user login "$work/cnapt.toml" 2 --node probe >"$work/logins" &
+    login=$!
+    in_ns node ping -n -c 100 -i 0.01 -W 2 $inet4 >"$work/pings"
+    wait "$login"
+    ping_ms=$(sed -n 's/.*time=\([0-9.]*\) ms/\1/p' "$work/pings" | share 0.9)
+    login_ms=$(json "9999 if min(d['login_ms']) < 0 else max(d['login_ms'])" <"$work/logins")
+}
+
+measure
+most_ping_ms=$("$python" -c "print(3 * $ping_ms + 25)")
+most_login_ms=1000
+echo "      before: $ping_ms ms, login $login_ms ms"
+
+target=$work/mallory.toml
+# attack NAME WHAT LEAST OPTION... : WHAT of its report is LEAST at least, and alice does not notice.
+attack() {
+    local name=$1 what=$2 least=$3 round
+    shift 3
+    for round in 1 2 3; do  # what else the machine has to do may fall into one
+        rm -f "$work/$name.log"
+        spawn stranger "$name" hostile_user "$name" "$target" 1.3 "$@"
+        measure
+        wait_for 10 eval "! is_alive $name"
+        ! at_most "$ping_ms" "$most_ping_ms" || ! at_most "$login_ms" $most_login_ms || break
+    done >/dev/null
+    claim "$name: so much was offered ($(json "d['$what']" <"$work/$name.log") $what)" more_than "$(json "d['$what']" <"$work/$name.log")" "$least"
+    claim "$name: nine in ten round trips of another user take at most three times as long and 25 ms ($ping_ms ms)" at_most "$ping_ms" "$most_ping_ms"
+    claim "$name: its logins take at most 1 s ($login_ms ms)" at_most "$login_ms" $most_login_ms
+}
+
+# What floods over control waits at its sender, and is counted there.
+attack questions messages 100
+claim "questions: counted for their sender" more_than "$(of_mallory control_pauses)" 0
+attack apps messages 2
+claim "apps: counted for their sender" more_than "$(of_mallory control_pauses)" 0
+claim "apps: the ledger refused nothing" equal "$(snapt_json 1 status | json "d['ledger']['refused_commands']")" 0
+
+# A session that begins anew takes the link of the one before away.
+attack links logins 4
+claim "links: there were four, as many as it named nodes" at_most "$(json "d['links']" <"$work/links.log")" 4
+
+# Logins beyond the bucket are refused before anything is written.
+sql() { "$python" -c 'import sqlite3, sys; print(sqlite3.connect("file:" + sys.argv[1] + "?mode=ro", uri=True).execute(sys.argv[2]).fetchone()[0])' "$work/s1/ledger.db" "$1"; }
+leases() { sql "SELECT count(*) FROM lease WHERE user_id = '$1'"; }
+attack hellos logins 10
+spawn stranger hellos hostile_user hellos "$target" 30
+refusals_above() { [ "$(control refused_hellos)" -gt "$1" ]; }
+claim "hellos: they are refused in the end, and counted" wait_for 25 refusals_above 10
+stop hellos
+claim "hellos: the log names their sender" grep -q 'mallory logs in too often' "$work/snapt1.log"
+claim "hellos: few left a lease" at_most "$(leases mallory)" 100
+
+attack tcp datagrams 1000
+attack datagrams packets 1000 --rate 10
+target=$(snapt_address 1):9347
+attack forged datagrams 1000 --rate 500
+
+# --- As many sessions as a user may have, and no trace of one more
+limit_sessions() {
+    sed -i '/^user_sessions *=/d; s/^\[limits\].*/&\nuser_sessions = '"$1"'/' "$work/snapt1.toml"
+    grep -q '^user_sessions' "$work/snapt1.toml" || printf '\n[limits]\nuser_sessions = %s\n' "$1" >>"$work/snapt1.toml"
+    snapt reload --socket "$(snapt_socket 1)" >/dev/null
+}
+fleet_is() { [ "$(tail -n 1 "$work/$1.log" | cut -d' ' -f1)" = "$2" ]; }
+limit_sessions 2
+spawn stranger two hostile_user fleet "$work/bob.toml" 60 --nodes 2 --node two
+wait_for 10 fleet_is two in
+claim "a third session of a user with two is refused" equal "$(in_ns gw2 hostile_user login "$work/bob.toml" 1 --node third | json "d['login_ms'][0]")" -1.0
+claim "and got no lease" equal "$(leases bob)" 2
+stop two
+
+# --- A fleet of one user after the SNAPT starts again
+limit_sessions 40
+spawn stranger fleet hostile_user fleet "$work/bob.toml" 60 --nodes 24 --node fleet
+claim "a fleet of 24 nodes of one user logs in" wait_for 10 fleet_is fleet in
+stop snapt1
+start_snapt 1
+began=$EPOCHREALTIME
+wait_for 10 fleet_is fleet in
+claim "it is back within 2 s of the SNAPT's restart ($(since "$began") s)" at_most "$(since "$began")" 2
+claim "all of it" equal "$(snapt_json 1 sessions | json "len([s for s in d if s['user'] == 'bob'])")" 24
+finish

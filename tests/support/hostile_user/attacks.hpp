@@ -1,0 +1,37 @@
+// What a user who has a key can do to a SNAPT, each as fast as it goes or at a given rate.
+#pragma once
+
+#include "tests/support/hostile_user/forge.hpp"
+
+#include <functional>
+#include <string_view>
+#include <vector>
+
+namespace continuo::tests {
+
+// When to end, and how fast to go: rounds (datagrams, messages or logins) a second, 0: as fast as
+// it goes.
+class Pace {
+  public:
+    Pace(base::TimePoint until, double rate) : until_(until), rate_(rate), began_(clock_now()) {}
+    // Waits for the next round; false: the time is over.
+    bool next();
+
+  private:
+    base::TimePoint until_;
+    double rate_;
+    base::TimePoint began_;
+    uint64_t rounds_ = 0;
+};
+
+struct Attack {
+    std::string_view name;
+    std::string_view what;
+    std::function<Offered(const Account& account, const std::string& node, Pace pace)> run;
+};
+const std::vector<Attack>& attacks();
+
+// Without a key: datagrams with that session's id, 0: with any.
+Offered forge_sessions(const base::Endpoint& to, uint16_t session, Pace pace);
+
+}  // namespace continuo::tests
