@@ -30,16 +30,12 @@ std::unique_ptr<HostileLink> log_in(const Account& account, const std::string& n
 
 // Datagrams over UDP: `fill` makes one a round.
 template <typename Fill>
-Offered send_datagrams(const Account& account, const std::string& node, Pace pace, Fill fill) {
-    const auto link = log_in(account, node);
-    if (!link) {
-        return {};
-    }
-    Forge forge(account, *link);
+Offered send_datagrams(const Account& account, HostileLink& link, Pace pace, Fill fill) {
+    Forge forge(account, link);
     for (uint64_t round = 0; pace.next(); ++round) {
         fill(forge, round);
         if (round % 1024 == 0) {
-            link->step();
+            link.step();
         }
     }
     forge.flush();
@@ -152,27 +148,23 @@ Offered send_questions(const Account& account, const std::string& node, Pace pac
     });
 }
 
-Offered send_tcp_data(const Account& account, const std::string& node, Pace pace) {
-    const auto link = log_in(account, node);
-    if (!link) {
-        return {};
-    }
+Offered send_tcp_data(const Account& account, HostileLink& link, Pace pace) {
     Offered offered;
-    Forge forge(account, *link);
+    Forge forge(account, link);
     Body body;
     body.open(0, kFirstSourcePort, kPort, kBulkPayload);
-    while (pace.next() && link->step()) {
-        while (!link->has_unsent() &&
-               link->control().pending_bytes() < control::kMaxPendingOutputBytes / 2) {
+    while (pace.next() && link.step()) {
+        while (!link.has_unsent() &&
+               link.control().pending_bytes() < control::kMaxPendingOutputBytes / 2) {
             const base::ByteView datagram = forge.seal_for_tcp(TrafficClass::HtHd, body);
-            if (!link->control().send_datagram(datagram)) {
+            if (!link.control().send_datagram(datagram)) {
                 break;
             }
             ++offered.datagrams;
             offered.packets += body.packets();
             offered.bytes += datagram.size();
         }
-        link->wait_and_step(base::milliseconds(1));
+        link.wait_and_step(base::milliseconds(1));
     }
     return offered;
 }
@@ -237,17 +229,35 @@ Offered open_links(const Account& account, const std::string& node, Pace pace) {
 
 template <void (*kAdd)(Forge&, uint64_t)>
 Offered datagrams_of(const Account& account, const std::string& node, Pace pace) {
-    return send_datagrams(account, node, pace, kAdd);
+    const auto link = log_in(account, node);
+    return link ? send_datagrams(account, *link, pace, kAdd) : Offered{};
 }
 
+Offered tcp_data(const Account& account, const std::string& node, Pace pace) {
+    const auto link = log_in(account, node);
+    return link ? send_tcp_data(account, *link, pace) : Offered{};
+}
+
+// Those that need a session have it before the others take what is left.
 Offered do_all(const Account& account, const std::string& node, Pace pace) {
-    const std::vector<decltype(Attack::run)> at_once = {
-        datagrams_of<add_any>, send_apps, send_questions, send_tcp_data, send_hellos, open_links};
+    const auto udp = log_in(account, node + "-udp");
+    const auto tcp = log_in(account, node + "-tcp");
+    if (!udp || !tcp) {
+        return {};
+    }
+    const std::vector<std::function<Offered()>> at_once = {
+        [&] { return send_datagrams(account, *udp, pace, add_any); },
+        [&] { return send_tcp_data(account, *tcp, pace); },
+        [&] { return send_apps(account, node + "-apps", pace); },
+        [&] { return send_questions(account, node + "-questions", pace); },
+        [&] { return send_hellos(account, node + "-hello", pace); },
+        [&] { return open_links(account, node + "-link", pace); },
+    };
     std::vector<Offered> offered(at_once.size());
     std::vector<std::thread> threads;
+    threads.reserve(at_once.size());
     for (size_t i = 0; i < at_once.size(); ++i) {
-        threads.emplace_back(
-            [&, i] { offered[i] = at_once[i](account, node + "-" + std::to_string(i), pace); });
+        threads.emplace_back([&, i] { offered[i] = at_once[i](); });
     }
     Offered sum;
     for (size_t i = 0; i < threads.size(); ++i) {
@@ -284,7 +294,7 @@ const std::vector<Attack>& attacks() {
         {"flips", "32 flows, in another class each time", datagrams_of<add_class_flips>},
         {"bulk", "UDP data in bulk", datagrams_of<add_bulk>},
         {"datagrams", "these five in turn", datagrams_of<add_any>},
-        {"tcp", "TCP data in bulk", send_tcp_data},
+        {"tcp", "TCP data in bulk", tcp_data},
         {"apps", "APPS with 1024 names and modes", send_apps},
         {"questions", "questions about usage and session", send_questions},
         {"hellos", "logins, each as another node, and out again", send_hellos},

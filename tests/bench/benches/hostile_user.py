@@ -1,0 +1,153 @@
+"""What one user notices while another one, who has a key as well, does its worst: round trips and logins.
+
+The attacker has a processor of its own (taskset); the SNAPT and who is harmed have the other. The first thing measured is what
+they see without it. Each attack meets a SNAPT that was started for it."""
+import json
+import os
+import re
+
+from harness.measure import quantile
+from harness.process import BenchError, Process, Skip
+from harness.process import run as run_command
+from harness.topology import INET, SERVER, Topology
+from harness.tunnels import PORT, Continuo
+
+VICTIM_CPU, ATTACKER_CPU = 0, 1
+PING_INTERVAL_S = 0.01  # longer than packets are held for company
+PING_MUST_MS, PING_GOAL_MS = 5, 2  # above idle
+LOGIN_MUST_MS, LOGIN_GOAL_MS = 1000, 300
+LOST_MS = 10_000  # what a round trip counts that did not come back, and a login that was not let in
+
+# (attack, what it is, which figure, and the least of it a second: less is no attack)
+ATTACKS = [
+    ("entries", "datagrams of 1024 one-byte entries", "packets", 500_000),
+    ("packets", "packets of one byte", "packets", 20_000),
+    ("apps", "APPS of 1024 names and modes", "messages", 5),
+    ("questions", "questions about usage and session", "messages", 500),
+    ("hellos", "HELLOs", "logins", 50),
+    ("links", "links", "logins", 50),
+    ("flows", "short flows", "packets", 50_000),
+    ("flips", "class flips", "packets", 50_000),
+    ("bulk", "UDP data in bulk", "packets", 10_000),
+    ("tcp", "TCP data in bulk", "datagrams", 3_000),
+    ("all", "all at once", "bytes", 1_000_000),
+    ("forged", "forged session ids of a stranger", "datagrams", 20_000),
+]
+
+SESSION_ID = """
+import socket
+heard = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(0x0800))
+heard.settimeout(5)
+while True:
+    packet = heard.recv(2048)
+    at = (packet[0] & 15) * 4
+    if packet[9] == 17 and int.from_bytes(packet[at + 2:at + 4], "big") == %d and packet[at + 8] >> 4 == 1:
+        print(int.from_bytes(packet[at + 10:at + 12], "big"))
+        break
+""" % PORT
+
+
+def pin(pids, cpu):
+    """All threads of the processes."""
+    for pid in pids:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            try:
+                os.sched_setaffinity(int(thread), {cpu})
+            except ProcessLookupError:
+                pass  # it has ended
+
+
+def add_attacker(topology):
+    topology._add("attacker")
+    topology._connect("attacker", "eth", "core", "attacker")
+    topology.ip("attacker", ["addr add 192.0.2.130/25 dev eth", "route add default via 192.0.2.129"])
+    topology.ip("core", ["addr add 192.0.2.129/25 dev attacker"])
+
+
+def enrol(tunnel, name):
+    path = tunnel._path(f"{name}.toml")
+    text = run_command([f"{tunnel.context.bin}/snapt", "user", "add", name, "--socket", tunnel._path("snapt.sock")])
+    with open(path, "w") as file:
+        file.write(text)
+    os.chmod(path, 0o600)
+    return path
+
+
+def on(cpu, *command):
+    return ["taskset", "-c", str(cpu), *map(str, command)]
+
+
+class Figures:
+    """Of a time: round trips and logins, in ms."""
+
+    def __init__(self, trips, logins):
+        self.p50, self.p99 = quantile(trips, 0.5), quantile(trips, 0.99)
+        self.login, self.lost = max(logins), sum(trip == LOST_MS for trip in trips)
+
+
+def look(context, topology, tunnel):
+    """Round trips of the node, and logins of another node of another user, at the same time."""
+    count = context.pick(900, 150)
+    program = f"{context.bin}/hostile_user"
+    logins = Process(on(VICTIM_CPU, program, "login", tunnel.friend, context.pick(8, 2), "--node", "friend"),
+                     namespace=topology.ns("gw2"), name="logins")
+    ping = Process(on(VICTIM_CPU, "ping", "-n", "-c", count, "-i", PING_INTERVAL_S, "-W", "1", INET),
+                   namespace=topology.ns("node"), name="ping")
+    ping.wait(count * PING_INTERVAL_S + 30)
+    with open(ping.out) as file:
+        answered = [float(time) for time in re.findall(r"time=([0-9.]+) ms", file.read())]
+    in_ms = [time if time >= 0 else LOST_MS for time in json.loads(logins.output(120))["login_ms"]]
+    return Figures(answered + [LOST_MS] * (count - len(answered)), in_ms)
+
+
+def attack_command(context, topology, tunnel, attack, seconds):
+    program = f"{context.bin}/hostile_user"
+    if attack != "forged":
+        return [program, attack, tunnel.hostile, seconds]
+    sniffer = Process(["python3", "-c", SESSION_ID], namespace=topology.ns("core"), name="listener at the core")
+    for _ in range(20):
+        topology.run("node", ["ping", "-c", "1", "-W", "1", INET], check=False)
+        if not sniffer.is_alive():
+            break
+    return [program, attack, f"{SERVER}:{PORT}", seconds, "--session", int(sniffer.output(10))]
+
+
+def run_attack(context, topology, attack, what):
+    with Continuo(context) as tunnel:
+        tunnel.start(topology)
+        tunnel.hostile, tunnel.friend = enrol(tunnel, "hostile"), enrol(tunnel, "friend")
+        pin(tunnel.pids(), VICTIM_CPU)
+        if attack is None:
+            return look(context, topology, tunnel), None
+        command = attack_command(context, topology, tunnel, attack, context.pick(9.5, 2))
+        attacker = Process(on(ATTACKER_CPU, *command), namespace=topology.ns("attacker"), name=f"attacker, {attack}")
+        figures = look(context, topology, tunnel)
+        return figures, json.loads(attacker.output(60))[f"{what}_per_s"]
+
+
+def run(context, result):
+    if (os.cpu_count() or 1) <= ATTACKER_CPU:
+        raise Skip("needs a processor for the attacker alone")
+    seen = {}
+    with Topology(context.load) as topology:
+        add_attacker(topology)
+        idle, _ = run_attack(context, topology, None, None)
+        result.row("nobody attacks: ping, median", idle.p50, "ms")
+        result.row("nobody attacks: ping, p99", idle.p99, "ms")
+        result.row("nobody attacks: longest login", idle.login, "ms")
+        for attack, text, what, least in ATTACKS:
+            context.progress(text)
+            try:
+                figures, offered = run_attack(context, topology, attack, what)
+            except BenchError as error:
+                context.fail(f"{text}: {error}")
+                continue
+            if offered < least:
+                context.fail(f"{text}: only {offered:.0f} {what}/s were offered, of {least} at least")
+            seen[text] = figures
+            result.row(f"{text}: ping of another user, p99", figures.p99, "ms", idle.p99 + PING_MUST_MS,
+                       idle.p99 + PING_GOAL_MS, lower=True, lost=figures.lost)
+            result.row(f"{text}: longest login of another user", figures.login, "ms", LOGIN_MUST_MS, LOGIN_GOAL_MS, lower=True)
+            result.row(f"{text}: offered", offered, f"{what}/s")
+    result.plot("Another user's ping under attack", "", "p99, ms",
+                {"nobody attacks": {"ping": idle.p99}, **{text: {"ping": figures.p99} for text, figures in seen.items()}}, kind="bar")
