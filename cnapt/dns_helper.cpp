@@ -69,6 +69,9 @@ class Helper {
         , resolved_(options.device) {}
 
     void begin();
+    // Before the daemon is heard. What an earlier run has left may lie elsewhere, and is put back
+    // by then. Without Landlock all is as the user of this process may write it.
+    void confine() const { static_cast<void>(file_.confine().has_value()); }
     void run();
     void end();
 
@@ -302,6 +305,7 @@ Result<ResolvFile> open_file(const DnsHelperOptions& options) {
 int serve(int fd, const DnsHelperOptions& options, ResolvFile file) {
     Helper helper(fd, options, std::move(file));
     helper.begin();
+    helper.confine();
     helper.run();
     helper.end();
     return 0;

@@ -1,6 +1,7 @@
 #include "cnapt/resolv_file.hpp"
 
 #include "cnapt/resolv_write.hpp"
+#include "cnapt/write_places.hpp"
 #include "common/io/file.hpp"
 
 #include <array>
@@ -85,6 +86,12 @@ Result<ResolvFile> ResolvFile::open(const std::string& path, const std::string& 
         return Error{Errc::WouldBlock, "another process changes resolv.conf", 0};
     }
     return file;
+}
+
+Result<void> ResolvFile::confine() const {
+    const std::array<WritePlace, 2> places = {
+        {{directory_.value(), true}, {kept_directory_.value(), false}}};
+    return write_only_in(places);
 }
 
 Result<ResolvFile::Content> ResolvFile::look_at(const std::string& name) const {

@@ -49,6 +49,10 @@ class ResolvFile {
     base::Result<bool> restore();
 
     bool is_applied() const { return kept_.has_value(); }
+    // From now on this process writes only where this needs it (write_places.hpp): in the directory
+    // of resolv.conf and in `kept`. Errors: as write_only_in().
+    base::Result<void> confine() const;
+
     // As the original says it; while nothing is applied, as the file does.
     std::vector<base::IpAddress> original_servers() const;
     // systemd-resolved makes this file, and programs ask it at its address.

@@ -92,9 +92,11 @@ kill -INT $pinged
 wait $pinged
 echo "info  ping during the upgrade: $(tail -n 2 /tmp/ping.out | head -n 1)"
 claim "systemctl restart snapt" timeout 60 systemctl restart snapt
-claim "cnapt answers" is_own cnapt
+claim "cnapt's socket is there" test -S /run/continuo/cnapt.sock
+claim "and cnapt answers" wait_for 10 is_own cnapt
 claim "systemctl restart cnapt" timeout 60 systemctl restart cnapt
-claim "snapt answers" is_own snapt
+claim "snapt's socket is there" test -S /run/continuo/snapt.sock
+claim "and snapt answers" wait_for 10 is_own snapt
 claim "the tunnel comes up again" is_up
 for daemon in snapt cnapt; do
     claim "$daemon runs as its user with CAP_NET_ADMIN alone and a seccomp filter" equal "$(process $daemon)" "\"user\":\"continuo-$daemon\",$rights"
