@@ -189,12 +189,13 @@ void ControlClient::Inner::update() {
             keys_ = rekeyed->keys;
         } else if (const auto* rejected = std::get_if<control::Rejected>(&*event)) {
             at_least = kMaxReconnectDelay;
-            is_sent_away_ = rejected->reject.reason == control::RejectReason::UserDisabled;
+            if (rejected->reject.reason == control::RejectReason::UserDisabled) {
+                on_sent_away();
+            }
         } else if (const auto* closed = std::get_if<control::LinkClosed>(&*event)) {
             const bool told = closed->cause == control::CloseCause::Peer;
             if (told && closed->peer.reason == control::CloseReason::Disconnected) {
-                is_sent_away_ = true;
-                delay_ = std::max(delay_, kMaxReconnectDelay);
+                on_sent_away();
             }
             if (told && closed->peer.reason == control::CloseReason::Replaced &&
                 now() - established_at_ < kStableLink) {

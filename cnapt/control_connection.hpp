@@ -9,6 +9,7 @@
 #include "common/io/system_random.hpp"
 #include "common/io/tcp_stream.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -71,6 +72,10 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     void query_session();
     void attempt_now();
     void try_now();
+    void on_sent_away() {
+        is_sent_away_ = true;
+        delay_ = std::max(delay_, kMaxReconnectDelay);
+    }
     bool may_hurry() const { return !connection_ && short_sessions_ == 0 && !is_sent_away_; }
     bool is_hearsay() const { return options_.is_hearsay && established_at_ == base::TimePoint{}; }
     dataplane::StreamPort stream() {

@@ -24,7 +24,7 @@ constexpr std::array<std::string_view, 6> kKeys = {"user", "class", "snapt", "da
 
 // Classes in their own order, the rest by name; what has none comes first.
 std::string order_of(const JsonValue& value) {
-    const std::string text(value.string().value_or(""));
+    std::string text(value.string().value_or(""));
     for (const base::TrafficClass known : base::kAllTrafficClasses) {
         if (base::token(known) == text) {
             return std::to_string(base::index_of(known));
@@ -42,7 +42,7 @@ std::string as_json(const JsonValue& value) {
 }  // namespace
 
 UsageSum::UsageSum(const JsonValue& request) {
-    static_assert(kSummed.size() == kNumbers);
+    static_assert(kSummed.size() == kNumbers && kPrices.size() == kPriced);
     for (const JsonValue& key : request["by"].items()) {
         const std::string_view name = key.string().value_or("");
         if (std::find(kKeys.begin(), kKeys.end(), name) != kKeys.end()) {
@@ -86,6 +86,11 @@ void UsageSum::add_row(const JsonValue& row) {
     for (size_t i = 0; i < kNumbers; ++i) {
         sum.sums[i] += row[kSummed[i]].integer().value_or(0);
     }
+    for (size_t i = 0; i < kPriced; ++i) {
+        if (const auto price = row[kPrices[i]].integer()) {
+            sum.prices[i] = sum.prices[i].value_or(0) + *price;
+        }
+    }
 }
 
 void UsageSum::fail(const std::string& snapt, std::string reason) {
@@ -123,8 +128,8 @@ std::string UsageSum::json() const {
                                              static_cast<double>(row.sums[kPre]),
                                          2)
                            : json.null();
-        for (const std::string_view price : kPrices) {
-            json.key(price).null();
+        for (size_t i = 0; i < kPriced; ++i) {
+            json.field(kPrices[i], row.prices[i]);
         }
         json.end_object();
     }

@@ -33,9 +33,11 @@ class UsageSum {
     static constexpr const char* kNoAnswer = "no answer";
 
     static constexpr size_t kNumbers = 8;
+    static constexpr size_t kPriced = 3;
     struct Row {
         std::vector<std::string> keys;  // as JSON
         std::array<int64_t, kNumbers> sums{};
+        std::array<std::optional<int64_t>, kPriced> prices{};  // unknown without a plan
     };
     void add_row(const report::JsonValue& row);
 

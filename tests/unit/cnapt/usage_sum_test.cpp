@@ -51,8 +51,22 @@ TEST(UsageSum, AddsUpWhatSeveralSnaptsCounted) {
     EXPECT_EQ(only["saved"].integer(), 380);
     EXPECT_EQ(only["saved_percent"].number(), 95.0);
     EXPECT_TRUE(only.has("net_ud"));
+    EXPECT_TRUE(only["net_ud"].is_null());
     ASSERT_EQ(total["snapts"].items().size(), 2U);
     EXPECT_TRUE(total["snapts"].items()[0]["error"].is_null());
+}
+
+TEST(UsageSum, PricesAddUpWhereThereAreSome) {
+    UsageSum sum(json("{}"));
+    for (const char* snapt : {"a", "b"}) {
+        sum.expect(snapt);
+        sum.add(snapt, answer(R"({"flows":1,"gross_ud":50,"discount_ud":null,"net_ud":-7})"));
+    }
+    const JsonValue total = json(sum.json());
+    const JsonValue& only = total["rows"].items()[0];
+    EXPECT_EQ(only["gross_ud"].integer(), 100);
+    EXPECT_TRUE(only["discount_ud"].is_null());
+    EXPECT_EQ(only["net_ud"].integer(), -14);
 }
 
 TEST(UsageSum, GroupsStayApartAndInTheirOrder) {
