@@ -1,10 +1,13 @@
 #include "common/base/log.hpp"
 
+#include "common/base/printable.hpp"
+
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdarg>
 #include <cstdio>
-#include <string_view>
+#include <string>
 
 namespace continuo::base {
 namespace {
@@ -34,7 +37,11 @@ void log(LogLevel level, const char* format, ...) {
     va_start(arguments, format);
     std::vsnprintf(line.data(), line.size(), format, arguments);
     va_end(arguments);
-    std::fprintf(stderr, "%s%s\n", kLevelNames.at(static_cast<size_t>(level)), line.data());
+    std::string text(line.data());
+    std::replace_if(
+        text.begin(), text.end(), [](char c) { return c == '\n' || c == '\t'; }, ' ');
+    std::fprintf(stderr, "%s%s\n", kLevelNames.at(static_cast<size_t>(level)),
+                 printable(text).c_str());
 }
 
 }  // namespace continuo::base

@@ -1,5 +1,6 @@
 #include "common/config/diagnostic.hpp"
 
+#include "common/base/printable.hpp"
 #include "common/base/utf8.hpp"
 
 #include <algorithm>
@@ -10,23 +11,6 @@ namespace continuo::config {
 namespace {
 
 constexpr size_t kMaxPrintedBytes = 80;
-constexpr std::string_view kHexDigits = "0123456789abcdef";
-
-bool is_control(char character) {
-    const auto byte = static_cast<uint8_t>(character);
-    return byte < 0x20 || byte == 0x7F;
-}
-
-// Length of the control character at the front: C0, DEL, or C1 in UTF-8, which terminals obey too;
-// 0 when it is another character.
-size_t unprintable_bytes(std::string_view text) {
-    if (is_control(text[0])) {
-        return 1;
-    }
-    const bool is_c1 =
-        text.size() >= 2 && text[0] == '\xC2' && static_cast<uint8_t>(text[1]) < 0xA0;
-    return is_c1 ? 2 : 0;
-}
 
 // As much of `text` as a message shows, no character cut.
 size_t shown_bytes(std::string_view text) {
@@ -41,12 +25,6 @@ size_t shown_bytes(std::string_view text) {
         }
         at = next;
     }
-}
-
-void append_hex(std::string& to, char character) {
-    const auto byte = static_cast<uint8_t>(character);
-    to += kHexDigits[byte >> 4U];
-    to += kHexDigits[byte & 0xFU];
 }
 
 }  // namespace
@@ -69,20 +47,8 @@ bool has_errors(std::span<const Diagnostic> diagnostics) {
 }
 
 std::string printable(std::string_view text) {
-    std::string result;
     const std::string_view shown = text.substr(0, shown_bytes(text));
-    for (size_t at = 0; at < shown.size();) {
-        const size_t length = unprintable_bytes(shown.substr(at));
-        for (size_t i = 0; i < length; ++i) {
-            result += "\\x";
-            append_hex(result, shown[at + i]);
-        }
-        if (length == 0) {
-            result += shown[at];
-        }
-        at += std::max<size_t>(length, 1);
-    }
-    return shown.size() < text.size() ? result + "..." : result;
+    return base::printable(shown) + (shown.size() < text.size() ? "..." : "");
 }
 
 std::string quoted_value(std::string_view text) {
@@ -91,22 +57,14 @@ std::string quoted_value(std::string_view text) {
 }
 
 std::string quote(std::string_view text) {
-    std::string result = "\"";
-    for (size_t at = 0; at < text.size(); ++at) {
-        const char character = text[at];
-        const size_t length = unprintable_bytes(text.substr(at));
-        if (length > 0) {
-            at += length - 1;  // the code point is the last byte in both forms
-            result += "\\u00";
-            append_hex(result, text[at]);
-            continue;
-        }
+    std::string escaped;
+    for (const char character : text) {
         if (character == '"' || character == '\\') {
-            result += '\\';
+            escaped += '\\';
         }
-        result += character;
+        escaped += character;
     }
-    return result + '"';
+    return '"' + base::printable_json(escaped) + '"';
 }
 
 std::string quoted_choices(std::span<const std::string_view> names) {

@@ -5,6 +5,7 @@
 #include "common/io/preflight.hpp"
 #include "common/io/unix_server.hpp"
 #include "common/report/status_report.hpp"
+#include "common/report/table.hpp"
 
 #include <chrono>
 #include <cstdio>
@@ -84,12 +85,14 @@ int run_program(const report::ProgramSpec& program,
     }
     const report::CommandLine line = report::parse_command_line(program, arguments);
     if (!line.command) {
-        std::fputs(line.text.c_str(), line.exit_code == report::kExitGood ? stdout : stderr);
+        std::fputs(report::safe_output(line.text).c_str(),
+                   line.exit_code == report::kExitGood ? stdout : stderr);
         return line.exit_code;
     }
     const CommandOutput output = run(*line.command);
-    std::fputs(output.err.c_str(), stderr);
-    const bool is_printed = std::fputs(output.out.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
+    std::fputs(report::safe_output(output.err).c_str(), stderr);
+    const bool is_printed = std::fputs(report::safe_output(output.out).c_str(), stdout) >= 0 &&
+                            std::fflush(stdout) == 0;
     return is_printed ? output.exit_code : report::kExitError;
 }
 

@@ -1,5 +1,6 @@
 #include "common/daemon/startup.hpp"
 
+#include "common/base/printable.hpp"
 #include "common/daemon/remedy.hpp"
 #include "common/io/file.hpp"
 #include "common/report/status_report.hpp"
@@ -114,7 +115,7 @@ void say(std::span<const config::Diagnostic> diagnostics, DiagnosticsTo where) {
     for (const config::Diagnostic& diagnostic : diagnostics) {
         const std::string text = config::to_text(diagnostic);
         if (where == DiagnosticsTo::Stderr) {
-            std::fprintf(stderr, "%s\n", text.c_str());
+            std::fprintf(stderr, "%s\n", base::printable(text).c_str());
         } else {
             log(LogLevel::Error, "%s", text.c_str());
         }

@@ -1,7 +1,7 @@
 #include "common/report/json.hpp"
 
 #include "common/base/assert.hpp"
-#include "common/base/utf8.hpp"
+#include "common/base/printable.hpp"
 
 #include <array>
 #include <charconv>
@@ -11,7 +11,6 @@
 namespace continuo::report {
 namespace {
 
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 constexpr int kMaxDecimals = 15;
 
 void append_escaped(std::string& to, char character) {
@@ -32,17 +31,8 @@ void append_escaped(std::string& to, char character) {
         to += "\\t";
         return;
     default:
-        break;
+        to += character;
     }
-    const auto byte = static_cast<uint8_t>(character);
-    if (byte < 0x20 || byte == 0x7F) {
-        constexpr std::string_view kDigits = "0123456789abcdef";
-        to += "\\u00";
-        to += kDigits[byte >> 4U];
-        to += kDigits[byte & 0xFU];
-        return;
-    }
-    to += character;
 }
 
 template <typename T>
@@ -56,19 +46,11 @@ void append_integer(std::string& to, T value) {
 }  // namespace
 
 std::string json_string(std::string_view text) {
-    std::string result = "\"";
-    while (!text.empty()) {
-        const size_t length = base::utf8_length(text);
-        if (length == 1) {
-            append_escaped(result, text.front());
-        } else if (length == 0) {
-            result += kReplacement;
-        } else {
-            result += text.substr(0, length);
-        }
-        text.remove_prefix(length == 0 ? 1 : length);
+    std::string quoted;
+    for (const char character : text) {
+        append_escaped(quoted, character);
     }
-    return result + '"';
+    return '"' + base::printable_json(quoted) + '"';
 }
 
 void JsonWriter::before_value() {

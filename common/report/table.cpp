@@ -1,5 +1,7 @@
 #include "common/report/table.hpp"
 
+#include "common/base/printable.hpp"
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -9,6 +11,7 @@ namespace continuo::report {
 namespace {
 
 constexpr size_t kColumnGap = 2;
+constexpr std::string_view kPlain = "\x1b[0m";
 
 std::string fixed(double value, int decimals) {
     // The largest double has 309 digits before the point.
@@ -71,18 +74,34 @@ std::string coloured(std::string_view text, Colour colour, bool is_terminal) {
     if (!is_terminal || colour == Colour::None) {
         return std::string(text);
     }
-    return escape_of(colour) + std::string(text) + "\x1b[0m";
+    return escape_of(colour) + std::string(text) + std::string(kPlain);
+}
+
+std::string safe_output(std::string_view text) {
+    constexpr std::array kOwn = {Colour::Bold, Colour::Dim, Colour::Red, Colour::Green,
+                                 Colour::Yellow};
+    constexpr char kEscape = '\x1b';
+    std::string result;
+    for (;;) {
+        const size_t at = std::min(text.find(kEscape), text.size());
+        result += base::printable_json(text.substr(0, at), "\n\t");
+        text.remove_prefix(at);
+        if (text.empty()) {
+            return result;
+        }
+        std::string_view own = text.starts_with(kPlain) ? kPlain : std::string_view();
+        for (const Colour colour : kOwn) {
+            own = text.starts_with(escape_of(colour)) ? escape_of(colour) : own;
+        }
+        result += own.empty() ? base::printable_json(text.substr(0, 1)) : std::string(own);
+        text.remove_prefix(std::max<size_t>(own.size(), 1));
+    }
 }
 
 void Table::add_row(std::vector<std::string> cells, Colour colour) {
     cells.resize(columns_.size());
     for (std::string& cell : cells) {
-        std::replace_if(
-            cell.begin(), cell.end(),
-            [](char character) {
-                return static_cast<uint8_t>(character) < 0x20 || character == 0x7F;
-            },
-            '?');
+        cell = base::replace_hidden(cell, '?');
     }
     rows_.push_back({std::move(cells), colour});
 }

@@ -18,6 +18,10 @@ enum class Colour : uint8_t { None, Bold, Dim, Red, Green, Yellow };
 // `text` in a colour when `is_terminal`, else as it is.
 std::string coloured(std::string_view text, Colour colour, bool is_terminal);
 
+// The last gate of all that a command prints, text and JSON: what a terminal would obey is written
+// as \uNNNN, but for line feeds, tabs and the colours above.
+std::string safe_output(std::string_view text);
+
 class Table {
   public:
     struct Column {

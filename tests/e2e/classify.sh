@@ -51,6 +51,20 @@ for host in $inet4 $inet6; do
     classed "an unknown program over UDP and IPv$version" zorgle udp "$host" ht-ld \
         "$work/zorgle" -u SYSTEM:"while sleep 0.2; do echo tick; done" "UDP$version:$at:7000"
 done
+# A name of a program may be any bytes: C1 in UTF-8, a direction of writing, C1 in one byte, ESC.
+cp "$work/zorgle" "$work/"$'e\xc2\x9bvil\xe2\x80\xae\x9b\x1b'
+spawn node evil "$work/"$'e\xc2\x9bvil\xe2\x80\xae\x9b\x1b' -u SYSTEM:"while sleep 0.2; do echo tick; done" "TCP4:$inet4:7000"
+has_evil() { cnapt_json flows | json_true "any(f['process'] == 'e\x9bvil\u202e\ufffd\x1b' for f in d)"; }
+claim "a process whose name is no plain text is shown" wait_for 8 has_evil
+is_plain() { # is_plain COMMAND... : the command prints UTF-8 without characters that a terminal obeys
+    "$@" >"$work/printed" && "$python" -c 'import sys, unicodedata
+text = open(sys.argv[1], "rb").read().decode()
+sys.exit(any(unicodedata.category(c) in ("Cc", "Cf") and c != "\n" for c in text))' "$work/printed"
+}
+claim "its name is made safe for a terminal" is_plain cnapt flows --socket "$work/cnapt.sock"
+claim "in JSON, too" is_plain cnapt_json flows
+stop evil
+
 same_class_at_snapt() {
     local here there
     here=$(cnapt_json flows | json "sorted((f['proto'], f['dst'], f['sport'], f['class'], f['app']) for f in d if f['proto']=='udp')")

@@ -61,6 +61,8 @@ TEST(Printable, ShowsForeignTextSafely) {
     EXPECT_EQ(printable(std::string(200, 'a')).size(), 83U);
     EXPECT_EQ(printable("a\xC2\x9B"), "a\\xc2\\x9b");
     EXPECT_EQ(quote("a\xC2\x9B"), "\"a\\u009b\"");
+    EXPECT_EQ(printable("a\xE2\x80\xAE\x9B"), "a\\xe2\\x80\\xae\\x9b");
+    EXPECT_EQ(quote("a\xE2\x80\xAE"), "\"a\\u202e\"");
     // No character is cut in two.
     EXPECT_EQ(printable(std::string(79, 'a') + "\xC3\xA4"), std::string(79, 'a') + "...");
     EXPECT_EQ(quoted_value("\x07"), "\"\\u0007\"");

@@ -41,6 +41,8 @@ TEST(JsonWriter, WritesRealNumbersWithFixedPrecision) {
 }
 
 TEST(JsonString, EscapesWhatMustBeEscaped) {
+    EXPECT_EQ(json_string("\xC2\x9B\xE2\x80\xAE\xE2\x81\xA6\xC3\xA4"),
+              "\"\\u009b\\u202e\\u2066\xC3\xA4\"");
     EXPECT_EQ(json_string("a\"b\\c\n\t\r\x01\x7f/"), R"("a\"b\\c\n\t\r\u0001\u007f/")");
     EXPECT_EQ(json_string(std::string_view("a\0b", 3)), R"("a\u0000b")");
 }

@@ -21,6 +21,23 @@ TEST(Table, ColoursOnlyForATerminal) {
     EXPECT_EQ(table.render(true), "\x1b[1mA\x1b[0m\n\x1b[31mx\x1b[0m\n");
 }
 
+TEST(SafeOutput, KeepsLinesAndOurColoursAndWritesOutTheRest) {
+    const std::string ours =
+        "a\tb\n" + coloured("c", Colour::Red, true) + coloured("d", Colour::Bold, true);
+    EXPECT_EQ(safe_output(ours), ours);
+    EXPECT_EQ(safe_output("\x1b]0;title\x07"), "\\u001b]0;title\\u0007");
+    EXPECT_EQ(safe_output("{\"node\":\"\xC2\x9B\xE2\x80\xAE\"}\n"),
+              "{\"node\":\"\\u009b\\u202e\"}\n");
+    EXPECT_EQ(safe_output("\x1b[2J\x9B\x1b"), "\\u001b[2J\xEF\xBF\xBD\\u001b");
+    EXPECT_EQ(safe_output(""), "");
+}
+
+TEST(Table, LetsNoC1AndNoDirectionThrough) {
+    Table table({{"A"}, {"B"}});
+    table.add_row({"x\xC2\x9By", "a\xE2\x80\xAE\x9Bz"});
+    EXPECT_EQ(table.render(false), "A    B\nx?y  a??z\n");
+}
+
 TEST(Table, LetsNoControlCharacterThrough) {
     Table table({{"A"}});
     table.add_row({"x\x1b[31m\n", "dropped"});
