@@ -32,8 +32,14 @@ DecodeScratch::DecodeScratch()
     floors_.reserve(kMaxSpaces);
 }
 
-Decoder::Decoder(packet::NodeSide side, DecodeScratch& scratch, uint32_t index_limit)
-    : side_(side), scratch_(scratch), index_limit_(std::min(index_limit, kMaxFlowIndex + 1)) {}
+Decoder::Decoder(packet::NodeSide side,
+                 DecodeScratch& scratch,
+                 uint32_t index_limit,
+                 base::MemoryBudget* memory)
+    : side_(side)
+    , scratch_(scratch)
+    , memory_(memory)
+    , index_limit_(std::min(index_limit, kMaxFlowIndex + 1)) {}
 
 void Decoder::begin(uint16_t space, uint64_t sequence) {
     rollback();
@@ -294,6 +300,7 @@ bool Decoder::commit() {
             known->sequence = std::max(known->sequence, floor.sequence);
         }
     }
+    is_short_of_memory_ = false;
     for (const DecodeScratch::Change& change : scratch_.changes_) {
         apply(change);
     }
@@ -302,8 +309,18 @@ bool Decoder::commit() {
     return is_stateful_;
 }
 
+bool Decoder::make_room(uint32_t index) {
+    constexpr size_t kPage = PagedTable<Context>::page_bytes();
+    return flows_.has_page(index) ||
+           (memory_.bytes() + kPage <= kMaxContextBytes && memory_.take(kPage));
+}
+
 void Decoder::apply(const DecodeScratch::Change& change) {
     const DecodedEntry& entry = scratch_.entries_[change.entry];
+    if (!make_room(entry.index)) {
+        is_short_of_memory_ = true;
+        return;
+    }
     const DecodeScratch::Detail& detail = scratch_.details_[change.entry];
     Context& flow = flows_.make(entry.index);
     if (change.opens) {

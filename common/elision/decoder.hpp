@@ -10,6 +10,7 @@
 #pragma once
 
 #include "common/base/drop_reason.hpp"
+#include "common/base/memory_budget.hpp"
 #include "common/base/result.hpp"
 #include "common/elision/paged_table.hpp"
 
@@ -59,10 +60,15 @@ class DecodeScratch {
 
 class Decoder {
   public:
-    // Flow indexes from `index_limit` on are refused.
+    // Contexts of some 20 000 flows. The other end chooses the indexes.
+    static constexpr size_t kMaxContextBytes = size_t{2} << 20;
+
+    // Flow indexes from `index_limit` on are refused. `memory`, for contexts, must outlive this;
+    // null: no limit but kMaxContextBytes.
     Decoder(packet::NodeSide side,
             DecodeScratch& scratch,
-            uint32_t index_limit = kMaxFlowIndex + 1);
+            uint32_t index_limit = kMaxFlowIndex + 1,
+            base::MemoryBudget* memory = nullptr);
     Decoder(const Decoder&) = delete;
     Decoder& operator=(const Decoder&) = delete;
     ~Decoder() = default;
@@ -80,6 +86,9 @@ class Decoder {
     }
     // True when the datagram is stateful: it is to be acknowledged.
     bool commit();
+    // Of the latest commit: a context found no memory. The datagram must not be acknowledged, so
+    // that the sender does without.
+    bool is_short_of_memory() const { return is_short_of_memory_; }
     // True when a reference was set: the acknowledgement is urgent. Valid before commit.
     bool has_set() const { return !scratch_.changes_.empty(); }
     void rollback();
@@ -111,9 +120,11 @@ class Decoder {
     finish(base::ByteReader& reader, uint32_t index, size_t payload_bytes, EntryKind kind);
     uint32_t latest(uint32_t index) const;
     void apply(const DecodeScratch::Change& change);
+    bool make_room(uint32_t index);
 
     packet::NodeSide side_;
     DecodeScratch& scratch_;
+    base::MemoryShare memory_;
     PagedTable<Context> flows_;
     std::vector<Floor> floors_;
     uint64_t sequence_ = 0;
@@ -123,6 +134,7 @@ class Decoder {
     uint16_t space_ = 0;
     bool is_below_floor_ = false;
     bool is_stateful_ = false;
+    bool is_short_of_memory_ = false;
 };
 
 // The counter for a datagram whose section did not decode.

@@ -20,6 +20,12 @@ class PagedTable {
                                                     : nullptr;
     }
     const T* find(uint32_t index) const { return const_cast<PagedTable*>(this)->find(index); }
+    bool has_page(uint32_t index) const {
+        const size_t page = index / kPageElements;
+        return page < pages_.size() && pages_[page];
+    }
+    // What make() takes for an index without a page, apart from the list of pages.
+    static constexpr size_t page_bytes() { return sizeof(Page); }
     // `index` is at most kMaxFlowIndex.
     T& make(uint32_t index) {
         const size_t page = index / kPageElements;

@@ -32,8 +32,11 @@ struct EpochState {
     EpochState(uint32_t epoch_number,
                packet::NodeSide sends,
                packet::NodeSide receives,
-               elision::DecodeScratch& scratch)
-        : number(epoch_number), encoder(sends), decoder(receives, scratch) {}
+               elision::DecodeScratch& scratch,
+               base::MemoryBudget* memory)
+        : number(epoch_number)
+        , encoder(sends)
+        , decoder(receives, scratch, elision::kMaxFlowIndex + 1, memory) {}
 
     uint32_t number;
     std::unique_ptr<crypto::DatagramCipher> sealer;

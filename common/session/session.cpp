@@ -77,8 +77,8 @@ const base::IpAddress& Session::node_address(base::IpVersion version) const {
 
 void Session::install_epoch(EpochInstall keys, TimePoint now) {
     CTN_ASSERT(!is_receiving_);
-    auto epoch =
-        std::make_unique<EpochState>(keys.epoch, sends_side(), receives_side(), scratch_.decode);
+    auto epoch = std::make_unique<EpochState>(keys.epoch, sends_side(), receives_side(),
+                                              scratch_.decode, settings_.memory);
     epoch->sealer = std::move(keys.sealer);
     epoch->opener = std::move(keys.opener);
     epoch->installed_at = now;

@@ -152,7 +152,9 @@ void Session::on_authentic(const Opened& opened, TimePoint now) {
         deliver_entries(opened, facts.order ? &*facts.order : nullptr, now);
     }
     facts.is_stateful = epoch.decoder.commit() || facts.is_stateful;
-    if (facts.is_stateful) {
+    if (epoch.decoder.is_short_of_memory()) {
+        drops_.add(DropReason::FlowLimit);
+    } else if (facts.is_stateful) {
         epoch.ledger.on_accepted(space, opened.sequence, facts.is_urgent, now);
     } else {
         epoch.ledger.on_stateless(space, opened.sequence);

@@ -4,6 +4,7 @@
 #include "common/wire/body.hpp"
 #include "tests/support/hostile_peer.hpp"
 #include "tests/support/seeds.hpp"
+#include "tests/support/session_pair.hpp"
 #include "tests/unit/wire/vector_file.hpp"
 
 #include <gtest/gtest.h>
@@ -214,6 +215,44 @@ TEST(HostilePeer, ClosedFlowsThatNeverWereAreIgnored) {
         EXPECT_EQ(victim.session().flows(), flows);
         expect_alive(victim);
     }
+}
+
+// The other end chooses where in the table a flow stands. What finds no memory is not acknowledged,
+// so that a node that keeps to the rules goes on without.
+TEST(HostilePeer, ContextsOfFlowsTakeABoundedMemory) {
+    constexpr size_t kFlows = 25'000;
+    constexpr size_t kStep = 16;  // each page
+    SessionPair pair{SimLink{}};
+    packet::HeaderFields fields;
+    fields.protocol = packet::Protocol::Udp;
+    fields.source = *base::IpAddress::parse("192.0.0.5");
+    fields.destination = *base::IpAddress::parse("198.51.100.2");
+    fields.destination_port = 7;
+    fields.ttl = 64;
+    size_t sent = 0;
+    const auto send = [&](size_t number) {
+        fields.source_port = static_cast<uint16_t>(10'000 + number);
+        const packet::FiveTuple tuple{fields.source, fields.destination, fields.source_port,
+                                      fields.destination_port, fields.protocol};
+        flow::Flow& flow = pair.node.flow(tuple, TrafficClass::LtLd);
+        if (number % kStep == 0) {
+            pair.node.send(flow, make_packet(fields, std::vector<uint8_t>(10, 1)), {}, pair.now);
+            pair.run_for(base::milliseconds(1));
+            ++sent;
+        }
+    };
+    for (size_t number = 0; number < kFlows; ++number) {
+        send(number);
+    }
+    for (int i = 0; i < 10; ++i) {
+        send(kFlows / kStep * kStep);
+        send(0);
+        pair.run_for(base::milliseconds(100));
+    }
+    pair.run_for(base::seconds(1));
+    EXPECT_EQ(pair.snapt.delivered.size(), sent);
+    EXPECT_GT(pair.snapt.session->drops().count(DropReason::FlowLimit), 10U);
+    EXPECT_EQ(pair.snapt.session->drops().count(DropReason::UnknownReference), 0U);
 }
 
 }  // namespace

@@ -310,5 +310,32 @@ TEST(Decoder, ForgetsARemovedFlow) {
     EXPECT_FALSE(link.decode(from_hex("01 00")));
 }
 
+// Sets nothing that it has no memory for, and says so.
+TEST(DecoderMemory, ContextsBeyondTheBudgetAreNotKept) {
+    DecodeScratch scratch;
+    base::MemoryBudget budget(4096);  // of two pages, hardly
+    Decoder decoder(packet::NodeSide::Source, scratch, kMaxFlowIndex + 1, &budget);
+    uint64_t sequence = 0;
+    const auto open = [&](const char* index) {
+        const Bytes section =
+            from_hex(std::string("3F 03 ") + index + " C6336407 9C40 0035 01 00 40 00 01 1000");
+        decoder.begin(0, sequence++);
+        EXPECT_TRUE(decoder.decode_section(section));
+        EXPECT_EQ(decoder.entries().size(), 1U) << "its packet is as good as any";
+        decoder.commit();
+        return !decoder.is_short_of_memory();
+    };
+    EXPECT_TRUE(open("05"));
+    const size_t page = budget.used_bytes();
+    EXPECT_GT(page, 1000U);
+    EXPECT_TRUE(open("06")) << "on the same page";
+    EXPECT_TRUE(open("11"));
+    EXPECT_FALSE(open("21"));
+    EXPECT_FALSE(decoder.has_flow(0x21));
+    EXPECT_TRUE(decoder.has_flow(5));
+    EXPECT_TRUE(open("07"));
+    EXPECT_LE(budget.used_bytes(), budget.limit_bytes());
+}
+
 }  // namespace
 }  // namespace continuo::elision
