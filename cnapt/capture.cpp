@@ -45,7 +45,10 @@ void Node::on_tun_readable() {
             ++packets;
             on_packet(std::move(packet), now);
         },
-        [&] { driver_.pump(now); });
+        [&] {
+            driver_.pump(now);
+            return true;
+        });
     loop_.note_moved(bytes);
     tun_port_->coalescer().flush();  // replies to refused flows
     driver_.pump(now);

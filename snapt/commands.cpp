@@ -184,6 +184,7 @@ void write_session(JsonWriter& json, const NodeSession& node) {
     json.field("overhead_sent", counters.overhead_sent);
     json.field("overhead_received", counters.overhead_received);
     json.field("control_pauses", node.control_pauses->load());
+    json.field("input_drops", node.dropped_inputs());
     json.end_object();
 }
 

@@ -3,7 +3,6 @@
 #include "common/base/log.hpp"
 #include "common/dataplane/flow_tracking.hpp"
 #include "common/packet/rewrite.hpp"
-#include "common/wire/unsealed.hpp"
 
 #include <algorithm>
 
@@ -18,8 +17,6 @@ using packet::NodeSide;
 namespace {
 
 constexpr base::Duration kHousekeepingInterval = base::milliseconds(500);
-// Answers to datagrams of unknown sessions in a second, all sources together.
-constexpr uint32_t kUnknownAnswersPerSecond = 64;
 // Packets that are worth a look at all sessions; after fewer none is looked at for a while.
 constexpr size_t kWorthAPass = 8;
 constexpr base::Duration kNextPassAfter = base::milliseconds(5);
@@ -37,20 +34,23 @@ Relay::Relay(io::EventLoop& loop,
     , events_(events)
     , pool_(kSmallPackets, kLargePackets)
     , flows_(settings.max_flows, slots, {.hash_seed = random.u64(), .drops = &drops_})
-    , receiver_(drops_)
+    , receiver_(drops_, inputs_)
     , driver_(loop, *this, drops_)
     , housekeeping_(loop, [this] { on_housekeeping(); })
+    , input_timer_(loop, [this] { go_on(); })
     , modes_timer_(loop, [this] { apply_modes(); })
     , kept_memory_(settings.max_kept_bytes)
     , by_wire_id_(size_t{UINT16_MAX} + 1) {
     receiver_.record_to(settings.recording.packets);
     driver_.record_to(settings.recording.packets);
+    driver_.set_clock(settings_.clock);
 }
 
 Relay::~Relay() {
     while (!sessions_.empty()) {
         close(sessions_.back()->wire_id);
     }
+    inputs_.clear(strangers_.queue);
 }
 
 base::Result<void> Relay::start(std::string& failure) {
@@ -63,6 +63,9 @@ base::Result<void> Relay::start(std::string& failure) {
         *tun_, pool_, drops_,
         [this](const packet::FrameInfo& info, bool written) { on_written(info, written); });
     tun_port_->set_make_room([this](bool is_large) { return make_room(is_large); });
+    tun_port_->set_hold_back([this](base::ByteView frame, const packet::FrameInfo& info) {
+        return holds_back(frame, info);
+    });
     tun_port_->record_to(settings_.recording.packets);
     const auto offload = io::probe_udp_offload();
     for (const base::Endpoint& endpoint : settings_.listen) {
@@ -71,8 +74,9 @@ base::Result<void> Relay::start(std::string& failure) {
         socket_options.local = endpoint;
         socket_options.packet_info = true;
         socket_options.offload = offload;
-        auto listener = std::make_unique<Listener>(
-            Listener{CTN_TRY(io::UdpSocket::open(socket_options)), nullptr});
+        auto listener =
+            std::make_unique<Listener>(Listener{CTN_TRY(io::UdpSocket::open(socket_options)),
+                                                nullptr, static_cast<uint16_t>(listeners_.size())});
         Listener& ref = *listener;
         listener->poller = std::make_unique<io::Poller>(
             loop_, listener->socket.fd(), [this, &ref] { on_socket_readable(ref); },
@@ -92,9 +96,13 @@ base::Result<void> Relay::start(std::string& failure) {
 
 void Relay::on_tun_readable() {
     const TimePoint now = loop_.now();
+    const TimePoint until = settings_.clock() + kRound;
     loop_.note_moved(tun_port_->read_burst(
         now, false, [&](packet::PacketPtr packet) { on_tun_packet(std::move(packet), now); },
-        [&] { driver_.pump(now); }));
+        [&] {
+            driver_.pump(now);
+            return settings_.clock() < until;
+        }));
     driver_.pump(now);
 }
 
@@ -121,18 +129,27 @@ bool Relay::make_room(bool is_large) {
 }
 
 void Relay::on_tun_packet(packet::PacketPtr packet, TimePoint now) {
-    const auto identified =
-        dataplane::identify(packet->bytes(), NodeSide::Destination, fragments_down_, drops_, now);
-    if (!identified) {
+    packet::SummaryResult result = packet::summarize(packet->bytes(), NodeSide::Destination);
+    if (!result.summary) {
+        drops_.add(result.error == packet::SummaryError::Malformed
+                       ? DropReason::MalformedPacket
+                       : DropReason::UnsupportedProtocol);
         return;
     }
-    const packet::PacketSummary& summary = *identified;
+    packet::PacketSummary& summary = *result.summary;
     const auto node = by_lease_.find(summary.tuple.local);
     if (node == by_lease_.end()) {
         drops_.add(DropReason::NoSession);
         return;
     }
+    if (!find_first(node->second->share->fragments_down, summary, now)) {
+        return;
+    }
     Flow* flow = flows_.find(summary.tuple);
+    if (flow == nullptr && summary.is_icmp_error) {
+        drops_.add(DropReason::NoBinding);  // of no flow: nobody here has asked
+        return;
+    }
     if (flow == nullptr) {
         // The kernel's NAT knows the binding although we do not any more; the node gets the packet
         // as it is.
@@ -153,61 +170,6 @@ void Relay::on_tun_packet(packet::PacketPtr packet, TimePoint now) {
     }
     node->second->session.on_packet(*flow, std::move(packet), now);
     driver_.touch(node->second->session);
-}
-
-void Relay::on_socket_readable(Listener& listener) {
-    const TimePoint now = loop_.now();
-    loop_.note_moved(receiver_.receive(listener.socket, now, [&](const io::ReceivedBatch& batch) {
-        on_datagrams(listener, batch, now);
-    }));
-    tun_port_->coalescer().flush();
-    driver_.pump(now);
-}
-
-void Relay::on_datagrams(Listener& listener, const io::ReceivedBatch& batch, TimePoint now) {
-    const auto find = [this](uint16_t id) { return by_wire_id_[id]; };
-    const auto hand_over = [&](NodeSession& node, std::span<session::ReceivedDatagram> datagrams) {
-        // TCP's path is not to be led to a place that has only heard of its datagrams.
-        const auto first_other = std::remove_if(
-            datagrams.begin(), datagrams.end(), [](const session::ReceivedDatagram& datagram) {
-                return wire::path_of(datagram.bytes) == wire::kTcpPath;
-            });
-        const auto count = static_cast<size_t>(first_other - datagrams.begin());
-        drops_.add(DropReason::BadVersion, datagrams.size() - count);
-        node.session.on_datagrams(datagrams.first(count), now);
-        driver_.touch(node.session);
-    };
-    const auto stray = [&](wire::DatagramKind kind, const session::ReceivedDatagram& datagram) {
-        if (kind == wire::DatagramKind::Sealed) {
-            answer_unknown(listener, datagram, now);
-        }
-        return false;
-    };
-    receiver_.split(batch, listener.socket.local().port, find, hand_over, stray);
-}
-
-// Rate-limited, never longer than the cause, and the node only asks over control because of it.
-void Relay::answer_unknown(Listener& listener,
-                           const session::ReceivedDatagram& datagram,
-                           TimePoint now) {
-    if (now - unknown_window_at_ >= base::seconds(1)) {
-        unknown_window_at_ = now;
-        unknown_answers_ = 0;
-    }
-    const auto quote = wire::Quote::of(datagram.bytes);
-    if (unknown_answers_ >= kUnknownAnswersPerSecond || !quote ||
-        !wire::may_answer(wire::Unknown::kBytes, datagram.bytes.size())) {
-        return;
-    }
-    ++unknown_answers_;
-    std::array<uint8_t, wire::Unknown::kBytes> bytes{};
-    base::ByteWriter writer(bytes);
-    wire::Unknown{wire::UnknownReason::Session, *quote}.serialize(writer);
-    io::SendItem item{datagram.from, datagram.to.address, bytes, 0};
-    listener.socket.send(std::span(&item, 1));
-    if (settings_.recording.packets != nullptr) {
-        settings_.recording.packets->sent(listener.socket, item);
-    }
 }
 
 Flow* Relay::on_flow_opened(session::Session& session,
@@ -254,7 +216,7 @@ Flow* Relay::make_flow(NodeSession& node,
                        const elision::OpenInfo& open,
                        uint32_t index,
                        TimePoint now) {
-    if (settings_.max_user_flows != 0 && *node.user_flows >= settings_.max_user_flows) {
+    if (settings_.max_user_flows != 0 && node.share->flows >= settings_.max_user_flows) {
         drops_.add(DropReason::FlowLimit);
         return nullptr;
     }
@@ -269,7 +231,7 @@ Flow* Relay::make_flow(NodeSession& node,
     flow->details = &node;
     node.session.set_mode(*flow, node.mode_of(open.app));
     ++node.flows;
-    ++*node.user_flows;
+    ++node.share->flows;
     if (index <= elision::kMaxFlowIndex) {
         node.session.attach(*flow);
     }
@@ -285,7 +247,7 @@ void Relay::end_flow(Flow& flow, TimePoint now) {
     node->session.detach(flow, now);
     driver_.forget(flow);
     --node->flows;
-    --*node->user_flows;
+    --node->share->flows;
 }
 
 void Relay::deliver(session::Session& /*session*/,
@@ -295,6 +257,23 @@ void Relay::deliver(session::Session& /*session*/,
                     TimePoint now) {
     dataplane::track(flows_, flow, Direction::Up, fields, now);
     tun_port_->coalescer().add(fields, payload, &flow);
+}
+
+// The ports of a fragment. False: its first one is not known.
+bool Relay::find_first(std::unique_ptr<flow::FragmentCache>& fragments,
+                       packet::PacketSummary& summary,
+                       TimePoint now) {
+    if (!summary.is_fragment) {
+        return true;
+    }
+    if (fragments == nullptr) {
+        fragments = std::make_unique<flow::FragmentCache>(kUserFragments);
+    }
+    if (!fragments->resolve(summary, now)) {
+        drops_.add(DropReason::NoBinding);
+        return false;
+    }
+    return true;
 }
 
 Flow* Relay::deliver_whole(session::Session& session,
@@ -307,28 +286,31 @@ Flow* Relay::deliver_whole(session::Session& session,
         return nullptr;
     }
     packet::PacketSummary summary = *result.summary;
-    if (!fragments_up_.resolve(summary, now)) {
-        drops_.add(DropReason::NoBinding);
+    NodeSession& node = owner_of(session);
+    if (!find_first(node.share->fragments_up, summary, now)) {
         return nullptr;
     }
-    NodeSession& node = owner_of(session);
     if (summary.tuple.local.is_unspecified()) {
         drops_.add(DropReason::SpoofedSource);  // a version for which the node has no lease
         return nullptr;
     }
     Flow* flow = flows_.find(summary.tuple);
-    if (flow == nullptr && !summary.is_icmp_error) {
+    if (flow == nullptr && summary.is_icmp_error) {
+        drops_.add(DropReason::NoBinding);
+        return nullptr;
+    }
+    if (flow == nullptr) {
         flow = make_flow(node, summary.tuple, traffic_class, {}, elision::kMaxFlowIndex + 1, now);
         if (flow == nullptr) {
             return nullptr;
         }
     }
-    if (flow != nullptr && flow->details != &node) {
+    if (flow->details != &node) {
         drops_.add(DropReason::SpoofedSource);
         return nullptr;
     }
-    if (flow != nullptr && flows_.on_packet(*flow, Direction::Up, summary, now) ==
-                               flow::PacketVerdict::NewConnection) {
+    if (flows_.on_packet(*flow, Direction::Up, summary, now) ==
+        flow::PacketVerdict::NewConnection) {
         const uint32_t index = flow->owner != nullptr ? flow->index : elision::kMaxFlowIndex + 1;
         const elision::OpenInfo open{flow->app, false};
         end_flow(*flow, now);

@@ -9,15 +9,20 @@
 #include "common/dataplane/class_settings.hpp"
 #include "common/dataplane/datagram_receiver.hpp"
 #include "common/dataplane/figures.hpp"
+#include "common/dataplane/frame_backlog.hpp"
+#include "common/dataplane/input_queues.hpp"
 #include "common/dataplane/recording.hpp"
 #include "common/dataplane/session_driver.hpp"
 #include "common/dataplane/tun_port.hpp"
+#include "common/dataplane/turns.hpp"
 #include "common/flow/flow_table.hpp"
 #include "common/flow/fragment_cache.hpp"
 #include "common/session/session.hpp"
 #include "snapt/app_names.hpp"
 
 #include <atomic>
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -30,7 +35,15 @@ namespace continuo::snapt {
 inline constexpr size_t kSmallPackets = 16384;
 inline constexpr size_t kLargePackets = 512;
 
+// Datagrams are handled for so long before timers and the other way get their turn.
+inline constexpr base::Duration kRound = base::microseconds(500);
+// A turn may take so much longer before packets that it makes wait for the next one.
+inline constexpr base::Duration kTurnOverrun = base::microseconds(200);
+
 inline constexpr base::Duration kModesInterval = base::milliseconds(100);
+
+// Of one user and direction: packets in fragments that are under way.
+inline constexpr size_t kUserFragments = 64;
 
 struct RelaySettings {
     std::string device = "snapt0";
@@ -48,6 +61,8 @@ struct RelaySettings {
     std::array<uint8_t, base::kTrafficClasses> tos{};  // outer, whole octet
     size_t max_kept_bytes = session::kMaxKeptBytes;    // of all sessions together
     dataplane::Recording recording;                    // must outlive the Relay
+    // Time as it passes, by which the work for each session is measured.
+    std::function<base::TimePoint()> clock = [] { return std::chrono::steady_clock::now(); };
 };
 
 // Who a session belongs to and what it got.
@@ -70,13 +85,38 @@ struct Reservation {
     bool is_continued = false;
 };
 
+struct NodeSession;
+
+// Work that one sender makes: what it sent by UDP and TCP, and packets that it has made of that.
+struct Lane : dataplane::Turn {
+    Lane(NodeSession* owner, size_t queue_bytes, base::MemoryBudget* memory)
+        : node(owner), queue(queue_bytes), backlog(memory) {}
+    NodeSession* node;  // null: senders whose address no session knows
+    dataplane::InputQueue queue;
+    dataplane::FrameBacklog backlog;
+    std::shared_ptr<dataplane::DatagramQueue> stream;  // null: nothing waits there
+    base::Endpoint stream_from;
+    size_t at_once = 1;  // datagrams between two looks at the clock: few after such as cost much
+};
+
+// What sessions of one user have together.
+struct UserShare {
+    size_t flows = 0;
+    std::unique_ptr<flow::FragmentCache> fragments_up;  // made when first needed
+    std::unique_ptr<flow::FragmentCache> fragments_down;
+};
+
 struct NodeSession {
     NodeSession(const session::SessionSettings& settings,
                 session::SessionHost& host,
                 session::SessionScratch& scratch,
                 base::Random& random)
-        : session(settings, host, scratch, random) {}
+        : session(settings, host, scratch, random)
+        , lane(this, dataplane::kInputQueueBytes, settings.memory) {}
     session::Session session;
+    Lane lane;
+    uint64_t refused_inputs = 0;  // datagrams and packets beyond its turns
+    uint64_t dropped_inputs() const { return refused_inputs + lane.queue.dropped(); }
     SessionGrant grant;
     uint16_t wire_id = 0;
     std::shared_ptr<AppNames> apps = std::make_shared<AppNames>();
@@ -94,7 +134,7 @@ struct NodeSession {
     int64_t since_utc_s = 0;
     uint64_t up_bytes = 0;  // inner, delivered to the kernel
     size_t flows = 0;
-    size_t* user_flows = nullptr;  // of all sessions of the user
+    UserShare* share = nullptr;    // of the user
     dataplane::StreamPort stream;  // into its control link; none: nothing can be sent over TCP
 };
 
@@ -195,6 +235,7 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     struct Listener {
         io::UdpSocket socket;
         std::unique_ptr<io::Poller> poller;
+        uint16_t number = 0;
     };
     NodeSession& owner_of(session::Session& session) const;
     flow::Flow* make_flow(NodeSession& node,
@@ -207,11 +248,34 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     void apply_modes();
     void on_tun_readable();
     void on_tun_packet(packet::PacketPtr packet, base::TimePoint now);
+    bool find_first(std::unique_ptr<flow::FragmentCache>& fragments,
+                    packet::PacketSummary& summary,
+                    base::TimePoint now);
+
+    // relay_input.cpp
     void on_socket_readable(Listener& listener);
-    void on_datagrams(Listener& listener, const io::ReceivedBatch& batch, base::TimePoint now);
+    void go_on();
+    size_t take_in(Listener& listener);
+    Lane& lane_of(const io::ReceivedBatch& batch);
+    void begin_round() { round_end_ = settings_.clock() + kRound; }
+    void end_round(base::TimePoint now);
+    void serve(base::TimePoint now);
+    void serve_turn(Lane& lane, base::TimePoint start, base::TimePoint now);
+    void serve_stream(Lane& lane, base::TimePoint now);
+    void handle_some(dataplane::Input& input, Lane& lane, base::TimePoint now);
+    void hand_over(NodeSession& node,
+                   std::span<session::ReceivedDatagram> datagrams,
+                   const Lane& lane,
+                   base::TimePoint now);
+    bool is_turn_over() const { return settings_.clock() >= turn_end_; }
+    void write_held(Lane& lane);
+    bool holds_back(base::ByteView frame, const packet::FrameInfo& info);
+    void flush_frames();
+    void forget_input(NodeSession& node);
     void answer_unknown(Listener& listener,
                         const session::ReceivedDatagram& datagram,
                         base::TimePoint now);
+
     void on_written(const packet::FrameInfo& info, bool written);
     void on_housekeeping();
 
@@ -223,15 +287,23 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     packet::PacketPool pool_;
     session::SessionScratch scratch_;
     flow::FlowTable flows_;
-    flow::FragmentCache fragments_up_;
-    flow::FragmentCache fragments_down_;
     std::unique_ptr<io::TunDevice> tun_;
     std::unique_ptr<dataplane::TunPort> tun_port_;
     std::unique_ptr<io::Poller> tun_poller_;
     std::vector<std::unique_ptr<Listener>> listeners_;
+    dataplane::InputQueues inputs_;
+    dataplane::Turns turns_;
+    Lane strangers_{nullptr, dataplane::kStrangersQueueBytes, nullptr};
     dataplane::DatagramReceiver receiver_;
+    dataplane::PauseDetector input_pause_;
+    base::TimePoint round_end_{};
+    base::TimePoint turn_end_{};
+    base::TimePoint frames_wait_from_{};  // in a turn; epoch: outside
+    Lane* writing_ = nullptr;             // whose packets the coalescer may have
+    bool is_flushing_ = false;
     dataplane::SessionDriver driver_;
     io::DeadlineTimer housekeeping_;
+    io::DeadlineTimer input_timer_;
     base::TimePoint no_room_until_{};
     io::DeadlineTimer modes_timer_;
     base::TimePoint modes_applied_at_{};
@@ -239,7 +311,7 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     std::vector<std::unique_ptr<NodeSession>> sessions_;
     std::vector<NodeSession*> by_wire_id_;
     std::unordered_map<base::IpAddress, NodeSession*> by_lease_;
-    std::unordered_map<std::string, size_t> user_flows_;  // by user
+    std::unordered_map<std::string, UserShare> shares_;  // by user
     dataplane::EndedSessions ended_;
     base::TimePoint unknown_window_at_{};
     uint32_t unknown_answers_ = 0;

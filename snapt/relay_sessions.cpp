@@ -74,7 +74,7 @@ base::Result<Reservation> Relay::reserve(const SessionGrant& grant) {
     node->since = loop_.now();
     node->handshake_at = node->since;
     node->since_utc_s = std::time(nullptr);
-    node->user_flows = &user_flows_.try_emplace(grant.user, 0).first->second;
+    node->share = &shares_.try_emplace(grant.user).first->second;
     by_wire_id_[wire_id] = node.get();
     for (const auto& lease : {grant.lease_ipv4, grant.lease_ipv6}) {
         if (lease) {
@@ -116,6 +116,7 @@ void Relay::close(uint16_t wire_id) {
         }
     });
     driver_.remove(node->session);
+    forget_input(*node);
     by_wire_id_[wire_id] = nullptr;
     std::erase_if(by_lease_, [&](const auto& entry) { return entry.second == node; });
     const auto place = std::find_if(sessions_.begin(), sessions_.end(),
@@ -124,7 +125,7 @@ void Relay::close(uint16_t wire_id) {
     sessions_.erase(place);
     ended_.add(ended->session);
     if (sessions_of(ended->grant.user) == 0) {
-        user_flows_.erase(ended->grant.user);
+        shares_.erase(ended->grant.user);
     }
     events_.on_session_closed(*ended);
 }
@@ -193,6 +194,7 @@ void Relay::open_stream(uint16_t wire_id, dataplane::StreamPort port) {
 void Relay::close_stream(uint16_t wire_id) {
     if (NodeSession* node = by_wire_id_[wire_id]) {
         node->stream = {};
+        node->lane.stream.reset();
         node->session.paths().set_room(wire::kTcpPath, 0);  // the node comes back, one way or other
     }
 }
@@ -204,28 +206,6 @@ void Relay::on_stream_room(uint16_t wire_id) {
         driver_.touch(node->session);
         driver_.pump(loop_.now());
     }
-}
-
-void Relay::on_stream(uint16_t wire_id,
-                      dataplane::DatagramQueue& queue,
-                      const base::Endpoint& from) {
-    NodeSession* node = by_wire_id_[wire_id];
-    if (node == nullptr) {
-        queue.clear();
-        return;
-    }
-    const TimePoint now = loop_.now();
-    const auto is_allowed = [](base::ByteView datagram) {
-        return wire::path_of(datagram) == wire::kTcpPath;
-    };
-    receiver_.pull(queue, wire_id, from, stream_port(), is_allowed,
-                   [&](std::span<session::ReceivedDatagram> datagrams) {
-                       node->session.on_datagrams(datagrams, now);
-                       loop_.note_moved(datagrams.front().bytes.size());
-                   });
-    tun_port_->coalescer().flush();
-    driver_.touch(node->session);
-    driver_.pump(now);
 }
 
 bool Relay::send_stream(const session::TransmitItem& item, base::ByteView bytes) {
@@ -253,7 +233,9 @@ base::DropCounters Relay::all_drops() const {
     sum.merge(ended_.drops);
     for (const auto& node : sessions_) {
         sum.merge(node->session.drops());
+        sum.add(base::DropReason::InputFull, node->dropped_inputs());
     }
+    sum.add(base::DropReason::StrangersFull, strangers_.queue.dropped());
     return sum;
 }
 

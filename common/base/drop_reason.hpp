@@ -41,6 +41,8 @@ enum class DropReason : uint8_t {
     SendFailed,
     TunWriteFailed,
     AmplificationLimit,  // unproven path, three times limit
+    InputFull,           // more from one node than its share of the data loop
+    StrangersFull,       // more from unknown addresses than there is room for
     Count,
 };
 
@@ -60,7 +62,8 @@ inline constexpr std::array<std::string_view, kDropReasons> kDropReasonNames = {
     "too_long",          "reassembly_timeout",
     "reassembly_limit",  "policy_denied",
     "spoofed_source",    "send_failed",
-    "tun_write_failed",  "amplification_limit"};
+    "tun_write_failed",  "amplification_limit",
+    "input_full",        "strangers_full"};
 
 constexpr std::string_view to_string(DropReason reason) {
     return kDropReasonNames[static_cast<size_t>(reason)];

@@ -16,7 +16,7 @@
 
 namespace continuo::dataplane {
 
-class DatagramQueue {
+class DatagramQueue : public std::enable_shared_from_this<DatagramQueue> {
   public:
     // Full at so many bytes; the run that reaches the limit is still taken whole. The last part is
     // for the low-delay classes only.

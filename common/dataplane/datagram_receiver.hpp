@@ -5,6 +5,7 @@
 
 #include "common/base/drop_reason.hpp"
 #include "common/dataplane/datagram_queue.hpp"
+#include "common/dataplane/input_queues.hpp"
 #include "common/dataplane/packet_recorder.hpp"
 #include "common/dataplane/pause_detector.hpp"
 #include "common/io/udp_socket.hpp"
@@ -23,6 +24,9 @@ class DatagramReceiver {
   public:
     // `drops` must outlive this.
     explicit DatagramReceiver(base::DropCounters& drops) : drops_(drops) {}
+    // For read() and keep(). `queues` must outlive this too.
+    DatagramReceiver(base::DropCounters& drops, InputQueues& queues)
+        : drops_(drops), arena_(queues.take_many(io::kSuperBuffers)), queues_(&queues) {}
 
     // What the sockets give goes there too; null: nowhere. It must outlive this.
     void record_to(PacketRecorder* recorder) { recorder_ = recorder; }
@@ -52,22 +56,50 @@ class DatagramReceiver {
         return bytes;
     }
 
+    // One read: calls `each(const io::ReceivedBatch&)` for what came and gives their number, less
+    // than io::kSuperBuffers when the socket has no more.
+    template <typename Each>
+    size_t read(io::UdpSocket& socket, const Each& each) {
+        const auto batches = socket.receive(arena_);
+        if (!batches) {
+            return 0;
+        }
+        for (const io::ReceivedBatch& batch : *batches) {
+            if (recorder_ != nullptr) {
+                recorder_->received(socket, batch);
+            }
+            each(batch);
+        }
+        return batches->size();
+    }
+
+    // Of read(): puts `batch` of the caller's socket number `socket` into `queue`. False: there is
+    // no room, it is dropped and counted there.
+    bool keep(const io::ReceivedBatch& batch, uint16_t socket, InputQueue& queue);
+
+    struct Always {
+        bool operator()() const { return true; }
+    };
     // What came over TCP for the session `id`, one by one to
-    // `hand_over(std::span<session::ReceivedDatagram>)`. Other sessions' datagrams are dropped, and
-    // those that `is_allowed(base::ByteView)` refuses. `local_port` is what the capture says, since
-    // that of the connection is not known here.
-    template <typename IsAllowed, typename HandOver>
-    void pull(DatagramQueue& queue,
+    // `hand_over(std::span<session::ReceivedDatagram>)`, while `may_go_on()`. Other sessions'
+    // datagrams are dropped, and those that `is_allowed(base::ByteView)` refuses. `local_port` is
+    // what the capture says, since that of the connection is not known here. True: there are more.
+    template <typename IsAllowed, typename HandOver, typename MayGoOn = Always>
+    bool pull(DatagramQueue& queue,
               uint16_t id,
               const base::Endpoint& from,
               uint16_t local_port,
               const IsAllowed& is_allowed,
-              const HandOver& hand_over) {
+              const HandOver& hand_over,
+              const MayGoOn& may_go_on = {}) {
         session::ReceivedDatagram datagram{
             {}, from, {base::IpAddress::any(from.address.version), 0}, wire::kTcpPath};
         const packet::DatagramHeader header{
             from, {base::IpAddress::any(from.address.version), local_port}};
         const DatagramQueue::Pulled pulled = queue.pull([&](base::MutableByteView bytes) {
+            if (!may_go_on()) {
+                return false;
+            }
             if (recorder_ != nullptr) {
                 recorder_->streamed(header, bytes, 0, PacketRecorder::Direction::Inbound);
             }
@@ -83,6 +115,7 @@ class DatagramReceiver {
             return true;
         });
         drops_.add(base::DropReason::QueueFull, pulled.refused);
+        return pulled.has_more;
     }
 
     // `batch` came to `local_port`. `find(uint16_t id)` gives a pointer to whom that session id
@@ -136,6 +169,7 @@ class DatagramReceiver {
     base::DropCounters& drops_;
     PacketRecorder* recorder_ = nullptr;
     io::UdpReceiveArena arena_;
+    InputQueues* queues_ = nullptr;
     std::vector<session::ReceivedDatagram> run_;
     PauseDetector pause_;
 };

@@ -45,6 +45,7 @@ void SessionDriver::remove(Session& session) {
     }
     std::erase(touched_, &session);
     std::erase(polling_, &session);
+    std::erase(again_, &session);
     std::erase(waiting_, &session);
     sender_.forget(session);
 }
@@ -57,6 +58,10 @@ void SessionDriver::touch(Session& session) {
 }
 
 void SessionDriver::pump(TimePoint now) {
+    if (clock_) {
+        pump_until_ = clock_() + kPumpTime;
+        sender_.batch().set_limit(kSendTurnBytes);
+    }
     run_due(now);
     if (sender_.is_holding() && sender_.retry(now)) {
         wake_waiting();
@@ -66,7 +71,9 @@ void SessionDriver::pump(TimePoint now) {
     const TimePoint earliest = heap_.empty() ? base::kNever : heap_.front()->hook.deadline;
     // Sending may touch: a size refused.
     const bool has_work = sender_.is_holding() || !touched_.empty();
-    timer_.set(has_work ? std::min(earliest, now + kRetryWhileBlocked) : earliest);
+    timer_.set(has_more_  ? now
+               : has_work ? std::min(earliest, now + kRetryWhileBlocked)
+                          : earliest);
 }
 
 void SessionDriver::run_due(TimePoint now) {
@@ -79,23 +86,41 @@ void SessionDriver::run_due(TimePoint now) {
     }
 }
 
+// What is left over when the time is up keeps its place before what is touched later: polling
+// begins at the back.
 void SessionDriver::poll_touched(TimePoint now) {
     polling_.swap(touched_);
-    while (!polling_.empty()) {
+    has_more_ = false;
+    while (!polling_.empty() && !has_more_) {
         Session& session = *polling_.back();
-        poll(session, now);
+        const bool has_more = poll(session, now);
         polling_.pop_back();
-        session.hook.is_touched = false;
-        set_deadline(session, std::max(session.next_deadline(now), now + kShortestSleep));
+        if (has_more) {
+            again_.push_back(&session);
+            has_more_ = is_pumping_for_long();
+        } else {
+            session.hook.is_touched = false;
+            set_deadline(session, std::max(session.next_deadline(now), now + kShortestSleep));
+        }
+        if (polling_.empty()) {
+            polling_.assign(again_.rbegin(), again_.rend());
+            again_.clear();
+        }
     }
+    touched_.insert(touched_.end(), again_.rbegin(), again_.rend());
+    touched_.insert(touched_.end(), polling_.begin(), polling_.end());
+    again_.clear();
+    polling_.clear();
 }
 
-void SessionDriver::poll(Session& session, TimePoint now) {
+// True: there may be more.
+bool SessionDriver::poll(Session& session, TimePoint now) {
     set_rooms(session);
-    while (session.poll_transmit(sender_.batch(), now)) {
+    const bool has_more = session.poll_transmit(sender_.batch(), now);
+    if (has_more) {
         sender_.flush(now);
-        set_rooms(session);
     }
+    return has_more;
 }
 
 // wait_writable or the timer brings us back to those that have to wait.

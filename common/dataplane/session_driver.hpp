@@ -1,16 +1,25 @@
 // SessionDriver: polls the sessions of one loop after their inputs, at their deadlines and when
 // sockets drain. Touch a session after every input, pump once when the wake-up's inputs are all in.
+// Sessions that have much to send take turns.
 #pragma once
 
 #include "common/dataplane/batch_sender.hpp"
 #include "common/io/event_loop.hpp"
 
+#include <functional>
 #include <vector>
 
 namespace continuo::dataplane {
 
+// Where time can be told: what a session adds before another one comes to it, and for how long
+// pump() works before it leaves the rest to the next wake-up.
+inline constexpr size_t kSendTurnBytes = size_t{128} * 1024;
+inline constexpr base::Duration kPumpTime = base::microseconds(500);
+
 class SessionDriver {
   public:
+    using Clock = std::function<base::TimePoint()>;
+
     // All must outlive this.
     SessionDriver(io::EventLoop& loop, SocketDirectory& sockets, base::DropCounters& drops);
     SessionDriver(const SessionDriver&) = delete;
@@ -20,6 +29,8 @@ class SessionDriver {
     void add(session::Session& session);
     void remove(session::Session& session);
     void touch(session::Session& session);
+    // Time as it passes, by which the work of a wake-up is bounded; without it, it is not.
+    void set_clock(Clock clock) { clock_ = std::move(clock); }
     // Polls touched and due sessions and sends. While a socket is full nothing is sealed for paths
     // that lead there; the sessions' other paths, and other sessions, go on.
     void pump(base::TimePoint now);
@@ -38,7 +49,8 @@ class SessionDriver {
     void place(size_t at, session::Session* session);
     void run_due(base::TimePoint now);
     void poll_touched(base::TimePoint now);
-    void poll(session::Session& session, base::TimePoint now);
+    bool poll(session::Session& session, base::TimePoint now);
+    bool is_pumping_for_long() const { return clock_ && clock_() >= pump_until_; }
     void set_rooms(session::Session& session);
     void wake_waiting();
 
@@ -48,6 +60,10 @@ class SessionDriver {
     std::vector<session::Session*> heap_;
     std::vector<session::Session*> touched_;
     std::vector<session::Session*> polling_;
+    std::vector<session::Session*> again_;  // that have more to send, in their order
+    Clock clock_;
+    base::TimePoint pump_until_{};
+    bool has_more_ = false;                   // left over when the time was up
     std::vector<session::Session*> waiting_;  // that were polled while a path had no room
 };
 

@@ -88,6 +88,12 @@ void TunPort::write_packet(base::ByteView packet, void* owner, uint64_t payload_
 }
 
 void TunPort::write_frame(base::ByteView frame, const packet::FrameInfo& info) {
+    if (!holds_back_ || !holds_back_(frame, info)) {
+        write_held(frame, info);
+    }
+}
+
+void TunPort::write_held(base::ByteView frame, const packet::FrameInfo& info) {
     const auto written = device_.write(frame);
     if (!written) {
         drops_.add(DropReason::TunWriteFailed, info.packets);

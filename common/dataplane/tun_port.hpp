@@ -36,13 +36,16 @@ class TunPort final : public packet::FrameSink {
     using MakeRoom = std::function<bool(bool is_large)>;
     // Asked when the pool is empty; without it, what comes then is dropped.
     void set_make_room(MakeRoom make_room) { make_room_ = std::move(make_room); }
+    // Asked before each frame to the kernel; true: it took the frame over, for write_held().
+    using HoldsBack = std::function<bool(base::ByteView frame, const packet::FrameInfo& info)>;
+    void set_hold_back(HoldsBack holds_back) { holds_back_ = std::move(holds_back); }
     // What passes the device goes there too; null: nowhere. It must outlive this.
     void record_to(PacketRecorder* recorder) { recorder_ = recorder; }
 
-    // Takes up to kTunBurst packets and gives their bytes. `each` owns the packet; `flush` is
-    // called after every kTunBytesBetweenFlushes, so that a burst of super-packets does not
-    // overflow a class queue. A packet that comes after a pause is all for now, unless it is one of
-    // a stream.
+    // Takes up to kTunBurst packets and gives their bytes. `each` owns the packet; `flush() ->
+    // bool` is called after every kTunBytesBetweenFlushes, so that a burst of super-packets does
+    // not overflow a class queue; false ends the burst. A packet that comes after a pause is all
+    // for now, unless it is one of a stream.
     template <typename Each, typename Flush>
     size_t read_burst(base::TimePoint now, bool is_stream, Each&& each, Flush&& flush) {
         const size_t most = pause_.ends(now) && !is_stream ? 1 : kTunBurst;
@@ -57,7 +60,9 @@ class TunPort final : public packet::FrameSink {
             unflushed += packet->length;
             each(std::move(packet));
             if (unflushed >= kTunBytesBetweenFlushes) {
-                flush();
+                if (!flush()) {
+                    break;
+                }
                 unflushed = 0;
             }
         }
@@ -72,6 +77,7 @@ class TunPort final : public packet::FrameSink {
     uint64_t segments_read() const { return segments_read_; }
 
     void write_frame(base::ByteView frame, const packet::FrameInfo& info) override;
+    void write_held(base::ByteView frame, const packet::FrameInfo& info);
 
   private:
     packet::PacketPtr read_one();
@@ -82,6 +88,7 @@ class TunPort final : public packet::FrameSink {
     base::DropCounters& drops_;
     Written on_written_;
     MakeRoom make_room_;
+    HoldsBack holds_back_;
     PacketRecorder* recorder_ = nullptr;
     packet::Coalescer coalescer_;
     packet::PacketPtr spare_;              // large buffer for the next read

@@ -1,14 +1,14 @@
 // FragmentCache: which flow the fragments of an inner packet belong to. The first one has ports,
 // the later ones only addresses and identification; they follow their first. Bounded: the oldest
 // entry gives way; an entry lives as long as a reassembly does (RFC 791, RFC 8200 section 4.5: at
-// most 60 s, Linux 30 s).
+// most 60 s, Linux 30 s). One for each user, so that nobody's fragments displace another's.
 #pragma once
 
 #include "common/base/time.hpp"
 #include "common/packet/rewrite.hpp"
 
-#include <array>
 #include <optional>
+#include <vector>
 
 namespace continuo::flow {
 
@@ -17,6 +17,8 @@ class FragmentCache {
     static constexpr size_t kEntries = 256;
     static constexpr base::Duration kLifetime = base::seconds(30);
 
+    explicit FragmentCache(size_t entries = kEntries) : entries_(entries) {}
+
     // Gives `summary` the ports of its packet's first fragment. False for a later fragment whose
     // first is not known; true for everything that is not a later fragment.
     bool resolve(packet::PacketSummary& summary, base::TimePoint now) {
@@ -24,7 +26,7 @@ class FragmentCache {
             return true;
         }
         if (summary.is_first_fragment) {
-            Entry& entry = entries_[next_++ % kEntries];
+            Entry& entry = entries_[next_++ % entries_.size()];
             entry = {summary.tuple, summary.fragment_id, now, true};
             return true;
         }
@@ -47,7 +49,7 @@ class FragmentCache {
         base::TimePoint at{};
         bool in_use = false;
     };
-    std::array<Entry, kEntries> entries_;
+    std::vector<Entry> entries_;
     size_t next_ = 0;
 };
 

@@ -117,24 +117,33 @@ bool is_unreachable(int error) {
 
 struct UdpReceiveArena::Inner {
     std::vector<uint8_t> bytes;
+    std::vector<packet::PacketPtr> packets;  // instead of `bytes`
+    std::vector<uint8_t*> buffers;           // in the one or the other
     std::vector<mmsghdr> messages;
     std::vector<iovec> vectors;
     std::vector<SocketAddress> addresses;
     std::vector<Control> controls;
     std::vector<ReceivedBatch> batches;
 
-    explicit Inner(size_t buffers)
-        : bytes(buffers * kSuperBufferBytes)
-        , messages(buffers)
-        , vectors(buffers)
-        , addresses(buffers)
-        , controls(buffers)
-        , batches(buffers) {}
+    Inner(size_t count, std::vector<packet::PacketPtr> of_pool)
+        : bytes(of_pool.empty() ? count * kSuperBufferBytes : 0)
+        , packets(std::move(of_pool))
+        , buffers(count)
+        , messages(count)
+        , vectors(count)
+        , addresses(count)
+        , controls(count)
+        , batches(count) {
+        for (size_t i = 0; i < count; ++i) {
+            buffers[i] =
+                packets.empty() ? bytes.data() + i * kSuperBufferBytes : packets[i]->storage;
+        }
+    }
 
     // What the kernel changed in the first `count` headers since they were last used.
     void prepare(size_t count) {
         for (size_t i = 0; i < count; ++i) {
-            vectors[i] = {bytes.data() + i * kSuperBufferBytes, kSuperBufferBytes};
+            vectors[i] = {buffers[i], kSuperBufferBytes};
             msghdr& header = messages[i].msg_hdr;
             header = {};
             header.msg_name = addresses[i].data();
@@ -147,10 +156,28 @@ struct UdpReceiveArena::Inner {
     }
 };
 
-UdpReceiveArena::UdpReceiveArena(size_t buffers) : inner_(std::make_unique<Inner>(buffers)) {
+UdpReceiveArena::UdpReceiveArena(size_t buffers)
+    : inner_(std::make_unique<Inner>(buffers, std::vector<packet::PacketPtr>{})) {
     inner_->prepare(buffers);
 }
+UdpReceiveArena::UdpReceiveArena(std::vector<packet::PacketPtr> buffers) {
+    const size_t count = buffers.size();
+    CTN_ASSERT(count > 0);
+    inner_ = std::make_unique<Inner>(count, std::move(buffers));
+    inner_->prepare(count);
+}
 UdpReceiveArena::~UdpReceiveArena() = default;
+
+packet::PacketPtr UdpReceiveArena::exchange(const ReceivedBatch& batch, packet::PacketPtr fresh) {
+    const auto at = std::find(inner_->buffers.begin(), inner_->buffers.end(), batch.bytes.data());
+    CTN_ASSERT(at != inner_->buffers.end() && !inner_->packets.empty());
+    const auto index = static_cast<size_t>(at - inner_->buffers.begin());
+    *at = fresh->storage;
+    inner_->vectors[index].iov_base = *at;
+    std::swap(inner_->packets[index], fresh);
+    fresh->length = static_cast<uint32_t>(batch.bytes.size());
+    return fresh;
+}
 
 // One sendmmsg in the making: runs, each a message of one or more equal datagrams.
 struct UdpSocket::SendArrays {
@@ -344,7 +371,7 @@ Result<std::span<const ReceivedBatch>> UdpSocket::receive(UdpReceiveArena& arena
         batch.from = *from;
         batch.to = IpAddress::any(from->address.version);
         batch.segment_bytes = 0;
-        batch.bytes = MutableByteView(inner.bytes).subspan(i * kSuperBufferBytes, length);
+        batch.bytes = MutableByteView(inner.buffers[i], length);
         read_controls(header, batch);
         const size_t segment = batch.segment_bytes;
         if (segment >= length) {

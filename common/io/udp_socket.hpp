@@ -6,11 +6,13 @@
 #include "common/base/ip_address.hpp"
 #include "common/base/result.hpp"
 #include "common/io/unique_fd.hpp"
+#include "common/packet/packet.hpp"
 
 #include <bitset>
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace continuo::io {
 
@@ -54,9 +56,14 @@ struct ReceivedBatch {
 class UdpReceiveArena {
   public:
     explicit UdpReceiveArena(size_t buffers = kSuperBuffers);
+    // With buffers of a pool, of kSuperBufferBytes at least: what came can be taken out.
+    explicit UdpReceiveArena(std::vector<packet::PacketPtr> buffers);
     UdpReceiveArena(const UdpReceiveArena&) = delete;
     UdpReceiveArena& operator=(const UdpReceiveArena&) = delete;
     ~UdpReceiveArena();
+
+    // Gives the buffer that holds `batch` of the latest receive(); `fresh` takes its place.
+    packet::PacketPtr exchange(const ReceivedBatch& batch, packet::PacketPtr fresh);
 
   private:
     friend class UdpSocket;

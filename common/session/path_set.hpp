@@ -336,6 +336,15 @@ class PathSet {
     std::optional<uint8_t> heard_instead(base::TimePoint now) const;
     std::optional<uint8_t> second_path(base::TimePoint now) const;
     bool is_in_doubt(base::TimePoint now) const;
+    // Whether the other end is where that comes from, by its latest authenticated datagrams.
+    bool is_known(const base::Endpoint& from) const {
+        return any_used([&](uint8_t index) {
+            const auto& tuples = paths_[index].tuples;
+            return std::any_of(tuples.begin(), tuples.end(), [&](const Tuple& tuple) {
+                return tuple.is_known && tuple.remote == from;
+            });
+        });
+    }
     std::optional<Probe> next_probe(base::TimePoint now);
     base::TimePoint next_deadline() const;
 

@@ -60,6 +60,7 @@ class TransmitBatch {
 
     void clear() {
         used_ = 0;
+        inner_bytes_ = 0;
         items_.clear();
         attributions_.clear();
         attributed_ = 0;
@@ -68,10 +69,13 @@ class TransmitBatch {
     // Room for the largest super-packet, which is two items, or more when it is striped. False:
     // send what there is first.
     bool has_room() const {
-        return kBatchArenaBytes - used_ >= 2 * kMaxUdpPayloadBytes &&
+        return std::max(used_, inner_bytes_) < limit_bytes_ &&
+               kBatchArenaBytes - used_ >= 2 * kMaxUdpPayloadBytes &&
                items_.size() + kMaxItemsPerTurn <= kBatchItems &&
                attributions_.size() + kMaxSegmentsPerSend * 2 < kBatchAttributions;
     }
+    // Full at so many bytes already, inner or sealed, so that others come to it soon.
+    void set_limit(size_t bytes) { limit_bytes_ = bytes; }
     base::MutableByteView free_space() { return {arena_.get() + used_, kBatchArenaBytes - used_}; }
     // Takes the first `item.length` bytes of free_space() and the attributions added since the last
     // commit.
@@ -79,6 +83,9 @@ class TransmitBatch {
         item.offset = static_cast<uint32_t>(used_);
         item.first_attribution = attributed_;
         item.attributions = static_cast<uint32_t>(attributions_.size()) - attributed_;
+        for (const Attribution& part : open_attributions()) {
+            inner_bytes_ += part.inner_bytes;
+        }
         attributed_ += item.attributions;
         used_ += item.length;
         items_.push_back(item);
@@ -126,6 +133,8 @@ class TransmitBatch {
   private:
     std::unique_ptr<uint8_t[]> arena_;
     size_t used_ = 0;
+    size_t inner_bytes_ = 0;
+    size_t limit_bytes_ = SIZE_MAX;
     std::vector<TransmitItem> items_;
     std::vector<Attribution> attributions_;
     uint32_t attributed_ = 0;

@@ -62,6 +62,12 @@ class Driver : public testing::Test {
     session::Session& session() { return *pair_.node.session; }
     uint8_t active() { return *session().paths().active(); }
     void offer(TrafficClass traffic_class, int packets) {
+        queue(pair_, packets, traffic_class);
+        driver_.touch(session());
+        driver_.pump(pair_.now);
+    }
+    static void
+    queue(tests::SessionPair& pair, int packets, TrafficClass traffic_class = TrafficClass::HtLd) {
         packet::HeaderFields fields;
         fields.protocol = packet::Protocol::Udp;
         fields.source = *base::IpAddress::parse("192.0.0.5");
@@ -71,13 +77,11 @@ class Driver : public testing::Test {
         fields.ttl = 64;
         const packet::FiveTuple tuple{fields.source, fields.destination, fields.source_port,
                                       fields.destination_port, fields.protocol};
-        flow::Flow& flow = pair_.node.flow(tuple, traffic_class);
+        flow::Flow& flow = pair.node.flow(tuple, traffic_class);
         const std::vector<uint8_t> payload(1200, 1);
         for (int i = 0; i < packets; ++i) {
-            pair_.node.send(flow, tests::make_packet(fields, payload), {}, pair_.now);
+            pair.node.send(flow, tests::make_packet(fields, payload), {}, pair.now);
         }
-        driver_.touch(session());
-        driver_.pump(pair_.now);
     }
 
     tests::SessionPair pair_{tests::SimLink{}};
@@ -109,6 +113,29 @@ TEST_F(Driver, PacketsWaitUnsealedWhileTheirSocketIsFull) {
     EXPECT_EQ(session().queued_bytes(), 0U);
     EXPECT_GT(sockets_.sent[active()], 0U);
     EXPECT_EQ(drops_.count(base::DropReason::SendFailed), 0U);
+}
+
+// One that has much to send does not keep the others, nor the loop, from what they have to do.
+TEST_F(Driver, SessionsTakeTurns) {
+    tests::SessionPair other{tests::SimLink{}};
+    other.run_for(base::seconds(1));
+    driver_.add(*other.node.session);
+    driver_.pump(pair_.now);
+    base::TimePoint clock{};
+    driver_.set_clock([&] { return clock += base::microseconds(200); });
+    queue(other, 1);
+    queue(pair_, 600);
+    EXPECT_GT(session().queued_bytes(), size_t{600} * 1200);
+    driver_.touch(*other.node.session);
+    driver_.touch(session());
+    driver_.pump(pair_.now);
+    EXPECT_EQ(other.node.session->queued_bytes(), 0U);
+    EXPECT_GT(session().queued_bytes(), size_t{200} * 1200) << "its time was up";
+    for (int i = 0; i < 20; ++i) {
+        driver_.pump(pair_.now);
+    }
+    EXPECT_EQ(session().queued_bytes(), 0U);
+    driver_.remove(*other.node.session);
 }
 
 }  // namespace

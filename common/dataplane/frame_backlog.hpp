@@ -1,0 +1,58 @@
+// FrameBacklog: frames that a session's datagrams made beyond its turn, on their way to the TUN
+// device. Their memory is taken when there are some, as far as the budget allows it. Pure.
+#pragma once
+
+#include "common/base/bytes.hpp"
+#include "common/base/memory_budget.hpp"
+#include "common/packet/coalescer.hpp"
+#include "common/packet/five_tuple.hpp"
+
+#include <cstring>
+#include <type_traits>
+#include <vector>
+
+namespace continuo::dataplane {
+
+class FrameBacklog {
+  public:
+    static constexpr size_t kLimitBytes = size_t{512} << 10;
+
+    // `budget`: null for no limit.
+    explicit FrameBacklog(base::MemoryBudget* budget = nullptr) : memory_(budget) {}
+
+    bool is_empty() const { return next_ == bytes_.size(); }
+    // False: there is no room.
+    bool push(base::ByteView frame, const packet::FrameInfo& info, const packet::FiveTuple& tuple);
+    // Gives the first one to `each(base::ByteView frame, packet::FrameInfo, const FiveTuple&)`. By
+    // the tuple its owner can be found: the one that it had may have ended, and is not told.
+    template <typename Each>
+    void pop(const Each& each) {
+        Record record;
+        std::memcpy(&record, &bytes_[next_], sizeof record);
+        const base::ByteView frame(&bytes_[next_ + sizeof record], record.bytes);
+        each(frame,
+             packet::FrameInfo{nullptr, record.packets, record.inner_bytes, record.payload_bytes},
+             record.tuple);
+        next_ += sizeof record + record.bytes;
+        if (is_empty()) {
+            clear();
+        }
+    }
+    void clear();
+
+  private:
+    struct Record {
+        packet::FiveTuple tuple;
+        uint64_t inner_bytes = 0;
+        uint64_t payload_bytes = 0;
+        uint32_t packets = 0;
+        uint32_t bytes = 0;
+    };
+    static_assert(std::is_trivially_copyable_v<Record>);
+
+    base::MemoryShare memory_;
+    std::vector<uint8_t> bytes_;
+    size_t next_ = 0;
+};
+
+}  // namespace continuo::dataplane

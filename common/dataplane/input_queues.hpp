@@ -1,0 +1,94 @@
+// InputQueues: datagrams between the sockets and the sessions. The sockets are drained first, into
+// one bounded queue for each known sender, so that the kernel's one queue for all is always short;
+// what a sender sends beyond its queue is dropped there and counted for it alone. Buffers are
+// moved, not copied, but for short runs, which would waste a long one. Pure. One thread.
+#pragma once
+
+#include "common/base/ip_address.hpp"
+#include "common/packet/packet.hpp"
+
+#include <memory>
+#include <vector>
+
+namespace continuo::dataplane {
+
+// Of a queue, in bytes of its buffers: what one sender may have waiting, and what all have whose
+// address no session knows.
+inline constexpr size_t kInputQueueBytes = size_t{4} << 20;
+inline constexpr size_t kStrangersQueueBytes = size_t{512} << 10;
+// Buffers of all queues together. When they are used up, the longest queue loses half.
+inline constexpr size_t kSmallInputs = 8192;
+inline constexpr size_t kLargeInputs = 256;
+
+// One datagram, or several of `segment_bytes` from the same sender (the last may be shorter).
+struct Input {
+    packet::PacketPtr packet;
+    base::Endpoint from;
+    base::IpAddress to;
+    uint16_t segment_bytes = 0;
+    uint16_t socket = 0;      // the caller's
+    uint32_t done_bytes = 0;  // already handled
+    Input* next = nullptr;
+
+    size_t datagrams() const {
+        const size_t left = packet->length - done_bytes;
+        return segment_bytes == 0 ? 1 : (left + segment_bytes - 1) / segment_bytes;
+    }
+};
+
+class InputQueue {
+  public:
+    explicit InputQueue(size_t limit_bytes = kInputQueueBytes) : limit_bytes_(limit_bytes) {}
+    InputQueue(const InputQueue&) = delete;
+    InputQueue& operator=(const InputQueue&) = delete;
+
+    bool is_empty() const { return first_ == nullptr; }
+    Input* front() { return first_; }
+    size_t bytes() const { return bytes_; }
+    // Datagrams that found no room.
+    uint64_t dropped() const { return dropped_; }
+
+  private:
+    friend class InputQueues;
+    size_t limit_bytes_;
+    size_t bytes_ = 0;
+    size_t inputs_ = 0;
+    uint64_t dropped_ = 0;
+    Input* first_ = nullptr;
+    Input* last_ = nullptr;
+    size_t place_ = 0;  // among those that are not empty
+};
+
+class InputQueues {
+  public:
+    explicit InputQueues(size_t max_small = kSmallInputs, size_t max_large = kLargeInputs);
+    InputQueues(const InputQueues&) = delete;
+    InputQueues& operator=(const InputQueues&) = delete;
+    ~InputQueues();
+
+    // For as much; room is made at the cost of the longest queue. Null: there is none to be made.
+    packet::PacketPtr take(size_t bytes);
+    // That many of the largest; while nothing is taken yet.
+    std::vector<packet::PacketPtr> take_many(size_t count);
+    // Whether a buffer for as much finds room; if not, `datagrams` are counted as dropped.
+    bool admit(InputQueue& queue, size_t bytes, size_t datagrams) const;
+    static void drop(InputQueue& queue, size_t datagrams) { queue.dropped_ += datagrams; }
+    // Behind the others; admit() has said yes.
+    void push(InputQueue& queue, Input input);
+    // The front is done with.
+    void pop(InputQueue& queue);
+    void clear(InputQueue& queue);
+
+  private:
+    static size_t held_bytes(size_t bytes);
+    bool make_room();
+    void drop_newer_half(InputQueue& queue);
+    Input* new_input();
+
+    packet::PacketPool pool_;
+    std::vector<std::unique_ptr<Input[]>> slabs_;
+    Input* free_ = nullptr;
+    std::vector<InputQueue*> filled_;
+};
+
+}  // namespace continuo::dataplane

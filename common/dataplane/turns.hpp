@@ -1,0 +1,71 @@
+// Turns: who works next on a loop that several keep busy. Deficit round robin by measured time:
+// what a turn has cost is known only afterwards, and is paid off before the next one. Who has used
+// less than its share comes before those that wait, so one that asks for little is served at once
+// however much the others want. Pure: the caller measures.
+#pragma once
+
+#include "common/base/time.hpp"
+
+#include <cstddef>
+
+namespace continuo::dataplane {
+
+// What each that waits may use in a round.
+inline constexpr base::Duration kTurn = base::microseconds(200);
+// A turn that took longer, be it that the processor was taken away, owes no more than this.
+inline constexpr base::Duration kMaxDebt = base::milliseconds(5);
+
+// Of one that takes turns; it must be removed before it ends.
+class Turn {
+  public:
+    Turn() = default;
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+    bool is_waiting() const { return place_ != Place::Idle; }
+
+  private:
+    friend class Turns;
+    enum class Place : uint8_t { Idle, Early, Late };
+    Turn* next_ = nullptr;
+    Turn* previous_ = nullptr;
+    Place place_ = Place::Idle;
+    base::Duration credit_ = kTurn;
+    uint64_t round_ = 0;  // when it last had nothing to do
+};
+
+class Turns {
+  public:
+    // It has something to do; nothing changes when it waits already.
+    void wake(Turn& turn);
+    // Whose turn it is, the same until finish(); null when nobody waits.
+    Turn* next();
+    // It used so much of its turn.
+    void finish(Turn& turn, base::Duration cost, bool has_more);
+    // It cost so much outside its turns.
+    void charge(Turn& turn, base::Duration cost);
+    void remove(Turn& turn);
+    // What it may use now; zero or less: others come first.
+    base::Duration credit(Turn& turn) const;
+    bool is_empty() const { return early_.count + late_.count == 0; }
+    bool is_alone(const Turn& turn) const {
+        return turn.is_waiting() && early_.count + late_.count == 1;
+    }
+
+  private:
+    struct Line {
+        Turn* first = nullptr;
+        Turn* last = nullptr;
+        size_t count = 0;
+    };
+    void append(Turn& turn, Turn::Place place);
+    void take_out(Turn& turn);
+    Line& line_of(const Turn& turn) { return turn.place_ == Turn::Place::Early ? early_ : late_; }
+
+    Line early_;  // with a credit that others have used up
+    Line late_;
+    uint64_t round_ = 0;
+    size_t granted_ = 0;  // in this round
+};
+
+}  // namespace continuo::dataplane

@@ -1,0 +1,295 @@
+// What nodes send, on its way from the sockets to their sessions and on to the TUN device. The
+// sockets are emptied before anything is opened; then each sender has its turn (dataplane::Turns),
+// and what one sends, or makes by it, beyond its turns waits in its own lane or is dropped there.
+#include "common/wire/unsealed.hpp"
+#include "snapt/relay.hpp"
+
+#include <algorithm>
+
+namespace continuo::snapt {
+
+using base::DropReason;
+using base::Duration;
+using base::TimePoint;
+using dataplane::Input;
+using dataplane::Turn;
+
+namespace {
+
+// Answers to datagrams of unknown sessions in a second, all sources together.
+constexpr uint32_t kUnknownAnswersPerSecond = 64;
+// Reads from a socket before what has come is handled, each of io::kSuperBuffers runs.
+constexpr size_t kReadsAtOnce = 128;
+// Most datagrams that are handled between two looks at the clock. The worst of them take some
+// hundred microseconds each.
+constexpr size_t kMostAtOnce = 8;
+
+}  // namespace
+
+void Relay::on_socket_readable(Listener& listener) {
+    const TimePoint now = loop_.now();
+    const bool is_after_pause = input_pause_.ends(now);
+    begin_round();
+    for (;;) {
+        const size_t runs = take_in(listener);
+        serve(now);
+        if (runs == 0 || (runs == 1 && is_after_pause) || settings_.clock() >= round_end_) {
+            break;
+        }
+    }
+    end_round(now);
+}
+
+// There is more to do than a round takes.
+void Relay::go_on() {
+    const TimePoint now = loop_.now();
+    begin_round();
+    for (const auto& listener : listeners_) {
+        take_in(*listener);
+    }
+    serve(now);
+    end_round(now);
+}
+
+void Relay::end_round(TimePoint now) {
+    flush_frames();
+    driver_.pump(now);
+    if (!turns_.is_empty()) {
+        input_timer_.set(now);
+    }
+}
+
+// Gives the number of runs.
+size_t Relay::take_in(Listener& listener) {
+    size_t runs = 0;
+    size_t bytes = 0;
+    for (size_t i = 0; i < kReadsAtOnce; ++i) {
+        const size_t read = receiver_.read(listener.socket, [&](const io::ReceivedBatch& batch) {
+            bytes += batch.bytes.size();
+            Lane& lane = lane_of(batch);
+            if (receiver_.keep(batch, listener.number, lane.queue)) {
+                turns_.wake(lane);
+            }
+        });
+        runs += read;
+        if (read < io::kSuperBuffers) {
+            break;
+        }
+    }
+    loop_.note_moved(bytes);
+    return runs;
+}
+
+// A session's number can be read by anybody on the way: only who writes from where the node has
+// been heard, with its keys, takes of what is the node's.
+Lane& Relay::lane_of(const io::ReceivedBatch& batch) {
+    const base::ByteView first = batch.bytes;
+    if (first.size() < wire::kShortHeaderBytes ||
+        wire::kind_of(first) != wire::DatagramKind::Sealed) {
+        return strangers_;
+    }
+    NodeSession* node = by_wire_id_[base::load_big_endian<uint16_t>(&first[2])];
+    return node != nullptr && node->session.paths().is_known(batch.from) ? node->lane : strangers_;
+}
+
+void Relay::serve(TimePoint now) {
+    TimePoint start = settings_.clock();
+    for (Turn* turn = turns_.next(); turn != nullptr && start < round_end_; turn = turns_.next()) {
+        auto& lane = static_cast<Lane&>(*turn);
+        if (&lane != writing_) {
+            flush_frames();
+            start = settings_.clock();
+        }
+        serve_turn(lane, start, now);
+        const bool has_more = !lane.queue.is_empty() || !lane.backlog.is_empty() || lane.stream;
+        const TimePoint end = settings_.clock();
+        turns_.finish(lane, end - start, has_more);
+        start = end;
+    }
+}
+
+void Relay::serve_turn(Lane& lane, TimePoint start, TimePoint now) {
+    turn_end_ = turns_.is_alone(lane) ? round_end_ : start + turns_.credit(lane);
+    frames_wait_from_ = turn_end_ + kTurnOverrun;
+    writing_ = &lane;
+    while (!lane.backlog.is_empty() && !is_turn_over()) {
+        write_held(lane);
+    }
+    if (lane.stream && lane.backlog.is_empty()) {
+        serve_stream(lane, now);
+    }
+    while (Input* input = lane.backlog.is_empty() ? lane.queue.front() : nullptr) {
+        handle_some(*input, lane, now);
+        if (input->done_bytes >= input->packet->length) {
+            inputs_.pop(lane.queue);
+        }
+        if (is_turn_over()) {
+            lane.at_once = 1;
+            break;
+        }
+        lane.at_once = std::min(lane.at_once * 2, kMostAtOnce);
+    }
+    frames_wait_from_ = {};
+}
+
+void Relay::handle_some(Input& input, Lane& lane, TimePoint now) {
+    const base::MutableByteView left = input.packet->bytes().subspan(input.done_bytes);
+    const size_t step = input.segment_bytes == 0 ? left.size() : input.segment_bytes;
+    const size_t most = (lane.node == nullptr ? 1 : lane.at_once) * step;
+    const io::ReceivedBatch batch{input.from, input.to, left.first(std::min(most, left.size())),
+                                  input.segment_bytes};
+    // An empty datagram is one, too.
+    input.done_bytes += static_cast<uint32_t>(std::max<size_t>(batch.bytes.size(), 1));
+    Listener& listener = *listeners_[input.socket];
+    const auto find = [this](uint16_t id) { return by_wire_id_[id]; };
+    const auto take = [&](NodeSession& node, std::span<session::ReceivedDatagram> datagrams) {
+        hand_over(node, datagrams, lane, now);
+    };
+    const auto stray = [&](wire::DatagramKind kind, const session::ReceivedDatagram& datagram) {
+        if (kind == wire::DatagramKind::Sealed) {
+            answer_unknown(listener, datagram, now);
+        }
+        return false;
+    };
+    receiver_.split(batch, listener.socket.local().port, find, take, stray);
+}
+
+// What came from an address that was not known costs the session time, too, when it turns out to be
+// its own. So a node cannot spend the strangers' time.
+void Relay::hand_over(NodeSession& node,
+                      std::span<session::ReceivedDatagram> datagrams,
+                      const Lane& lane,
+                      TimePoint now) {
+    const bool is_own_lane = &lane == &node.lane;
+    if (!is_own_lane && turns_.credit(node.lane) < -dataplane::kTurn) {
+        node.refused_inputs += datagrams.size();
+        return;
+    }
+    // TCP's path is not to be led to a place that has only heard of its datagrams.
+    const auto first_other = std::remove_if(
+        datagrams.begin(), datagrams.end(), [](const session::ReceivedDatagram& datagram) {
+            return wire::path_of(datagram.bytes) == wire::kTcpPath;
+        });
+    const auto count = static_cast<size_t>(first_other - datagrams.begin());
+    drops_.add(DropReason::BadVersion, datagrams.size() - count);
+    const uint64_t received = node.session.counters().datagrams_received;
+    const TimePoint start = is_own_lane ? TimePoint{} : settings_.clock();
+    node.session.on_datagrams(datagrams.first(count), now);
+    if (!is_own_lane && node.session.counters().datagrams_received != received) {
+        turns_.charge(node.lane, settings_.clock() - start);
+    }
+    driver_.touch(node.session);
+}
+
+void Relay::on_stream(uint16_t wire_id,
+                      dataplane::DatagramQueue& queue,
+                      const base::Endpoint& from) {
+    NodeSession* node = by_wire_id_[wire_id];
+    if (node == nullptr) {
+        queue.clear();
+        return;
+    }
+    const TimePoint now = loop_.now();
+    node->lane.stream = queue.shared_from_this();
+    node->lane.stream_from = from;
+    turns_.wake(node->lane);
+    begin_round();
+    serve(now);
+    end_round(now);
+}
+
+void Relay::serve_stream(Lane& lane, TimePoint now) {
+    NodeSession& node = *lane.node;
+    const auto is_allowed = [](base::ByteView datagram) {
+        return wire::path_of(datagram) == wire::kTcpPath;
+    };
+    const auto take = [&](std::span<session::ReceivedDatagram> datagrams) {
+        node.session.on_datagrams(datagrams, now);
+        loop_.note_moved(datagrams.front().bytes.size());
+    };
+    const auto may_go_on = [&] { return !is_turn_over() && lane.backlog.is_empty(); };
+    const bool has_more = receiver_.pull(*lane.stream, node.wire_id, lane.stream_from,
+                                         stream_port(), is_allowed, take, may_go_on);
+    if (!has_more) {
+        lane.stream.reset();
+    }
+    driver_.touch(node.session);
+}
+
+// Whether the frame has to wait for its session's next turn, or is lost.
+bool Relay::holds_back(base::ByteView frame, const packet::FrameInfo& info) {
+    const auto* flow = static_cast<const flow::Flow*>(info.owner);
+    if (flow == nullptr) {
+        return false;
+    }
+    NodeSession& node = *static_cast<NodeSession*>(flow->details);
+    Lane& lane = node.lane;
+    if (lane.backlog.is_empty() && (is_flushing_ || (frames_wait_from_ != TimePoint{} &&
+                                                     settings_.clock() < frames_wait_from_))) {
+        return false;
+    }
+    if (!lane.backlog.push(frame, info, flow->tuple)) {
+        node.refused_inputs += info.packets;
+        return true;
+    }
+    turns_.wake(lane);
+    input_timer_.set(loop_.now());
+    return true;
+}
+
+// The flow that it was made for may have ended.
+void Relay::write_held(Lane& lane) {
+    lane.backlog.pop(
+        [&](base::ByteView frame, packet::FrameInfo info, const packet::FiveTuple& tuple) {
+            flow::Flow* flow = flows_.find(tuple);
+            info.owner = flow != nullptr && flow->details == lane.node ? flow : nullptr;
+            tun_port_->write_held(frame, info);
+        });
+}
+
+// Before another lane's turn, and at the end: a few frames at most, at the cost of who made them.
+void Relay::flush_frames() {
+    if (writing_ == nullptr) {
+        return;
+    }
+    const TimePoint start = settings_.clock();
+    is_flushing_ = true;
+    tun_port_->coalescer().flush();
+    is_flushing_ = false;
+    turns_.charge(*writing_, settings_.clock() - start);
+    writing_ = nullptr;
+}
+
+// The session ends.
+void Relay::forget_input(NodeSession& node) {
+    turns_.remove(node.lane);
+    inputs_.clear(node.lane.queue);
+    writing_ = writing_ == &node.lane ? nullptr : writing_;
+    drops_.add(DropReason::InputFull, node.dropped_inputs());
+}
+
+// Rate-limited, never longer than the cause, and the node only asks over control because of it.
+void Relay::answer_unknown(Listener& listener,
+                           const session::ReceivedDatagram& datagram,
+                           TimePoint now) {
+    if (now - unknown_window_at_ >= base::seconds(1)) {
+        unknown_window_at_ = now;
+        unknown_answers_ = 0;
+    }
+    const auto quote = wire::Quote::of(datagram.bytes);
+    if (unknown_answers_ >= kUnknownAnswersPerSecond || !quote ||
+        !wire::may_answer(wire::Unknown::kBytes, datagram.bytes.size())) {
+        return;
+    }
+    ++unknown_answers_;
+    std::array<uint8_t, wire::Unknown::kBytes> bytes{};
+    base::ByteWriter writer(bytes);
+    wire::Unknown{wire::UnknownReason::Session, *quote}.serialize(writer);
+    io::SendItem item{datagram.from, datagram.to.address, bytes, 0};
+    listener.socket.send(std::span(&item, 1));
+    if (settings_.recording.packets != nullptr) {
+        settings_.recording.packets->sent(listener.socket, item);
+    }
+}
+
+}  // namespace continuo::snapt
