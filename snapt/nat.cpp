@@ -16,23 +16,26 @@ using base::IpPrefix;
 using base::IpVersion;
 
 constexpr std::array kBuiltInDeny = {
-    "0.0.0.0/8",           // this host (RFC 1122)
-    "10.0.0.0/8",          // RFC 1918
-    "100.64.0.0/10",       // RFC 6598; metadata of some hosters
-    "127.0.0.0/8",         // loopback
-    "168.63.129.16/32",    // metadata of a hoster
-    "169.254.0.0/16",      // link-local; metadata of most hosters
-    "172.16.0.0/12",       // RFC 1918
-    "192.0.0.192/32",      // metadata of a hoster
-    "192.168.0.0/16",      // RFC 1918
-    "224.0.0.0/4",         // multicast
-    "255.255.255.255/32",  // broadcast
-    "::/96",               // unspecified, loopback, IPv4-compatible
-    "::ffff:0.0.0.0/96",   // IPv4-mapped
-    "fc00::/7",            // ULA; metadata of some hosters
-    "fe80::/10",           // link-local
-    "fec0::/10",           // site-local (RFC 3879)
-    "ff00::/8",            // multicast
+    "0.0.0.0/8",          // this host (RFC 1122)
+    "10.0.0.0/8",         // RFC 1918
+    "100.64.0.0/10",      // RFC 6598; metadata of some hosters
+    "127.0.0.0/8",        // loopback
+    "168.63.129.16/32",   // metadata of a hoster
+    "169.254.0.0/16",     // link-local; metadata of most hosters
+    "172.16.0.0/12",      // RFC 1918
+    "192.0.0.192/32",     // metadata of a hoster
+    "192.168.0.0/16",     // RFC 1918
+    "198.18.0.0/15",      // benchmarks (RFC 2544)
+    "224.0.0.0/4",        // multicast
+    "240.0.0.0/4",        // reserved (RFC 1112), broadcast
+    "::/96",              // unspecified, loopback, IPv4-compatible
+    "::ffff:0.0.0.0/96",  // IPv4-mapped
+    "64:ff9b:1::/48",     // IPv4 behind a translator of the network (RFC 8215)
+    "2002::/16",          // IPv4 behind 6to4 (RFC 3056)
+    "fc00::/7",           // ULA; metadata of some hosters
+    "fe80::/10",          // link-local
+    "fec0::/10",          // site-local (RFC 3879)
+    "ff00::/8",           // multicast
 };
 
 // Without a seed each rule would draw its own.
@@ -79,6 +82,50 @@ void subtract(IpPrefix prefix, const IpPrefix& removed, std::vector<IpPrefix>& r
         }
         rest.push_back(other);
     }
+}
+
+// Takes what is in `allow` out of `list`.
+void take_out(std::span<const IpPrefix> allow, std::vector<IpPrefix>& list) {
+    for (const IpPrefix& allowed : allow) {
+        std::vector<IpPrefix> rest;
+        for (const IpPrefix& prefix : list) {
+            subtract(prefix, allowed, rest);
+        }
+        list = std::move(rest);
+    }
+}
+
+void add_to(std::span<const IpPrefix> more, IpVersion version, std::vector<IpPrefix>& list) {
+    std::copy_if(more.begin(), more.end(), std::back_inserter(list),
+                 [&](const IpPrefix& prefix) { return prefix.address.version == version; });
+}
+
+// The IPv6 addresses that a translator takes for those of an IPv4 prefix: 64:ff9b::/96 (RFC 6052).
+IpPrefix translated(const IpPrefix& prefix) {
+    constexpr uint8_t kBefore = 96;
+    IpPrefix six{IpAddress::any(IpVersion::V6), static_cast<uint8_t>(kBefore + prefix.length)};
+    std::array<uint8_t, 16>& octets = six.address.octets;
+    octets[1] = 0x64;
+    octets[2] = 0xFF;
+    octets[3] = 0x9B;
+    const base::ByteView four = prefix.address.bytes();
+    std::copy(four.begin(), four.end(), octets.begin() + kBefore / 8);
+    return six;
+}
+
+// Sorted, without those inside of others.
+std::vector<IpPrefix> merged(std::vector<IpPrefix> list) {
+    // A prefix sorts before those inside it.
+    std::sort(list.begin(), list.end(), [](const IpPrefix& a, const IpPrefix& b) {
+        return std::tie(a.address, a.length) < std::tie(b.address, b.length);
+    });
+    std::vector<IpPrefix> merged;
+    for (const IpPrefix& prefix : list) {
+        if (merged.empty() || !covers(merged.back(), prefix)) {
+            merged.push_back(prefix);
+        }
+    }
+    return merged;
 }
 
 bool is_safe_name(std::string_view name) {
@@ -267,27 +314,20 @@ std::span<const IpPrefix> built_in_deny_list() {
 
 std::vector<IpPrefix> effective_deny_list(std::span<const IpPrefix> allow,
                                           std::span<const IpPrefix> deny) {
-    const auto built_in = built_in_deny_list();
-    std::vector<IpPrefix> list(built_in.begin(), built_in.end());
-    for (const IpPrefix& allowed : allow) {
-        std::vector<IpPrefix> rest;
-        for (const IpPrefix& prefix : list) {
-            subtract(prefix, allowed, rest);
-        }
-        list = std::move(rest);
+    std::vector<IpPrefix> four;
+    std::vector<IpPrefix> six;
+    for (const IpPrefix& prefix : built_in_deny_list()) {
+        (prefix.address.is_v4() ? four : six).push_back(prefix);
     }
-    list.insert(list.end(), deny.begin(), deny.end());
-    // A prefix sorts before those inside it.
-    std::sort(list.begin(), list.end(), [](const IpPrefix& a, const IpPrefix& b) {
-        return std::tie(a.address, a.length) < std::tie(b.address, b.length);
-    });
-    std::vector<IpPrefix> merged;
-    for (const IpPrefix& prefix : list) {
-        if (merged.empty() || !covers(merged.back(), prefix)) {
-            merged.push_back(prefix);
-        }
-    }
-    return merged;
+    take_out(allow, four);
+    add_to(deny, IpVersion::V4, four);
+    std::transform(four.begin(), four.end(), std::back_inserter(six), translated);
+    take_out(allow, six);
+    add_to(deny, IpVersion::V6, six);
+    std::vector<IpPrefix> list = merged(std::move(four));
+    const std::vector<IpPrefix> rest = merged(std::move(six));
+    list.insert(list.end(), rest.begin(), rest.end());
+    return list;
 }
 
 std::string relay_table(std::string_view device) {

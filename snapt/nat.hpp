@@ -35,11 +35,12 @@ struct RelayOptions {
 };
 
 // Destinations that clients may not reach unless allowed: this host, loopback, link-local, RFC
-// 1918, RFC 6598, ULA, multicast, metadata services. Documentation ranges are not among them.
+// 1918, RFC 6598, ULA, benchmarks, reserved ones, multicast, metadata services, and IPv6 prefixes
+// behind which others translate to IPv4. Documentation ranges are not among them.
 std::span<const base::IpPrefix> built_in_deny_list();
 
 // Built-in list without `allow`, with `deny`, sorted, without overlaps: what the rules contain and
-// `snapt status` prints.
+// `snapt status` prints. An address of 64:ff9b::/96 is in it if the IPv4 address at its end is.
 std::vector<base::IpPrefix> effective_deny_list(std::span<const base::IpPrefix> allow,
                                                 std::span<const base::IpPrefix> deny);
 

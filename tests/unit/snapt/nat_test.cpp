@@ -47,6 +47,12 @@ TEST(DenyList, NamesWhatIsNotTheInternetButNotDocumentation) {
                                "255.255.255.255",
                                "168.63.129.16",
                                "192.0.0.192",
+                               "198.18.0.1",
+                               "198.19.255.255",
+                               "240.0.0.1",
+                               "64:ff9b:1::1",
+                               "64:ff9b:1:ffff::1",
+                               "2002:7f00:1::1",
                                "::",
                                "::1",
                                "::ffff:10.0.0.1",
@@ -56,7 +62,7 @@ TEST(DenyList, NamesWhatIsNotTheInternetButNotDocumentation) {
                                "ff02::1"}) {
         EXPECT_TRUE(is_denied(list, denied)) << denied;
     }
-    for (const char* allowed : {"192.0.2.1", "198.51.100.1", "203.0.113.1", "198.18.0.1", "8.8.8.8",
+    for (const char* allowed : {"192.0.2.1", "198.51.100.1", "203.0.113.1", "198.20.0.1", "8.8.8.8",
                                 "172.32.0.1", "100.128.0.1", "2001:db8::1", "2606:4700::1"}) {
         EXPECT_FALSE(is_denied(list, allowed)) << allowed;
     }
@@ -74,7 +80,34 @@ TEST(DenyList, AllowCutsOutExactlyItsPrefix) {
         EXPECT_TRUE(is_denied(list, denied)) << denied;
     }
     // 8 pieces in place of 10/8, 25 of fc00::/7, none of 192.168/16.
-    EXPECT_EQ(list.size(), built_in_deny_list().size() - 3 + 8 + 25);
+    const auto count = [](std::span<const IpPrefix> prefixes, base::IpVersion version) {
+        return std::count_if(prefixes.begin(), prefixes.end(), [&](const IpPrefix& p) {
+            return p.address.version == version && !prefix("64:ff9b::/96").contains(p.address);
+        });
+    };
+    for (const auto& [version, change] :
+         {std::pair{base::IpVersion::V4, -2 + 8}, std::pair{base::IpVersion::V6, -1 + 25}}) {
+        EXPECT_EQ(count(list, version), count(built_in_deny_list(), version) + change);
+    }
+}
+
+TEST(DenyList, ATranslatedAddressIsJudgedByTheIpv4AddressInIt) {
+    const std::vector<IpPrefix> allow = {prefix("10.20.0.0/16"), prefix("64:ff9b::c0a8:0/112")};
+    const std::vector<IpPrefix> deny = {prefix("203.0.113.0/24")};
+    const auto list = effective_deny_list(allow, deny);
+    for (const char* denied :
+         {"64:ff9b::10.0.0.1", "64:ff9b::127.0.0.1", "64:ff9b::169.254.169.254",
+          "64:ff9b::10.21.0.1", "64:ff9b::203.0.113.7", "64:ff9b::240.0.0.1",
+          "64:ff9b::172.16.0.1"}) {
+        EXPECT_TRUE(is_denied(list, denied)) << denied;
+    }
+    for (const char* allowed :
+         {"64:ff9b::8.8.8.8", "64:ff9b::10.20.0.1", "64:ff9b::198.51.100.1", "64:ff9b::192.168.0.1",
+          "64:ff9b::192.169.0.1", "64:ff9b:0:1::a00:1", "64:ff9b:2::1"}) {
+        EXPECT_FALSE(is_denied(list, allowed)) << allowed;
+    }
+    EXPECT_TRUE(is_denied(list, "192.168.0.1")) << "that one is not";
+    EXPECT_TRUE(is_denied(effective_deny_list({}, {}), "64:ff9b::192.168.0.1"));
 }
 
 TEST(DenyList, AllowingAHostCutsToTheLastBitAndAWholeVersionLeavesNothing) {
