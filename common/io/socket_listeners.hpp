@@ -5,6 +5,7 @@
 #include "common/base/result.hpp"
 
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 namespace continuo::io {
@@ -13,7 +14,10 @@ struct ListeningPort {
     bool is_tcp = false;
     uint16_t port = 0;
 
-    auto operator<=>(const ListeningPort&) const = default;
+    bool operator==(const ListeningPort&) const = default;
+    bool operator<(const ListeningPort& other) const {
+        return std::tie(is_tcp, port) < std::tie(other.is_tcp, other.port);
+    }
 };
 
 // TCP sockets that listen, and UDP sockets that are bound and not connected, of both IP versions
