@@ -78,7 +78,7 @@ constexpr unsigned kStateMode = 0700;
 struct User {
     uid_t user = 0;
     gid_t group = 0;
-    std::string name;
+    const char* name = "";
 
     // The private one, and that of the command sockets.
     std::vector<gid_t> groups() const {
@@ -308,13 +308,13 @@ Result<void> keep_capabilities(std::span<const Capability> kept) {
 void match_owner(const std::string& directory) {
     struct stat status {};
     if (::geteuid() == 0 && ::stat(directory.c_str(), &status) == 0 && status.st_uid != 0) {
-        hand_over(directory, kRoot, User{status.st_uid, status.st_gid, {}});
+        hand_over(directory, kRoot, User{status.st_uid, status.st_gid});
     }
 }
 
-void share_with_service(const std::string& path, const char* name) {
-    const auto user = ::geteuid() == 0 ? service_user(name) : std::nullopt;
-    if (user && ::chown(path.c_str(), 0, user->group) == 0) {
+void share_with_service(const std::string& path, const char* user) {
+    const auto service = ::geteuid() == 0 ? service_user(user) : std::nullopt;
+    if (service && ::chown(path.c_str(), 0, service->group) == 0) {
         [[maybe_unused]] const int readable = ::chmod(path.c_str(), S_IRUSR | S_IWUSR | S_IRGRP);
     }
 }
