@@ -262,7 +262,7 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     void serve(base::TimePoint now);
     void serve_turn(Lane& lane, base::TimePoint start, base::TimePoint now);
     void serve_stream(Lane& lane, base::TimePoint now);
-    void handle_some(dataplane::Input& input, Lane& lane, base::TimePoint now);
+    size_t handle_some(dataplane::Input& input, const Lane& lane, size_t most, base::TimePoint now);
     void hand_over(NodeSession& node,
                    std::span<session::ReceivedDatagram> datagrams,
                    const Lane& lane,

@@ -118,26 +118,33 @@ void Relay::serve_turn(Lane& lane, TimePoint start, TimePoint now) {
     if (lane.stream && lane.backlog.is_empty()) {
         serve_stream(lane, now);
     }
+    size_t left = lane.node == nullptr ? 1 : lane.at_once;
     while (Input* input = lane.backlog.is_empty() ? lane.queue.front() : nullptr) {
-        handle_some(*input, lane, now);
+        left -= handle_some(*input, lane, left, now);
         if (input->done_bytes >= input->packet->length) {
             inputs_.pop(lane.queue);
+        }
+        if (left > 0) {
+            continue;
         }
         if (is_turn_over()) {
             lane.at_once = 1;
             break;
         }
         lane.at_once = std::min(lane.at_once * 2, kMostAtOnce);
+        left = lane.node == nullptr ? 1 : lane.at_once;
     }
+    lane.at_once = lane.backlog.is_empty() ? lane.at_once : 1;
     frames_wait_from_ = {};
 }
 
-void Relay::handle_some(Input& input, Lane& lane, TimePoint now) {
+// Gives how many datagrams, `most` of them.
+size_t Relay::handle_some(Input& input, const Lane& lane, size_t most, TimePoint now) {
     const base::MutableByteView left = input.packet->bytes().subspan(input.done_bytes);
     const size_t step = input.segment_bytes == 0 ? left.size() : input.segment_bytes;
-    const size_t most = (lane.node == nullptr ? 1 : lane.at_once) * step;
-    const io::ReceivedBatch batch{input.from, input.to, left.first(std::min(most, left.size())),
-                                  input.segment_bytes};
+    const size_t count = std::min(most, input.datagrams());
+    const io::ReceivedBatch batch{
+        input.from, input.to, left.first(std::min(count * step, left.size())), input.segment_bytes};
     // An empty datagram is one, too.
     input.done_bytes += static_cast<uint32_t>(std::max<size_t>(batch.bytes.size(), 1));
     Listener& listener = *listeners_[input.socket];
@@ -152,6 +159,7 @@ void Relay::handle_some(Input& input, Lane& lane, TimePoint now) {
         return false;
     };
     receiver_.split(batch, listener.socket.local().port, find, take, stray);
+    return count;
 }
 
 // What came from an address that was not known costs the session time, too, when it turns out to be
