@@ -163,7 +163,7 @@ struct NetMonitor::Inner {
     bool links_changed = false;
     bool addresses_changed = false;
     bool routes_changed = false;
-    base::TimePoint routes_listed_at{};
+    base::TimePoint routes_paid_until{};
     std::vector<uint8_t> block = std::vector<uint8_t>(kBlockBytes);
     std::unique_ptr<DeadlineTimer> timer;
     std::unique_ptr<Poller> poller;
@@ -264,7 +264,7 @@ Result<void> NetMonitor::Inner::list_routes(NetSnapshot& next) {
         counters.unwatched_routes += next.routes.size() - kMaxMonitoredRoutes;
         next.routes.resize(kMaxMonitoredRoutes);
     }
-    routes_listed_at = loop.now();
+    routes_paid_until = std::max(routes_paid_until, loop.now()) + kRouteListInterval;
     return {};
 }
 
@@ -297,7 +297,7 @@ void NetMonitor::Inner::update() {
         return;
     }
     // A storm of route changes alone may wait a moment.
-    const base::TimePoint may_list_at = routes_listed_at + kRouteListInterval;
+    const base::TimePoint may_list_at = routes_paid_until - kRouteListInterval * kRouteListBurst;
     if (!links_changed && !addresses_changed && loop.now() < may_list_at) {
         timer->set(may_list_at);
         return;

@@ -49,6 +49,12 @@ void PathSet::start_challenge(Path& path, Tuple& tuple, TimePoint now) {
     tuple.challenge_interval = kFirstProbeInterval;
     tuple.repetitions = 0;
     tuple.was_sent = false;
+    tuple.is_withheld = false;
+}
+
+void PathSet::on_withheld(const Probe& probe) {
+    Tuple& tuple = paths_[probe.path].tuples[index_of(probe.traffic_class)];
+    tuple.is_withheld = tuple.is_withheld || probe.challenge.has_value();
 }
 
 std::optional<Probe> PathSet::challenge_probe(uint8_t index, TimePoint now) {

@@ -71,8 +71,8 @@ PathSet::destination_on(uint8_t index, TrafficClass traffic_class, TimePoint now
     Destination result{index, tuple_class, tuple.remote, tuple.local, path.mtu, room};
     if (!tuple.is_proven) {
         const uint64_t allowed = tuple.unproven_received_bytes * wire::kAmplificationFactor;
-        result.budget_bytes = std::min(
-            room, allowed > tuple.unproven_sent_bytes ? allowed - tuple.unproven_sent_bytes : 0);
+        const uint64_t taken = tuple.unproven_sent_bytes + kChallengeRoomBytes;
+        result.budget_bytes = std::min(room, allowed - std::min(allowed, taken));
     }
     return result;
 }

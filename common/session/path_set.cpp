@@ -3,6 +3,7 @@
 #include "common/base/assert.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace continuo::session {
 
@@ -179,6 +180,9 @@ bool PathSet::on_authenticated(const wire::Space& space,
         tuple.unproven_received_bytes += bytes;
         if (tuple.challenged_at == base::kNever) {
             start_challenge(path, tuple, now);
+        } else if (std::exchange(tuple.is_withheld, false)) {
+            tuple.challenge_again_at = now;
+            tuple.challenge_interval = kFirstProbeInterval;
         }
     }
     if (!active_) {

@@ -51,6 +51,11 @@ inline base::Duration longer_interval(base::Duration interval) {
 // Without an answer for so long a challenge is given up until the tuple is heard again.
 inline constexpr base::Duration kChallengeLifetime = base::seconds(30);
 
+// A datagram with nothing but CHALLENGE or RESPONSE is no longer.
+inline constexpr uint32_t kShortProbeBytes = 64;
+// Of what may be sent to an unproven tuple, for repetitions of the challenge: data leaves it.
+inline constexpr uint64_t kChallengeRoomBytes = uint64_t{4} * kShortProbeBytes;
+
 // Address and port of the other end as one class of a path sees it: NAT may map each socket apart.
 struct Tuple {
     base::Endpoint remote;
@@ -67,6 +72,7 @@ struct Tuple {
     base::TimePoint asked_at{};  // the newest sending of the challenge
     uint32_t repetitions = 0;
     bool was_sent = false;
+    bool is_withheld = false;  // the challenge that was due: too little was received for it
 };
 
 struct Path {
@@ -346,6 +352,8 @@ class PathSet {
         });
     }
     std::optional<Probe> next_probe(base::TimePoint now);
+    // What the tuple may be sent has no room for it. A challenge leaves when more was received.
+    void on_withheld(const Probe& probe);
     base::TimePoint next_deadline() const;
 
     // A REPORT of what is under way by that path should have come long ago (PathReport); one may

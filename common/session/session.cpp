@@ -404,6 +404,9 @@ TimePoint Session::next_deadline(TimePoint now) const {
             }
         }
     }
+    if (sent_ring_.has_due() && repeat_pace_.next_at > now) {
+        earliest = std::min(earliest, repeat_pace_.next_at);
+    }
     for (size_t i = 0; i < classes_.size(); ++i) {
         const ClassState& state = classes_[i];
         const auto destination = next_destination(base::kAllTrafficClasses[i], now);

@@ -253,7 +253,7 @@ class Session {
                   const Draft& draft,
                   uint64_t first_sequence,
                   base::TimePoint now);
-    void mark_lost();
+    void mark_lost(std::optional<uint8_t> former);
     bool send_again(TransmitBatch& batch, base::TimePoint now);
     void release_sent(base::TimePoint now);
     void write_received(const Draft& draft, base::ByteWriter& body, base::TimePoint now) const;
@@ -452,6 +452,13 @@ class Session {
     bool keepalive_due_ = false;
     bool keeps_idle_alive_ = true;
     SentRing sent_ring_;  // SNAPT
+    // SNAPT: what is due there leaves in this time, and when the next of it may.
+    struct RepeatPace {
+        base::Duration span{};
+        uint64_t bytes = 0;
+        base::TimePoint next_at{};
+    };
+    RepeatPace repeat_pace_;
     SentRing kept_ring_;  // node: packets that it sent into a silence
     // Node: when something came in each space last.
     struct HeardSpace {

@@ -17,6 +17,7 @@ void Session::apply_frames(const Opened& opened, bool may_repeat, TimePoint now)
     const bool is_mtu_probe = !is_announcement && scratch_.has_frame<wire::Pad>();
     bool is_repeating = false;
     bool has_report = false;
+    const auto former = paths_.active();
     for (const wire::BodyItem& item : scratch_.frames) {
         if (const auto* report = std::get_if<wire::Report>(&item)) {
             apply_report(opened, *report, now);
@@ -60,7 +61,7 @@ void Session::apply_frames(const Opened& opened, bool may_repeat, TimePoint now)
         paths_.on_reports_read(now);
     }
     if (is_repeating) {
-        mark_lost();  // reports and acknowledgements of the same datagram are in
+        mark_lost(former);  // reports and acknowledgements of the same datagram are in
     }
 }
 

@@ -16,6 +16,8 @@ namespace {
 
 // Beyond round trips as measured, what a queue at the old link may have held.
 constexpr Duration kKeepBeyondRtt = base::milliseconds(200);
+// What may leave at once of what is sent again over a time.
+constexpr Duration kRepeatBurst = base::milliseconds(2);
 // A session that sends nothing for so long gives the memory back.
 constexpr Duration kReleaseAfter = base::seconds(30);
 // What SNAPT may still have of a space that is silent for so long is of no use any more.
@@ -46,7 +48,12 @@ void Session::remember(TransmitBatch& batch,
     sent_ring_.push(entry, batch.free_space().first(item.length), from);
 }
 
-void Session::mark_lost() {
+// All of it was under way at once because the queue of the path that was left held a part of it. So
+// it leaves over the round trip there, a quarter faster (RFC 9002 section 7.7), or the new queue
+// drops what the old one had room for.
+void Session::mark_lost(std::optional<uint8_t> former) {
+    repeat_pace_ = {};
+    repeat_pace_.span = former ? paths_.path(*former).smoothed_rtt * 4 / 5 : Duration{};
     sent_ring_.mark_due([this](const SentEntry& entry) {
         const EpochState* epoch = nullptr;
         for (const EpochState* candidate : {current_.get(), previous_.get()}) {
@@ -56,14 +63,19 @@ void Session::mark_lost() {
             return false;
         }
         const auto& acknowledged = epoch->send_spaces[space_slot(entry.space)].highest_acknowledged;
-        return !acknowledged || entry.first_sequence + entry.datagrams - 1 > *acknowledged;
+        const bool is_lost =
+            !acknowledged || entry.first_sequence + entry.datagrams - 1 > *acknowledged;
+        repeat_pace_.bytes += is_lost ? entry.length : 0;
+        return is_lost;
     });
 }
 
 bool Session::send_again(TransmitBatch& batch, TimePoint now) {
-
     while (sent_ring_.has_due()) {
         SentEntry& entry = sent_ring_.next_due();
+        if (now < repeat_pace_.next_at && !base::is_low_delay(entry.traffic_class)) {
+            return false;
+        }
         const auto destination = paths_.destination(entry.traffic_class, now);
         if (!destination) {
             return false;
@@ -102,6 +114,9 @@ bool Session::send_again(TransmitBatch& batch, TimePoint now) {
         paths_.on_data_sent(item.path, step + overhead, outer, now);
         counters_.overhead_sent += outer;
         counters_.repeated_datagrams += count;
+        const auto part = static_cast<int64_t>(bytes.size());
+        repeat_pace_.next_at = std::max(repeat_pace_.next_at, now - kRepeatBurst) +
+                               repeat_pace_.span * part / static_cast<int64_t>(repeat_pace_.bytes);
         entry.repeated = static_cast<uint16_t>(entry.repeated + count);
         if (entry.repeated == entry.datagrams) {
             sent_ring_.done(entry, now);

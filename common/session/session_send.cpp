@@ -154,10 +154,11 @@ bool Session::send_probe(TransmitBatch& batch, TimePoint now) {
     const size_t padded = probe->is_padded
                               ? wire::kAnnounceBodyBytes
                               : std::max<size_t>(probe->outer_bytes, overhead) - overhead;
-    const uint32_t outer = overhead + std::max(static_cast<uint32_t>(padded), 64U);
-    if (!tuple.is_proven && tuple.unproven_sent_bytes + outer >
+    const uint64_t most = std::max<uint64_t>(padded, kShortProbeBytes);
+    if (!tuple.is_proven && tuple.unproven_sent_bytes + most >
                                 tuple.unproven_received_bytes * wire::kAmplificationFactor) {
         drops_.add(DropReason::AmplificationLimit);
+        paths_.on_withheld(*probe);
         return true;
     }
     auto draft = start_draft(destination, probe->traffic_class, batch);
@@ -183,8 +184,8 @@ bool Session::send_probe(TransmitBatch& batch, TimePoint now) {
     if (probe->announce && probe->announce->active) {
         write_received(*draft, body, now);
     }
-    if (probe->outer_bytes == 0) {
-        // An unproven tuple's few bytes are for the answer.
+    // An unproven tuple's few bytes are for the answer.
+    if (probe->outer_bytes == 0 && (tuple.is_proven || padded != 0)) {
         write_frames(*draft, body, false, now, tuple.is_proven ? SIZE_MAX : 0);
     }
     draft->epoch->encoder.end_datagram();
@@ -317,6 +318,10 @@ std::optional<TrafficClass> Session::pick(TimePoint now) {
         state.is_blocked = false;
         state.goes_to.reset();
         if (state.queue.empty() && state.split_entry.empty()) {
+            continue;
+        }
+        if (sent_ring_.has_due() && !base::is_low_delay(base::kAllTrafficClasses[i])) {
+            state.is_blocked = true;  // behind what is sent again, or it overtakes that
             continue;
         }
         const auto way = sendable_way(state, base::kAllTrafficClasses[i], now);

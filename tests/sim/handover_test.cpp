@@ -94,6 +94,36 @@ TEST(HandoverSim, WhatWasUnderWayToTheOldAddressIsRepeatedOnce) {
     }
 }
 
+// The route of a new address comes late, so that the announcements are lost, and a keepalive finds
+// it before they are repeated: too short for SNAPT to ask back.
+TEST(HandoverSim, AShortDatagramAheadOfTheAnnouncementsDelaysNothing) {
+    Downstream stream({}, 5);
+    SessionPair& pair = stream.pair;
+    stream.run_for(milliseconds(300));
+    pair.is_swallowed = [](bool is_up, const base::Endpoint&) { return is_up; };
+    stream.move(3);
+    for (int i = 0; i < 30; ++i) {
+        pair.node.session->request_keepalive(pair.now);  // takes along what there is to report
+        stream.run_for(milliseconds(1));
+    }
+    pair.is_swallowed = {};
+    pair.node.session->request_keepalive(pair.now);
+    stream.run_for(milliseconds(9));
+    pair.node.session->paths().announce_again(pair.now);
+    const base::TimePoint announced_at = pair.now;
+    stream.run_for(milliseconds(5));
+    const session::Tuple& tuple = pair.snapt.session->paths().path(3).tuples[0];
+    ASSERT_LT(tuple.unproven_received_bytes, 30U) << "only the keepalive has arrived";
+    ASSERT_GT(tuple.unproven_received_bytes, 0U);
+    stream.run_for(milliseconds(300));
+    const auto first = std::find_if(pair.node.delivered_at.begin(), pair.node.delivered_at.end(),
+                                    [&](base::TimePoint at) { return at > announced_at; });
+    ASSERT_NE(first, pair.node.delivered_at.end());
+    EXPECT_LE(*first - announced_at, milliseconds(21)) << "one round trip";
+    EXPECT_LE(TwoPaths::longest_gap(pair.node, announced_at), milliseconds(22))
+        << "what was under way follows after another";
+}
+
 TEST(HandoverSim, ANodeThatWasAwayForASecondGetsWhatItMissed) {
     Downstream stream({}, 7);
     stream.run_for(milliseconds(100));

@@ -143,6 +143,32 @@ TEST_F(NetMonitorTest, AnInterfaceWhoseAddressHasALifetimeIsLeased) {
     EXPECT_EQ(monitor_->snapshot().leased, std::vector<uint32_t>{index});
 }
 
+// Addresses and routes of a move come one after another, and each is told by itself: a storm of
+// routes has to wait, a few do not.
+TEST_F(NetMonitorTest, ARouteThatFollowsItsAddressDoesNotWait) {
+    auto client = RouteClient::open();
+    ASSERT_TRUE(client);
+    const uint32_t device = monitor_->snapshot().link("d0")->index;
+    base::Duration fastest = seconds(1);
+    for (const char* text : {"198.51.100.5", "203.0.113.5"}) {
+        const base::IpAddress own = address(text);
+        ASSERT_TRUE(client->add_address(device, own, 24));
+        ASSERT_TRUE(wait_for(std::string("+address ") + text));
+        const base::TimePoint told_at = loop_->refresh_now();
+        RouteEntry route;
+        route.destination = base::IpPrefix{address("0.0.0.0"), 0};
+        route.interface_index = device;
+        route.preferred_source = own;
+        events_.clear();
+        ASSERT_TRUE(client->set_route(route));
+        ASSERT_TRUE(wait_for("+route 0.0.0.0/0"));
+        fastest = std::min<base::Duration>(fastest, loop_->refresh_now() - told_at);
+        ASSERT_TRUE(client->remove_route(route));
+        ASSERT_TRUE(wait_for("-route 0.0.0.0/0"));
+    }
+    EXPECT_LT(fastest, kRouteListInterval);
+}
+
 TEST_F(NetMonitorTest, OverrunOfNotificationsLosesNothing) {
     ASSERT_TRUE(net().shell("awk 'BEGIN { for (i = 0; i < 12000; ++i) print "
                             "(i % 2 ? \"addr del\" : \"addr add\"), \"198.51.100.\" "

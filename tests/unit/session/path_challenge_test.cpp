@@ -192,5 +192,35 @@ TEST(PathChallenge, DelaysFromBeforeAPauseAreNotComparedWithThoseAfterIt) {
     EXPECT_EQ(node.paths.soonest(mask_of(0) | mask_of(1), TrafficClass::HtHd, node.now), 0);
 }
 
+// An empty datagram is heard first, of which three times the length is less than a challenge takes.
+TEST(PathChallenge, WhatWasTooMuchForAnAddressLeavesAsSoonAsMoreIsHeardFromThere) {
+    Snapt snapt;
+    snapt.paths.on_authenticated(space(0), kHome, kLocal, 20, true, snapt.now);
+    const auto first = snapt.paths.next_probe(snapt.now);
+    ASSERT_TRUE(first && first->challenge);
+    snapt.paths.on_withheld(*first);
+    EXPECT_FALSE(snapt.paths.next_probe(snapt.now)) << "nothing has changed";
+    snapt.now += milliseconds(1);
+    snapt.paths.on_authenticated(space(0), kHome, kLocal, 1200, true, snapt.now);
+    EXPECT_LE(snapt.paths.next_deadline(), snapt.now);
+    const auto second = snapt.paths.next_probe(snapt.now);
+    ASSERT_TRUE(second && second->challenge);
+    snapt.paths.on_authenticated(space(0), kHome, kLocal, 1200, true, snapt.now);
+    EXPECT_FALSE(snapt.paths.next_probe(snapt.now)) << "that one left";
+    EXPECT_TRUE(snapt.paths.on_response(space(0), {second->challenge->token}, snapt.now));
+}
+
+TEST(PathChallenge, DataLeavesRoomForItsRepetitions) {
+    Snapt snapt;
+    snapt.paths.on_authenticated(space(0), kHome, kLocal, 1200, true, snapt.now);
+    const auto destination = snapt.paths.destination(TrafficClass::HtHd, snapt.now);
+    ASSERT_TRUE(destination);
+    EXPECT_LE(destination->budget_bytes + 4 * kShortProbeBytes, 3600U);
+    snapt.paths.on_sent(*destination, destination->budget_bytes, true, snapt.now);
+    EXPECT_EQ(snapt.paths.destination(TrafficClass::HtHd, snapt.now)->budget_bytes, 0U);
+    const Tuple& tuple = snapt.paths.path(0).tuples[0];
+    EXPECT_LE(tuple.unproven_sent_bytes + 4 * kShortProbeBytes, 3600U);
+}
+
 }  // namespace
 }  // namespace continuo::session::path_tests
