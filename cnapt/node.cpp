@@ -45,6 +45,7 @@ Node::Node(io::EventLoop& loop,
     , wait_timer_(loop, [this] { on_wait_over(); })
     , fallback_timer_(loop, [this] { on_fallback_due(); })
     , pause_watcher_(loop, [this](base::Duration pause) { on_pause(pause); }) {
+    scratch_.load.measure_with(io::EventLoop::clock);
     receiver_.record_to(settings.recording.packets);
     driver_.record_to(settings.recording.packets);
 }

@@ -41,6 +41,7 @@ Relay::Relay(io::EventLoop& loop,
     , modes_timer_(loop, [this] { apply_modes(); })
     , kept_memory_(settings.max_kept_bytes)
     , by_wire_id_(size_t{UINT16_MAX} + 1) {
+    scratch_.load.measure_with(io::EventLoop::clock);
     receiver_.record_to(settings.recording.packets);
     driver_.record_to(settings.recording.packets);
     driver_.set_clock(settings_.clock);

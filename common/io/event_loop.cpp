@@ -313,6 +313,10 @@ TimePoint EventLoop::now() {
     return inner_->now;
 }
 
+TimePoint EventLoop::clock() {
+    return read_clock();
+}
+
 TimePoint EventLoop::refresh_now() {
     inner_->begin();
     return inner_->read();

@@ -72,6 +72,8 @@ class EventLoop {
 
     // Time of this wake-up: the clock is read at the first question after the loop woke, then kept.
     base::TimePoint now();
+    // The same clock at this moment: for what is measured within a wake-up.
+    static base::TimePoint clock();
     // Reads the clock anew, for work that itself took long.
     base::TimePoint refresh_now();
     // Calls back whenever the clock was read, before anything else of a wake-up; empty: no more.

@@ -119,6 +119,11 @@ uint32_t segment_count(ByteView super, const Offload& offload) {
     return offload.gso == GsoType::None ? 1 : layout_of(super, offload).segments;
 }
 
+ByteView super_payload(ByteView super, const Offload& offload) {
+    const Layout layout = layout_of(super, offload);
+    return layout.segments == 0 ? ByteView{} : super.subspan(layout.headers);
+}
+
 size_t write_segment(ByteView super, const Offload& offload, uint32_t index, MutableByteView to) {
     const Layout layout = layout_of(super, offload);
     if (index >= layout.segments) {

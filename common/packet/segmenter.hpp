@@ -10,6 +10,9 @@ namespace continuo::packet {
 // contradict each other.
 uint32_t segment_count(base::ByteView super, const Offload& offload);
 
+// What follows the headers of `super`; nothing when they and offload contradict each other.
+base::ByteView super_payload(base::ByteView super, const Offload& offload);
+
 // Writes packet number `index` of `super` with complete checksums. Gives its length; 0 when it does
 // not fit `to` or the super-packet contradicts itself. TCP: sequence advances, FIN and PSH only on
 // the last, CWR only on the first; IPv4 identification counts up.

@@ -1,4 +1,5 @@
-// SessionScratch: working memory that all sessions of a loop share; nothing in it outlives a call.
+// SessionScratch: working memory that all sessions of a loop share; nothing in it outlives a call,
+// but what compressing costs the loop.
 #pragma once
 
 #include "common/compress/zstd_codec.hpp"
@@ -7,6 +8,7 @@
 #include "common/flow/attribution.hpp"
 #include "common/packet/header_fields.hpp"
 #include "common/session/class_queue.hpp"
+#include "common/session/compression_governor.hpp"
 #include "common/wire/body.hpp"
 
 #include <algorithm>
@@ -40,6 +42,7 @@ struct ReceivedMember {
 struct SessionScratch {
     elision::DecodeScratch decode;
     compress::ZstdCodec codec;
+    CompressionLoad load;
     std::array<PendingPacket, kMaxPacketsPerDatagram> packets;
     std::array<base::IpAddress, kMaxGroups> group_remotes;
     wire::Order order;  // of the datagram at hand, when its packets are striped

@@ -208,6 +208,9 @@ void Session::on_packet(Flow& flow, packet::PacketPtr packet, TimePoint now) {
     const auto destination = paths_.destination(flow.traffic_class, now);
     state.estimator.on_arrival(now, knobs(state, destination.value_or(Destination{})),
                                are_arrivals_gathered_);
+    if (packet->offload.gso != packet::GsoType::None && is_compressible(state, flow, *packet)) {
+        compression_.on_arrival(packet->length, now);
+    }
     const size_t dropped = state.queue.push(flow, std::move(packet), now);
     if (dropped > 0) {
         state.counters.queue_drops += dropped;

@@ -11,6 +11,7 @@
 #include "common/flow/attribution.hpp"
 #include "common/flow/index_allocator.hpp"
 #include "common/session/class_queue.hpp"
+#include "common/session/compression_governor.hpp"
 #include "common/session/epoch_state.hpp"
 #include "common/session/path_set.hpp"
 #include "common/session/reassembly.hpp"
@@ -241,11 +242,12 @@ class Session {
                           uint32_t count,
                           base::MutableByteView arena,
                           base::TimePoint now);
-    bool is_worth_compressing(const ClassState& state,
-                              const flow::Flow& flow,
-                              base::ByteView payload,
-                              base::TimePoint now);
-    void cut_into_segments(ClassState& state, ClassQueue::Item item);
+    static bool
+    is_compressible(const ClassState& state, const flow::Flow& flow, const packet::Packet& super);
+    bool is_worth_compressing(ClassState& state, const Way& way, base::TimePoint now);
+    bool compress_next(ClassState& state, const Way& way, base::TimePoint now);
+    static bool cut_into_segments(ClassState& state, ClassQueue::Item& item);
+    void cut_or_drop(ClassState& state, ClassQueue::Item item);
 
     // session_repeat.cpp
     void remember(TransmitBatch& batch,
@@ -469,7 +471,7 @@ class Session {
     std::optional<uint8_t> sends_on_;  // the path of the last poll_transmit
     base::TimePoint sends_on_since_{};
     uint32_t split_outer_bytes_ = 0;  // earlier pieces of packets that this datagram completed
-    CompressionBudget compression_budget_;
+    CompressionGovernor compression_;
     CopyBudget copy_budget_;
     Resequencer resequencer_;
     std::array<size_t, base::kPathModes> flows_by_mode_{};  // attached

@@ -210,8 +210,17 @@ Session::gather(ClassState& state, const Draft& draft, const Way& way, size_t us
             break;
         }
         const packet::Packet* next = state.queue.peek();
-        if (next == nullptr || (count > 0 && next->offload.gso != packet::GsoType::None)) {
+        if (next == nullptr) {
             break;
+        }
+        if (next->offload.gso != packet::GsoType::None) {
+            if (count > 0 && !compress_next(state, way, now)) {
+                break;
+            }
+            if (count == 0) {
+                cut_or_drop(state, state.queue.take());
+            }
+            continue;
         }
         // Without looking into it: a packet is about as long as its entry, or shorter when its
         // class compresses.
@@ -222,10 +231,6 @@ Session::gather(ClassState& state, const Draft& draft, const Way& way, size_t us
         PendingPacket& pending = scratch_.packets[count];
         pending = {};
         pending.item = state.queue.take();
-        if (pending.item.packet->offload.gso != packet::GsoType::None) {
-            cut_into_segments(state, std::move(pending.item));
-            continue;
-        }
         const size_t groups_before = groups;
         prepare(pending, state, groups);
         keep_flow_together(count);
@@ -326,6 +331,7 @@ bool Session::encode(Draft& draft, ClassState& state, size_t count, ByteWriter& 
 
 bool Session::encode_group(
     Draft& draft, ClassState& state, size_t count, uint8_t group, bool last, ByteWriter& body) {
+    scratch_.load.note_compressing();
     ByteWriter section(MutableByteView(scratch_.section.get(), wire::kDefaultSectionOutputBytes));
     draft.epoch->encoder.begin_section();
     if (!encode_entries(draft, count, group, section)) {

@@ -343,10 +343,17 @@ bool Session::send_class(TrafficClass traffic_class, TransmitBatch& batch, TimeP
         return false;
     }
     const packet::Packet* next = state.split_entry.empty() ? state.queue.peek() : nullptr;
-    if (next != nullptr && next->offload.gso != packet::GsoType::None) {
+    if (next != nullptr && next->offload.gso != packet::GsoType::None &&
+        !compress_next(state, *way, now)) {
         return send_super(traffic_class, *way, batch, now);
     }
-    return send_aggregate(traffic_class, *way, batch, now);
+    scratch_.load.begin();
+    const uint64_t before = state.counters.inner_bytes;
+    const bool is_sent = send_aggregate(traffic_class, *way, batch, now);
+    if (const auto spent = scratch_.load.end(state.counters.inner_bytes - before, now)) {
+        compression_.on_compressed(*spent, now);
+    }
+    return is_sent;
 }
 
 void Session::on_sent(const TransmitBatch& batch, const TransmitItem& item) {

@@ -5,6 +5,7 @@
 #include "common/session/session.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace continuo::session {
 
@@ -46,7 +47,7 @@ bool Session::send_super(TrafficClass traffic_class, Way way, TransmitBatch& bat
     const bool is_copied = copy && (copy->is_doubt || flow.paths.mode == PathMode::Redundant);
     if (!regular || !draft || flow_at(flow.index) != &flow || offload.segment_bytes == 0 ||
         draft->epoch->encoder.wants_floor() || is_copied) {
-        cut_into_segments(state, std::move(run.item));
+        cut_or_drop(state, std::move(run.item));
         return true;
     }
     run.regular = *regular;
@@ -58,7 +59,7 @@ bool Session::send_super(TrafficClass traffic_class, Way way, TransmitBatch& bat
     run.form = draft->epoch->encoder.plan_segments(flow.index, regular->fields, run.segment_bytes,
                                                    run.segments, run.last_bytes, now);
     if (!fits_super(*draft, run, way)) {
-        cut_into_segments(state, std::move(run.item));
+        cut_or_drop(state, std::move(run.item));
         return true;
     }
     state.counters.queue_delay.add(now - run.item.packet->queued_at);
@@ -211,47 +212,91 @@ size_t Session::write_segments(Draft& draft,
     return used;
 }
 
-bool Session::is_worth_compressing(const ClassState& state,
-                                   const Flow& flow,
-                                   base::ByteView payload,
-                                   TimePoint now) {
-    if (state.settings.compression_level == 0 || !flow.may_compress ||
-        compress::is_incompressible(payload)) {
+bool Session::is_compressible(const ClassState& state,
+                              const Flow& flow,
+                              const packet::Packet& super) {
+    if (state.settings.compression_level == 0 || !flow.may_compress) {
         return false;
     }
-    return !state.settings.is_compression_automatic ||
-           compression_budget_.take(payload.size(), now);
+    const base::ByteView payload = packet::super_payload(super.bytes(), super.offload);
+    return !payload.empty() && !compress::is_incompressible(payload);
 }
 
-// Puts the packets that the kernel would have cut in the super-packet's place.
-void Session::cut_into_segments(ClassState& state, ClassQueue::Item item) {
+// The super-packet that is next in the queue.
+bool Session::is_worth_compressing(ClassState& state, const Way& way, TimePoint now) {
+    if (!is_compressible(state, *state.queue.peek_flow(), *state.queue.peek())) {
+        return false;
+    }
+    const Path& path = paths_.path(way.destination.path);
+    const PathPace pace{path.is_full || path.was_full, path.delivery_bytes_per_s};
+    return !state.settings.is_compression_automatic ||
+           compression_.may_compress(scratch_.load, pace, now);
+}
+
+// The super-packet that is next in the queue gives way to its segments if that is worth it.
+bool Session::compress_next(ClassState& state, const Way& way, TimePoint now) {
+    if (!is_worth_compressing(state, way, now)) {
+        return false;
+    }
+    ClassQueue::Item super = state.queue.take();
+    if (!cut_into_segments(state, super)) {
+        state.queue.put_back(std::move(super));
+        return false;
+    }
+    return true;
+}
+
+// Puts the packets that the kernel would have cut in the super-packet's place, which was taken
+// from the head of the queue. False, with everything as it was, when the super-packet contradicts
+// itself or the pool has not so many packets.
+bool Session::cut_into_segments(ClassState& state, ClassQueue::Item& item) {
     packet::Packet& super = *item.packet;
     packet::PacketPool& pool = *super.pool;
     const uint32_t count = packet::segment_count(super.bytes(), super.offload);
     if (count == 0) {
-        drops_.add(DropReason::MalformedPacket);
-        return;
+        return false;
     }
     const size_t capacity =
         size_t{super.offload.segment_bytes} + 128;  // headers are at most 40 + 60
-    for (uint32_t i = count; i-- > 0;) {
-        auto segment = pool.take(capacity);
-        if (segment == nullptr) {
-            drops_.add(DropReason::PoolEmpty);
-            continue;
-        }
+    packet::Packet* last = nullptr;                 // a list from the last one to the first
+    const auto take_last = [&last] {
+        packet::PacketPtr packet(last);
+        last = std::exchange(packet->next, nullptr);
+        return packet;
+    };
+    for (uint32_t i = 0; i < count; ++i) {
+        packet::PacketPtr segment = pool.take(capacity);
         const size_t length =
-            packet::write_segment(super.bytes(), super.offload, i, segment->buffer());
+            segment == nullptr
+                ? 0
+                : packet::write_segment(super.bytes(), super.offload, i, segment->buffer());
         if (length == 0) {
-            drops_.add(DropReason::MalformedPacket);
-            continue;
+            while (last != nullptr) {
+                take_last();
+            }
+            return false;
         }
         segment->length = static_cast<uint32_t>(length);
-        segment->offload = {};
         segment->queued_at = super.queued_at;
-        state.queue.put_back({item.flow, std::move(segment)});
+        segment->next = last;
+        last = segment.release();
     }
+    while (last != nullptr) {
+        state.queue.put_back({item.flow, take_last()});
+    }
+    item = {};
     ++state.counters.software_segmented;
+    return true;
+}
+
+// For a super-packet that cannot leave as one.
+void Session::cut_or_drop(ClassState& state, ClassQueue::Item item) {
+    const uint32_t count = packet::segment_count(item.packet->bytes(), item.packet->offload);
+    if (count == 0) {
+        drops_.add(DropReason::MalformedPacket);
+    } else if (!cut_into_segments(state, item)) {
+        drops_.add(DropReason::PoolEmpty, count);
+    }
 }
 
 }  // namespace continuo::session

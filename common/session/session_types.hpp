@@ -28,7 +28,7 @@ struct ClassSettings {
     double fill = 1.0;                     // an aggregate of so much of the datagram is full
     uint64_t queue_bytes = 1 << 20;        // per class and session
     int compression_level = 3;             // 0: off
-    bool is_compression_automatic = true;  // super-packets: while they come slowly enough
+    bool is_compression_automatic = true;  // super-packets: as CompressionGovernor says
     // Receiver: a packet of a striped flow waits so long for earlier ones, at most; sender: paths
     // whose delays differ by more are not striped over.
     base::Duration resequence{};
@@ -82,10 +82,6 @@ class ByteBudget {
     base::TimePoint refilled_at_{};
 };
 
-// What automatic compression may cost: super-packets of compressible flows are cut up and
-// compressed at this rate and sent as they are beyond it, since a link that takes more is not the
-// bottleneck, but the CPU is (about 12 us for 1360 bytes).
-using CompressionBudget = ByteBudget<8'000'000, 2'000'000>;
 // Copies while a path is in doubt: calls and key strokes, not a download that is in a low-delay
 // class.
 using CopyBudget = ByteBudget<1'000'000, 262'144>;

@@ -20,6 +20,12 @@ class Corpus:
         self.name, self.text, self.same_for_all = name, text, same_for_all
         self.hash = hashlib.sha256(text).hexdigest()[:12]
 
+    def whole(self, folder):
+        """Path of a file with all of it."""
+        path = f"{folder}/{self.name}"
+        pathlib.Path(path).write_bytes(self.text)
+        return path
+
     def parts(self, folder, flows, limit):
         """Paths of one file a flow, of at most `limit` bytes."""
         size = len(self.text) if self.same_for_all else len(self.text) // flows

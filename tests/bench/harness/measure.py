@@ -50,16 +50,20 @@ def _options(congestion, protocol):
     return (["--congestion", congestion] if congestion else []) + (["--protocol", protocol] if protocol else [])
 
 
-def serve(topology, congestion=None, protocol=None, port=TCP_PORT):
-    """The TCP correspondent, or one of `protocol`."""
-    return topology.start("inet", [topology.load, "serve", port, *_options(congestion, protocol)]).wait_ready()
+def serve(topology, congestion=None, protocol=None, port=TCP_PORT, file=None):
+    """The TCP correspondent, or one of `protocol`; what it gives are random bytes or `file`, over and over."""
+    words = ["--file", file] if file else []
+    return topology.start("inet", [topology.load, "serve", port, *words, *_options(congestion, protocol)]).wait_ready()
 
 
-def transfer(topology, direction, streams, seconds, congestion=None, protocol=None, port=TCP_PORT):
-    """{bytes, seconds, bits_per_s} of TCP streams with random data, `up` or `down`."""
-    process = Process([topology.load, "tcp", INET, port, direction, streams, seconds, *_options(congestion, protocol)],
-                      namespace=topology.ns("node"), name=f"transfer {direction}, {streams} streams")
-    return json.loads(process.output(seconds + 25))
+def transfer(topology, direction, streams, seconds, congestion=None, protocol=None, port=TCP_PORT, skip=0, patience=25,
+             to=INET):
+    """{bytes, seconds, bits_per_s} of TCP streams with random data, or what the correspondent gives, `up` or `down`; of `down`
+    after its first `skip` bytes, for which there are `patience` s."""
+    process = Process([topology.load, "tcp", to, port, direction, streams, seconds, "--skip", skip,
+                       *_options(congestion, protocol)], namespace=topology.ns("node"),
+                      name=f"transfer {direction}, {streams} streams")
+    return json.loads(process.output(seconds + patience))
 
 
 def transfer_with_cpu(topology, tunnel, direction, streams, seconds):

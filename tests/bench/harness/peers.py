@@ -3,7 +3,7 @@ import os
 import shutil
 
 from .process import Skip, run, wait_for
-from .topology import SERVER
+from .topology import INET, SERVER
 from .tunnels import Tunnel
 
 UAPI = "/var/run/wireguard"
@@ -215,6 +215,39 @@ def read_children(pid):
             return file.read().split()
     except OSError:
         return []
+
+
+class SshCompressed(Peer):
+    """Not a tunnel for packets: a port of INET forwarded by `ssh -C` (zlib) over plain forwarding."""
+    name = "ssh -C"
+    port, first_local_port = 2222, 15000
+
+    def require(self):
+        for program in ("ssh", "sshd", "ssh-keygen"):
+            self.find(program)
+
+    def _start(self):
+        self.topology.forward_plain()
+        for name in ("host", "user"):
+            run([self.find("ssh-keygen"), "-q", "-t", "ed25519", "-N", "", "-f", f"{self.folder}/{name}"])
+        os.makedirs("/run/sshd", exist_ok=True)  # of privilege separation; a service of the same name may use it
+        with open(f"{self.folder}/sshd_config", "w") as file:
+            file.write(f"Port {self.port}\nHostKey {self.folder}/host\nAuthorizedKeysFile {self.folder}/user.pub\n"
+                       "StrictModes no\nUsePAM no\nPermitRootLogin yes\nPidFile none\nCompression yes\n")
+        self._launch("inet", [self.find("sshd"), "-D", "-e", "-f", f"{self.folder}/sshd_config"], name="sshd")
+        wait_for(lambda: f":{self.port}" in self.topology.run("inet", ["ss", "-ltn"], check=False), 10, f"sshd's port{self.said()}")
+
+    def forward(self, port):
+        """The port of 127.0.0.1 that leads to this one of INET."""
+        local = self.first_local_port + port
+        self._launch("node", [self.find("ssh"), "-N", "-C", "-p", self.port, "-i", f"{self.folder}/user", "-F", "none",
+                              "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "BatchMode=yes",
+                              "-o", "ExitOnForwardFailure=yes", "-L", f"127.0.0.1:{local}:{INET}:{port}", f"root@{INET}"], name="ssh")
+        wait_for(lambda: f":{local}" in self.topology.run("node", ["ss", "-ltn"], check=False), 15, f"ssh's port{self.said()}")
+        return local
+
+    def _undo(self):
+        self.topology.run("server", ["sysctl", "-qw", "net.ipv4.ip_forward=0"], check=False)
 
 
 PEERS = [WireguardGo, OpenVpn, Boringtun, Vtun]

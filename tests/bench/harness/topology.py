@@ -195,8 +195,8 @@ class Topology:
         self.gateway, self.host = gateway, host
         return began, done
 
-    def shape(self, short, device, rate):
-        run(["tc", "-n", self.ns(short), "qdisc", "replace", "dev", device, "root", "tbf", "rate", rate, "burst", "128kb",
+    def shape(self, short, device, rate, burst="128kb"):
+        run(["tc", "-n", self.ns(short), "qdisc", "replace", "dev", device, "root", "tbf", "rate", rate, "burst", burst,
              "latency", "50ms"])
 
     def unshape(self, short, device):

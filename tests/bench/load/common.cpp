@@ -113,6 +113,23 @@ void bind_any(int handle, uint16_t port) {
     }
 }
 
+std::vector<uint8_t> read_file(const std::string& path) {
+    FILE* file = std::fopen(path.c_str(), "rb");
+    if (file == nullptr) {
+        fail(path);
+    }
+    std::vector<uint8_t> bytes;
+    std::vector<uint8_t> room(size_t{64} << 10);
+    for (size_t got = 0; (got = std::fread(room.data(), 1, room.size(), file)) > 0;) {
+        bytes.insert(bytes.end(), room.begin(), room.begin() + static_cast<std::ptrdiff_t>(got));
+    }
+    std::fclose(file);
+    if (bytes.empty()) {
+        fail_usage("the file is empty");
+    }
+    return bytes;
+}
+
 const std::vector<uint8_t>& random_bytes() {
     static const std::vector<uint8_t> bytes = [] {
         std::vector<uint8_t> made(kRandomBytes);

@@ -30,6 +30,9 @@ void set_option(int handle, int level, int name, int value);
 void set_timeout(int handle, uint64_t seconds);  // both directions
 void bind_any(int handle, uint16_t port);
 
+// The whole file, which must not be empty.
+std::vector<uint8_t> read_file(const std::string& path);
+
 // kRandomBytes bytes that do not compress.
 const std::vector<uint8_t>& random_bytes();
 

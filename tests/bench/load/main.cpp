@@ -1,8 +1,8 @@
 // bench_load: the load generators of tests/bench/run, where an interpreter would be the bottleneck.
 // Every subcommand prints one JSON line, or "ready" on standard error when it can be spoken to;
 // none waits for ever.
-// - serve PORT: TCP; takes, gives or echoes, as the client asks
-// - tcp ADDRESS PORT up|down STREAMS SECONDS [--log FILE]
+// - serve PORT [--file TEXT]: TCP; takes, gives or echoes, as the client asks
+// - tcp ADDRESS PORT up|down STREAMS SECONDS [--log FILE] [--file TEXT] [--skip BYTES]
 // - ask ADDRESS PORT BYTES SECONDS: request and response of BYTES each
 // - blast ADDRESS PORT BYTES RATE SECONDS [--flows N] [--file TEXT]... [--hello PORT]
 // - count PORT [--idle-ms N] [--wait-ms N] [--log FILE] [--hello ADDRESS:PORT]

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <thread>
 
@@ -65,21 +66,32 @@ bool receive_value(int handle, Plain& value) {
     return receive_all(handle, reinterpret_cast<uint8_t*>(&value), sizeof value);
 }
 
-// Random bytes until `deadline` (monotonic) or until the peer has gone.
-void give(int handle, uint64_t deadline) {
-    const auto& source = random_bytes();
+// What is given: the file of --file, over and over, or random bytes.
+std::vector<uint8_t> source_of(const Arguments& arguments) {
+    const std::string name(arguments.get("file", ""));
+    return name.empty() ? random_bytes() : read_file(name);
+}
+
+// Bytes of `source` until `deadline` (monotonic) or until the peer has gone.
+void give(int handle, const std::vector<uint8_t>& source, uint64_t deadline) {
     size_t at = 0;
-    while (monotonic_ns() < deadline && send_all(handle, source.data() + at, kChunk)) {
-        at = (at + kChunk) % source.size();
+    while (monotonic_ns() < deadline) {
+        const size_t bytes = std::min(kChunk, source.size() - at);
+        if (!send_all(handle, source.data() + at, bytes)) {
+            return;
+        }
+        at = (at + bytes) % source.size();
     }
 }
 
-// Takes until the peer ends, `deadline` or a signal. What came with the first read is not counted.
+// Takes until the peer ends, `deadline` or a signal. What came with the first read, or the one that
+// completed the first `skipped` bytes, is not counted; the deadline is that much later.
 // `log`, unless null, gets a line "UNIX_NS BYTES 0" for each read.
-Transfer take(int handle, uint64_t deadline, FILE* log) {
+Transfer take(int handle, uint64_t deadline, uint64_t skipped, FILE* log) {
+    const uint64_t began = monotonic_ns();
     std::vector<uint8_t> buffer(kChunk);
     Transfer result;
-    while (result.last_ns < deadline && !is_stopped()) {
+    while ((result.first_ns == 0 || result.last_ns < deadline) && !is_stopped()) {
         const ssize_t got = recv(handle, buffer.data(), buffer.size(), 0);
         if (got <= 0) {
             break;
@@ -88,8 +100,11 @@ Transfer take(int handle, uint64_t deadline, FILE* log) {
         if (log != nullptr) {
             std::fprintf(log, "%llu %zd 0\n", static_cast<unsigned long long>(realtime_ns()), got);
         }
-        if (result.first_ns == 0) {
+        if (result.first_ns == 0 && static_cast<uint64_t>(got) < skipped) {
+            skipped -= static_cast<uint64_t>(got);
+        } else if (result.first_ns == 0) {
             result.first_ns = result.last_ns;
+            deadline += deadline == UINT64_MAX ? 0 : result.first_ns - began;
         } else {
             result.bytes += static_cast<uint64_t>(got);
         }
@@ -121,17 +136,17 @@ int protocol_of(const Arguments& arguments) {
     return name == "tcp" ? IPPROTO_TCP : IPPROTO_MPTCP;
 }
 
-void serve_connection(int handle) {
+void serve_connection(int handle, const std::vector<uint8_t>& source) {
     set_timeout(handle, kTimeoutS);
     set_option(handle, IPPROTO_TCP, TCP_NODELAY, 1);
     Request request;
     if (receive_value(handle, request) && request.bytes <= kMaxExchange) {
         switch (request.mode) {
         case Request::Mode::Up:
-            send_value(handle, take(handle, UINT64_MAX, nullptr));
+            send_value(handle, take(handle, UINT64_MAX, 0, nullptr));
             break;
         case Request::Mode::Down:
-            give(handle, UINT64_MAX);
+            give(handle, source, UINT64_MAX);
             break;
         case Request::Mode::Echo:
             echo(handle, request.bytes);
@@ -162,13 +177,14 @@ Transfer transfer(const Arguments& arguments, bool up, uint64_t duration_ns, FIL
     const uint64_t deadline = monotonic_ns() + duration_ns;
     Transfer result;
     if (up) {
-        give(handle, deadline);
+        give(handle, source_of(arguments), deadline);
         shutdown(handle, SHUT_WR);
         if (!receive_value(handle, result)) {
             fail("the receiver did not answer");
         }
     } else {
-        result = take(handle, deadline, log);
+        const auto skipped = static_cast<uint64_t>(to_number(arguments.get("skip", "0")));
+        result = take(handle, deadline, skipped, log);
     }
     close(handle);
     return result;
@@ -183,12 +199,12 @@ int serve_tcp(const Arguments& arguments) {
     if (listen(listener, SOMAXCONN) != 0) {
         fail("listen");
     }
-    random_bytes();
+    const std::vector<uint8_t> source = source_of(arguments);
     std::fprintf(stderr, "ready\n");
     for (;;) {
         const int handle = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
         if (handle >= 0) {
-            std::thread(serve_connection, handle).detach();
+            std::thread(serve_connection, handle, std::cref(source)).detach();
         }
     }
 }

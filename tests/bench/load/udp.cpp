@@ -30,7 +30,7 @@ class Payload {
   public:
     Payload(size_t bytes, const std::string& path) : bytes_(bytes), is_text_(!path.empty()) {
         if (is_text_) {
-            read_text(path);
+            text_ = read_file(path);
         }
     }
 
@@ -54,18 +54,6 @@ class Payload {
     }
 
   private:
-    void read_text(const std::string& path) {
-        FILE* file = std::fopen(path.c_str(), "rb");
-        if (file == nullptr) {
-            fail(path);
-        }
-        std::array<uint8_t, 4096> room{};
-        for (size_t got = 0; (got = std::fread(room.data(), 1, room.size(), file)) > 0;) {
-            text_.insert(text_.end(), room.data(), room.data() + got);
-        }
-        std::fclose(file);
-    }
-
     size_t bytes_;
     bool is_text_;
     std::vector<uint8_t> text_;

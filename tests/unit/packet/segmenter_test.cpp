@@ -66,6 +66,20 @@ TEST(Segmenter, RefusesWhatDoesNotFit) {
     EXPECT_EQ(segment_count(super, Offload{}), 1U);
 }
 
+TEST(Segmenter, FindsThePayloadBehindAnyHeaders) {
+    for (const Protocol protocol : {Protocol::Tcp, Protocol::Udp}) {
+        for (const bool is_v4 : {true, false}) {
+            const HeaderFields fields = test::plain_fields(protocol, is_v4);
+            const Bytes payload(300, 0x42);
+            const Bytes super = test::make_packet(fields, payload, true);
+            const Offload offload = offload_for(fields, 100);
+            const base::ByteView found = super_payload(super, offload);
+            EXPECT_EQ(Bytes(found.begin(), found.end()), payload);
+            EXPECT_TRUE(super_payload(base::ByteView(super).first(27), offload).empty());
+        }
+    }
+}
+
 TEST(Segmenter, CompletesAPartialChecksum) {
     base::SeededRandom random(51);
     for (int round = 0; round < 1000; ++round) {

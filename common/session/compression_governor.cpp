@@ -1,0 +1,114 @@
+#include "common/session/compression_governor.hpp"
+
+#include <algorithm>
+
+namespace continuo::session {
+
+using base::Duration;
+using base::TimePoint;
+
+void RecentSum::add(uint64_t amount, TimePoint now) {
+    const int64_t number = number_at(now);
+    for (int64_t n = std::max(newest_ + 1, number - static_cast<int64_t>(kSlots) + 1); n <= number;
+         ++n) {
+        slots_[static_cast<size_t>(n) % kSlots] = 0;
+    }
+    newest_ = std::max(newest_, number);
+    slots_[static_cast<size_t>(newest_) % kSlots] += amount;
+}
+
+uint64_t RecentSum::sum(TimePoint now) const {
+    const int64_t oldest = number_at(now) - static_cast<int64_t>(kSlots) + 1;
+    uint64_t sum = 0;
+    for (int64_t n = std::max(oldest, newest_ - static_cast<int64_t>(kSlots) + 1); n <= newest_;
+         ++n) {
+        sum += n >= 0 ? slots_[static_cast<size_t>(n) % kSlots] : 0;
+    }
+    return sum;
+}
+
+uint64_t RecentSum::newest(TimePoint now) const {
+    return number_at(now) == newest_ ? slots_[static_cast<size_t>(newest_) % kSlots] : 0;
+}
+
+void CompressionLoad::note_compressing() {
+    if (!is_compressing_ && clock_ != nullptr) {
+        began_at_ = clock_();
+    }
+    is_compressing_ = true;
+}
+
+std::optional<Duration> CompressionLoad::end(uint64_t inner_bytes, TimePoint now) {
+    if (!is_compressing_ || inner_bytes == 0) {
+        return std::nullopt;
+    }
+    const auto bytes = static_cast<double>(inner_bytes);
+    Duration spent(static_cast<int64_t>(bytes * ns_per_byte_));
+    if (clock_ != nullptr) {
+        spent = std::max(clock_() - began_at_, Duration{});
+        const double measured = static_cast<double>(spent.count()) / bytes;
+        const double taken = std::clamp(measured, ns_per_byte_ / kMostOff, ns_per_byte_ * kMostOff);
+        ns_per_byte_ += (taken - ns_per_byte_) * kGain;
+    }
+    spent_.add(spent, now);
+    return spent;
+}
+
+double CompressionLoad::share_of(uint64_t bytes, Duration span) const {
+    return static_cast<double>(bytes) * ns_per_byte_ / static_cast<double>(span.count());
+}
+
+void CompressionGovernor::on_arrival(uint64_t bytes, TimePoint now) {
+    // What does not come can be afforded: the change to it was when the window had become empty.
+    const TimePoint emptied_at = arrived_at_ + RecentSum::kWindow;
+    const TimePoint resumed_at = std::max(emptied_at, changed_at_ + kShortestStay);
+    if (!is_compressing_ && resumed_at <= now) {
+        is_compressing_ = true;
+        changed_at_ = resumed_at;
+    }
+    arrived_at_ = now;
+    arrived_.add(bytes, now);
+}
+
+bool CompressionGovernor::may_compress(const CompressionLoad& load,
+                                       const PathPace& path,
+                                       TimePoint now) {
+    if (now - changed_at_ >= kShortestStay && is_affordable(load, path, now) != is_compressing_) {
+        if (is_compressing_ && is_raw_known(now) && !is_faster_than_raw(now)) {
+            doubted_until_ = now + kDoubt;
+        } else if (!is_compressing_ && path.is_full) {
+            raw_bytes_ = arrived_.sum(now);
+            raw_known_until_ = now + kRawKnown;
+        }
+        is_compressing_ = !is_compressing_;
+        changed_at_ = now;
+    }
+    return is_compressing_;
+}
+
+bool CompressionGovernor::is_affordable(const CompressionLoad& load,
+                                        const PathPace& path,
+                                        TimePoint now) const {
+    const double spent = spent_.share(now);
+    const double others = std::max(0.0, load.share(now) - spent);
+    // Where compressing holds up what comes, it comes slower and still takes all the time.
+    const double own = std::max(spent, load.share_of(arrived_.sum(now), RecentSum::kWindow));
+    if (load.share_of(arrived_.newest(now), RecentSum::kSlot) > kMostShare) {
+        return false;
+    }
+    if (own + others < kFreeShare) {
+        return true;
+    }
+    // What would come if it were compressed.
+    const double wanted = load.share_of(path.bytes_per_s, base::seconds(1)) / kTypicalRatio;
+    if (!path.is_full || path.bytes_per_s == 0 || std::max(own, wanted) + others >= kMostShare) {
+        return false;
+    }
+    return is_compressing_ ? is_raw_known(now) && is_faster_than_raw(now) : now >= doubted_until_;
+}
+
+bool CompressionGovernor::is_faster_than_raw(TimePoint now) const {
+    return static_cast<double>(arrived_.sum(now)) > static_cast<double>(raw_bytes_) * kLeastGain;
+}
+
+}  // namespace continuo::session
