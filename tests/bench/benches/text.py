@@ -32,7 +32,7 @@ class Link:
         return self.rate.replace("mbit", " Mbit/s")
 
 
-THIN = [Link("10mbit", 8, 4), Link("1mbit", 20, 3), Link("50mbit", 8, 0, burst="64kb")]
+THIN = [Link("10mbit", 8, 3), Link("1mbit", 20, 3), Link("50mbit", 8, 0, burst="64kb")]
 
 
 def serve_texts(context, topology):
@@ -132,7 +132,7 @@ def report_thin(context, result, downloads, found, missing):
 
 def run_full_speed(context, result):
     """Compression automatic, as delivered, and off, one after the other in each round."""
-    rounds, seconds = context.pick(5, 2), context.pick(3, 1.5)
+    rounds, seconds = context.pick(5, 2), context.pick(3, 1)
     makers = {"automatic": lambda: Continuo(context, policy=POLICY, label="automatic"),
               "off": lambda: Continuo(context, policy=POLICY, knobs=OFF, label="off")}
     rates, skipped = {}, {}
