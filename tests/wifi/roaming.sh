@@ -147,7 +147,7 @@ systemctl start snapt || give_up "snapt does not start"
 mkdir -p /etc/systemd/system/cnapt.service.d
 printf '[Service]\nNetworkNamespacePath=/run/netns/node\n' >/etc/systemd/system/cnapt.service.d/place.conf
 systemctl daemon-reload
-timeout 120 systemctl start cnapt || give_up "cnapt does not start"
+timeout 60 systemctl start cnapt && cnapt status --wait up --timeout 120 >/dev/null || give_up "cnapt does not start"
 
 paths() { cnapt paths --json | json "$1"; }
 is_over() { [ "$(paths "','.join(p['interface'] + ' ' + p['local'] for p in d if p['active'])")" = "$1" ]; }
