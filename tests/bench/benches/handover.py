@@ -20,6 +20,10 @@ LONGEST_GAP_S = 12
 NEVER_NS = 9_000_000_000  # silent for so long at the end of what is waited for
 LIMIT_MS, GOAL_MS, WORST_GOAL_MS, PEER_MS = 10, 3, 5, 2
 DOWNLOAD_LINK = "100mbit"
+# A download that fills its link, and the FIFO before it.
+FULL_LINKS = ("20mbit", "100mbit")
+QUEUE_MS, SMALL_BURST = 30, "8kb"
+CONGESTION = "cubic"  # BBR leaves the queue nearly empty
 PING_RATE = 500
 # [W] Fig. 12, seconds: published, not measured here.
 PUBLISHED = (("Mobile IPv6", 3.40), ("WiOptiMo", 3.34), ("WiOptiMo without signal loss", 1.20))
@@ -217,29 +221,54 @@ def measure_streams(context, topology, rtt_ms, gaps, skipped):
         through(context, topology, make, skipped, use, label)
 
 
+def report_gaps(result, what, found, bounds_ms):
+    """Rows of `found`, {label: Series}; `bounds_ms` are Continuo's: must and goal of the median, goal of the worst."""
+    for label, one in found.items():
+        came_back = [gap for gap in one.gaps if gap is not None]
+        is_ours = label == "continuo"
+        must, goal, worst = bounds_ms if is_ours else (None, None, None)
+        result.row(f"{what}: {label}, median gap", median(came_back), "ms", lower=True, runs=len(one.gaps), gaps=one.gaps,
+                   reason="it never came back", **({"must": must, "goal": goal} if is_ours else {}))
+        result.row(f"{what}: {label}, worst gap", max(came_back, default=None), "ms", lower=True, goal=worst,
+                   reason="it never came back")
+        result.row(f"{what}: {label}, moves without return", one.gaps.count(None), "", lower=True, must=0 if is_ours else None)
+    if "continuo" in found:
+        result.row(f"{what}: longest silence without a move (noise floor)", median(found["continuo"].controls), "ms")
+        best = [median(one.gaps) for label, one in found.items() if label != "continuo" and None not in one.gaps]
+        result.row(f"{what}: continuo beside the best peer, median gap",
+                   median(found["continuo"].gaps), "ms",
+                   must=min(best) + PEER_MS if best else None, lower=True)
+
+
 def report_streams(result, gaps, rtt_ms):
     labels = list(dict.fromkeys(label for label, stream, _ in gaps if stream != "sessions"))
     for kind in (Uplink, DownOnly, Download):
         found = {label: gaps[label, kind.name, rtt_ms] for label in labels if (label, kind.name, rtt_ms) in gaps}
-        what = f"{kind.name}, RTT {rtt_ms} ms"
-        for label, one in found.items():
-            came_back = [gap for gap in one.gaps if gap is not None]
-            is_ours = label == "continuo"
-            bounds = {"must": rtt_ms + LIMIT_MS, "goal": rtt_ms + GOAL_MS} if is_ours else {}
-            result.row(f"{what}: {label}, median gap", median(came_back), "ms", lower=True, runs=len(one.gaps), gaps=one.gaps,
-                       reason="it never came back", **bounds)
-            result.row(f"{what}: {label}, worst gap", max(came_back, default=None), "ms", lower=True,
-                       goal=2 * rtt_ms + WORST_GOAL_MS if is_ours else None, reason="it never came back")
-            result.row(f"{what}: {label}, moves without return", one.gaps.count(None), "", lower=True,
-                       must=0 if is_ours else None)
-        if "continuo" in found:
-            result.row(f"{what}: longest silence without a move (noise floor)", median(found["continuo"].controls), "ms")
-            best = [median(one.gaps) for label, one in found.items() if label != "continuo" and None not in one.gaps]
-            result.row(f"{what}: continuo beside the best peer, median gap",
-                       median(found["continuo"].gaps), "ms",
-                       must=min(best) + PEER_MS if best else None, lower=True)
+        report_gaps(result, f"{kind.name}, RTT {rtt_ms} ms", found,
+                    (rtt_ms + LIMIT_MS, rtt_ms + GOAL_MS, 2 * rtt_ms + WORST_GOAL_MS))
     result.row(f"RTT {rtt_ms} ms: sessions that ended or began meanwhile", gaps.get(("continuo", "sessions", rtt_ms)), "", must=0,
                lower=True)
+
+
+def measure_full_link(context, result, rate, skipped):
+    """A TCP download at full rate: what was under way fills the queue of the link that the node left, and sent again that of the
+    new one. RTT 0, so that the round trip is the queue."""
+    gaps = {}
+    with Topology(context.load) as topology:
+        topology.moves = 0
+        measure.serve(topology, CONGESTION)
+        for number in (1, 2):
+            topology.shape(f"gw{number}", "lan", rate, f"{QUEUE_MS}ms", SMALL_BURST)
+        for label, make, runs, assisted in contestants_of(context):
+            def use(tunnel):
+                gaps[label] = move_under(context, topology, Download, runs, assisted)
+
+            if assisted or label == "continuo":
+                through(context, topology, make, skipped, use, label)
+    what = f"TCP download at full rate, {rate}, {QUEUE_MS} ms of queue"
+    report_gaps(result, what, gaps, (QUEUE_MS + LIMIT_MS, QUEUE_MS + GOAL_MS, 2 * QUEUE_MS + WORST_GOAL_MS))
+    plotted = {label: sorted_points(one.gaps) for label, one in gaps.items()}
+    result.plot(f"Handover gap, {what}", "share of the moves, %", "gap, ms", plotted, log_y=True)
 
 
 def measure_ping(context, result):
@@ -291,6 +320,8 @@ def run(context, result):
         for name in (Uplink.name, DownOnly.name, Download.name):
             plotted = {label: sorted_points(one.gaps) for (label, stream, _), one in gaps.items() if stream == name}
             result.plot(f"Handover gap, {name}, RTT {rtt_ms} ms", "share of the moves, %", "gap, ms", plotted, log_y=True)
+    for rate in context.pick(FULL_LINKS, FULL_LINKS[-1:]):
+        measure_full_link(context, result, rate, skipped)
     measure_ping(context, result)
     for label, reason in skipped.items():
         result.skip(label, reason)

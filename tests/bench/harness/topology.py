@@ -195,9 +195,10 @@ class Topology:
         self.gateway, self.host = gateway, host
         return began, done
 
-    def shape(self, short, device, rate, burst="128kb"):
+    def shape(self, short, device, rate, queue="50ms", burst="128kb"):
+        """`queue` is how long a packet may wait, beyond what `burst` lets pass at once."""
         run(["tc", "-n", self.ns(short), "qdisc", "replace", "dev", device, "root", "tbf", "rate", rate, "burst", burst,
-             "latency", "50ms"])
+             "latency", queue])
 
     def unshape(self, short, device):
         run(["tc", "-n", self.ns(short), "qdisc", "del", "dev", device, "root"], check=False)
