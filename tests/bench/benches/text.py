@@ -84,8 +84,8 @@ def run_thin(context, downloads, offloads):
                     seconds = context.pick(link.full_s, link.quick_s)
                     if not seconds:
                         continue
-                    topology.shape("node", "up1", link.rate, link.burst)
-                    topology.shape("gw1", "lan", link.rate, link.burst)
+                    topology.shape("node", "up1", link.rate, burst=link.burst)
+                    topology.shape("gw1", "lan", link.rate, burst=link.burst)
                     for name in names_for(context, link, offloads, found):
                         downloads.measure(topology, tunnel, link, name, seconds)
                 for short, device in (("node", "up1"), ("gw1", "lan")):
@@ -99,8 +99,8 @@ def run_thin(context, downloads, offloads):
 def run_ssh(context, topology, downloads, found):
     """Over plain forwarding, on the 10 Mbit/s link."""
     link = THIN[0]
-    topology.shape("node", "up1", link.rate, link.burst)
-    topology.shape("gw1", "lan", link.rate, link.burst)
+    topology.shape("node", "up1", link.rate, burst=link.burst)
+    topology.shape("gw1", "lan", link.rate, burst=link.burst)
 
     def use(tunnel):
         for name in names_for(context, link, True, found):
