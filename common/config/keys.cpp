@@ -35,7 +35,7 @@ std::optional<Key> read_key(Section& section, std::string_view name) {
         section.error(name, quoted + " is no string", std::string(kKeyForm));
         return std::nullopt;
     }
-    const auto key = parse_key(node->text);
+    auto key = parse_key(node->text);
     if (!key) {
         const auto bytes = from_base64(node->text);
         section.error(name,
