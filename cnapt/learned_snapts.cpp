@@ -46,11 +46,11 @@ constexpr double kPermille = 1000;
 // The IPv4 address that an IPv6 address stands for: mapped or compatible (RFC 4291), NAT64 (RFC
 // 6052).
 std::optional<base::IpAddress> embedded_v4(const base::IpAddress& address) {
-    static const std::array kPrefixes = {base::IpPrefix::parse("::/96").value(),
-                                         base::IpPrefix::parse("::ffff:0:0/96").value(),
-                                         base::IpPrefix::parse("64:ff9b::/96").value()};
+    static const std::array prefixes = {base::IpPrefix::parse("::/96").value(),
+                                        base::IpPrefix::parse("::ffff:0:0/96").value(),
+                                        base::IpPrefix::parse("64:ff9b::/96").value()};
     constexpr size_t kAt = 12;
-    if (std::none_of(kPrefixes.begin(), kPrefixes.end(),
+    if (std::none_of(prefixes.begin(), prefixes.end(),
                      [&](const base::IpPrefix& prefix) { return prefix.contains(address); })) {
         return std::nullopt;
     }

@@ -64,12 +64,12 @@ LinkRoutes routes_of(const io::LinkEntry& link,
 }  // namespace
 
 std::span<const IpPrefix> private_prefixes() {
-    static const std::array kPrefixes = {
+    static const std::array prefixes = {
         IpPrefix::parse("10.0.0.0/8").value(),     IpPrefix::parse("172.16.0.0/12").value(),
         IpPrefix::parse("192.168.0.0/16").value(), IpPrefix::parse("100.64.0.0/10").value(),
         IpPrefix::parse("169.254.0.0/16").value(), IpPrefix::parse("fc00::/7").value(),
         IpPrefix::parse("fe80::/10").value()};
-    return kPrefixes;
+    return prefixes;
 }
 
 bool is_private(const IpAddress& address) {
