@@ -29,7 +29,9 @@ class AdmissionTest : public StateFolder {
         ledger.live_slots = 256;
         accountant = Accountant::start(ledger, kNoon).value();
         users = UserStore::open(folder_).value();
-        leases = LeaseStore::open(folder_, {config.inner.ipv4, std::nullopt}).value();
+        LeasePool pool;
+        pool.ipv4 = config.inner.ipv4;
+        leases = LeaseStore::open(folder_, pool).value();
         for (const char* user : {"alice", "bob"}) {
             keys[user] = users->add(user, std::nullopt, kNoon, random)->key;
         }
