@@ -14,7 +14,7 @@ namespace continuo::dataplane {
 
 // Of a queue, in bytes of its buffers: what one sender may have waiting, and what all have whose
 // address no session knows.
-inline constexpr size_t kInputQueueBytes = size_t{8} << 20;
+inline constexpr size_t kInputQueueBytes = size_t{16} << 20;
 inline constexpr size_t kStrangersQueueBytes = size_t{512} << 10;
 // Buffers of all queues together. When they are used up, the longest queue loses half.
 inline constexpr size_t kSmallInputs = 16384;
