@@ -257,7 +257,7 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     void go_on();
     size_t take_in(Listener& listener);
     Lane& lane_of(const io::ReceivedBatch& batch);
-    void begin_round() { round_end_ = settings_.clock() + kRound; }
+    void begin_round();
     void end_round(base::TimePoint now);
     void serve(base::TimePoint now);
     void serve_turn(Lane& lane, base::TimePoint start, base::TimePoint now);
@@ -297,6 +297,7 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     dataplane::DatagramReceiver receiver_;
     dataplane::PauseDetector input_pause_;
     base::TimePoint round_end_{};
+    base::TimePoint round_over_at_ = settings_.clock();  // of the latest one
     base::TimePoint turn_end_{};
     base::TimePoint frames_wait_from_{};  // in a turn; epoch: outside
     Lane* writing_ = nullptr;             // whose packets the coalescer may have

@@ -51,8 +51,17 @@ void Relay::go_on() {
     end_round(now);
 }
 
+void Relay::begin_round() {
+    const TimePoint start = settings_.clock();
+    if (turns_.is_empty()) {
+        turns_.pass(start - round_over_at_);
+    }
+    round_end_ = start + kRound;
+}
+
 void Relay::end_round(TimePoint now) {
     flush_frames();
+    round_over_at_ = settings_.clock();
     driver_.pump(now);
     if (!turns_.is_empty()) {
         input_timer_.set(now);
@@ -201,8 +210,8 @@ void Relay::on_stream(uint16_t wire_id,
     const TimePoint now = loop_.now();
     node->lane.stream = queue.shared_from_this();
     node->lane.stream_from = from;
-    turns_.wake(node->lane);
     begin_round();
+    turns_.wake(node->lane);
     serve(now);
     end_round(now);
 }

@@ -81,6 +81,12 @@ void Turns::finish(Turn& turn, Duration cost, bool has_more) {
     }
 }
 
+void Turns::pass(Duration idle) {
+    idle_ += idle;
+    round_ += static_cast<uint64_t>(idle_ / kTurn);
+    idle_ %= kTurn;
+}
+
 void Turns::remove(Turn& turn) {
     if (turn.is_waiting()) {
         take_out(turn);

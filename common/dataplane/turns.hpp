@@ -45,6 +45,8 @@ class Turns {
     // It cost so much outside its turns.
     void charge(Turn& turn, base::Duration cost);
     void remove(Turn& turn);
+    // Nobody waited for so long: that pays off debts as rounds do.
+    void pass(base::Duration idle);
     // What it may use now; zero or less: others come first.
     base::Duration credit(Turn& turn) const;
     bool is_empty() const { return early_.count + late_.count == 0; }
@@ -65,7 +67,8 @@ class Turns {
     Line early_;  // with a credit that others have used up
     Line late_;
     uint64_t round_ = 0;
-    size_t granted_ = 0;  // in this round
+    size_t granted_ = 0;     // in this round
+    base::Duration idle_{};  // less than a round
 };
 
 }  // namespace continuo::dataplane

@@ -123,6 +123,20 @@ TEST(Turns, DebtHasABound) {
     turns.remove(other);
 }
 
+// Else one that is alone owes for as long as nobody else wants time.
+TEST(Turns, TimeThatNobodyWantsPaysDebts) {
+    Turns turns;
+    Turn turn;
+    turns.charge(turn, kTurn + kMaxDebt);
+    EXPECT_EQ(turns.credit(turn), -kMaxDebt);
+    for (int i = 0; i < 10; ++i) {
+        turns.pass(kTurn / 10);
+    }
+    EXPECT_EQ(turns.credit(turn), kTurn - kMaxDebt) << "in pieces, too";
+    turns.pass(base::seconds(10));
+    EXPECT_EQ(turns.credit(turn), kTurn) << "no savings";
+}
+
 TEST(Turns, WhatIsChargedOutsideATurnCountsToo) {
     Turns turns;
     Turn charged;

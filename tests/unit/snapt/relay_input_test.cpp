@@ -200,6 +200,7 @@ class RelayInput : public test::NetNamespaceTest {
         node->announce(loop);
         return node;
     }
+    void pass(base::Duration time) { clock_ += time; }
     uint64_t drops(DropReason reason) const { return relay->all_drops().count(reason); }
 
     // A whole ICMP error of a node about a packet that it would have got.
@@ -304,6 +305,21 @@ TEST_F(RelayInput, AStrangerTakesNothingOfTheSessionThatItNames) {
     ASSERT_TRUE(loop.run_until([&] { return node->packets_up() == 1; }, base::seconds(20)));
     EXPECT_LT(node->at_relay().session.drops().count(DropReason::Unauthentic), room);
     EXPECT_EQ(drops(DropReason::StrangersFull), room);
+    EXPECT_EQ(node->at_relay().dropped_inputs(), 0U);
+}
+
+TEST_F(RelayInput, ANodeThatMovesIsHeardWhateverItHasSentBefore) {
+    const auto node = make_node(2);
+    constexpr size_t kLongTurn = 600;
+    node->send(node->packets(kLongTurn));
+    ASSERT_TRUE(loop.run_until([&] { return node->packets_up() == kLongTurn; }, base::seconds(20)));
+    pass(base::milliseconds(10));
+    io::UdpSocket elsewhere = node->open();
+    Node::send_by(elsewhere, node->packets(1));
+    const auto is_done = [&] {
+        return node->packets_up() + node->at_relay().dropped_inputs() > kLongTurn;
+    };
+    ASSERT_TRUE(loop.run_until(is_done, base::seconds(20)));
     EXPECT_EQ(node->at_relay().dropped_inputs(), 0U);
 }
 
