@@ -35,7 +35,8 @@ namespace continuo::snapt {
 inline constexpr size_t kSmallPackets = 16384;
 inline constexpr size_t kLargePackets = 512;
 
-// Datagrams are handled for so long before timers and the other way get their turn.
+// Datagrams are taken in for so long, and then handled for so long, before timers and the other way
+// get their turn.
 inline constexpr base::Duration kRound = base::microseconds(500);
 // A turn may take so much longer before packets that it makes wait for the next one.
 inline constexpr base::Duration kTurnOverrun = base::microseconds(200);
@@ -255,9 +256,10 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     // relay_input.cpp
     void on_socket_readable(Listener& listener);
     void go_on();
-    size_t take_in(Listener& listener);
+    size_t take_in(Listener& listener, base::Duration most);
     Lane& lane_of(const io::ReceivedBatch& batch);
     void begin_round();
+    void begin_turns() { round_end_ = settings_.clock() + kRound; }
     void end_round(base::TimePoint now);
     void serve(base::TimePoint now);
     void serve_turn(Lane& lane, base::TimePoint start, base::TimePoint now);

@@ -18,7 +18,8 @@ namespace {
 
 // Answers to datagrams of unknown sessions in a second, all sources together.
 constexpr uint32_t kUnknownAnswersPerSecond = 64;
-// Reads from a socket before what has come is handled, each of io::kSuperBuffers runs.
+// Reads from a socket before what has come is handled, each of io::kSuperBuffers runs; fewer when
+// their time is up.
 constexpr size_t kReadsAtOnce = 128;
 // Most datagrams that are handled between two looks at the clock. The worst of them take some
 // hundred microseconds each.
@@ -30,12 +31,15 @@ void Relay::on_socket_readable(Listener& listener) {
     const TimePoint now = loop_.now();
     const bool is_after_pause = input_pause_.ends(now);
     begin_round();
+    size_t runs = take_in(listener, kRound);
+    begin_turns();
     for (;;) {
-        const size_t runs = take_in(listener);
         serve(now);
-        if (runs == 0 || (runs == 1 && is_after_pause) || settings_.clock() >= round_end_) {
+        const Duration left = round_end_ - settings_.clock();
+        if (runs == 0 || (runs == 1 && is_after_pause) || left <= Duration::zero()) {
             break;
         }
+        runs = take_in(listener, left);
     }
     end_round(now);
 }
@@ -45,18 +49,17 @@ void Relay::go_on() {
     const TimePoint now = loop_.now();
     begin_round();
     for (const auto& listener : listeners_) {
-        take_in(*listener);
+        take_in(*listener, kRound / listeners_.size());
     }
+    begin_turns();
     serve(now);
     end_round(now);
 }
 
 void Relay::begin_round() {
-    const TimePoint start = settings_.clock();
     if (turns_.is_empty()) {
-        turns_.pass(start - round_over_at_);
+        turns_.pass(settings_.clock() - round_over_at_);
     }
-    round_end_ = start + kRound;
 }
 
 void Relay::end_round(TimePoint now) {
@@ -68,8 +71,9 @@ void Relay::end_round(TimePoint now) {
     }
 }
 
-// Gives the number of runs.
-size_t Relay::take_in(Listener& listener) {
+// For `most`, by the clock. Gives the number of runs.
+size_t Relay::take_in(Listener& listener, Duration most) {
+    const TimePoint end = settings_.clock() + most;
     size_t runs = 0;
     size_t bytes = 0;
     for (size_t i = 0; i < kReadsAtOnce; ++i) {
@@ -81,7 +85,7 @@ size_t Relay::take_in(Listener& listener) {
             }
         });
         runs += read;
-        if (read < io::kSuperBuffers) {
+        if (read < io::kSuperBuffers || settings_.clock() >= end) {
             break;
         }
     }
@@ -101,9 +105,10 @@ Lane& Relay::lane_of(const io::ReceivedBatch& batch) {
     return node != nullptr && node->session.paths().is_known(batch.from) ? node->lane : strangers_;
 }
 
+// One turn at least, also when the processor was away.
 void Relay::serve(TimePoint now) {
     TimePoint start = settings_.clock();
-    for (Turn* turn = turns_.next(); turn != nullptr && start < round_end_; turn = turns_.next()) {
+    for (Turn* turn = turns_.next(); turn != nullptr; turn = turns_.next()) {
         // Only lanes take turns here.
         auto& lane = static_cast<Lane&>(*turn);  // NOLINT(*-static-cast-downcast)
         if (&lane != writing_) {
@@ -115,6 +120,9 @@ void Relay::serve(TimePoint now) {
         const TimePoint end = settings_.clock();
         turns_.finish(lane, end - start, has_more);
         start = end;
+        if (start >= round_end_) {
+            break;
+        }
     }
 }
 
@@ -212,6 +220,7 @@ void Relay::on_stream(uint16_t wire_id,
     node->lane.stream_from = from;
     begin_round();
     turns_.wake(node->lane);
+    begin_turns();
     serve(now);
     end_round(now);
 }

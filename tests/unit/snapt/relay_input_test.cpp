@@ -5,6 +5,7 @@
 #include "tests/support/net_namespace.hpp"
 
 #include <cstring>
+#include <functional>
 #include <map>
 
 #include <gtest/gtest.h>
@@ -185,13 +186,17 @@ class RelayInput : public test::NetNamespaceTest {
         RelaySettings settings;
         settings.listen = {kRelay};
         // Work is measured by how often the relay looks: a microsecond each.
-        settings.clock = [this] { return clock_ += base::microseconds(1); };
+        settings.clock = [this] {
+            count_reads();
+            return clock_ += base::microseconds(1);
+        };
         relay = std::make_unique<Relay>(loop, settings, slots, random, events);
         std::string failure;
         ASSERT_TRUE(relay->start(failure)) << failure;
         ASSERT_EQ(std::system("ip link set snapt0 up && ip route add 100.64.0.0/16 dev snapt0"), 0);
     }
     void TearDown() override {
+        counted_ = nullptr;
         relay.reset();
         test::NetNamespaceTest::TearDown();
     }
@@ -199,6 +204,11 @@ class RelayInput : public test::NetNamespaceTest {
         auto node = std::make_unique<Node>(*relay, number);
         node->announce(loop);
         return node;
+    }
+    // To take in what goes there costs time; `each` is told of so many datagrams more.
+    void on_reads(const dataplane::InputQueue& queue, std::function<void(size_t)> each) {
+        counted_ = &queue;
+        on_reads_ = std::move(each);
     }
     void pass(base::Duration time) { clock_ += time; }
     uint64_t drops(DropReason reason) const { return relay->all_drops().count(reason); }
@@ -250,7 +260,23 @@ class RelayInput : public test::NetNamespaceTest {
     std::unique_ptr<Relay> relay;
 
   private:
+    static constexpr base::Duration kRead = base::microseconds(10);
+
+    void count_reads() {
+        const size_t queued =
+            counted_ != nullptr ? counted_->bytes() / packet::kSmallBufferBytes : 0;
+        const size_t read = queued > queued_ ? queued - queued_ : 0;
+        queued_ = queued;
+        if (read > 0) {
+            clock_ += kRead * read;
+            on_reads_(read);
+        }
+    }
+
     base::TimePoint clock_{base::seconds(1)};
+    const dataplane::InputQueue* counted_ = nullptr;
+    std::function<void(size_t)> on_reads_;
+    size_t queued_ = 0;
 };
 
 constexpr size_t kInOne = 1024;  // packets in a datagram
@@ -306,6 +332,26 @@ TEST_F(RelayInput, AStrangerTakesNothingOfTheSessionThatItNames) {
     EXPECT_LT(node->at_relay().session.drops().count(DropReason::Unauthentic), room);
     EXPECT_EQ(drops(DropReason::StrangersFull), room);
     EXPECT_EQ(node->at_relay().dropped_inputs(), 0U);
+}
+
+// More comes than can be handled, and to take it in alone takes longer than a round.
+TEST_F(RelayInput, AFloodDoesNotKeepTheRelayFromItsWork) {
+    const auto hostile = make_node(2);
+    const auto other = make_node(3);
+    const auto flood = [&](size_t datagrams) {
+        for (size_t i = 0; i < datagrams; ++i) {
+            hostile->send(hostile->packets(1));
+        }
+    };
+    on_reads(hostile->at_relay().lane.queue, flood);
+    other->send(other->packets(1));
+    flood(200);
+    constexpr int kMostWakes = 2;
+    int wakes = 0;
+    const auto is_done = [&] { return other->packets_up() == 1 || wakes++ == kMostWakes; };
+    ASSERT_TRUE(loop.run_until(is_done, base::seconds(20)));
+    EXPECT_EQ(other->packets_up(), 1U);
+    EXPECT_GT(hostile->packets_up(), 0U);
 }
 
 TEST_F(RelayInput, ANodeThatMovesIsHeardWhateverItHasSentBefore) {
