@@ -199,28 +199,46 @@ void Admission::assign_lease(LinkId id) {
     };
     auto answer = std::make_shared<Answer>();
     const SessionGrant& grant = links_[id].grant;
+    const size_t limit = parts_.config.limits.user_sessions;
+    if (limit != 0 && lease_jobs_.count(grant.user) > limit) {
+        server_->reject(id, RejectReason::SessionLimit, "too many logins");
+        return;
+    }
     const bool queued = parts_.worker.submit(
         [&leases = parts_.leases, answer, user = grant.user, node = grant.node] {
-            answer->lease = leases.assign(user, node, utc_us());
+            answer->lease = leases.assign_held(user, node, utc_us());
         },
-        [this, answer, id] { on_lease(id, answer->lease); });
+        [this, answer, id, user = grant.user] {
+            lease_jobs_.erase(lease_jobs_.find(user));
+            on_lease(id, answer->lease);
+        });
     if (!queued) {
         server_->reject(id, RejectReason::Internal, "busy");
+        return;
     }
+    lease_jobs_.insert(grant.user);
 }
 
 void Admission::on_lease(LinkId id, const base::Result<Lease>& lease) {
     const auto at = links_.find(id);
     if (at == links_.end()) {
+        if (lease) {
+            parts_.leases.release(lease->user_id, lease->node);
+        }
         return;
     }
     SessionGrant& grant = at->second.grant;
+    if (!lease && lease.error().code == base::Errc::WouldBlock) {
+        server_->reject(id, RejectReason::SessionLimit, "too many logins");
+        return;
+    }
     if (!lease) {
         log(LogLevel::Warning, "no lease for %s/%s: %s", grant.user.c_str(), grant.node.c_str(),
             describe(lease.error()).c_str());
         server_->reject(id, RejectReason::NoLease, "no address is free");
         return;
     }
+    at->second.holds_lease = true;
     grant.lease_ipv4 = lease->ipv4;
     grant.lease_ipv6 = lease->ipv6;
     open_accounting(id);
@@ -284,9 +302,7 @@ void Admission::let_in(LinkId id) {
         server_->close(*former, control::CloseReason::Replaced, "a newer connection took over");
     }
     link.wire_id = reserved->wire_id;
-    if (!reserved->is_continued) {
-        parts_.leases.hold(link.grant.user, link.grant.node);
-    }
+    link.holds_lease = false;  // its session does
     const SnaptConfig& config = parts_.config;
     control::Accept accept;
     accept.wire_session_up = reserved->wire_id;
@@ -360,6 +376,9 @@ void Admission::on_closed(LinkId id, const control::LinkClosed& closed) {
         return;
     }
     const uint16_t wire_id = at->second.wire_id;
+    if (at->second.holds_lease) {
+        parts_.leases.release(at->second.grant.user, at->second.grant.node);
+    }
     links_.erase(at);
     const bool is_over = closed.cause == control::CloseCause::Peer &&
                          (closed.peer.reason == control::CloseReason::Shutdown ||

@@ -15,6 +15,8 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
+#include <string>
 #include <string_view>
 
 namespace continuo::snapt {
@@ -79,6 +81,7 @@ class Admission final : public ControlHandler, public RelayEvents {
         uint16_t wire_id = 0;               // 0: not let in, or its session is over
         bool is_open = false;               // its node was let in, and may be told
         bool is_waiting = false;            // for its lease, or the ledger
+        bool holds_lease = false;           // until its session does
         bool knows_directory = false;
     };
 
@@ -111,6 +114,7 @@ class Admission final : public ControlHandler, public RelayEvents {
     Relay* relay_ = nullptr;
     ControlServer* server_ = nullptr;
     std::map<LinkId, Link> links_;
+    std::multiset<std::string> lease_jobs_;  // users of those under way, links or not
     control::Directory directory_;
     bool has_untold_ = false;  // some link does not know it
     uint16_t told_load_ = 0;

@@ -39,6 +39,12 @@ size_t max_sessions(const SnaptConfig& config) {
     return config.limits.sessions != 0 ? config.limits.sessions : UINT16_MAX;
 }
 
+// Far more than a user may have sessions.
+int64_t user_leases(const SnaptConfig& config) {
+    const auto sessions = static_cast<int64_t>(config.limits.user_sessions);
+    return sessions == 0 ? 0 : std::max(LeasePool{}.user_leases, 8 * sessions);
+}
+
 RelaySettings relay_settings(const SnaptConfig& config, const LeaseStore& leases) {
     RelaySettings settings;
     settings.device = config.inner.device;
@@ -149,8 +155,7 @@ base::Result<void> App::start_stores(std::string& failure) {
     pool.ipv4 = config_.inner.ipv4;
     pool.ipv6 = config_.inner.ipv6;
     pool.lease_s = std::chrono::duration_cast<base::seconds>(config_.inner.lease).count();
-    const auto user_sessions = static_cast<int64_t>(config_.limits.user_sessions);
-    pool.user_leases = user_sessions == 0 ? 0 : std::max(pool.user_leases, 8 * user_sessions);
+    pool.user_leases = user_leases(config_);
     pool.clear = forget_connections_of;
     leases_ = CTN_TRY(LeaseStore::open(options_.state, pool));
     return {};
@@ -331,8 +336,11 @@ std::string App::reload() {
     (void)users_->refresh();
     renew_ports(true);
     admission_->end_revoked();
-    (void)worker_.submit(
-        [this, user_flows = config_.limits.user_flows] { network_.set_user_flows(user_flows); });
+    (void)worker_.submit([this, user_flows = config_.limits.user_flows,
+                          leases_of_a_user = user_leases(config_)] {
+        leases_->set_user_leases(leases_of_a_user);
+        network_.set_user_flows(user_flows);
+    });
     return daemon::reloaded(options_.config, changes.applied, changes.needs_restart);
 }
 

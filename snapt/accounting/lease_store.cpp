@@ -120,10 +120,6 @@ Result<LeaseStore::FreeIndex> LeaseStore::free_index(const std::string& user_id,
     return FreeIndex{*expired};
 }
 
-Result<void> LeaseStore::clear(const Lease& lease) {
-    return pool_.clear ? pool_.clear(lease) : Result<void>();
-}
-
 Result<std::optional<int64_t>> LeaseStore::expired_index(int64_t now_us) {
     Statement expired =
         CTN_TRY(database_.prepare("SELECT address_index,user_id,node FROM lease WHERE expires<=?1 "
@@ -173,31 +169,94 @@ Result<std::optional<int64_t>> LeaseStore::surplus_index(const std::string& user
     return index;
 }
 
-Result<Lease>
-LeaseStore::assign(const std::string& user_id, const std::string& node, int64_t now_us) {
-    if (!is_valid_name(user_id) || !is_valid_name(node)) {
-        return Error{Errc::Malformed, "name of user or node", 0};
+// Clearing takes long, and whoever goes through many names of nodes asks for it each time.
+bool LeaseStore::may_have_used(const std::string& user_id, int64_t now_us) {
+    constexpr int64_t kMostUs = kUsedLeaseBurst * kUsedLeaseIntervalUs;
+    std::erase_if(paid_at_us_, [now_us](const auto& paid) {
+        return paid.second <= now_us || paid.second > now_us + kMostUs;  // or the clock was set
+    });
+    const auto paid = paid_at_us_.try_emplace(user_id, now_us).first;
+    if (paid->second + kUsedLeaseIntervalUs > now_us + kMostUs) {
+        return false;
     }
-    const std::lock_guard lock(mutex_);
-    Transaction transaction = CTN_TRY(Transaction::begin(database_));
-    const std::optional<int64_t> own = CTN_TRY(index_of(user_id, node));
-    const FreeIndex chosen = own ? FreeIndex{*own, false} : CTN_TRY(free_index(user_id, now_us));
-    const Lease lease = lease_of(user_id, node, chosen.index, now_us + pool_.lease_s * kUsPerS);
-    if (chosen.is_used) {
-        CTN_TRY(clear(lease));
-    }
+    paid->second += kUsedLeaseIntervalUs;
+    return true;
+}
+
+Result<void> LeaseStore::write(const Lease& lease, int64_t index) {
     Statement upsert = CTN_TRY(database_.prepare(
         "INSERT INTO lease(user_id,node,address_index,ipv4,ipv6,expires) VALUES(?1,?2,?3,?4,?5,?6) "
         "ON CONFLICT(user_id,node) DO UPDATE SET address_index=?3,ipv4=?4,ipv6=?5,expires=?6"));
-    CTN_TRY(upsert.bind(1, std::string_view(user_id))
-                .bind(2, std::string_view(node))
-                .bind(3, chosen.index)
-                .bind(4, text_of(lease.ipv4))
-                .bind(5, text_of(lease.ipv6))
-                .bind(6, lease.expires_us)
-                .run());
+    return upsert.bind(1, std::string_view(lease.user_id))
+        .bind(2, std::string_view(lease.node))
+        .bind(3, index)
+        .bind(4, text_of(lease.ipv4))
+        .bind(5, text_of(lease.ipv6))
+        .bind(6, lease.expires_us)
+        .run();
+}
+
+Result<std::optional<Lease>> LeaseStore::try_to_assign(const std::string& user_id,
+                                                       const std::string& node,
+                                                       int64_t now_us,
+                                                       std::optional<Cleared>& cleared) {
+    Transaction transaction = CTN_TRY(Transaction::begin(database_));
+    const std::optional<int64_t> own = CTN_TRY(index_of(user_id, node));
+    const FreeIndex chosen = own ? FreeIndex{*own, false} : CTN_TRY(free_index(user_id, now_us));
+    const bool is_cleared =
+        cleared && cleared->index == chosen.index && cleared->assignments == assignments_;
+    if (chosen.is_used && pool_.clear && !is_cleared) {
+        if (pool_.user_leases != 0 && !may_have_used(user_id, now_us)) {
+            return Error{Errc::WouldBlock, "too many addresses of other nodes", 0};
+        }
+        cleared = Cleared{chosen.index, assignments_};
+        return std::optional<Lease>();
+    }
+    const Lease lease = lease_of(user_id, node, chosen.index, now_us + pool_.lease_s * kUsPerS);
+    CTN_TRY(write(lease, chosen.index));
     CTN_TRY(transaction.commit());
-    return lease;
+    ++assignments_;
+    return std::optional(lease);
+}
+
+Result<Lease> LeaseStore::assign(const std::string& user_id,
+                                 const std::string& node,
+                                 int64_t now_us,
+                                 bool is_held) {
+    if (!is_valid_name(user_id) || !is_valid_name(node)) {
+        return Error{Errc::Malformed, "name of user or node", 0};
+    }
+    constexpr int kTries = 4;
+    std::optional<Cleared> cleared;
+    for (int i = 0; i < kTries; ++i) {
+        {
+            const std::lock_guard lock(mutex_);
+            const auto lease = CTN_TRY(try_to_assign(user_id, node, now_us, cleared));
+            if (lease && is_held) {
+                hold(user_id, node);
+            }
+            if (lease) {
+                return *lease;
+            }
+        }
+        CTN_TRY(pool_.clear(lease_of(user_id, node, cleared->index, now_us)));
+    }
+    return Error{Errc::WouldBlock, "others get the addresses first", 0};
+}
+
+Result<Lease>
+LeaseStore::assign(const std::string& user_id, const std::string& node, int64_t now_us) {
+    return assign(user_id, node, now_us, false);
+}
+
+Result<Lease>
+LeaseStore::assign_held(const std::string& user_id, const std::string& node, int64_t now_us) {
+    return assign(user_id, node, now_us, true);
+}
+
+void LeaseStore::set_user_leases(int64_t user_leases) {
+    const std::lock_guard lock(mutex_);
+    pool_.user_leases = user_leases;
 }
 
 Result<void>

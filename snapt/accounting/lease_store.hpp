@@ -6,6 +6,7 @@
 #include "snapt/accounting/database.hpp"
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -18,6 +19,10 @@ namespace continuo::snapt {
 
 struct Lease;
 
+// Addresses that another node had: how many a user gets at once, and one more each.
+inline constexpr int64_t kUsedLeaseBurst = 16;
+inline constexpr int64_t kUsedLeaseIntervalUs = 1'000'000;
+
 struct LeasePool {
     std::optional<base::IpPrefix> ipv4;  // at least one of the two
     std::optional<base::IpPrefix> ipv6;
@@ -26,7 +31,7 @@ struct LeasePool {
     // expires first. Far more than a user may have sessions; 0: no limit.
     int64_t user_leases = 64;
     // Before addresses that another node had are given: ends what that one left behind. They are
-    // not given when it fails.
+    // not given when it fails. It may take long: nobody waits for it but who gets the addresses.
     std::function<base::Result<void>(const Lease&)> clear;
 };
 
@@ -51,8 +56,14 @@ class LeaseStore {
     std::optional<base::IpAddress> own_ipv6() const;
 
     // The node's lease, for lease_s from now. A new node gets addresses never leased, else those
-    // that expired first and are not held. LimitReached when there are none.
+    // that expired first and are not held. LimitReached when there are none, WouldBlock when the
+    // user had too many of other nodes just now. The caller must release() a lease that it gets by
+    // assign_held(): nobody else got it since.
     base::Result<Lease> assign(const std::string& user_id, const std::string& node, int64_t now_us);
+    base::Result<Lease>
+    assign_held(const std::string& user_id, const std::string& node, int64_t now_us);
+    // LeasePool::user_leases, from now on.
+    void set_user_leases(int64_t user_leases);
     // From now on a lease that has begun lasts lease_s.
     base::Result<void> renew(const std::string& user_id, const std::string& node, int64_t now_us);
     // Between them a session has the lease: nobody else gets it, however long that lasts and
@@ -77,7 +88,20 @@ class LeaseStore {
         bool is_used = true;
     };
     base::Result<FreeIndex> free_index(const std::string& user_id, int64_t now_us);
-    base::Result<void> clear(const Lease& lease);
+    // Addresses that were cleared, while nobody got any.
+    struct Cleared {
+        int64_t index = 0;
+        uint64_t assignments = 0;
+    };
+    // Nothing when `cleared` becomes what must be cleared first.
+    base::Result<std::optional<Lease>> try_to_assign(const std::string& user_id,
+                                                     const std::string& node,
+                                                     int64_t now_us,
+                                                     std::optional<Cleared>& cleared);
+    base::Result<Lease>
+    assign(const std::string& user_id, const std::string& node, int64_t now_us, bool is_held);
+    base::Result<void> write(const Lease& lease, int64_t index);
+    bool may_have_used(const std::string& user_id, int64_t now_us);
     // Of a user who has more than its share; the lease is removed.
     base::Result<std::optional<int64_t>> surplus_index(const std::string& user_id);
     // Of the expired leases that nobody holds the oldest.
@@ -97,6 +121,9 @@ class LeaseStore {
     Database database_;
     LeasePool pool_;
     int64_t last_index_;
+    uint64_t assignments_ = 0;
+    // By user, when all used addresses that it got are paid for; only of those that still pay.
+    std::map<std::string, int64_t> paid_at_us_;
 };
 
 }  // namespace continuo::snapt

@@ -5,6 +5,8 @@
 #include "tests/unit/snapt/accounting/accounting_fixture.hpp"
 #include "tests/unit/snapt/control_link_fixture.hpp"
 
+#include <future>
+
 namespace continuo::snapt {
 namespace {
 
@@ -129,6 +131,27 @@ TEST_F(AdmissionTest, TheHelloOfAUserThatIsDisabledTakesNothing) {
     ASSERT_TRUE(wait([this] { return !let_in().empty(); }));
     EXPECT_EQ(let_in(), Names{"bob"});
     EXPECT_EQ(number("SELECT count(*) FROM lease"), 1);
+}
+
+// Links come and go faster than the database answers.
+TEST_F(AdmissionTest, AUserHasNoMoreLeasesOnTheirWayThanSessions) {
+    config.limits.user_sessions = 2;
+    std::promise<void> go;
+    ASSERT_TRUE(worker.submit([ready = go.get_future().share()] { ready.wait(); }));
+    for (LinkId link = 1; link <= 20; ++link) {
+        admission->on_hello(link, {}, {{"alice", "k1"}, hello_of("n" + std::to_string(link))});
+        admission->on_closed(link, {});
+    }
+    hello(21, "bob");
+    go.set_value();
+    ASSERT_TRUE(wait([this] { return !let_in().empty(); }));
+    EXPECT_EQ(let_in(), Names{"bob"});
+    EXPECT_EQ(number("SELECT count(*) FROM lease"), 2 + 1 + 1);
+    leases->set_user_leases(3);
+    const auto list = leases->list().value();
+    EXPECT_EQ(leases->assign("alice", "late", kNoon)->ipv4, list[0].ipv4) << "nobody holds it";
+    hello(22, "alice");
+    ASSERT_TRUE(wait([this] { return let_in().size() == 2; }));
 }
 
 // Its lease was on its way.

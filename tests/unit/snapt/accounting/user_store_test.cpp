@@ -285,6 +285,72 @@ TEST_F(LeaseStoreTest, AddressesThatAnotherNodeHadAreClearedBeforeTheyAreGiven) 
     EXPECT_EQ(cleared[1].ipv4, lease->ipv4);
 }
 
+// It takes long, and the ledger's writer would wait for it.
+TEST_F(LeaseStoreTest, TheDatabaseIsNotLockedWhileAddressesAreCleared) {
+    LeaseStore* store = nullptr;
+    std::vector<base::IpAddress> cleared;
+    LeasePool settings = pool("192.0.2.0/29", "");
+    settings.user_leases = 2;
+    settings.clear = [&](const Lease& lease) {
+        auto other = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
+        EXPECT_TRUE(other.execute("UPDATE lease SET expires=expires+1"));
+        // Its session comes back meanwhile: another address is chosen.
+        if (cleared.empty()) {
+            store->hold("alice", "n0");
+        }
+        cleared.push_back(*lease.ipv4);
+        return base::Result<void>();
+    };
+    const auto leases = LeaseStore::open(folder_, settings).value();
+    store = leases.get();
+    ASSERT_TRUE(leases->assign("alice", "n0", kNoon));
+    ASSERT_TRUE(leases->assign("alice", "n1", kNoon + 1));
+    const auto lease = leases->assign("alice", "n2", kNoon + 2);
+    ASSERT_TRUE(lease);
+    EXPECT_EQ(lease->ipv4, ip("192.0.2.3"));
+    EXPECT_EQ(cleared, (std::vector{ip("192.0.2.2"), ip("192.0.2.3")}));
+    EXPECT_EQ(leases->assign("alice", "n0", kNoon + 3)->ipv4, ip("192.0.2.2"));
+}
+
+TEST_F(LeaseStoreTest, AUserGetsOnlySoManyAddressesOfOtherNodesInATime) {
+    int64_t cleared = 0;
+    LeasePool settings = pool("192.0.2.0/24", "");
+    settings.user_leases = 2;
+    settings.clear = [&](const Lease& /*lease*/) {
+        ++cleared;
+        return base::Result<void>();
+    };
+    const auto leases = LeaseStore::open(folder_, settings).value();
+    const auto assign = [&](int i, int64_t now_us) {
+        return leases->assign("alice", "n" + std::to_string(i), now_us);
+    };
+    ASSERT_TRUE(assign(0, kNoon));
+    ASSERT_TRUE(assign(1, kNoon));
+    for (int i = 2; i < 500; ++i) {
+        const auto lease = assign(i, kNoon);
+        EXPECT_EQ(lease.has_value(), i < 2 + kUsedLeaseBurst) << i;
+        EXPECT_TRUE(lease || lease.error().code == Errc::WouldBlock) << i;
+    }
+    EXPECT_EQ(cleared, kUsedLeaseBurst);
+    EXPECT_TRUE(assign(1 + kUsedLeaseBurst, kNoon)) << "its own";
+    ASSERT_TRUE(leases->assign("bob", "n", kNoon));
+    EXPECT_TRUE(assign(1000, kNoon + kUsedLeaseIntervalUs));
+    EXPECT_FALSE(assign(1001, kNoon + kUsedLeaseIntervalUs));
+    EXPECT_TRUE(assign(1002, kNoon - 1000 * kSecond)) << "the clock was set";
+}
+
+TEST_F(LeaseStoreTest, AnAddressOnItsWayToANodeIsGivenToNoOther) {
+    const auto leases = open("192.0.2.0/24", "");
+    leases->set_user_leases(2);
+    EXPECT_EQ(leases->assign_held("alice", "n0", kNoon)->ipv4, ip("192.0.2.2"));
+    EXPECT_EQ(leases->assign_held("alice", "n1", kNoon + 1)->ipv4, ip("192.0.2.3"));
+    EXPECT_EQ(leases->assign_held("alice", "n2", kNoon + 2)->ipv4, ip("192.0.2.4"));
+    leases->release("alice", "n1");
+    EXPECT_EQ(leases->assign_held("alice", "n3", kNoon + 3)->ipv4, ip("192.0.2.3"));
+    leases->set_user_leases(8);
+    EXPECT_EQ(leases->assign_held("alice", "n4", kNoon + 4)->ipv4, ip("192.0.2.5"));
+}
+
 TEST_F(LeaseStoreTest, PoolWithoutRoomAndBadNamesAreErrors) {
     EXPECT_FALSE(LeaseStore::open(folder_, pool("192.0.2.0/31", "")));
     EXPECT_FALSE(LeaseStore::open(folder_, pool("", "2001:db8::/128")));
