@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 
 namespace continuo::cnapt {
 
@@ -13,6 +14,19 @@ using base::IpPrefix;
 // Of /usr/include/linux/rtnetlink.h: routes that the network has set.
 constexpr std::array<uint8_t, 3> kNetworkProtocols = {1, 9, 16};  // redirect, ra, dhcp
 constexpr uint8_t kKernelProtocol = 2;
+
+// Point-to-point and overlay networks that the host's owner has set up. Elsewhere (hardware, and
+// what Ethernet is carried by: veth, vlan, bridge, bond) whoever is in the network may have chosen
+// the host's addresses and prefixes, and no flag of the kernel says so: a lease without end looks
+// like an address set by hand.
+constexpr auto kTunnelKinds = std::to_array<std::string_view>(
+    {"tun",    "wireguard", "ovpn",   "ipip",      "ip6tnl", "sit",   "gre",    "gretap",
+     "ip6gre", "ip6gretap", "erspan", "ip6erspan", "vti",    "vti6",  "xfrm",   "ppp",
+     "vxlan",  "geneve",    "bareudp", "gtp",      "amt",    "batadv"});
+
+bool is_tunnel(const io::LinkEntry& link) {
+    return std::find(kTunnelKinds.begin(), kTunnelKinds.end(), link.kind) != kTunnelKinds.end();
+}
 
 bool is_private(const IpPrefix& prefix) {
     return std::any_of(private_prefixes().begin(), private_prefixes().end(),
@@ -89,10 +103,9 @@ NearLinks near_links(const io::NetSnapshot& snapshot,
         const LinkRoutes routes = routes_of(link, snapshot, snapts);
         const bool is_lan =
             std::find(rules.lan.begin(), rules.lan.end(), link.name) != rules.lan.end();
-        const bool is_configured =
-            routes.is_of_network || std::find(snapshot.leased.begin(), snapshot.leased.end(),
-                                              link.index) != snapshot.leased.end();
-        if (routes.has_default || (!is_lan && (is_configured || routes.leads_to_snapt))) {
+        const bool is_own_network =
+            is_lan || (is_tunnel(link) && !routes.is_of_network && !routes.leads_to_snapt);
+        if (routes.has_default || !is_own_network) {
             near.has_grouped_uplink =
                 near.has_grouped_uplink || (link.group != 0 && link.group != own_group);
         } else if (routes.has_public) {

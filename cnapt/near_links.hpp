@@ -33,10 +33,9 @@ struct NearLinks {
     bool operator==(const NearLinks&) const = default;
 };
 
-// An uplink is an interface by which the Internet is reached (a default route, also in parts, or a
-// route to a SNAPT), or which the network has configured (an address with a lifetime, routes of
-// DHCP or of router advertisements). LAN sides of a gateway are none without a default route.
-// Interfaces in `own_group` are in it by our doing.
+// No uplinks are tunnels of the host's own (a VPN, an overlay) and LAN sides of a gateway. Also
+// they are uplinks with a default route, also in parts; tunnels also with a route to a SNAPT, or of
+// DHCP or router advertisements. Interfaces in `own_group` are in it by our doing.
 NearLinks near_links(const io::NetSnapshot& snapshot,
                      const UplinkRules& rules,
                      const std::vector<base::IpAddress>& snapts,

@@ -43,10 +43,6 @@ UsableAddress to_usable(const AddressEntry& entry) {
     return usable;
 }
 
-bool is_leased(const AddressEntry& entry) {
-    return entry.scope == RT_SCOPE_UNIVERSE && (entry.flags & IFA_F_PERMANENT) == 0;
-}
-
 bool is_same_link(const LinkEntry& a, const LinkEntry& b) {
     return a.index == b.index;
 }
@@ -275,11 +271,7 @@ Result<void> NetMonitor::Inner::list(NetSnapshot& next) {
     }
     if (addresses_changed) {
         next.addresses.clear();
-        next.leased.clear();
         for (const AddressEntry& entry : CTN_TRY(client.addresses())) {
-            if (is_leased(entry)) {
-                next.leased.push_back(entry.interface_index);
-            }
             if (is_usable(entry)) {
                 next.addresses.push_back(to_usable(entry));
             }
@@ -310,7 +302,7 @@ void NetMonitor::Inner::update() {
         return;
     }
     snapshot = std::move(next);
-    bool is_changed = before.leased != snapshot.leased;
+    bool is_changed = false;
     compare(before, snapshot, [&](const NetEvent& event) {
         is_changed = true;
         if (on_event) {

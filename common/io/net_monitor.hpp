@@ -34,8 +34,6 @@ struct NetSnapshot {
     std::vector<LinkEntry> links;
     std::vector<UsableAddress> addresses;
     std::vector<RouteEntry> routes;
-    // Interfaces with an address that has a lifetime, usable or not: the network gave it.
-    std::vector<uint32_t> leased;
 
     const LinkEntry* link(uint32_t interface_index) const;
     const LinkEntry* link(std::string_view name) const;

@@ -163,6 +163,9 @@ LinkEntry parse_link(const NetlinkMessage& message) {
     link.is_loopback = (info.ifi_flags & IFF_LOOPBACK) != 0;
     link.mtu = find_u32(attributes, IFLA_MTU).value_or(0);
     link.group = find_u32(attributes, IFLA_GROUP).value_or(0);
+    if (const auto info_of_kind = find_attribute(attributes, IFLA_LINKINFO)) {
+        link.kind = find_text(*info_of_kind, IFLA_INFO_KIND);
+    }
     return link;
 }
 

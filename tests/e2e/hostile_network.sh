@@ -72,11 +72,17 @@ stop cnapt
 
 # A VPN of the host's own, with routes to public destinations; and a host in the server's name beside the uplink's gateway.
 new_namespace vpn
-connect node vpn0 vpn eth
+vpn_end() { spawn "$1" "vpn-$1" socat "TUN,tun-name=vpn0,tun-type=tun,iff-no-pi" "UNIX-SENDTO:$work/vpn.$2,bind=$work/vpn.$1"; }
+vpn_end node vpn
+vpn_end vpn node
+for space in node vpn; do
+    wait_for 5 test -S "$work/vpn.$space" || { echo "no end of the VPN in $space"; exit 1; }
+done
+for space in node vpn; do ip -n "$(ns $space)" link set vpn0 up; done
 address node vpn0 10.8.0.2/24 fd08::2/64
-address vpn eth 10.8.0.1/24 fd08::1/64 198.51.100.200/32 2001:db8:77::1/128
-ip -n "$(ns node)" route add 198.51.100.128/25 via 10.8.0.1
-ip -n "$(ns node)" -6 route add 2001:db8:77::/48 via fd08::1
+address vpn vpn0 10.8.0.1/24 fd08::1/64 198.51.100.200/32 2001:db8:77::1/128
+ip -n "$(ns node)" route add 198.51.100.128/25 dev vpn0 src 10.8.0.2
+ip -n "$(ns node)" -6 route add 2001:db8:77::/48 dev vpn0 src fd08::2
 mkdir "$work/evil" "$work/vpn"
 echo evil >"$work/evil/small"
 echo vpn >"$work/vpn/small"
@@ -132,10 +138,12 @@ claim "afterwards the VPN has its traffic again" by_vpn
 
 # A second network that was not even asked for a default route.
 lease() { ip -n "$(ns node)" addr "$1" "$2" dev up2 "${@:3}"; }
-for own in 203.0.113.99/8 2001:db8:3::99/48; do lease add $own valid_lft 600 preferred_lft 600; done
-claim "nor does that of another uplink, without a default route there" tunnelled
-for own in 203.0.113.99/8 2001:db8:3::99/48; do lease del $own; done
-ip -n "$(ns node)" -6 route del 2001:db8:3::/48 dev up2
+for lifetime in 600 forever; do
+    for own in 203.0.113.99/8 2001:db8:3::99/48; do lease add $own valid_lft $lifetime preferred_lft $lifetime; done
+    claim "nor does that of another uplink, without a default route there, leased for $lifetime" tunnelled
+    for own in 203.0.113.99/8 2001:db8:3::99/48; do lease del $own; done
+done
+ip -n "$(ns node)" -6 route flush 2001:db8:3::/48 dev up2
 
 # The network says that the server is in it, and somebody there answers.
 address gw1 lan 203.0.113.10/32 203.0.113.78/32 2001:db8:3::10/128

@@ -25,6 +25,7 @@ class NearLinksTest : public testing::Test {
             link.index = ++index;
             link.name = name;
             link.is_loopback = link.name == "lo";
+            link.kind = link.name == "wg0" ? "wireguard" : "";
             net_.links.push_back(link);
         }
         rules_.lan = {"br-lan"};
@@ -93,14 +94,26 @@ TEST_F(NearLinksTest, ARouteToASnaptMakesAnUplink) {
 TEST_F(NearLinksTest, WhatTheNetworkHasConfiguredIsAnUplinkButALanSide) {
     add(4, "203.0.113.0/24");
     add(5, "203.0.113.0/24");
-    net_.leased = {4, 5};
-    EXPECT_EQ(indexes(), Indexes{5});
-    net_.leased.clear();
     EXPECT_EQ(indexes(), (Indexes{4, 5}));
     for (const uint8_t protocol : {kAdvertised, kDhcp}) {
         add(4, "192.0.2.0/24", protocol);
         EXPECT_EQ(indexes(), Indexes{5}) << int{protocol};
         net_.routes.pop_back();
+    }
+}
+
+// An address may be of a lease without end: only the kind of the interface tells.
+TEST_F(NearLinksTest, WhatMayBeALinkToStrangersIsAnUplinkButALanSide) {
+    add(4, "203.0.113.0/24");
+    add(5, "203.0.113.0/24", kKernel);
+    net_.addresses.push_back({4, address("203.0.113.77"), 24});
+    for (const char* kind : {"", "veth", "vlan", "bridge", "bond", "macvlan", "ipoib", "tu"}) {
+        net_.links[3].kind = kind;
+        EXPECT_EQ(indexes(), Indexes{5}) << kind;
+    }
+    for (const char* kind : {"tun", "wireguard", "gre", "xfrm", "vti6", "ppp", "vxlan", "batadv"}) {
+        net_.links[3].kind = kind;
+        EXPECT_EQ(indexes(), (Indexes{4, 5})) << kind;
     }
 }
 

@@ -39,7 +39,8 @@ std::string describe(const NetEvent& event) {
 
 TEST(NetSnapshot, ComparisonNamesEachDifferenceOnce) {
     NetSnapshot before;
-    before.links = {{1, "lo", true, true, true, 65536}, {2, "wlan0", true, true, false, 1500}};
+    before.links = {{1, "lo", true, true, true, 65536, 0, {}},
+                    {2, "wlan0", true, true, false, 1500, 0, {}}};
     before.addresses = {{2, address("192.0.2.5"), 24, false, false},
                         {2, address("2001:db8::5"), 64, false, true}};
     RouteEntry route;
@@ -48,7 +49,7 @@ TEST(NetSnapshot, ComparisonNamesEachDifferenceOnce) {
     before.routes = {route};
     NetSnapshot after = before;
     after.links[1].has_carrier = false;
-    after.links.push_back({3, "usb0", true, true, false, 1500});
+    after.links.push_back({3, "usb0", true, true, false, 1500, 0, {}});
     after.addresses = {{2, address("2001:db8::5"), 64, true, true},
                        {3, address("198.51.100.5"), 24, false, false}};
     after.routes.front().interface_index = 3;
@@ -101,6 +102,8 @@ TEST_F(NetMonitorTest, SnapshotIsThereAtTheStartWithoutEvents) {
     EXPECT_TRUE(events_.empty());
     ASSERT_NE(monitor_->snapshot().link("d0"), nullptr);
     EXPECT_TRUE(monitor_->snapshot().link("d0")->is_up);
+    EXPECT_EQ(monitor_->snapshot().link("d0")->kind, "veth");
+    EXPECT_EQ(monitor_->snapshot().link("lo")->kind, "");
     const auto& addresses = monitor_->snapshot().addresses;
     ASSERT_EQ(addresses.size(), 1U);
     EXPECT_EQ(addresses.front().address, address("192.0.2.5"));
@@ -109,7 +112,6 @@ TEST_F(NetMonitorTest, SnapshotIsThereAtTheStartWithoutEvents) {
 TEST_F(NetMonitorTest, TellsOfAddressesRoutesAndLinks) {
     ASSERT_TRUE(net().shell("ip addr add 198.51.100.5/24 dev d0"));
     EXPECT_TRUE(wait_for("+address 198.51.100.5"));
-    EXPECT_TRUE(monitor_->snapshot().leased.empty());
     ASSERT_TRUE(net().shell("ip route add default via 192.0.2.1 src 192.0.2.5"));
     EXPECT_TRUE(wait_for("+route 0.0.0.0/0"));
     // The kernel does not tell of the route that goes with its address.
@@ -136,15 +138,6 @@ TEST_F(NetMonitorTest, TentativeAddressAppearsOnlyWhenUsableAndLinkLocalNever) {
     EXPECT_TRUE(wait_for("*address 2001:db8::5"));
 }
 
-TEST_F(NetMonitorTest, AnInterfaceWhoseAddressHasALifetimeIsLeased) {
-    const uint32_t index = monitor_->snapshot().link("d0")->index;
-    ASSERT_TRUE(net().shell("ip addr add 198.51.100.6/24 dev d0 valid_lft 600 preferred_lft 600"));
-    EXPECT_TRUE(wait_for("+address 198.51.100.6"));
-    EXPECT_EQ(monitor_->snapshot().leased, std::vector<uint32_t>{index});
-}
-
-// Addresses and routes of a move come one after another, and each is told by itself: a storm of
-// routes has to wait, a few do not.
 TEST_F(NetMonitorTest, ARouteThatFollowsItsAddressDoesNotWait) {
     auto client = RouteClient::open();
     ASSERT_TRUE(client);
