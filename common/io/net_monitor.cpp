@@ -260,7 +260,12 @@ Result<void> NetMonitor::Inner::list_routes(NetSnapshot& next) {
         counters.unwatched_routes += next.routes.size() - kMaxMonitoredRoutes;
         next.routes.resize(kMaxMonitoredRoutes);
     }
-    routes_paid_until = std::max(routes_paid_until, loop.now()) + kRouteListInterval;
+    // Lists that changes of links have asked for are not waited for: the next one may be an
+    // interval away at most.
+    const base::TimePoint now = loop.now();
+    routes_paid_until = std::min<base::TimePoint>(
+        std::max(routes_paid_until, now) + kRouteListInterval,
+        now + kRouteListInterval * (kRouteListBurst + 1));
     return {};
 }
 

@@ -16,7 +16,8 @@ namespace continuo::io {
 // Routes beyond are not watched (counted); default routes are kept first.
 inline constexpr size_t kMaxMonitoredRoutes = 4096;
 // Lists of routes are read at most once in this time on average, and so many without a pause: a
-// move is a handful of changes, and the last of them is the route that it waits for.
+// move is a handful of changes, and the last of them is the route that it waits for. The longest
+// wait is the interval.
 inline constexpr base::Duration kRouteListInterval = base::milliseconds(20);
 inline constexpr int64_t kRouteListBurst = 8;
 

@@ -162,6 +162,27 @@ TEST_F(NetMonitorTest, ARouteThatFollowsItsAddressDoesNotWait) {
     EXPECT_LT(fastest, kRouteListInterval);
 }
 
+// Changes of links are listed with the routes at once, whatever was listed before.
+TEST_F(NetMonitorTest, ARouteThatFollowsManyChangesOfLinksWaitsForOneInterval) {
+    auto client = RouteClient::open();
+    ASSERT_TRUE(client);
+    const uint32_t device = monitor_->snapshot().link("d0")->index;
+    for (uint32_t i = 0; i < 100; ++i) {
+        LinkSettings settings;
+        settings.mtu = 1400 + i;
+        events_.clear();
+        ASSERT_TRUE(client->set_link(device, settings));
+        ASSERT_TRUE(wait_for("*link d0"));
+    }
+    const base::TimePoint told_at = loop_->refresh_now();
+    RouteEntry route;
+    route.destination = base::IpPrefix{address("0.0.0.0"), 0};
+    route.interface_index = device;
+    ASSERT_TRUE(client->set_route(route));
+    ASSERT_TRUE(wait_for("+route 0.0.0.0/0"));
+    EXPECT_LT(loop_->refresh_now() - told_at, kRouteListInterval * 10);
+}
+
 TEST_F(NetMonitorTest, OverrunOfNotificationsLosesNothing) {
     ASSERT_TRUE(net().shell("awk 'BEGIN { for (i = 0; i < 12000; ++i) print "
                             "(i % 2 ? \"addr del\" : \"addr add\"), \"198.51.100.\" "
