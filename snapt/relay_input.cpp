@@ -243,7 +243,8 @@ void Relay::serve_stream(Lane& lane, TimePoint now) {
     driver_.touch(node.session);
 }
 
-// Whether the frame has to wait for its session's next turn, or is lost.
+// Whether the frame has to wait for its session's next turn, or is lost. What was held for its
+// order comes outside of turns: it goes on at once while nobody waits for one.
 bool Relay::holds_back(base::ByteView frame, const packet::FrameInfo& info) {
     const auto* flow = static_cast<const flow::Flow*>(info.owner);
     if (flow == nullptr) {
@@ -251,8 +252,9 @@ bool Relay::holds_back(base::ByteView frame, const packet::FrameInfo& info) {
     }
     NodeSession& node = *static_cast<NodeSession*>(flow->details);
     Lane& lane = node.lane;
-    if (lane.backlog.is_empty() && (is_flushing_ || (frames_wait_from_ != TimePoint{} &&
-                                                     settings_.clock() < frames_wait_from_))) {
+    const bool is_in_turn = frames_wait_from_ != TimePoint{};
+    const bool has_time = is_in_turn ? settings_.clock() < frames_wait_from_ : turns_.is_empty();
+    if (lane.backlog.is_empty() && (is_flushing_ || has_time)) {
         return false;
     }
     if (!lane.backlog.push(frame, info, flow->tuple)) {

@@ -1,5 +1,6 @@
 #include "common/dataplane/frame_backlog.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace continuo::dataplane {
@@ -11,11 +12,8 @@ bool FrameBacklog::push(base::ByteView frame,
     if (bytes_.size() + added > kLimitBytes) {
         return false;
     }
-    if (bytes_.capacity() == 0) {
-        if (!memory_.take(kLimitBytes)) {
-            return false;
-        }
-        bytes_.reserve(kLimitBytes);
+    if (bytes_.size() + added > memory_.bytes() && !grow(bytes_.size() + added)) {
+        return false;
     }
     const Record record{tuple, info.inner_bytes, info.payload_bytes, info.packets,
                         static_cast<uint32_t>(frame.size())};
@@ -23,6 +21,20 @@ bool FrameBacklog::push(base::ByteView frame,
     bytes_.resize(at + added);
     std::memcpy(&bytes_[at], &record, sizeof record);
     std::memcpy(&bytes_[at + sizeof record], frame.data(), frame.size());
+    packets_ += info.packets;
+    return true;
+}
+
+bool FrameBacklog::grow(size_t wanted) {
+    size_t room = std::max(memory_.bytes(), kFirstBytes);
+    while (room < wanted) {
+        room *= 2;
+    }
+    room = std::min(room, kLimitBytes);
+    if (!memory_.take(room - memory_.bytes())) {
+        return false;
+    }
+    bytes_.reserve(room);
     return true;
 }
 
@@ -30,6 +42,7 @@ void FrameBacklog::clear() {
     memory_.give_back(memory_.bytes());
     bytes_ = {};
     next_ = 0;
+    packets_ = 0;
 }
 
 }  // namespace continuo::dataplane

@@ -1,11 +1,13 @@
 // FrameBacklog: frames that a session's datagrams made beyond its turn, on their way to the TUN
-// device. Their memory is taken when there are some, as far as the budget allows it. Pure.
+// device. Their memory is taken as they come, in steps that double, as far as the budget allows it.
+// Pure.
 #pragma once
 
 #include "common/base/bytes.hpp"
 #include "common/base/memory_budget.hpp"
 #include "common/packet/coalescer.hpp"
 #include "common/packet/five_tuple.hpp"
+#include "common/session/resequencer.hpp"
 
 #include <cstring>
 #include <type_traits>
@@ -14,13 +16,29 @@
 namespace continuo::dataplane {
 
 class FrameBacklog {
+    struct Record {
+        packet::FiveTuple tuple;
+        uint64_t inner_bytes = 0;
+        uint64_t payload_bytes = 0;
+        uint32_t packets = 0;
+        uint32_t bytes = 0;
+    };
+    static_assert(std::is_trivially_copyable_v<Record>);
+    // Around a frame's payload: the record, virtio_net_hdr, IP and TCP headers with all options.
+    static constexpr size_t kFrameExtraBytes = sizeof(Record) + packet::kVnetHeaderBytes + 120;
+
   public:
-    static constexpr size_t kLimitBytes = size_t{512} << 10;
+    // All that a resequencer can let go at once.
+    static constexpr size_t kLimitBytes =
+        session::Resequencer::kPackets * (session::Resequencer::kPacketBytes + kFrameExtraBytes);
+    static constexpr size_t kFirstBytes = size_t{16} << 10;
 
     // `budget`: null for no limit.
     explicit FrameBacklog(base::MemoryBudget* budget = nullptr) : memory_(budget) {}
 
     bool is_empty() const { return next_ == bytes_.size(); }
+    // In all frames.
+    uint64_t packets() const { return packets_; }
     // False: there is no room.
     bool push(base::ByteView frame, const packet::FrameInfo& info, const packet::FiveTuple& tuple);
     // Gives the first one to `each(base::ByteView frame, packet::FrameInfo, const FiveTuple&)`. By
@@ -34,6 +52,7 @@ class FrameBacklog {
              packet::FrameInfo{nullptr, record.packets, record.inner_bytes, record.payload_bytes},
              record.tuple);
         next_ += sizeof record + record.bytes;
+        packets_ -= record.packets;
         if (is_empty()) {
             clear();
         }
@@ -41,18 +60,12 @@ class FrameBacklog {
     void clear();
 
   private:
-    struct Record {
-        packet::FiveTuple tuple;
-        uint64_t inner_bytes = 0;
-        uint64_t payload_bytes = 0;
-        uint32_t packets = 0;
-        uint32_t bytes = 0;
-    };
-    static_assert(std::is_trivially_copyable_v<Record>);
+    bool grow(size_t wanted);
 
     base::MemoryShare memory_;
     std::vector<uint8_t> bytes_;
     size_t next_ = 0;
+    uint64_t packets_ = 0;
 };
 
 }  // namespace continuo::dataplane

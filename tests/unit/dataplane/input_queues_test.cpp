@@ -111,7 +111,8 @@ TEST(FrameBacklog, GivesWhatItTookAndItsMemoryBack) {
     for (uint32_t i = 1; i <= 2; ++i) {
         EXPECT_TRUE(backlog.push(frame, {&tuple, i, 10 * i, i}, tuple));
     }
-    EXPECT_EQ(budget.used_bytes(), FrameBacklog::kLimitBytes);
+    EXPECT_EQ(backlog.packets(), 3U);
+    EXPECT_EQ(budget.used_bytes(), FrameBacklog::kFirstBytes);
     for (uint32_t i = 1; i <= 2; ++i) {
         EXPECT_FALSE(backlog.is_empty());
         backlog.pop(
@@ -124,7 +125,31 @@ TEST(FrameBacklog, GivesWhatItTookAndItsMemoryBack) {
             });
     }
     EXPECT_TRUE(backlog.is_empty());
+    EXPECT_EQ(backlog.packets(), 0U);
     EXPECT_EQ(budget.used_bytes(), 0U);
+}
+
+TEST(FrameBacklog, TakesMemoryAsItNeedsIt) {
+    base::MemoryBudget budget(4 * FrameBacklog::kFirstBytes);
+    FrameBacklog backlog(&budget);
+    const std::vector<uint8_t> frame(FrameBacklog::kFirstBytes - 1'000);
+    EXPECT_TRUE(backlog.push(frame, {}, {}));
+    EXPECT_EQ(budget.used_bytes(), FrameBacklog::kFirstBytes);
+    EXPECT_TRUE(backlog.push(frame, {}, {}));
+    EXPECT_EQ(budget.used_bytes(), 2 * FrameBacklog::kFirstBytes);
+    FrameBacklog other(&budget);
+    EXPECT_TRUE(other.push(frame, {}, {}));
+    EXPECT_FALSE(backlog.push(frame, {}, {})) << "no memory";
+}
+
+TEST(FrameBacklog, HasRoomForAllThatWasHeldForItsOrder) {
+    FrameBacklog backlog;
+    const std::vector<uint8_t> frame(packet::kVnetHeaderBytes + 120 +
+                                     session::Resequencer::kPacketBytes);
+    for (size_t i = 0; i < session::Resequencer::kPackets; ++i) {
+        ASSERT_TRUE(backlog.push(frame, {}, {})) << i;
+    }
+    EXPECT_FALSE(backlog.push(frame, {}, {}));
 }
 
 TEST(FrameBacklog, HasLimits) {

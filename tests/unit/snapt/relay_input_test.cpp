@@ -232,6 +232,14 @@ class RelayInput : public test::NetNamespaceTest {
         base::store_big_endian(packet.data() + 50, uint16_t{40000});
         return packet;
     }
+    static Bytes udp_packet(const Node& node, size_t bytes) {
+        Bytes packet = fragment(node, 1, true);
+        packet.resize(bytes);
+        base::store_big_endian(packet.data() + 2, static_cast<uint16_t>(bytes));
+        base::store_big_endian(packet.data() + 6, uint16_t{0});
+        base::store_big_endian(packet.data() + 24, static_cast<uint16_t>(bytes - 20));
+        return packet;
+    }
     // A UDP packet's first or last fragment.
     static Bytes fragment(const Node& node, uint16_t id, bool is_first) {
         Bytes packet(20 + 16);
@@ -418,6 +426,19 @@ TEST_F(RelayInput, ASessionMayEndWhileItsWorkWaits) {
     const auto other = make_node(3);
     other->send(other->packets(1));
     EXPECT_TRUE(loop.run_until([&] { return other->packets_up() == 1; }, base::seconds(20)));
+}
+
+// As what a resequencer lets go when its wait is over, outside of any turn.
+TEST_F(RelayInput, WhatWasHeldForItsOrderGoesOnAtOnceWhileNobodyWaits) {
+    const auto node = make_node(2);
+    const Bytes packet = udp_packet(*node, 1400);
+    for (size_t i = 0; i < session::Resequencer::kPackets; ++i) {
+        EXPECT_NE(deliver(*node, packet), nullptr);
+    }
+    relay->tun().coalescer().flush();
+    EXPECT_EQ(node->at_relay().up_bytes, session::Resequencer::kPackets * packet.size());
+    EXPECT_EQ(node->at_relay().dropped_inputs(), 0U);
+    EXPECT_EQ(relay->kept_memory().used_bytes(), 0U);
 }
 
 TEST_F(RelayInput, IcmpErrorsOfNoFlowAreDropped) {
