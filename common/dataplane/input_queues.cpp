@@ -21,13 +21,16 @@ InputQueues::~InputQueues() {
     }
 }
 
-size_t InputQueues::held_bytes(size_t bytes) {
-    return bytes <= packet::kSmallBufferBytes ? packet::kSmallBufferBytes
-                                              : packet::kLargeBufferBytes;
+size_t InputQueues::counted_bytes(size_t bytes) {
+    return std::max(bytes, packet::kSmallBufferBytes);
+}
+
+bool InputQueues::is_large(const Input& input) {
+    return input.packet->buffer_bytes > packet::kSmallBufferBytes;
 }
 
 bool InputQueues::admit(InputQueue& queue, size_t bytes, size_t datagrams) const {
-    if (queue.bytes_ + held_bytes(bytes) <= queue.limit_bytes_) {
+    if (queue.bytes_ + counted_bytes(bytes) <= queue.limit_bytes_) {
         return true;
     }
     queue.dropped_ += datagrams;
@@ -36,7 +39,7 @@ bool InputQueues::admit(InputQueue& queue, size_t bytes, size_t datagrams) const
 
 packet::PacketPtr InputQueues::take(size_t bytes) {
     packet::PacketPtr packet = pool_.take(bytes);
-    while (packet == nullptr && make_room()) {
+    while (packet == nullptr && make_room(bytes > packet::kSmallBufferBytes)) {
         packet = pool_.take(bytes);
     }
     return packet;
@@ -51,40 +54,46 @@ std::vector<packet::PacketPtr> InputQueues::take_many(size_t count) {
     return packets;
 }
 
-bool InputQueues::make_room() {
-    const auto longest =
-        std::max_element(filled_.begin(), filled_.end(),
-                         [](InputQueue* a, InputQueue* b) { return a->bytes_ < b->bytes_; });
-    if (longest == filled_.end()) {
+bool InputQueues::make_room(bool is_large) {
+    const auto longest = std::max_element(filled_.begin(), filled_.end(),
+                                          [is_large](const InputQueue* a, const InputQueue* b) {
+                                              return a->inputs_[is_large] < b->inputs_[is_large];
+                                          });
+    if (longest == filled_.end() || (*longest)->inputs_[is_large] == 0) {
         return false;
     }
-    drop_newer_half(**longest);
+    drop_newer_half(**longest, is_large);
     return true;
 }
 
-// The older half stays, but for a single one.
-void InputQueues::drop_newer_half(InputQueue& queue) {
-    if (queue.inputs_ == 1) {
-        queue.dropped_ += queue.first_->datagrams();
-        pop(queue);
-        return;
-    }
-    Input* last = queue.first_;
-    const size_t kept = queue.inputs_ / 2;
-    for (size_t i = 1; i < kept; ++i) {
-        last = last->next;
-    }
-    Input* dropped = std::exchange(last->next, nullptr);
-    queue.last_ = last;
-    queue.inputs_ = kept;
-    while (dropped != nullptr) {
-        Input* input = dropped;
-        dropped = input->next;
+// The older half stays, but for a single one, and all of the other size.
+void InputQueues::drop_newer_half(InputQueue& queue, bool of_large) {
+    size_t kept = queue.inputs_[of_large] / 2;
+    queue.last_ = nullptr;
+    for (Input** place = &queue.first_; *place != nullptr;) {
+        Input* input = *place;
+        const bool is_of_size = is_large(*input) == of_large;
+        if (!is_of_size || kept > 0) {
+            kept -= is_of_size ? 1 : 0;
+            queue.last_ = input;
+            place = &input->next;
+            continue;
+        }
+        *place = input->next;
         queue.dropped_ += input->datagrams();
-        queue.bytes_ -= input->packet->buffer_bytes;
-        input->packet.reset();
-        input->next = std::exchange(free_, input);
+        release(queue, *input);
     }
+    if (queue.is_empty()) {
+        forget(queue);
+    }
+}
+
+// It is in the list no more.
+void InputQueues::release(InputQueue& queue, Input& input) {
+    queue.bytes_ -= counted_bytes(input.packet->length);
+    --queue.inputs_[is_large(input)];
+    input.packet.reset();
+    input.next = std::exchange(free_, &input);
 }
 
 Input* InputQueues::new_input() {
@@ -108,29 +117,33 @@ void InputQueues::push(InputQueue& queue, Input input) {
     added->next = nullptr;
     (queue.last_ != nullptr ? queue.last_->next : queue.first_) = added;
     queue.last_ = added;
-    queue.bytes_ += added->packet->buffer_bytes;
-    ++queue.inputs_;
+    queue.bytes_ += counted_bytes(added->packet->length);
+    ++queue.inputs_[is_large(*added)];
 }
 
 void InputQueues::pop(InputQueue& queue) {
     Input* done = queue.first_;
     queue.first_ = done->next;
-    queue.bytes_ -= done->packet->buffer_bytes;
-    --queue.inputs_;
-    done->packet.reset();
-    done->next = std::exchange(free_, done);
-    if (queue.first_ == nullptr) {
-        queue.last_ = nullptr;
-        filled_.back()->place_ = queue.place_;
-        filled_[queue.place_] = filled_.back();
-        filled_.pop_back();
+    release(queue, *done);
+    if (queue.is_empty()) {
+        forget(queue);
     }
 }
 
-void InputQueues::clear(InputQueue& queue) {
+void InputQueues::forget(InputQueue& queue) {
+    queue.last_ = nullptr;
+    filled_.back()->place_ = queue.place_;
+    filled_[queue.place_] = filled_.back();
+    filled_.pop_back();
+}
+
+size_t InputQueues::clear(InputQueue& queue) {
+    size_t datagrams = 0;
     while (!queue.is_empty()) {
+        datagrams += queue.front()->datagrams();
         pop(queue);
     }
+    return datagrams;
 }
 
 }  // namespace continuo::dataplane

@@ -7,16 +7,18 @@
 #include "common/base/ip_address.hpp"
 #include "common/packet/packet.hpp"
 
+#include <array>
 #include <memory>
 #include <vector>
 
 namespace continuo::dataplane {
 
-// Of a queue, in bytes of its buffers: what one sender may have waiting, and what all have whose
-// address no session knows.
+// Of a queue, in bytes as they came, a short run as a small buffer: what one sender may have
+// waiting, and what all have whose address no session knows.
 inline constexpr size_t kInputQueueBytes = size_t{16} << 20;
 inline constexpr size_t kStrangersQueueBytes = size_t{512} << 10;
-// Buffers of all queues together. When they are used up, the longest queue loses half.
+// Buffers of all queues together. When those of a size are used up, the queue that holds most of
+// them loses half of them.
 inline constexpr size_t kSmallInputs = 16384;
 inline constexpr size_t kLargeInputs = 256;
 
@@ -44,7 +46,7 @@ class InputQueue {
 
     bool is_empty() const { return first_ == nullptr; }
     Input* front() { return first_; }
-    size_t bytes() const { return bytes_; }
+    size_t bytes() const { return bytes_; }  // as they count for its limit
     // Datagrams that found no room.
     uint64_t dropped() const { return dropped_; }
 
@@ -52,7 +54,7 @@ class InputQueue {
     friend class InputQueues;
     size_t limit_bytes_;
     size_t bytes_ = 0;
-    size_t inputs_ = 0;
+    std::array<size_t, 2> inputs_{};  // in small buffers, in large ones
     uint64_t dropped_ = 0;
     Input* first_ = nullptr;
     Input* last_ = nullptr;
@@ -66,7 +68,8 @@ class InputQueues {
     InputQueues& operator=(const InputQueues&) = delete;
     ~InputQueues();
 
-    // For as much; room is made at the cost of the longest queue. Null: there is none to be made.
+    // For as much; room is made at the cost of the queue with most buffers of that size. Null:
+    // there is none to be made.
     packet::PacketPtr take(size_t bytes);
     // That many of the largest; while nothing is taken yet.
     std::vector<packet::PacketPtr> take_many(size_t count);
@@ -77,12 +80,16 @@ class InputQueues {
     void push(InputQueue& queue, Input input);
     // The front is done with.
     void pop(InputQueue& queue);
-    void clear(InputQueue& queue);
+    // Gives how many datagrams are dropped by that; dropped() does not count them.
+    size_t clear(InputQueue& queue);
 
   private:
-    static size_t held_bytes(size_t bytes);
-    bool make_room();
-    void drop_newer_half(InputQueue& queue);
+    static size_t counted_bytes(size_t bytes);
+    static bool is_large(const Input& input);
+    bool make_room(bool is_large);
+    void drop_newer_half(InputQueue& queue, bool of_large);
+    void release(InputQueue& queue, Input& input);
+    void forget(InputQueue& queue);
     Input* new_input();
 
     packet::PacketPool pool_;

@@ -54,7 +54,7 @@ TEST_F(Queues, EachKeepsItsOrder) {
     push(second_, 'x');
     push(first_, 'b');
     push(first_, 'c', 30'000);
-    EXPECT_EQ(first_.bytes(), 2 * packet::kSmallBufferBytes + packet::kLargeBufferBytes);
+    EXPECT_EQ(first_.bytes(), 2 * packet::kSmallBufferBytes + 30'000);
     EXPECT_EQ(take_all(first_), "abc");
     EXPECT_EQ(take_all(second_), "x");
     EXPECT_EQ(first_.bytes(), 0U);
@@ -94,6 +94,33 @@ TEST_F(Queues, ASingleLongRunGivesWayToo) {
     EXPECT_TRUE(push(first_, 'c', 3'000, 1'000));
     EXPECT_EQ(second_.dropped(), 6U);
     EXPECT_EQ(take_all(first_), "abc");
+}
+
+// A long buffer for two datagrams.
+TEST_F(Queues, ARunCountsAsLongAsItIs) {
+    EXPECT_TRUE(push(small_, 'a', 2'800, 1'400));
+    EXPECT_FALSE(push(small_, 'b', 2'800, 1'400));
+    EXPECT_EQ(small_.bytes(), 2'800U);
+    EXPECT_EQ(take_all(small_), "a");
+    EXPECT_EQ(small_.bytes(), 0U);
+}
+
+// Of the size that is wanted, whoever has more of the other.
+TEST_F(Queues, WhoHoldsNoneOfThoseThatRanOutLosesNothing) {
+    for (char mark = 'a'; mark < 'a' + static_cast<char>(kLarge); ++mark) {
+        EXPECT_TRUE(push(first_, mark, 60'000, 1'000));
+    }
+    EXPECT_TRUE(push(first_, 'x'));
+    for (size_t i = 0; i < kSmall - 1; ++i) {
+        EXPECT_TRUE(push(second_, static_cast<char>('1' + i)));
+    }
+    EXPECT_TRUE(push(second_, '8'));
+    EXPECT_EQ(first_.dropped(), 0U) << "its buffers are long ones";
+    EXPECT_EQ(second_.dropped(), 4U);
+    EXPECT_TRUE(push(second_, '9', 3'000, 1'000));
+    EXPECT_EQ(first_.dropped(), 120U);
+    EXPECT_EQ(take_all(first_), "abx") << "what is short has a buffer that is not wanted";
+    EXPECT_EQ(take_all(second_), "12389");
 }
 
 TEST_F(Queues, WhatIsDoneOfARunCountsNoMore) {
