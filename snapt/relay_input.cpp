@@ -289,10 +289,11 @@ void Relay::flush_frames() {
     writing_ = nullptr;
 }
 
-// The session ends.
+// The session ends: what waits is of none.
 void Relay::forget_input(NodeSession& node) {
     turns_.remove(node.lane);
-    inputs_.clear(node.lane.queue);
+    drops_.add(DropReason::UnknownSession, inputs_.clear(node.lane.queue));
+    drops_.add(DropReason::NoSession, node.lane.backlog.packets());
     writing_ = writing_ == &node.lane ? nullptr : writing_;
     drops_.add(DropReason::InputFull, node.dropped_inputs());
 }

@@ -86,8 +86,8 @@ void SessionDriver::run_due(TimePoint now) {
     }
 }
 
-// What is left over when the time is up keeps its place before what is touched later: polling
-// begins at the back.
+// What is left over when the time is up comes after what is touched later: polling begins at the
+// back.
 void SessionDriver::poll_touched(TimePoint now) {
     polling_.swap(touched_);
     has_more_ = false;

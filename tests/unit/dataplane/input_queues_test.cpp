@@ -127,6 +127,8 @@ TEST_F(Queues, WhatIsDoneOfARunCountsNoMore) {
     push(first_, 'a', 3'000, 1'000);
     first_.front()->done_bytes = 1'000;
     EXPECT_EQ(first_.front()->datagrams(), 2U);
+    push(first_, 'b');
+    EXPECT_EQ(queues_.clear(first_), 3U);
 }
 
 TEST(FrameBacklog, GivesWhatItTookAndItsMemoryBack) {

@@ -422,7 +422,15 @@ TEST_F(RelayInput, ASessionMayEndWhileItsWorkWaits) {
         hostile->send(hostile->packets(kInOne));
     }
     ASSERT_TRUE(loop.run_until([&] { return hostile->packets_up() > 0; }, base::seconds(20)));
+    const auto& backlog = hostile->at_relay().lane.backlog;
+    ASSERT_TRUE(loop.run_until([&] { return !backlog.is_empty(); }, base::seconds(20)));
+    const uint64_t packets = backlog.packets();
+    ASSERT_GT(packets, 0U);
     relay->close(hostile->wire_id());
+    EXPECT_EQ(drops(DropReason::NoSession), packets);
+    const uint64_t datagrams = drops(DropReason::UnknownSession);
+    EXPECT_GT(datagrams, 15U);
+    EXPECT_LT(datagrams, 25U);
     const auto other = make_node(3);
     other->send(other->packets(1));
     EXPECT_TRUE(loop.run_until([&] { return other->packets_up() == 1; }, base::seconds(20)));
