@@ -55,11 +55,11 @@ std::vector<packet::PacketPtr> InputQueues::take_many(size_t count) {
 }
 
 bool InputQueues::make_room(bool is_large) {
-    const auto longest = std::max_element(filled_.begin(), filled_.end(),
-                                          [is_large](const InputQueue* a, const InputQueue* b) {
-                                              return a->inputs_[is_large] < b->inputs_[is_large];
-                                          });
-    if (longest == filled_.end() || (*longest)->inputs_[is_large] == 0) {
+    const auto longest =
+        std::max_element(filled_.begin(), filled_.end(), [is_large](InputQueue* a, InputQueue* b) {
+            return a->inputs(is_large) < b->inputs(is_large);
+        });
+    if (longest == filled_.end() || (*longest)->inputs(is_large) == 0) {
         return false;
     }
     drop_newer_half(**longest, is_large);
@@ -68,7 +68,7 @@ bool InputQueues::make_room(bool is_large) {
 
 // The older half stays, but for a single one, and all of the other size.
 void InputQueues::drop_newer_half(InputQueue& queue, bool of_large) {
-    size_t kept = queue.inputs_[of_large] / 2;
+    size_t kept = queue.inputs(of_large) / 2;
     queue.last_ = nullptr;
     for (Input** place = &queue.first_; *place != nullptr;) {
         Input* input = *place;
@@ -91,7 +91,7 @@ void InputQueues::drop_newer_half(InputQueue& queue, bool of_large) {
 // It is in the list no more.
 void InputQueues::release(InputQueue& queue, Input& input) {
     queue.bytes_ -= counted_bytes(input.packet->length);
-    --queue.inputs_[is_large(input)];
+    --queue.inputs(is_large(input));
     input.packet.reset();
     input.next = std::exchange(free_, &input);
 }
@@ -118,7 +118,7 @@ void InputQueues::push(InputQueue& queue, Input input) {
     (queue.last_ != nullptr ? queue.last_->next : queue.first_) = added;
     queue.last_ = added;
     queue.bytes_ += counted_bytes(added->packet->length);
-    ++queue.inputs_[is_large(*added)];
+    ++queue.inputs(is_large(*added));
 }
 
 void InputQueues::pop(InputQueue& queue) {

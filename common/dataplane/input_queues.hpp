@@ -7,7 +7,6 @@
 #include "common/base/ip_address.hpp"
 #include "common/packet/packet.hpp"
 
-#include <array>
 #include <memory>
 #include <vector>
 
@@ -52,9 +51,12 @@ class InputQueue {
 
   private:
     friend class InputQueues;
+    size_t& inputs(bool is_large) { return is_large ? large_inputs_ : small_inputs_; }
+
     size_t limit_bytes_;
     size_t bytes_ = 0;
-    std::array<size_t, 2> inputs_{};  // in small buffers, in large ones
+    size_t small_inputs_ = 0;  // in small buffers
+    size_t large_inputs_ = 0;
     uint64_t dropped_ = 0;
     Input* first_ = nullptr;
     Input* last_ = nullptr;
