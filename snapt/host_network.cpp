@@ -12,6 +12,8 @@
 #include <set>
 #include <sstream>
 
+#include <netinet/in.h>
+
 namespace continuo::snapt {
 
 using base::log;
@@ -47,8 +49,13 @@ std::vector<uint16_t> own_ports(const SnaptConfig& config) {
     return ports;
 }
 
-bool holds(const std::vector<uint16_t>& sorted_ports, uint16_t port) {
-    return std::binary_search(sorted_ports.begin(), sorted_ports.end(), port);
+// `listeners` are sorted.
+bool has_port_of(const std::vector<io::ListeningPort>& listeners,
+                 const io::TrackedConnection& connection) {
+    const bool is_tcp = connection.protocol == IPPROTO_TCP;
+    return (is_tcp || connection.protocol == IPPROTO_UDP) &&
+           std::binary_search(listeners.begin(), listeners.end(),
+                              io::ListeningPort{is_tcp, connection.translated_port});
 }
 
 PortRange source_ports(const SnaptConfig& config) {
@@ -69,10 +76,7 @@ base::Result<void> forget_connections_of(const Lease& lease) {
     auto client = CTN_TRY(io::NetfilterClient::open());
     for (const auto& address : {lease.ipv4, lease.ipv6}) {
         if (address) {
-            const auto is_its = [&](const io::TrackedConnection& connection) {
-                return connection.source == *address;
-            };
-            CTN_TRY(client.forget_if(address->version, is_its));
+            CTN_TRY(client.forget_from(*address));
         }
     }
     return {};
@@ -113,8 +117,12 @@ base::Result<void> HostNetwork::set_up(LeaseStore& leases, std::string& failure)
     failure = "cannot configure " + config_.inner.device;
     CTN_TRY(set_up_device(leases));
     nat_ = nat_options(config_);
-    taken_ = look_at_listeners(true);
-    nat_.source_ports = ports_left(source_ports(config_), taken_);
+    auto taken = look_at_listeners(true);
+    if (!taken) {
+        taken = taken_ports_.look({}, ephemeral_ports(), true);
+    }
+    taken_ = std::move(taken->lasting);
+    nat_.source_ports = ports_left(source_ports(config_), taken->ports);
     failure = "cannot apply nftables rules";
     if (const auto applied = nft_.apply(build_relay_ruleset(nat_)); !applied) {
         failure += " (" + nft_.error_text() + ")";
@@ -155,9 +163,12 @@ base::Result<void> HostNetwork::forget_left_connections(LeaseStore& leases) {
             }
         }
     }
-    forget_connections([&](const io::TrackedConnection& connection) {
-        return holds(taken_, connection.translated_port) || !leased.contains(connection.source);
+    const bool are_forgotten = forget_connections([&](const io::TrackedConnection& connection) {
+        return has_port_of(taken_, connection) || !leased.contains(connection.source);
     });
+    if (!are_forgotten) {
+        taken_.clear();  // they are looked for again
+    }
     return {};
 }
 
@@ -192,7 +203,7 @@ std::optional<uint64_t> HostNetwork::refused_connections() const {
     return packets ? std::optional(*packets) : std::nullopt;
 }
 
-std::vector<uint16_t> HostNetwork::look_at_listeners(bool wants_all) {
+std::optional<TakenPorts::Taken> HostNetwork::look_at_listeners(bool wants_all) {
     const auto listeners = io::listening_ports();
     if (!listeners && can_list_) {
         log(LogLevel::Warning,
@@ -201,9 +212,8 @@ std::vector<uint16_t> HostNetwork::look_at_listeners(bool wants_all) {
             describe(listeners.error()).c_str());
     }
     can_list_ = listeners.has_value();
-    return taken_ports_.look(listeners ? std::span<const io::ListeningPort>(*listeners)
-                                       : std::span<const io::ListeningPort>(),
-                             ephemeral_ports(), wants_all);
+    return listeners ? std::optional(taken_ports_.look(*listeners, ephemeral_ports(), wants_all))
+                     : std::nullopt;
 }
 
 void HostNetwork::renew_ports(bool wants_all) {
@@ -211,9 +221,12 @@ void HostNetwork::renew_ports(bool wants_all) {
     if (!is_set_up_) {
         return;
     }
-    const std::vector<uint16_t> taken = look_at_listeners(wants_all);
+    auto taken = look_at_listeners(wants_all);
+    if (!taken) {
+        return;  // what was taken may be so still
+    }
     RelayOptions nat = nat_;
-    nat.source_ports = ports_left(source_ports(config_), taken);
+    nat.source_ports = ports_left(source_ports(config_), taken->ports);
     if (nat.source_ports != nat_.source_ports) {
         if (!nft_.apply(build_nat_ruleset(nat))) {
             log(LogLevel::Warning, "cannot change which ports NAT hands out: %s",
@@ -225,22 +238,22 @@ void HostNetwork::renew_ports(bool wants_all) {
         }
         nat_ = std::move(nat);
     }
-    std::vector<uint16_t> fresh;
-    std::set_difference(taken.begin(), taken.end(), taken_.begin(), taken_.end(),
+    std::vector<io::ListeningPort> fresh;
+    std::set_difference(taken->lasting.begin(), taken->lasting.end(), taken_.begin(), taken_.end(),
                         std::back_inserter(fresh));
-    taken_ = taken;
-    if (fresh.empty()) {
-        return;
-    }
     // What comes for the listener from their other side would go to the lease.
-    forget_connections([&fresh](const io::TrackedConnection& connection) {
-        return holds(fresh, connection.translated_port);
-    });
+    const auto is_at_one = [&fresh](const io::TrackedConnection& connection) {
+        return has_port_of(fresh, connection);
+    };
+    if (fresh.empty() || forget_connections(is_at_one)) {
+        taken_ = std::move(taken->lasting);
+    }
 }
 
 // Of those that begin in the lease prefixes.
-void HostNetwork::forget_connections(
+bool HostNetwork::forget_connections(
     const std::function<bool(const io::TrackedConnection&)>& is_unwanted) {
+    bool are_forgotten = true;
     for (const auto& prefix : {nat_.lease_ipv4, nat_.lease_ipv6}) {
         if (!prefix) {
             continue;
@@ -255,8 +268,10 @@ void HostNetwork::forget_connections(
         if (!forgotten) {
             log(LogLevel::Warning, "cannot forget connections: %s",
                 describe(forgotten.error()).c_str());
+            are_forgotten = false;
         }
     }
+    return are_forgotten;
 }
 
 void HostNetwork::tear_down() {
@@ -265,6 +280,8 @@ void HostNetwork::tear_down() {
     if (!sysctls_) {
         return;  // not opened: what is there is another daemon's
     }
+    // They would hold ports of this host, and bring answers to whoever has the lease next.
+    forget_connections([](const io::TrackedConnection& /*any*/) { return true; });
     (void)nft_.remove_table(relay_table(config_.inner.device));
     (void)nft_.remove_table(limit_table(config_.inner.device));
     (void)sysctls_->restore();

@@ -46,8 +46,10 @@ class HostNetwork {
     base::Result<void> set_up_device(const LeaseStore& leases);
     base::Result<void> apply_limit(uint32_t user_flows);
     base::Result<void> forget_left_connections(LeaseStore& leases);
-    std::vector<uint16_t> look_at_listeners(bool wants_all);
-    void forget_connections(const std::function<bool(const io::TrackedConnection&)>& is_unwanted);
+    // Nothing when they cannot be listed.
+    std::optional<TakenPorts::Taken> look_at_listeners(bool wants_all);
+    // False when some may still be there.
+    bool forget_connections(const std::function<bool(const io::TrackedConnection&)>& is_unwanted);
 
     const SnaptConfig& config_;
     std::string state_;
@@ -58,7 +60,7 @@ class HostNetwork {
     bool is_set_up_ = false;
     RelayOptions nat_;
     TakenPorts taken_ports_;
-    std::vector<uint16_t> taken_;  // at the last look
+    std::vector<io::ListeningPort> taken_;  // what has no connections since the last look
     bool can_list_ = true;
 };
 

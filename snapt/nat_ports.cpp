@@ -15,6 +15,12 @@ bool is_in(const PortRange& range, uint16_t port) {
     return range.first <= port && port <= range.last;
 }
 
+template <typename T>
+void sort_out(std::vector<T>& list) {
+    std::sort(list.begin(), list.end());
+    list.erase(std::unique(list.begin(), list.end()), list.end());
+}
+
 }  // namespace
 
 std::vector<PortRange> ports_left(PortRange range, std::span<const uint16_t> taken) {
@@ -44,25 +50,35 @@ std::vector<PortRange> ports_left(PortRange range, std::span<const uint16_t> tak
     return parts;
 }
 
-std::vector<uint16_t> TakenPorts::look(std::span<const io::ListeningPort> listeners,
-                                       PortRange ephemeral,
-                                       bool wants_all) {
-    std::vector<uint16_t> taken = own_;
+TakenPorts::Taken TakenPorts::look(std::span<const io::ListeningPort> listeners,
+                                   PortRange ephemeral,
+                                   bool wants_all) {
+    Taken taken;
+    for (const uint16_t port : own_) {
+        taken.ports.push_back(port);
+        taken.lasting.push_back({false, port});
+        taken.lasting.push_back({true, port});
+    }
     std::vector<uint16_t> short_lived;
     for (const io::ListeningPort& listener : listeners) {
         const bool may_be_short_lived = !listener.is_tcp && is_in(ephemeral, listener.port);
         if (may_be_short_lived) {
             short_lived.push_back(listener.port);
         }
-        if (!may_be_short_lived || wants_all ||
-            std::binary_search(short_lived_.begin(), short_lived_.end(), listener.port)) {
-            taken.push_back(listener.port);
+        const bool is_lasting =
+            !may_be_short_lived ||
+            std::binary_search(short_lived_.begin(), short_lived_.end(), listener.port);
+        if (is_lasting) {
+            taken.lasting.push_back(listener);
+        }
+        if (is_lasting || wants_all) {
+            taken.ports.push_back(listener.port);
         }
     }
     std::sort(short_lived.begin(), short_lived.end());
     short_lived_ = std::move(short_lived);
-    std::sort(taken.begin(), taken.end());
-    taken.erase(std::unique(taken.begin(), taken.end()), taken.end());
+    sort_out(taken.ports);
+    sort_out(taken.lasting);
     return taken;
 }
 

@@ -27,11 +27,14 @@ class TakenPorts {
     // `own` are taken whatever is listened on: the SNAPT's, and those redirected to it.
     explicit TakenPorts(std::vector<uint16_t> own) : own_(std::move(own)) {}
 
-    // What is taken now, sorted, each port once. From `ephemeral` the kernel gives ports to sockets
-    // that want any, such as the hundreds of a resolver that live for an answer: there a UDP port
-    // counts from the second look on that finds it. With `wants_all` it counts at once.
-    std::vector<uint16_t>
-    look(std::span<const io::ListeningPort> listeners, PortRange ephemeral, bool wants_all);
+    struct Taken {
+        std::vector<uint16_t> ports;             // not to be handed out; sorted, each once
+        std::vector<io::ListeningPort> lasting;  // whose connections must end; sorted, each once
+    };
+    // What is taken now. From `ephemeral` the kernel gives ports to sockets that want any, such as
+    // the hundreds of a resolver that live for an answer: there a UDP port counts from the second
+    // look on that finds it. With `wants_all` it is not handed out from the first one on.
+    Taken look(std::span<const io::ListeningPort> listeners, PortRange ephemeral, bool wants_all);
 
   private:
     std::vector<uint16_t> own_;

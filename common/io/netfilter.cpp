@@ -1,6 +1,8 @@
 #include "common/io/netfilter.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <vector>
 
 #include <arpa/inet.h>
@@ -37,6 +39,24 @@ request_for(unsigned subsystem, unsigned message, unsigned flags, unsigned char 
     return request;
 }
 
+unsigned char family_of(base::IpVersion version) {
+    return version == base::IpVersion::V4 ? AF_INET : AF_INET6;
+}
+
+// The kernel's CTA_FILTER_F_CTA_IP_SRC, which its headers for programs leave out.
+constexpr uint32_t kFilterSource = 1;
+
+// An attribute within another.
+std::vector<uint8_t> nested(uint16_t type, ByteView value) {
+    nlattr header{};
+    header.nla_len = static_cast<uint16_t>(sizeof header + value.size());
+    header.nla_type = type;
+    std::vector<uint8_t> bytes(NLA_ALIGN(header.nla_len));
+    std::memcpy(bytes.data(), &header, sizeof header);
+    std::copy(value.begin(), value.end(), bytes.begin() + sizeof header);
+    return bytes;
+}
+
 std::vector<uint8_t> copy_of(const std::optional<ByteView>& view) {
     return view ? std::vector<uint8_t>(view->begin(), view->end()) : std::vector<uint8_t>();
 }
@@ -52,6 +72,7 @@ struct Connection {
 struct End {
     IpAddress address;
     uint16_t port = 0;
+    uint8_t protocol = 0;
 };
 
 End end_of(ByteView tuple, bool is_v4, bool is_source) {
@@ -73,6 +94,10 @@ End end_of(ByteView tuple, bool is_v4, bool is_source) {
     if (port && port->size() == sizeof end.port) {
         end.port = base::load_big_endian<uint16_t>(port->data());
     }
+    const auto number = protocol ? find_attribute(*protocol, CTA_PROTO_NUM) : std::nullopt;
+    if (number && number->size() == sizeof end.protocol) {
+        end.protocol = number->front();
+    }
     return end;
 }
 
@@ -84,7 +109,8 @@ std::optional<TrackedConnection> tracked(ByteView attributes, bool is_v4) {
     }
     const End source = end_of(*original, is_v4, true);
     const End translated = end_of(*reply, is_v4, false);
-    return TrackedConnection{source.address, source.port, translated.address, translated.port};
+    return TrackedConnection{source.address, source.port, translated.address, translated.port,
+                             source.protocol};
 }
 
 }  // namespace
@@ -150,10 +176,35 @@ Result<size_t> NetfilterClient::forget_translated(const IpAddress& address) {
 Result<size_t>
 NetfilterClient::forget_if(base::IpVersion version,
                            const std::function<bool(const TrackedConnection&)>& is_unwanted) {
+    return forget_listed(
+        request_for(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_GET, NLM_F_DUMP, family_of(version)),
+        version, is_unwanted);
+}
+
+Result<size_t> NetfilterClient::forget_from(const IpAddress& source) {
+    auto list = request_for(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_GET, NLM_F_DUMP,
+                            family_of(source.version));
+    // Of IPv6 kernels list all others with such a filter, up to 6.18 at least.
+    if (source.is_v4()) {
+        std::array<uint8_t, sizeof kFilterSource> flags{};
+        std::memcpy(flags.data(), &kFilterSource, sizeof kFilterSource);
+        const auto address =
+            nested(CTA_TUPLE_IP | NLA_F_NESTED, nested(CTA_IP_V4_SRC, source.bytes()));
+        list.attribute(CTA_FILTER | NLA_F_NESTED, ByteView(nested(CTA_FILTER_ORIG_FLAGS, flags)));
+        list.attribute(CTA_TUPLE_ORIG | NLA_F_NESTED, ByteView(address));
+    }
+    return forget_listed(
+        std::move(list), source.version,
+        [&source](const TrackedConnection& connection) { return connection.source == source; });
+}
+
+Result<size_t>
+NetfilterClient::forget_listed(NetlinkRequest list,
+                               base::IpVersion version,
+                               const std::function<bool(const TrackedConnection&)>& is_unwanted) {
     const bool is_v4 = version == base::IpVersion::V4;
-    const unsigned char family = is_v4 ? AF_INET : AF_INET6;
+    const unsigned char family = family_of(version);
     std::vector<Connection> found;
-    auto list = request_for(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_GET, NLM_F_DUMP, family);
     CTN_TRY(socket_.list(
         list, "list connections",
         [&](const NetlinkMessage& message) {
@@ -167,6 +218,7 @@ NetfilterClient::forget_if(base::IpVersion version,
         },
         [&] { found.clear(); }));
     size_t forgotten = 0;
+    std::optional<Error> failed;
     for (const Connection& connection : found) {
         auto removal = request_for(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_DELETE, NLM_F_ACK, family);
         removal.attribute(CTA_TUPLE_ORIG | NLA_F_NESTED, ByteView(connection.original));
@@ -177,12 +229,12 @@ NetfilterClient::forget_if(base::IpVersion version,
             removal.attribute(CTA_ID, ByteView(connection.id));
         }
         const auto done = socket_.change(removal, "forget connection");
-        if (!done && done.error().code != Errc::NotFound) {
-            return done.error();
+        if (!done && done.error().code != Errc::NotFound && !failed) {
+            failed = done.error();
         }
         forgotten += done ? 1U : 0U;
     }
-    return forgotten;
+    return failed ? Result<size_t>(*failed) : Result<size_t>(forgotten);
 }
 
 }  // namespace continuo::io

@@ -19,6 +19,7 @@ struct TrackedConnection {
     uint16_t source_port = 0;
     base::IpAddress translated;  // what the other side sees of it
     uint16_t translated_port = 0;
+    uint8_t protocol = 0;  // IPPROTO_TCP and so on
 };
 
 class NetfilterClient {
@@ -36,13 +37,21 @@ class NetfilterClient {
     // Forgets the tracked connections whose source is translated to `address`; gives their number.
     // Their next packet begins a connection. Errors: System (a kernel without ctnetlink).
     base::Result<size_t> forget_translated(const base::IpAddress& address);
-    // The same with those of one IP version that `is_unwanted`.
+    // The same with those of one IP version that `is_unwanted`. Goes on after one that cannot be
+    // forgotten, and gives the first error then.
     base::Result<size_t>
     forget_if(base::IpVersion version,
               const std::function<bool(const TrackedConnection&)>& is_unwanted);
+    // The same with those that `source` began: from Linux 5.8 on the kernel lists no others
+    // of IPv4.
+    base::Result<size_t> forget_from(const base::IpAddress& source);
 
   private:
     explicit NetfilterClient(NetlinkSocket socket) : socket_(std::move(socket)) {}
+    base::Result<size_t>
+    forget_listed(NetlinkRequest list,
+                  base::IpVersion version,
+                  const std::function<bool(const TrackedConnection&)>& is_unwanted);
 
     NetlinkSocket socket_;
 };

@@ -81,6 +81,7 @@ claim "another user has the lease" equal "$(snapt_json 1 sessions | json '[(s["u
 claim "and nothing of the former one is tracked" equal "$(tracked)" 0
 claim "so it has connections of its own" wait_for 10 arrives 30000
 stop snapt1
+claim "a regular end leaves no connection" equal "$(tracked)" 0
 claim "a regular end leaves no table" equal "$(in_ns snapt1 nft list tables)" ""
 
 finish

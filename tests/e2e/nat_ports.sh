@@ -84,8 +84,23 @@ claim "what the victim sends to these ports reaches the SNAPT" wait_for 5 has_gr
 take_over 51820 third
 claim "a port that nobody listens at stays as it is" equal "$(seen_from third)" 51820
 claim "and connection tracking knows it" equal "$(entries 51820)" 1
+look() { snapt reload --socket "$(snapt_socket 1)" >>"$work/snapt1.log"; }
+# listen_tcp PORT : until a look has found it, and so all looks before are over.
+listen_tcp() {
+    spawn snapt1 "tcp$1" "$python" -c 'import socket, sys, time
+s = socket.create_server(("", int(sys.argv[1])))
+time.sleep(600)' "$1"
+    wait_for 5 eval "in_ns snapt1 ss -Htln 'sport = :$1' | grep -q ."
+    look
+    wait_for 5 eval "in_ns snapt1 nft list ruleset | grep -q -- '[-:]$(($1 - 1))\b'"
+}
+listen_tcp 51820
+listen_tcp 40000
+claim "a listener of another protocol ends no connection" equal "$(entries 51820)" 1
+stop tcp51820
 listen_at snapt1 service 51820
-snapt reload --socket "$(snapt_socket 1)" >>"$work/snapt1.log"
+look
+look  # the port is one of those that sockets have for an answer's time
 forgotten() { equal "$(entries 51820)" 0; }
 claim "a look at who listens forgets that connection" wait_for 5 forgotten
 take_over 51820 fourth

@@ -65,19 +65,30 @@ TEST(PortsLeft, OfManyPartsTheLargestStayAndNoneHoldsATakenPort) {
 TEST(TakenPorts, AreOnesOwnAndThoseOfAllListeners) {
     TakenPorts ports({9347, 443, 9347});
     const std::vector<ListeningPort> listeners = {{true, 22}, {false, 51820}, {true, 40000}};
-    EXPECT_EQ(ports.look(listeners, kEphemeral, true), (Ports{22, 443, 9347, 40000, 51820}));
-    EXPECT_EQ(ports.look({}, kEphemeral, true), (Ports{443, 9347}));
+    EXPECT_EQ(ports.look(listeners, kEphemeral, true).ports, (Ports{22, 443, 9347, 40000, 51820}));
+    EXPECT_EQ(ports.look({}, kEphemeral, true).ports, (Ports{443, 9347}));
 }
 
 TEST(TakenPorts, AnAnswersSocketCountsOnlyWhenItIsSeenTwice) {
     TakenPorts ports({9347});
     const std::vector<ListeningPort> first = {{false, 53}, {false, 40000}, {true, 50000}};
-    EXPECT_EQ(ports.look(first, kEphemeral, false), (Ports{53, 9347, 50000}));
+    EXPECT_EQ(ports.look(first, kEphemeral, false).ports, (Ports{53, 9347, 50000}));
     const std::vector<ListeningPort> second = {{false, 40000}, {false, 41000}};
-    EXPECT_EQ(ports.look(second, kEphemeral, false), (Ports{9347, 40000}));
+    EXPECT_EQ(ports.look(second, kEphemeral, false).ports, (Ports{9347, 40000}));
     const std::vector<ListeningPort> third = {{false, 41000}};
-    EXPECT_EQ(ports.look(third, kEphemeral, false), (Ports{9347, 41000}));
-    EXPECT_EQ(ports.look({}, kEphemeral, false), (Ports{9347}));
+    EXPECT_EQ(ports.look(third, kEphemeral, false).ports, (Ports{9347, 41000}));
+    EXPECT_EQ(ports.look({}, kEphemeral, false).ports, (Ports{9347}));
+}
+
+TEST(TakenPorts, AnAnswersSocketEndsNoConnectionsBeforeItIsSeenTwice) {
+    TakenPorts ports({9347});
+    using Lasting = std::vector<ListeningPort>;
+    const std::vector<ListeningPort> listeners = {{false, 53}, {false, 40000}, {true, 50000}};
+    const auto first = ports.look(listeners, kEphemeral, true);
+    EXPECT_EQ(first.ports, (Ports{53, 9347, 40000, 50000}));
+    EXPECT_EQ(first.lasting, (Lasting{{false, 53}, {false, 9347}, {true, 9347}, {true, 50000}}));
+    EXPECT_EQ(ports.look(listeners, kEphemeral, true).lasting,
+              (Lasting{{false, 53}, {false, 9347}, {false, 40000}, {true, 9347}, {true, 50000}}));
 }
 
 }  // namespace
