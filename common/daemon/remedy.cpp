@@ -61,6 +61,9 @@ constexpr Refusal kRefusals[] = {
     {{"command socket"},
      {EADDRINUSE},
      "another instance answers there: stop it, or give this one its own --socket"},
+    {{"remove left command socket"},
+     {EPERM, EACCES},
+     "another user made it, and nobody answers there: remove it as root, or use another --socket"},
     {{kMakeTun, "open netlink socket", "add address", "set interface", "set route", "add rule"},
      {EPERM},
      "it takes CAP_NET_ADMIN: run as root, or give the container or unit this "

@@ -3,6 +3,7 @@
 #include "common/io/file.hpp"
 #include "common/io/process_lookup.hpp"
 #include "common/io/unique_fd.hpp"
+#include "common/io/unix_socket.hpp"
 
 #include <array>
 #include <cerrno>
@@ -203,6 +204,19 @@ void share(const std::string& path, gid_t group) {
     }
 }
 
+// Of another user, in a sticky directory, where only root may: the daemon could not listen there.
+void remove_left_socket(const std::string& path, const User& user) {
+    struct stat status {};
+    if (::lstat(path.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode) ||
+        status.st_uid == user.user) {
+        return;
+    }
+    const auto answer = unix_connect(path);
+    if (!answer && answer.error().sys_errno == ECONNREFUSED) {
+        ::unlink(path.c_str());
+    }
+}
+
 // Makes both directories and tells why root must stay; nothing when it need not.
 Result<std::string> prepare(const ServiceFiles& files, const User& user) {
     const std::string directory = directory_of(files.socket);
@@ -213,6 +227,7 @@ Result<std::string> prepare(const ServiceFiles& files, const User& user) {
         // For both: a later start may have to stay root, who without capabilities needs to own it.
         share(directory, command_group().value_or(user.group));
     }
+    remove_left_socket(files.socket, user);
     // What earlier versions made.
     if (const auto shared = user_of(kSharedUser); shared && shared->user != user.user) {
         hand_over(files.state, *shared, kRoot);
@@ -236,6 +251,10 @@ Result<void> become(const User& user) {
         ::setresuid(user.user, user.user, user.user) != 0 ||
         ::prctl(PR_SET_KEEPCAPS, 0, 0, 0, 0) != 0) {
         return failed("become the service user");
+    }
+    // The kernel has set it to fs.suid_dumpable.
+    if (::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) {
+        return failed("keep memory from others");
     }
     return {};
 }

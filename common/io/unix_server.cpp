@@ -48,7 +48,10 @@ Result<UniqueFd> bind_and_listen(const std::string& path) {
         if (!S_ISSOCK(status.st_mode)) {
             return Error{Errc::System, "command socket", EEXIST};
         }
-        ::unlink(path.c_str());
+        // In a directory that is sticky only its owner may.
+        if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
+            return system_error("remove left command socket");
+        }
     }
     UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (!fd.is_open()) {

@@ -205,6 +205,11 @@ claim "sockets are their daemon's, and of the group" equal "$(stat -c %u:%g:%a "
     "$number_cnapt:$command_group:660 $number_snapt:$command_group:660 "
 stop cnapt
 stop snapt1
+as_cnapt "$python" -c 'import socket, sys
+socket.socket(socket.AF_UNIX).bind(sys.argv[1])' "$work/run/snapt1.sock"
+start_snapt 1
+claim "a socket that another user left there is replaced" equal "$(stat -c %u "$work/run/snapt1.sock")" "$number_snapt"
+stop snapt1
 
 # State that is of the user that both were before.
 { cat "$work/passwd"; echo "continuo:x:64786:$command_group::/nonexistent:/usr/sbin/nologin"; } | awk -F: '!seen[$1]++' >"$work/passwd.both"

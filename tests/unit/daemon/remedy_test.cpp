@@ -25,6 +25,7 @@ TEST(Remedy, NamesTheSettingTheCapabilityOrTheProgram) {
     EXPECT_TRUE(names("TCP bind", EADDRNOTAVAIL, "`listen`"));
     EXPECT_TRUE(names("write sysctl", EROFS, "set_forwarding = false"));
     EXPECT_TRUE(names("apply nftables rules", 0, "nftables"));
+    EXPECT_TRUE(names("remove left command socket", EPERM, "remove it as root"));
     EXPECT_TRUE(names("open", ENOSPC, "disk is full"));
 }
 

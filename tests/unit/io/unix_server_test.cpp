@@ -164,6 +164,25 @@ TEST_F(UnixServerTest, SecondDaemonIsRefusedAndALeftSocketIsReplaced) {
     EXPECT_EQ(::access(path_.c_str(), F_OK), 0);
 }
 
+TEST_F(UnixServerTest, ALeftSocketThatCannotBeRemovedIsNamed) {
+    if (::geteuid() != 0) {
+        GTEST_SKIP() << "another user's socket takes root";
+    }
+    {
+        const UniqueFd left(::socket(AF_UNIX, SOCK_STREAM, 0));
+        auto name = unix_address(path_);
+        ASSERT_EQ(::bind(left.value(), reinterpret_cast<const sockaddr*>(&*name), sizeof *name), 0);
+    }
+    ASSERT_EQ(::chmod(directory_.c_str(), 01777), 0);
+    constexpr uid_t kNobody = 65534;
+    ASSERT_EQ(::seteuid(kNobody), 0);
+    const auto refused = UnixServer::listen(loop_, path_, {});
+    ASSERT_EQ(::seteuid(0), 0);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().sys_errno, EPERM);
+    EXPECT_EQ(refused.error().where, "remove left command socket");
+}
+
 TEST_F(UnixServerTest, WithoutADaemonTheRequestFailsAtOnce) {
     const auto refused = unix_request(path_, "x", seconds(5));
     ASSERT_FALSE(refused);
