@@ -185,8 +185,14 @@ void Admission::on_hello(LinkId id,
 size_t Admission::sessions_of_others(const SessionGrant& grant) const {
     std::set<std::string_view> waiting;
     for (const auto& [id, link] : links_) {
-        if (link.is_waiting && link.grant.user == grant.user && link.grant.node != grant.node) {
-            waiting.insert(link.grant.node);
+        const SessionGrant& other = link.grant;
+        // One that begins anew may have its former session still.
+        const auto is_its_own = [&](const auto& session) {
+            return session->grant.user == other.user && session->grant.node == other.node;
+        };
+        if (link.is_waiting && other.user == grant.user && other.node != grant.node &&
+            std::none_of(relay_->sessions().begin(), relay_->sessions().end(), is_its_own)) {
+            waiting.insert(other.node);
         }
     }
     return relay_->sessions_of(grant.user, grant.node) + waiting.size();

@@ -6,6 +6,7 @@
 #include "tests/unit/snapt/control_link_fixture.hpp"
 
 #include <future>
+#include <set>
 
 namespace continuo::snapt {
 namespace {
@@ -76,6 +77,20 @@ class AdmissionTest : public StateFolder {
     // A HELLO of a link that the server has lost meanwhile: nobody hears the answer.
     void hello(LinkId link, const std::string& user) {
         admission->on_hello(link, {}, {{user, "k1"}, hello_of(user)});
+    }
+    void hello_of_alice(LinkId link, const std::string& name, uint8_t session) {
+        control::Hello hello = hello_of(name);
+        hello.session_id[0] = session;
+        admission->on_hello(link, {}, {{"alice", "k1"}, hello});
+    }
+    // As NAME.SESSION.
+    std::set<std::string> sessions() const {
+        std::set<std::string> found;
+        for (const auto& session : relay->sessions()) {
+            const SessionGrant& grant = session->grant;
+            found.insert(grant.node + "." + std::to_string(grant.session_id[0]));
+        }
+        return found;
     }
     std::vector<std::string> let_in() const {
         std::vector<std::string> names;
@@ -172,6 +187,25 @@ TEST_F(AdmissionTest, AUserThatIsEndedBeforeItIsLetInIsNot) {
     hello(2, "bob");
     ASSERT_TRUE(wait([this] { return !let_in().empty(); }));
     EXPECT_EQ(let_in(), Names{"bob"});
+}
+
+TEST_F(AdmissionTest, NodesThatBeginAnewTogetherCountOnce) {
+    using Sessions = std::set<std::string>;
+    config.limits.user_sessions = 2;
+    hello_of_alice(1, "laptop", 1);
+    hello_of_alice(2, "phone", 1);
+    ASSERT_TRUE(wait([this] { return sessions().size() == 2; }));
+    std::promise<void> go_on;  // of those that lend addresses
+    ASSERT_TRUE(worker.submit([held = go_on.get_future().share()] { held.wait(); }, [] {}));
+    hello_of_alice(3, "laptop", 2);
+    hello_of_alice(4, "phone", 2);
+    hello_of_alice(5, "tablet", 2);
+    go_on.set_value();
+    EXPECT_TRUE(wait([this] { return sessions() == Sessions{"laptop.2", "phone.2"}; }));
+    hello_of_alice(6, "tablet", 3);
+    hello(7, "bob");
+    ASSERT_TRUE(wait([this] { return let_in().size() == 3; }));
+    EXPECT_EQ(sessions(), (Sessions{"bob.0", "laptop.2", "phone.2"})) << "a third is refused";
 }
 
 TEST_F(AdmissionTest, SessionsOfAFormerKeyEnd) {
