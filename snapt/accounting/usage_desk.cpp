@@ -8,9 +8,12 @@
 #include <cstdlib>
 #include <utility>
 
+#include <sys/resource.h>
+
 namespace continuo::snapt {
 
 using base::Result;
+using Clock = std::chrono::steady_clock;
 
 namespace {
 
@@ -67,6 +70,7 @@ UsageDesk::UsageDesk(Database reader, Database writer, uint32_t retention_days)
     : reader_(std::move(reader)), writer_(std::move(writer)), retention_days_(retention_days) {
     thread_ = std::thread([this] {
         static_cast<void>(io::keep_capabilities({}));
+        static_cast<void>(::setpriority(PRIO_PROCESS, 0, kUsageDeskNiceness));  // of this thread
         run();
     });
 }
@@ -132,42 +136,77 @@ void UsageDesk::tick(int64_t now_us) {
 
 void UsageDesk::run() {
     std::unique_lock lock(mutex_);
-    while (true) {
-        wake_.wait(lock,
-                   [this] { return !questions_.empty() || prune_before_us_ || is_ending_.load(); });
-        if (is_ending_) {
-            return;
-        }
-        if (!questions_.empty()) {
-            const Question question = std::move(questions_.front());
-            questions_.pop_front();
-            asked_ = question.query;
-            lock.unlock();
-            answer(question);
-            lock.lock();
-            asked_.reset();
-            continue;
-        }
-        const int64_t before_us = *prune_before_us_;
-        lock.unlock();
-        const bool has_more = prune(before_us);
-        lock.lock();
-        if (!has_more) {
-            prune_before_us_.reset();
+    while (!is_ending_) {
+        // First: there may be a question at any time.
+        if (prune_before_us_ && Clock::now() >= next_batch_at_) {
+            prune_batch(lock);
+        } else if (const auto question = take_due_question()) {
+            answer(*question, lock);
+        } else if (const Time until = wake_at(); until != Time::max()) {
+            wake_.wait_until(lock, until);
         } else {
-            wake_.wait_for(lock, kBetweenBatches, [this] { return is_ending_.load(); });
+            wake_.wait(lock);
         }
     }
 }
 
-void UsageDesk::answer(const Question& question) {
-    const auto until = std::chrono::steady_clock::now() +
-                       (question.query.is_own ? kUserAnswerTime : kOperatorAnswerTime);
+std::optional<UsageDesk::Question> UsageDesk::take_due_question() {
+    std::erase_if(paused_until_,
+                  [now = Clock::now()](const auto& paused) { return paused.second <= now; });
+    const auto due =
+        std::find_if(questions_.begin(), questions_.end(), [this](const Question& waiting) {
+            return !waiting.query.is_own || !paused_until_.contains(waiting.query.user);
+        });
+    if (due == questions_.end()) {
+        return std::nullopt;
+    }
+    Question question = std::move(*due);
+    questions_.erase(due);
+    return question;
+}
+
+// All that wait are of users who pause.
+UsageDesk::Time UsageDesk::wake_at() const {
+    Time first = prune_before_us_ ? next_batch_at_ : Time::max();
+    for (const Question& waiting : questions_) {
+        first = std::min(first, paused_until_.at(waiting.query.user));
+    }
+    return first;
+}
+
+void UsageDesk::answer(const Question& question, std::unique_lock<std::mutex>& lock) {
+    const UsageQuery& query = question.query;
+    asked_ = query;
+    lock.unlock();
+    const Time began = Clock::now();
+    const Time until = began + (query.is_own ? kUserAnswerTime : kOperatorAnswerTime);
     UsageLimits limits;
-    limits.give_up = [this, until] {
-        return is_ending_.load() || std::chrono::steady_clock::now() >= until;
-    };
-    question.done(query_usage(reader_, question.query, limits));
+    limits.give_up = [this, until] { return is_ending_.load() || Clock::now() >= until; };
+    const Result<UsageReport> report = query_usage(reader_, query, limits);
+    const Time ended = Clock::now();
+    question.done(report);
+    // Nothing is read now, so all of the log can go to the database and the log begin anew. When
+    // questions come without a pause, that is never so at anybody else's checkpoint.
+    if (const auto done = writer_.execute("PRAGMA wal_checkpoint(PASSIVE)"); !done) {
+        base::log(base::LogLevel::Warning, "accounting: no checkpoint: %.*s",
+                  static_cast<int>(done.error().where.size()), done.error().where.data());
+    }
+    lock.lock();
+    asked_.reset();
+    if (query.is_own) {
+        paused_until_[query.user] = ended + kUserPause * (ended - began);
+    }
+}
+
+void UsageDesk::prune_batch(std::unique_lock<std::mutex>& lock) {
+    const int64_t before_us = *prune_before_us_;
+    lock.unlock();
+    const bool has_more = prune(before_us);
+    lock.lock();
+    next_batch_at_ = Clock::now() + kBetweenBatches;
+    if (!has_more && prune_before_us_ == before_us) {
+        prune_before_us_.reset();
+    }
 }
 
 bool UsageDesk::prune(int64_t before_us) {

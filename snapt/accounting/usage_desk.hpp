@@ -7,8 +7,11 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <thread>
 
 namespace continuo::snapt {
@@ -21,6 +24,10 @@ inline constexpr std::string_view kTooManyQuestions = "too many questions wait; 
 // After that an answer is given up. The command waits for 30 s.
 inline constexpr std::chrono::seconds kUserAnswerTime{2};
 inline constexpr std::chrono::seconds kOperatorAnswerTime{20};
+// A user whose question took some time waits so many times as long before the next is looked at.
+inline constexpr int kUserPause = 3;
+// The thread stands back behind what carries data.
+inline constexpr int kUsageDeskNiceness = 10;
 
 // Removing goes on so often, in transactions of so many records, between which others write.
 inline constexpr int64_t kPruneIntervalUs = 3'600'000'000;
@@ -59,7 +66,13 @@ class UsageDesk {
     UsageDesk(Database reader, Database writer, uint32_t retention_days);
     bool has_room_for(const UsageQuery& query) const;  // locked
     void run();
-    void answer(const Question& question);
+    using Time = std::chrono::steady_clock::time_point;
+    // Locked. Null: none may be answered yet.
+    std::optional<Question> take_due_question();
+    Time wake_at() const;
+    // These let go of the lock meanwhile.
+    void answer(const Question& question, std::unique_lock<std::mutex>& lock);
+    void prune_batch(std::unique_lock<std::mutex>& lock);
     // True: there is more to remove.
     bool prune(int64_t before_us);
 
@@ -75,7 +88,9 @@ class UsageDesk {
     std::optional<UsageQuery> asked_;  // being answered
     int64_t last_tick_us_ = 0;
     int64_t prune_at_us_ = 0;
-    std::optional<int64_t> prune_before_us_;  // there is something to remove
+    std::map<std::optional<std::string>, Time> paused_until_;  // users that have asked lately
+    std::optional<int64_t> prune_before_us_;    // there is something to remove
+    Time next_batch_at_{};
 
     std::thread thread_;
 };
