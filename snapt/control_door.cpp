@@ -123,9 +123,9 @@ void ControlDoor::on_tls_readable(Stranger& stranger) {
     control::ServerControl& control = stranger.connection->control;
     const base::Result<bool> more = stranger.connection->stream.drain([&](base::ByteView bytes) {
         control.on_bytes(bytes, thread_.loop().now());
-        return !control.is_authenticated();
+        return stranger.lingering || !control.is_authenticated();
     });
-    if (control.is_authenticated()) {
+    if (!stranger.lingering && control.is_authenticated()) {
         let_in(stranger);
     } else if (!more || !*more) {
         remove(stranger);
@@ -135,16 +135,19 @@ void ControlDoor::on_tls_readable(Stranger& stranger) {
 }
 
 void ControlDoor::let_in(Stranger& stranger) {
+    control::ServerControl& control = stranger.connection->control;
+    stranger.connection->place = shared_.user_links.take(control.identity().user);
+    if (!stranger.connection->place) {
+        ++shared_.counts.refused_links;
+        control.reject(control::RejectReason::SessionLimit, "too many connections");
+        linger(stranger);
+        update(stranger);
+        return;
+    }
     stranger.poller.reset();
     std::unique_ptr<ControlConnection> connection = std::move(stranger.connection);
     forget(connection->id);
-    connection->place = shared_.user_links.take(connection->control.identity().user);
-    if (!connection->place) {
-        ++shared_.counts.refused_links;
-        connection->control.reject(control::RejectReason::SessionLimit, "too many connections");
-        static_cast<void>(
-            daemon::send_pending(connection->stream, connection->control).has_value());
-    } else if (!links_.adopt(std::move(connection))) {
+    if (!links_.adopt(std::move(connection))) {
         ++shared_.counts.refused;
     }
 }
@@ -207,13 +210,17 @@ void ControlDoor::update(Stranger& stranger) {
         return;
     }
     if (!stranger.lingering) {
-        stranger.lingering = true;
-        deadlines_.set(connection.id, stranger.deadline, thread_.loop().now() + kLinger);
+        linger(stranger);
         ++shared_.counts.failed_handshakes;
     }
     if (*flushed) {
         connection.stream.shutdown_write();
     }
+}
+
+void ControlDoor::linger(Stranger& stranger) {
+    stranger.lingering = true;
+    deadlines_.set(stranger.connection->id, stranger.deadline, thread_.loop().now() + kLinger);
 }
 
 void ControlDoor::remove(Stranger& stranger) {

@@ -2,6 +2,7 @@
 
 #include "common/base/log.hpp"
 #include "common/daemon/link_pump.hpp"
+#include "snapt/accounting/user_store.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -207,6 +208,10 @@ void ControlLinks::log_refusal(const std::string& user) {
 }
 
 bool ControlLinks::let_hello_pass(Link& link, const control::HelloReceived& received) {
+    if (!is_valid_name(received.hello.node)) {
+        link.connection->control.reject(control::RejectReason::BadHello, "bad node name");
+        return false;
+    }
     const bool passes = hello_gate_.admit(received.identity.user, received.hello.node,
                                           shared_.user_links.user_sessions(), thread_.loop().now());
     if (!passes) {

@@ -20,23 +20,34 @@ bool HelloGate::admit(std::string_view user,
                       std::string_view node,
                       size_t user_sessions,
                       base::TimePoint now) {
-    auto known = buckets_.find({std::string(user), std::string(node)});
+    const std::pair key{std::string(user), std::string(node)};
+    auto known = buckets_.find(key);
     if (known == buckets_.end() || is_old(known->second, now)) {
-        constexpr size_t kNeeded = 2;  // its own and the user's
-        if (buckets_.size() + kNeeded > kMaxHelloBuckets) {
+        if (!has_room_for(user)) {
             forget_old(now);
+            known = buckets_.find(key);
         }
-        if (buckets_.size() + kNeeded > kMaxHelloBuckets) {
+        if (known == buckets_.end() && !has_room_for(user)) {
             return false;
         }
-        const size_t burst = std::max(kNewNodeBurst, 4 * user_sessions);
-        base::TimePoint& of_user = buckets_[{std::string(user), std::string()}];
-        if (user_sessions != 0 && !take(of_user, kNewNodeInterval, burst, now)) {
+        const size_t burst =
+            user_sessions == 0 ? kManyNewNodes : std::max(kNewNodeBurst, 4 * user_sessions);
+        if (!take(buckets_[{key.first, std::string()}], kNewNodeInterval, burst, now)) {
             return false;
         }
-        known = buckets_.try_emplace({std::string(user), std::string(node)}).first;
+        if (known == buckets_.end()) {
+            known = buckets_.try_emplace(key).first;
+            ++owned_[key.first];
+        }
     }
     return take(known->second, kHelloInterval, kHelloBurst, now);
+}
+
+bool HelloGate::has_room_for(std::string_view user) const {
+    constexpr size_t kNeeded = 2;  // the node's and the user's own
+    const auto owned = owned_.find(user);
+    return buckets_.size() + kNeeded <= kMaxHelloBuckets &&
+           (owned == owned_.end() || owned->second < kMaxHelloBucketsOfUser);
 }
 
 void HelloGate::forget_old(base::TimePoint now) {
@@ -45,6 +56,10 @@ void HelloGate::forget_old(base::TimePoint now) {
     }
     forget_again_at_ = now + kNodeRemembered / 4;
     std::erase_if(buckets_, [now](const auto& bucket) { return is_old(bucket.second, now); });
+    owned_.clear();
+    for (const auto& [key, paid_at] : buckets_) {
+        owned_[key.first] += key.second.empty() ? 0U : 1U;
+    }
 }
 
 }  // namespace continuo::snapt

@@ -4,6 +4,7 @@
 
 #include "common/base/time.hpp"
 
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -21,10 +22,14 @@ inline constexpr base::Duration kNewNodeInterval = base::seconds(1);
 inline constexpr base::Duration kNodeRemembered = base::seconds(60);
 // Users and nodes whose last HELLOs are remembered; with more of them new ones are refused.
 inline constexpr size_t kMaxHelloBuckets = 65536;
+// Of those one user's nodes, so that the others have room.
+inline constexpr size_t kMaxHelloBucketsOfUser = kMaxHelloBuckets / 8;
+// New nodes at once of a user that may have any number of sessions.
+inline constexpr size_t kManyNewNodes = 4096;
 
 class HelloGate {
   public:
-    // `user_sessions`: that a user may have; 0: any number, and so any number of new nodes.
+    // `user_sessions`: that a user may have; 0: any number.
     bool
     admit(std::string_view user, std::string_view node, size_t user_sessions, base::TimePoint now);
 
@@ -37,9 +42,11 @@ class HelloGate {
     }
     static bool
     take(base::TimePoint& paid_at, base::Duration each, size_t burst, base::TimePoint now);
+    bool has_room_for(std::string_view user) const;
     void forget_old(base::TimePoint now);
 
     Buckets buckets_;  // by user and node; the user's own has an empty node
+    std::map<std::string, size_t, std::less<>> owned_;  // by user: those of its nodes
     base::TimePoint forget_again_at_{};
 };
 

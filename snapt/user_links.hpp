@@ -10,10 +10,13 @@
 
 namespace continuo::snapt {
 
+// Of a user that may have any number of sessions.
+inline constexpr size_t kManyLinks = 16384;
+
 // With so many sessions of a user allowed; 0: any number. Each node has one link, a second one
 // while it moves, and some break off unnoticed.
 constexpr size_t max_links_of_user(size_t user_sessions) {
-    return user_sessions == 0 ? 0 : 2 * user_sessions + 8;
+    return user_sessions == 0 ? kManyLinks : 2 * user_sessions + 8;
 }
 
 class UserLinks {
@@ -39,7 +42,7 @@ class UserLinks {
         const size_t most = max_links_of_user(user_sessions_);
         const std::scoped_lock lock(mutex_);
         size_t& count = counts_[user];
-        if (most != 0 && count >= most) {
+        if (count >= most) {
             return nullptr;
         }
         ++count;

@@ -57,11 +57,28 @@ TEST(HelloGate, AFleetIsLetInAtOnce) {
     }
 }
 
+TEST(HelloGate, AUserWithAnyNumberOfSessionsLeavesRoomForTheOthers) {
+    HelloGate gate;
+    for (const size_t limit : {size_t{0}, size_t{16777216}}) {
+        const std::string user = "user" + std::to_string(limit);
+        size_t count = 0;
+        for (size_t i = 0; i < 2 * kMaxHelloBuckets; ++i) {
+            count += gate.admit(user, std::to_string(i), limit, kStart) ? 1U : 0U;
+        }
+        EXPECT_EQ(count, limit == 0 ? kManyNewNodes : kMaxHelloBucketsOfUser);
+        EXPECT_TRUE(gate.admit("bob", "laptop" + user, limit, kStart));
+        EXPECT_TRUE(gate.admit(user, "1", limit, kStart)) << "it was here";
+    }
+    // What a user's nodes held comes back.
+    EXPECT_TRUE(gate.admit("user16777216", "new", 16777216, kStart + 3 * kNodeRemembered * 1000));
+}
+
 TEST(HelloGate, MemoryIsBoundedAndComesBack) {
     HelloGate gate;
     size_t count = 0;
     for (size_t i = 0; i < 2 * kMaxHelloBuckets; ++i) {
-        count += gate.admit("alice", std::to_string(i), 0, kStart) ? 1U : 0U;
+        const std::string user = "user" + std::to_string(i % 64);
+        count += gate.admit(user, std::to_string(i), 0, kStart) ? 1U : 0U;
     }
     EXPECT_LT(count, kMaxHelloBuckets);
     EXPECT_FALSE(gate.admit("bob", "laptop", 8, kStart));
