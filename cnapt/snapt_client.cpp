@@ -258,8 +258,9 @@ void SnaptClient::query_usage(uint32_t number, std::string json) {
 }
 
 void SnaptClient::on_usage(const control::UsageReply& reply) {
-    std::erase(usage_asked_, reply.request);
-    answers_.on_usage(reply);
+    if (std::erase(usage_asked_, reply.request) != 0) {  // else nobody asked it that
+        answers_.on_usage(reply);
+    }
 }
 
 void SnaptClient::fail_usage() {

@@ -5,6 +5,7 @@
 #include "common/report/status_report.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 namespace continuo::cnapt {
@@ -31,6 +32,13 @@ std::string order_of(const JsonValue& value) {
         }
     }
     return text;
+}
+
+// A sum that is too large stays at the largest number: a SNAPT may answer anything.
+void add_to(int64_t& sum, int64_t number) {
+    if (__builtin_add_overflow(sum, number, &sum)) {
+        sum = number < 0 ? INT64_MIN : INT64_MAX;
+    }
 }
 
 std::string as_json(const JsonValue& value) {
@@ -84,11 +92,14 @@ void UsageSum::add_row(const JsonValue& row) {
     Row& sum = rows_[std::move(order)];
     sum.keys = std::move(keys);
     for (size_t i = 0; i < kNumbers; ++i) {
-        sum.sums[i] += row[kSummed[i]].integer().value_or(0);
+        add_to(sum.sums[i], row[kSummed[i]].integer().value_or(0));
     }
     for (size_t i = 0; i < kPriced; ++i) {
-        if (const auto price = row[kPrices[i]].integer()) {
-            sum.prices[i] = sum.prices[i].value_or(0) + *price;
+        const auto price = row[kPrices[i]].integer();
+        if (price && sum.prices[i]) {
+            add_to(*sum.prices[i], *price);
+        } else {
+            sum.prices[i].reset();
         }
     }
 }

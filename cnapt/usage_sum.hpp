@@ -37,7 +37,7 @@ class UsageSum {
     struct Row {
         std::vector<std::string> keys;  // as JSON
         std::array<int64_t, kNumbers> sums{};
-        std::array<std::optional<int64_t>, kPriced> prices{};  // unknown without a plan
+        std::array<std::optional<int64_t>, kPriced> prices{0, 0, 0};  // unknown if one of them is
     };
     void add_row(const report::JsonValue& row);
 

@@ -125,16 +125,17 @@ void Ledger::close_session(uint32_t number, const SessionOverhead& overhead, int
 
 void Ledger::name_app(uint32_t session_number, uint16_t tag, std::string_view name) {
     const auto session = sessions_.find(session_number);
-    if (session == sessions_.end() || name.size() > kMaxAppNameBytes ||
-        (session->second.apps.size() >= kMaxAppsPerSession &&
-         !session->second.apps.contains(tag))) {
+    if (session == sessions_.end() || name.size() > kMaxAppNameBytes) {
         return;
     }
-    std::string& known = session->second.apps[tag];
-    if (known == name || pending_apps_.size() >= kMaxPendingApps) {
+    auto& apps = session->second.apps;
+    const auto known = apps.find(tag);
+    const bool is_full = known == apps.end() && apps.size() >= kMaxAppsPerSession;
+    const bool is_same = known != apps.end() && known->second == name;
+    if (is_full || is_same || pending_apps_.size() >= kMaxPendingApps) {
         return;
     }
-    known = name;
+    apps[tag] = name;
     pending_apps_[{session_number, tag}] = name;
 }
 

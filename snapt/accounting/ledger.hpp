@@ -115,8 +115,9 @@ class Ledger {
     // Call each second. Seals every flow when a boundary has passed, else the closed ones. Returns
     // the records written.
     base::Result<size_t> tick(int64_t now_us);
-    // Seals every flow up to now, or every one of those users, so that a query sees all that was
-    // counted; a user's no more often than each kUserSealIntervalUs.
+    // Seals every flow up to now, so that a query sees all that was counted; or every one of those
+    // users, no more often than each kUserSealIntervalUs: without what is merged, of which the
+    // records come when the interval ends.
     base::Result<size_t> seal_now(int64_t now_us);
     base::Result<size_t> seal_for(const std::set<std::string>& users, int64_t now_us);
     // Last seal of all flows and sessions. Nobody may count any more.

@@ -69,6 +69,38 @@ TEST(UsageSum, PricesAddUpWhereThereAreSome) {
     EXPECT_EQ(only["net_ud"].integer(), -14);
 }
 
+TEST(UsageSum, OneUnknownPriceMakesTheSumUnknown) {
+    const std::string priced = R"({"flows":1,"gross_ud":50,"discount_ud":7,"net_ud":43})";
+    const std::string unpriced = R"({"flows":1,"gross_ud":null,"net_ud":null})";
+    for (const bool is_first : {true, false}) {
+        UsageSum sum(json("{}"));
+        sum.expect("a");
+        sum.expect("b");
+        sum.add("a", answer(is_first ? unpriced : priced));
+        sum.add("b", answer(is_first ? priced : unpriced));
+        const JsonValue total = json(sum.json());
+        const JsonValue& only = total["rows"].items()[0];
+        EXPECT_EQ(only["flows"].integer(), 2);
+        for (const char* price : {"gross_ud", "discount_ud", "net_ud"}) {
+            EXPECT_TRUE(only[price].is_null()) << price << is_first;
+        }
+    }
+}
+
+TEST(UsageSum, NumbersThatAreTooLargeStayTheLargest) {
+    UsageSum sum(json("{}"));
+    for (const char* snapt : {"a", "b"}) {
+        sum.expect(snapt);
+        sum.add(snapt, answer(R"({"inner_up":9223372036854775807,"saved":-9223372036854775807,)"
+                              R"("gross_ud":9223372036854775807})"));
+    }
+    const JsonValue total = json(sum.json());
+    const JsonValue& only = total["rows"].items()[0];
+    EXPECT_EQ(only["inner_up"].integer(), INT64_MAX);
+    EXPECT_EQ(only["saved"].integer(), INT64_MIN);
+    EXPECT_EQ(only["gross_ud"].integer(), INT64_MAX);
+}
+
 TEST(UsageSum, GroupsStayApartAndInTheirOrder) {
     UsageSum sum(json(R"({"by":["class","app"]})"));
     for (const char* snapt : {"a", "b"}) {

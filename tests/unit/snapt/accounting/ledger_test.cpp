@@ -131,6 +131,32 @@ TEST_F(LedgerTest, RecordSaysWhoWhatAndWhy) {
     EXPECT_EQ(record.flags, record_flag::kFirst | record_flag::kLast);
 }
 
+TEST_F(LedgerTest, ANameThatFindsNoRoomIsToldAgainAndIsNoEmptyOneMeanwhile) {
+    auto ledger = open(kNoon);
+    constexpr uint32_t kSessions = kMaxPendingApps / kMaxAppsPerSession;
+    for (uint32_t session = 1; session <= kSessions + 1; ++session) {
+        add_session(*ledger, session, "alice");
+    }
+    for (uint32_t i = 0; i < kMaxPendingApps; ++i) {
+        ledger->name_app(1 + i % kSessions, static_cast<uint16_t>(1 + i / kSessions), "app");
+    }
+    const uint32_t session = kSessions + 1;
+    uint64_t flow = 1;
+    const auto record_app = [&](int64_t at_us) {
+        auto wanted = request(flow++, session, at_us);
+        wanted.app = 7;
+        flow::LiveSlot* slot = ledger->live().take(wanted);
+        count(*slot, 1000, at_us + 1);
+        ledger->live().release(slot, Cause::Idle);
+        EXPECT_EQ(*ledger->tick(at_us + 2), 1U);
+        return records(1).back().app;
+    };
+    ledger->name_app(session, 7, "ssh");
+    EXPECT_EQ(record_app(kNoon + kSecond), std::nullopt);
+    ledger->name_app(session, 7, "ssh");
+    EXPECT_EQ(record_app(kNoon + 2 * kSecond), "ssh");
+}
+
 TEST_F(LedgerTest, NoTrafficMakesNoRecordAndGivesTheSlotBack) {
     auto ledger = open(kNoon);
     add_session(*ledger, 1, "alice");
