@@ -256,6 +256,8 @@ class Session {
                   uint64_t first_sequence,
                   base::TimePoint now);
     void mark_lost(std::optional<uint8_t> former);
+    uint64_t repeatable(uint32_t step, base::TimePoint now) const;
+    void pay_repeat(uint64_t bytes, base::TimePoint now);
     bool send_again(TransmitBatch& batch, base::TimePoint now);
     void release_sent(base::TimePoint now);
     void write_received(const Draft& draft, base::ByteWriter& body, base::TimePoint now) const;
@@ -454,10 +456,12 @@ class Session {
     bool keepalive_due_ = false;
     bool keeps_idle_alive_ = true;
     SentRing sent_ring_;  // SNAPT
-    // SNAPT: what is due there leaves in this time, and when the next of it may.
+    // SNAPT: what is due there leaves in this time, but for so much at once, and when the next of
+    // it may.
     struct RepeatPace {
         base::Duration span{};
         uint64_t bytes = 0;
+        uint64_t at_once = 0;
         base::TimePoint next_at{};
     };
     RepeatPace repeat_pace_;

@@ -18,6 +18,9 @@ namespace {
 constexpr Duration kKeepBeyondRtt = base::milliseconds(200);
 // What may leave at once of what is sent again over a time.
 constexpr Duration kRepeatBurst = base::milliseconds(2);
+// What leaves at once on any path, as a new connection's first packets do (RFC 9002 section 7.2).
+constexpr uint64_t kRepeatedAtOnce = 14'720;
+constexpr Duration kLongestRepeat = base::milliseconds(200);
 // A session that sends nothing for so long gives the memory back.
 constexpr Duration kReleaseAfter = base::seconds(30);
 // What SNAPT may still have of a space that is silent for so long is of no use any more.
@@ -50,10 +53,15 @@ void Session::remember(TransmitBatch& batch,
 
 // All of it was under way at once because the queue of the path that was left held a part of it. So
 // it leaves over the round trip there, a quarter faster (RFC 9002 section 7.7), or the new queue
-// drops what the old one had room for.
+// drops what the old one had room for. Later packets wait for it, but not for seconds on a path
+// that has such round trips.
 void Session::mark_lost(std::optional<uint8_t> former) {
     repeat_pace_ = {};
-    repeat_pace_.span = former ? paths_.path(*former).smoothed_rtt * 4 / 5 : Duration{};
+    repeat_pace_.at_once = kRepeatedAtOnce;
+    if (former) {
+        repeat_pace_.span =
+            std::min<Duration>(paths_.path(*former).smoothed_rtt * 4 / 5, kLongestRepeat);
+    }
     sent_ring_.mark_due([this](const SentEntry& entry) {
         const EpochState* epoch = nullptr;
         for (const EpochState* candidate : {current_.get(), previous_.get()}) {
@@ -70,10 +78,30 @@ void Session::mark_lost(std::optional<uint8_t> former) {
     });
 }
 
+// High-delay datagrams that may leave now, of `step` bytes each. At least one.
+uint64_t Session::repeatable(uint32_t step, TimePoint now) const {
+    if (repeat_pace_.span == Duration{}) {
+        return UINT16_MAX;
+    }
+    const TimePoint from = std::max(repeat_pace_.next_at, now - kRepeatBurst);
+    const auto bytes = static_cast<int64_t>(repeat_pace_.bytes);
+    const auto earned = static_cast<uint64_t>((now - from) * bytes / repeat_pace_.span);
+    return std::max<uint64_t>((repeat_pace_.at_once + earned) / step, 1);
+}
+
+void Session::pay_repeat(uint64_t bytes, TimePoint now) {
+    const uint64_t free = std::min(bytes, repeat_pace_.at_once);
+    repeat_pace_.at_once -= free;
+    repeat_pace_.next_at = std::max(repeat_pace_.next_at, now - kRepeatBurst) +
+                           repeat_pace_.span * static_cast<int64_t>(bytes - free) /
+                               static_cast<int64_t>(std::max<uint64_t>(repeat_pace_.bytes, 1));
+}
+
 bool Session::send_again(TransmitBatch& batch, TimePoint now) {
     while (sent_ring_.has_due()) {
         SentEntry& entry = sent_ring_.next_due();
-        if (now < repeat_pace_.next_at && !base::is_low_delay(entry.traffic_class)) {
+        const bool is_paced = !base::is_low_delay(entry.traffic_class);
+        if (is_paced && now < repeat_pace_.next_at) {
             return false;
         }
         const auto destination = paths_.destination(entry.traffic_class, now);
@@ -86,7 +114,10 @@ bool Session::send_again(TransmitBatch& batch, TimePoint now) {
             sent_ring_.done(entry, now);  // the new path does not take it
             continue;
         }
-        const uint64_t allowed = destination->budget_bytes / (step + overhead);
+        uint64_t allowed = destination->budget_bytes / (step + overhead);
+        if (is_paced) {
+            allowed = std::min(allowed, repeatable(step, now));
+        }
         const auto count =
             static_cast<uint16_t>(std::min<uint64_t>(allowed, entry.datagrams - entry.repeated));
         if (count == 0) {
@@ -114,9 +145,7 @@ bool Session::send_again(TransmitBatch& batch, TimePoint now) {
         paths_.on_data_sent(item.path, step + overhead, outer, now);
         counters_.overhead_sent += outer;
         counters_.repeated_datagrams += count;
-        const auto part = static_cast<int64_t>(bytes.size());
-        repeat_pace_.next_at = std::max(repeat_pace_.next_at, now - kRepeatBurst) +
-                               repeat_pace_.span * part / static_cast<int64_t>(repeat_pace_.bytes);
+        pay_repeat(bytes.size(), now);
         entry.repeated = static_cast<uint16_t>(entry.repeated + count);
         if (entry.repeated == entry.datagrams) {
             sent_ring_.done(entry, now);

@@ -124,6 +124,20 @@ TEST(HandoverSim, AShortDatagramAheadOfTheAnnouncementsDelaysNothing) {
         << "what was under way follows after another";
 }
 
+TEST(HandoverSim, AFewDatagramsOfALongWayAreSentAgainAtOnce) {
+    Downstream stream(link_of(milliseconds(300)), 5);
+    stream.run_for(milliseconds(50));
+    stream.pair.run_for(base::seconds(2));
+    const size_t before = stream.pair.node.delivered_at.size();
+    stream.run_for(milliseconds(3));
+    stream.move(3);
+    stream.pair.run_for(base::seconds(3));
+    const auto& times = stream.pair.node.delivered_at;
+    ASSERT_EQ(times.size(), before + 3);
+    EXPECT_GE(stream.pair.snapt.session->counters().repeated_datagrams, 2U);
+    EXPECT_LE(times.back() - times[before], milliseconds(2));
+}
+
 TEST(HandoverSim, ANodeThatWasAwayForASecondGetsWhatItMissed) {
     Downstream stream({}, 7);
     stream.run_for(milliseconds(100));
