@@ -263,9 +263,9 @@ Result<void> NetMonitor::Inner::list_routes(NetSnapshot& next) {
     // Lists that changes of links have asked for are not waited for: the next one may be an
     // interval away at most.
     const base::TimePoint now = loop.now();
-    routes_paid_until = std::min<base::TimePoint>(
-        std::max(routes_paid_until, now) + kRouteListInterval,
-        now + kRouteListInterval * (kRouteListBurst + 1));
+    routes_paid_until =
+        std::min<base::TimePoint>(std::max(routes_paid_until, now) + kRouteListInterval,
+                                  now + kRouteListInterval * (kRouteListBurst + 1));
     return {};
 }
 

@@ -89,7 +89,7 @@ class UsageDesk {
     int64_t last_tick_us_ = 0;
     int64_t prune_at_us_ = 0;
     std::map<std::optional<std::string>, Time> paused_until_;  // users that have asked lately
-    std::optional<int64_t> prune_before_us_;    // there is something to remove
+    std::optional<int64_t> prune_before_us_;                   // there is something to remove
     Time next_batch_at_{};
 
     std::thread thread_;
