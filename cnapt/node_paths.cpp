@@ -41,6 +41,10 @@ void Node::on_network_changed() {
 NearLinks Node::near_links(uint32_t group) const {
     std::vector<base::IpAddress> snapts;
     for (const auto& link : links_) {
+        // One by hearsay must not make an uplink of a tunnel by the address that was told.
+        if (link->is_learned && !link->session) {
+            continue;
+        }
         for (const base::IpVersion version : kBothVersions) {
             if (link->addresses.has(version)) {
                 snapts.push_back(link->addresses.of(version).address);
