@@ -166,6 +166,7 @@ base::Result<void> CaptureControl::remove_rules(const CapturePlan& plan) const {
 
 base::Result<void> CaptureControl::set_near(const NearLinks& near, std::string& failure) {
     failure = "cannot tell uplinks and other interfaces apart";
+    has_near_links_ = false;
     CTN_TRY(set_groups(near.is_counted() ? near : NearLinks{}));
     has_near_links_ = near.is_counted();
     failure.clear();

@@ -45,6 +45,7 @@ class CaptureControl {
     void set_portal(std::optional<PortalBypass> portal) { portal_ = std::move(portal); }
     // Puts the interfaces into their group, and others back. What counts as near is part of what
     // begin() sets, from the next time on.
+    // When it fails no link is near: the tunnel takes more, and begin() may go on.
     base::Result<void> set_near(const NearLinks& near, std::string& failure);
     bool is_active() const { return is_active_; }
 

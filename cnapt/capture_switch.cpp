@@ -15,6 +15,14 @@ constexpr base::Duration kLookDelay = base::milliseconds(10);
 constexpr unsigned kMaxQuickRepairs = 8;
 constexpr base::Duration kQuietAfter = base::seconds(10);
 
+// Equal to nothing that is wished for, so that the next tick tries again; no link counts.
+NearLinks near_unknown() {
+    NearLinks near;
+    near.links.push_back({0, 0});
+    near.has_grouped_uplink = true;
+    return near;
+}
+
 }  // namespace
 
 CaptureSwitch::CaptureSwitch(io::EventLoop& loop,
@@ -38,8 +46,9 @@ base::Result<void> CaptureSwitch::set_up_device(std::string& failure) {
 base::Result<void> CaptureSwitch::begin_at_once(std::shared_ptr<const classifier::Ruleset> ruleset,
                                                 std::string& failure) {
     wish_.ruleset = std::move(ruleset);
-    CTN_TRY(apply(wish_, failure));
-    done_ = wish_;
+    Wish wish = wish_;
+    CTN_TRY(apply(wish, failure));
+    done_ = std::move(wish);
     return {};
 }
 
@@ -74,8 +83,19 @@ void CaptureSwitch::on_tick() {
     supervise();
 }
 
-base::Result<void> CaptureSwitch::apply(const Wish& wish, std::string& failure) {
-    CTN_TRY(control_.set_near(wish.near, failure));
+base::Result<void> CaptureSwitch::apply(Wish& wish, std::string& failure) {
+    if (const auto set = control_.set_near(wish.near, failure); !set) {
+        std::string text = failure + ": " + daemon::describe(set.error());
+        if (text != near_failure_) {
+            base::log(base::LogLevel::Error, "%s; all public routes lead through the tunnel",
+                      text.c_str());
+            near_failure_ = std::move(text);
+        }
+        wish.near = near_unknown();
+        failure.clear();
+    } else {
+        near_failure_.clear();
+    }
     const bool is_let_in = control_.let_in(wish.is_open, failure).has_value();
     const bool has_new_rules = !done_ || done_->ruleset != wish.ruleset ||
                                done_->portal != wish.portal ||
@@ -106,15 +126,21 @@ void CaptureSwitch::follow() {
                                    is_busy_ = false;
                                    if (!step->result) {
                                        log_failure(step->failure, step->result.error());
+                                       if (done_) {
+                                           done_->ruleset.reset();
+                                       }
                                        return;  // the next tick tries again
                                    }
                                    last_failure_.clear();
+                                   const bool is_whole = step->wish.near != near_unknown();
                                    done_ = step->wish;
                                    if (done_->is_open && !was_active_) {
                                        was_active_ = true;
                                        on_active_();
                                    }
-                                   follow();
+                                   if (is_whole) {
+                                       follow();  // else with the next tick
+                                   }
                                    if (is_suspect_) {
                                        supervise();
                                    }

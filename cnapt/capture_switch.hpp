@@ -61,7 +61,8 @@ class CaptureSwitch {
     void supervise();
     void on_repaired(const base::Result<void>& result, const std::string& failure);
     void log_failure(const std::string& what, const base::Error& error);
-    base::Result<void> apply(const Wish& wish, std::string& failure);
+    // What could not be set of `wish` without failing is not what is wished for any more.
+    base::Result<void> apply(Wish& wish, std::string& failure);
 
     const bool is_kill_switch_;
     CaptureControl control_;  // the helper thread's while is_busy_
@@ -71,13 +72,14 @@ class CaptureSwitch {
     std::unique_ptr<io::RuleMonitor> monitor_;  // may be absent: then the tick alone looks
     std::unique_ptr<io::WorkerThread> worker_;
     Wish wish_;
-    std::optional<Wish> done_;  // what is in force
+    std::optional<Wish> done_;  // what is in force; without a ruleset: nobody knows which rules
     bool is_busy_ = false;
     bool is_suspect_ = false;  // rules have changed since they were looked at
     bool was_active_ = false;
     unsigned quick_repairs_ = 0;
     base::TimePoint repaired_at_{};
     std::string last_failure_;
+    std::string near_failure_;  // the last that was logged; the helper thread's while is_busy_
 };
 
 }  // namespace continuo::cnapt
