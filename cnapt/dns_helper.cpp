@@ -71,7 +71,12 @@ class Helper {
     void begin();
     // Before the daemon is heard. What an earlier run has left may lie elsewhere, and is put back
     // by then. Without Landlock all is as the user of this process may write it.
-    void confine() const { static_cast<void>(file_.confine().has_value()); }
+    void confine() {
+        if (const auto confined = file_.confine(); !confined) {
+            say("note the helper for resolv.conf is not confined by Landlock: " +
+                text_of(confined.error()));
+        }
+    }
     void run();
     void end();
 

@@ -20,6 +20,7 @@ namespace {
 
 // linux/landlock.h of Linux 6.2; missing in earlier headers.
 constexpr uint64_t kTruncate = uint64_t{1} << 14;
+constexpr uint64_t kRefer = uint64_t{1} << 13;  // of Linux 5.19
 constexpr long kVersionWithRefer = 2;
 constexpr long kVersionWithTruncate = 3;
 
@@ -55,8 +56,7 @@ Result<void> write_only_in(std::span<const WritePlace> places) {
     const uint64_t truncate = version >= kVersionWithTruncate ? kTruncate : 0;
     landlock_ruleset_attr attributes{};
     attributes.handled_access_fs =
-        kFiles | kLinks | kOthers | truncate |
-        (version >= kVersionWithRefer ? uint64_t{LANDLOCK_ACCESS_FS_REFER} : 0);
+        kFiles | kLinks | kOthers | truncate | (version >= kVersionWithRefer ? kRefer : 0);
     const io::UniqueFd ruleset(static_cast<int>(
         ::syscall(SYS_landlock_create_ruleset, &attributes, sizeof attributes, 0)));
     if (!ruleset.is_open()) {

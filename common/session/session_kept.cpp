@@ -1,7 +1,7 @@
 // What a node sent into the silence of its active path, or of another that a flow of mode flow had,
 // is sent again by the one that takes over (docs/PROTOCOL.md section 5.6): else a transfer up goes
-// on only when its own TCP tries again. Kept is what was alone in its datagram, as all of a
-// transfer is.
+// on only when its own TCP tries again. Kept is what was alone in its datagram, as most of a
+// transfer is. Compressed segments of a super-packet share datagrams and are not kept.
 #include "common/packet/segmenter.hpp"
 #include "common/session/session.hpp"
 
