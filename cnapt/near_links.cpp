@@ -20,9 +20,9 @@ constexpr uint8_t kKernelProtocol = 2;
 // the host's addresses and prefixes, and no flag of the kernel says so: a lease without end looks
 // like an address set by hand.
 constexpr auto kTunnelKinds = std::to_array<std::string_view>(
-    {"tun",    "wireguard", "ovpn",   "ipip",      "ip6tnl", "sit",   "gre",    "gretap",
-     "ip6gre", "ip6gretap", "erspan", "ip6erspan", "vti",    "vti6",  "xfrm",   "ppp",
-     "vxlan",  "geneve",    "bareudp", "gtp",      "amt",    "batadv"});
+    {"tun",    "wireguard", "ovpn",    "ipip",      "ip6tnl", "sit",   "gre",  "gretap",
+     "ip6gre", "ip6gretap", "erspan",  "ip6erspan", "vti",    "vti6",  "xfrm", "ppp",
+     "vxlan",  "geneve",    "bareudp", "gtp",       "amt",    "batadv"});
 
 bool is_tunnel(const io::LinkEntry& link) {
     return std::find(kTunnelKinds.begin(), kTunnelKinds.end(), link.kind) != kTunnelKinds.end();
