@@ -82,7 +82,7 @@ struct LinkEntry {
     bool is_loopback = false;
     uint32_t mtu = 0;
     uint32_t group = 0;  // 0: as all are that nobody has put into another
-    std::string kind;    // as in `ip link add type`; empty: hardware
+    std::string kind{};  // as in `ip link add type`; empty: hardware
 
     bool operator==(const LinkEntry&) const = default;
 };
