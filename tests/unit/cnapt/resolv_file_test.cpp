@@ -1,149 +1,18 @@
-#include "cnapt/resolv_file.hpp"
-#include "common/io/file.hpp"
 #include "common/io/privileges.hpp"
+#include "tests/unit/cnapt/resolv_file_fixture.hpp"
 
 #include <array>
 #include <cerrno>
-#include <filesystem>
 #include <fstream>
 #include <functional>
-#include <set>
 #include <thread>
 
 #include <fcntl.h>
-#include <gtest/gtest.h>
-#include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
-#include <unistd.h>
 
 namespace continuo::cnapt {
 namespace {
-
-namespace fs = std::filesystem;
-
-constexpr const char* kOriginal = "nameserver 192.168.1.1\nsearch lan\n";
-
-class ResolvFileTest : public ::testing::Test {
-  protected:
-    void SetUp() override {
-        std::string pattern = ::testing::TempDir() + "/continuo-resolv-XXXXXX";
-        ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-        root = pattern;
-        fs::create_directory(root + "/etc");
-        path = root + "/etc/resolv.conf";
-        kept = root + "/dns";
-    }
-    void TearDown() override { fs::remove_all(root); }
-
-    void write(const std::string& text, mode_t mode = 0644) const {
-        ASSERT_TRUE(io::write_file_atomically(path, text, mode));
-    }
-    std::string read() const {
-        auto text = io::read_file(path, 1 << 20);
-        return text ? *text : "<none>";
-    }
-    ResolvFile open() const {
-        auto file = ResolvFile::open(path, kept);
-        EXPECT_TRUE(file);
-        return std::move(*file);
-    }
-    std::set<std::string> names() const {
-        std::set<std::string> all;
-        for (const auto& entry : fs::directory_iterator(root + "/etc")) {
-            all.insert(entry.path().filename());
-        }
-        return all;
-    }
-    // Of the file itself, also of a link.
-    std::string attributes() const {
-        struct stat status {};
-        EXPECT_EQ(::lstat(path.c_str(), &status), 0);
-        std::string text;
-        for (const auto value :
-             {static_cast<int64_t>(status.st_ino), static_cast<int64_t>(status.st_mode),
-              static_cast<int64_t>(status.st_uid), static_cast<int64_t>(status.st_gid),
-              static_cast<int64_t>(status.st_mtim.tv_sec),
-              static_cast<int64_t>(status.st_mtim.tv_nsec)}) {
-            text += std::to_string(value) + " ";
-        }
-        return text;
-    }
-    bool has_kept() const { return fs::exists(kept + "/resolv.conf"); }
-
-    const std::vector<base::IpAddress> servers = {*base::IpAddress::parse("198.51.100.53")};
-    const std::vector<base::IpAddress> lan = {*base::IpAddress::parse("192.168.1.1")};
-    std::string root;
-    std::string path;
-    std::string kept;
-};
-
-// In a process of its own, since it is for good. 77: no Landlock here.
-int confined(const ResolvFile& file, const std::function<int()>& work) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-        ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-        const auto done = file.confine();
-        ::_exit(done ? work() : done.error().code == base::Errc::Unsupported ? 77 : 99);
-    }
-    int status = -1;
-    ::waitpid(child, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 98;
-}
-
-// 0: refused by Landlock.
-int refusal(int outcome) {
-    return outcome == -1 && (errno == EACCES || errno == EXDEV) ? 0 : 1;
-}
-
-TEST_F(ResolvFileTest, ConfinedItWritesNowhereElse) {
-    write(kOriginal);
-    ResolvFile file = open();
-    if (confined(file, [] { return 0; }) == 77) {
-        GTEST_SKIP() << "a kernel without Landlock";
-    }
-    const std::string other = root + "/other";
-    std::ofstream(other) << "x";
-    fs::create_directory(root + "/elsewhere");
-    const auto open_for_writing = [&] { return ::open(other.c_str(), O_WRONLY | O_CLOEXEC); };
-    EXPECT_EQ(confined(file, [&] { return refusal(open_for_writing()); }), 0);
-    EXPECT_EQ(confined(file, [&] { return refusal(::truncate(other.c_str(), 0)); }), 0);
-    EXPECT_EQ(confined(file, [&] { return refusal(::unlink(other.c_str())); }), 0);
-    EXPECT_EQ(confined(file,
-                       [&] {
-                           return refusal(::open((root + "/elsewhere/new").c_str(),
-                                                 O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-                       }),
-              0);
-    EXPECT_EQ(confined(file, [&] { return refusal(::rename(path.c_str(), other.c_str())); }), 0);
-    EXPECT_EQ(confined(file, [&] { return refusal(::mkdir((root + "/etc/d").c_str(), 0700)); }), 0);
-    EXPECT_EQ(confined(file, [&] { return refusal(::symlink("x", (kept + "/l").c_str())); }), 0);
-    EXPECT_EQ(read(), kOriginal);
-}
-
-TEST_F(ResolvFileTest, ConfinedItDoesAllItsWork) {
-    for (const bool is_link : {false, true}) {
-        fs::remove(path);
-        if (is_link) {
-            std::ofstream(root + "/etc/target") << kOriginal;
-            fs::create_symlink("target", path);
-        } else {
-            write(kOriginal);
-        }
-        const std::string before = attributes();
-        {
-            ResolvFile file = open();
-            const int outcome = confined(file, [&] {
-                const bool is_done = file.apply({*base::IpAddress::parse("203.0.113.10")}) &&
-                                     read() != kOriginal && file.take_over() && file.restore();
-                return is_done && ::open("/dev/null", O_RDWR | O_CLOEXEC) >= 0 ? 0 : 1;
-            });
-            EXPECT_TRUE(outcome == 0 || outcome == 77) << outcome;
-        }
-        EXPECT_EQ(attributes(), before);
-    }
-}
 
 TEST_F(ResolvFileTest, GivesBackTextModeAndTime) {
     write(kOriginal, 0640);
