@@ -48,7 +48,8 @@ node_settings(const NodeConfig& config, const CaptureSwitch& capture, const std:
     return settings;
 }
 
-// What the file says, as far as this host can do it. Gives why it cannot do all; empty: it can.
+// Leaves out of the configuration what this host cannot do. Returns the reason; empty: nothing left
+// out.
 std::string fit_to_host(NodeConfig& config) {
     std::string why = config.capture.ipv6 ? io::ipv6_switched_off(config.capture.device) : "";
     if (!why.empty()) {

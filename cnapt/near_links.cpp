@@ -11,7 +11,7 @@ namespace {
 using base::IpAddress;
 using base::IpPrefix;
 
-// Of /usr/include/linux/rtnetlink.h: routes that the network has set.
+// Protocols of routes that the network has set (linux/rtnetlink.h).
 constexpr std::array<uint8_t, 3> kNetworkProtocols = {1, 9, 16};  // redirect, ra, dhcp
 constexpr uint8_t kKernelProtocol = 2;
 

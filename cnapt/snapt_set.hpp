@@ -68,7 +68,7 @@ class SnaptSet {
     void end_usage(size_t question);
     Member* find(const std::string& name);
     void use(const Member& member, std::vector<base::Endpoint> addresses);
-    // Of an address by hearsay, perhaps by a name that has been looked up.
+    // An address known by hearsay, perhaps from a name that was looked up.
     bool may_call_learned(const std::string& name, const base::IpAddress& address) const;
     void look_up_names();
     void on_directory(const std::string& teller, const control::Directory& directory);

@@ -65,7 +65,8 @@ RelaySettings relay_settings(const SnaptConfig& config, const LeaseStore& leases
     return settings;
 }
 
-// What the file says, as far as this host can do it. Gives why it cannot do all; empty: it can.
+// Leaves out of the configuration what this host cannot do. Returns the reason; empty: nothing left
+// out.
 std::string fit_to_host(SnaptConfig& config) {
     std::string why = config.inner.ipv6 ? io::ipv6_switched_off(config.inner.device) : "";
     if (!why.empty()) {

@@ -26,7 +26,7 @@ class AppNames {
     bool add(std::span<const control::App> apps);
     // The ledger could not be asked.
     void on_refused();
-    // Of the ledger: what is new since it last took them.
+    // Called by the ledger: names that are new since its last call.
     std::vector<std::pair<uint16_t, std::string>> take_new();
 
     std::optional<std::string> find(uint32_t tag) const;

@@ -98,7 +98,7 @@ class ControlLinks {
     void hand_over_last_events(Link& link);
     void wake_data_loop(Link& link);
     bool may_tell(const Link& link);
-    // What needs no data loop.
+    // Serves messages that need no data loop.
     static bool serve(Link& link, const control::ServerEvent& event);
     bool let_hello_pass(Link& link, const control::HelloReceived& received);
     void log_refusal(const std::string& user);

@@ -12,7 +12,7 @@
 
 namespace continuo::snapt {
 
-// Of one node of a user: at once, and one more each.
+// Bucket of one node of a user: burst, and time for one more.
 inline constexpr int kHelloBurst = 10;
 inline constexpr base::Duration kHelloInterval = base::milliseconds(500);
 // Nodes of a user that were not here lately: at once, or four times its sessions if these are more,
@@ -22,7 +22,7 @@ inline constexpr base::Duration kNewNodeInterval = base::seconds(1);
 inline constexpr base::Duration kNodeRemembered = base::seconds(60);
 // Users and nodes whose last HELLOs are remembered; with more of them new ones are refused.
 inline constexpr size_t kMaxHelloBuckets = 65536;
-// Of those one user's nodes, so that the others have room.
+// Share of the buckets that one user's nodes may take, so that the others have room.
 inline constexpr size_t kMaxHelloBucketsOfUser = kMaxHelloBuckets / 8;
 // New nodes at once of a user that may have any number of sessions.
 inline constexpr size_t kManyNewNodes = 4096;

@@ -250,7 +250,7 @@ void HostNetwork::renew_ports(bool wants_all) {
     }
 }
 
-// Of those that begin in the lease prefixes.
+// Looks only at connections that begin in the lease prefixes.
 bool HostNetwork::forget_connections(
     const std::function<bool(const io::TrackedConnection&)>& is_unwanted) {
     bool are_forgotten = true;

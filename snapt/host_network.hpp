@@ -54,7 +54,7 @@ class HostNetwork {
     const SnaptConfig& config_;
     std::string state_;
     std::unique_ptr<io::SysctlGuard> sysctls_;
-    // Of what is below: renew_ports() is called beside the loop.
+    // Guards the members below: renew_ports() is called beside the loop.
     std::mutex mutex_;
     io::Nft nft_;
     bool is_set_up_ = false;

@@ -43,7 +43,7 @@ inline constexpr base::Duration kTurnOverrun = base::microseconds(200);
 
 inline constexpr base::Duration kModesInterval = base::milliseconds(100);
 
-// Of one user and direction: packets in fragments that are under way.
+// Fragmented packets under way, of one user and direction.
 inline constexpr size_t kUserFragments = 64;
 
 struct RelaySettings {
@@ -100,7 +100,7 @@ struct Lane : dataplane::Turn {
     size_t at_once = 1;  // datagrams between two looks at the clock: few after such as cost much
 };
 
-// What sessions of one user have together.
+// State that the sessions of one user share.
 struct UserShare {
     size_t flows = 0;
     std::unique_ptr<flow::FragmentCache> fragments_up;  // made when first needed
@@ -167,7 +167,7 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     // --- Control, on the data loop
     // Whether the association that the node names is its own and goes on.
     bool may_continue(const SessionGrant& grant) const;
-    // Of the user, without the one of `but_node`.
+    // Sessions of the user, without the one of `but_node`.
     size_t sessions_of(std::string_view user, std::string_view but_node = {}) const;
     // Errors: LimitReached.
     base::Result<Reservation> reserve(const SessionGrant& grant);

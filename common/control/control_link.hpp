@@ -25,7 +25,7 @@ inline constexpr base::Duration kServerSilenceTimeout = base::seconds(900);
 inline constexpr base::Duration kSessionStateTimeout = base::seconds(1);
 // From REKEY to REKEY_OK.
 inline constexpr base::Duration kRekeyTimeout = base::seconds(10);
-// Of a node: events waiting for poll_event(); one more closes the link.
+// A node's limit of events that wait for poll_event(); one more closes the link.
 inline constexpr size_t kMaxPendingEvents = 256;
 
 // Receives outer datagrams that came over TCP, during on_bytes(); the view is valid during the

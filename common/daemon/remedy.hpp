@@ -1,4 +1,4 @@
-// What to do when the kernel refuses what a daemon needs at its start. Pure.
+// Advice for each refusal of the kernel at a daemon's start. Pure.
 #pragma once
 
 #include "common/base/result.hpp"

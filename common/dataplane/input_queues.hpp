@@ -12,8 +12,8 @@
 
 namespace continuo::dataplane {
 
-// Of a queue, in bytes as they came, a short run as a small buffer: what one sender may have
-// waiting, and what all have whose address no session knows.
+// Limits of a queue in received bytes; a short run counts as a small buffer. One sender has the
+// first, all senders at unknown addresses share the second.
 inline constexpr size_t kInputQueueBytes = size_t{16} << 20;
 inline constexpr size_t kStrangersQueueBytes = size_t{512} << 10;
 // Buffers of all queues together. When those of a size are used up, the queue that holds most of

@@ -10,12 +10,12 @@
 
 namespace continuo::dataplane {
 
-// What each that waits may use in a round.
+// Time that each waiting participant may use in a round (the quantum).
 inline constexpr base::Duration kTurn = base::microseconds(200);
 // A turn that took longer, be it that the processor was taken away, owes no more than this.
 inline constexpr base::Duration kMaxDebt = base::milliseconds(5);
 
-// Of one that takes turns; it must be removed before it ends.
+// A participant in Turns; it must be removed before it is destroyed.
 class Turn {
   public:
     Turn() = default;
@@ -47,7 +47,7 @@ class Turns {
     void remove(Turn& turn);
     // Nobody waited for so long: that pays off debts as rounds do.
     void pass(base::Duration idle);
-    // What it may use now; zero or less: others come first.
+    // Time left to it in this round; zero or less: others come first.
     base::Duration credit(Turn& turn) const;
     bool is_empty() const { return early_.count + late_.count == 0; }
     bool is_alone(const Turn& turn) const {

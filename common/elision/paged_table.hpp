@@ -24,7 +24,7 @@ class PagedTable {
         const size_t page = index / kPageElements;
         return page < pages_.size() && pages_[page];
     }
-    // What make() takes for an index without a page, apart from the list of pages.
+    // Memory that make() takes for an index without a page, apart from the list of pages.
     static constexpr size_t page_bytes() { return sizeof(Page); }
     // `index` is at most kMaxFlowIndex.
     T& make(uint32_t index) {

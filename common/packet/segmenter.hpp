@@ -10,7 +10,7 @@ namespace continuo::packet {
 // contradict each other.
 uint32_t segment_count(base::ByteView super, const Offload& offload);
 
-// What follows the headers of `super`; nothing when they and offload contradict each other.
+// Payload of `super` behind its headers; nothing when headers and offload contradict each other.
 base::ByteView super_payload(base::ByteView super, const Offload& offload);
 
 // Writes packet number `index` of `super` with complete checksums. Gives its length; 0 when it does

@@ -59,7 +59,7 @@ double CompressionLoad::share_of(uint64_t bytes, Duration span) const {
 }
 
 void CompressionGovernor::on_arrival(uint64_t bytes, TimePoint now) {
-    // What does not come can be afforded: the change to it was when the window had become empty.
+    // An empty window is affordable: the last change was made when it had become empty.
     const TimePoint emptied_at = arrived_at_ + RecentSum::kWindow;
     const TimePoint resumed_at = std::max(emptied_at, changed_at_ + kShortestStay);
     if (!is_compressing_ && resumed_at <= now) {
@@ -99,7 +99,7 @@ bool CompressionGovernor::is_affordable(const CompressionLoad& load,
     if (own + others < kFreeShare) {
         return true;
     }
-    // What would come if it were compressed.
+    // Expected arrivals if they were compressed.
     const double wanted = load.share_of(path.bytes_per_s, base::seconds(1)) / kTypicalRatio;
     if (!path.is_full || path.bytes_per_s == 0 || std::max(own, wanted) + others >= kMostShare) {
         return false;

@@ -27,7 +27,7 @@ class RecentSum {
 
     void add(uint64_t amount, base::TimePoint now);
     uint64_t sum(base::TimePoint now) const;
-    // Of the slot that `now` is in.
+    // Sum of the slot that `now` is in.
     uint64_t newest(base::TimePoint now) const;
 
   private:
@@ -53,10 +53,10 @@ class RecentTime {
 class CompressionLoad {
   public:
     using Clock = base::TimePoint (*)();
-    // Of one byte of an inner packet that is compressed, elided and sealed, before it was measured:
+    // Cost of one byte of an inner packet (compress, elide, seal) until it is measured:
     // level 3 of zstd on 1400 bytes of English takes 9 ns (docs/BENCHMARKS.md).
     static constexpr double kAssumedNsPerByte = 10.0;
-    // What one datagram weighs in the cost of a byte, and how far from it that may be taken to be:
+    // Weight of one datagram in the cost of a byte, and the largest factor it may differ by:
     // others may have had the core meanwhile.
     static constexpr double kGain = 1.0 / 64;
     static constexpr double kMostOff = 4.0;
@@ -74,7 +74,7 @@ class CompressionLoad {
     double ns_per_byte() const { return ns_per_byte_; }
     // The fraction of `span` that so many bytes take.
     double share_of(uint64_t bytes, base::Duration span) const;
-    // Of the loop's time, that compressing has taken lately.
+    // Share of the loop's time that compression took lately.
     double share(base::TimePoint now) const { return spent_.share(now); }
 
   private:
@@ -85,7 +85,7 @@ class CompressionLoad {
     base::TimePoint began_at_{};
 };
 
-// What REPORTs tell of the path that is taken.
+// State of the path in use, as REPORTs tell it.
 struct PathPace {
     bool is_full = false;
     uint64_t bytes_per_s = 0;  // of outer packets; 0: unknown
@@ -93,14 +93,14 @@ struct PathPace {
 
 class CompressionGovernor {
   public:
-    // Of a core, for compressing on a path of which nothing is known: a quarter leaves room for
+    // Share of a core for compression on an unknown path: a quarter leaves room for
     // everything else that the loop does, and lets 200 Mbit/s of text through at 10 ns a byte.
     static constexpr double kFreeShare = 0.25;
     // The same where the path is full, so that compressing is what makes the transfer faster; and
     // in any case within one slot, so that other sessions do not wait longer than 7.5 ms. The rest
     // is for reading and sending, which the same thread does.
     static constexpr double kMostShare = 0.75;
-    // What is left of text: a full path of 1 MB/s then has 2 MB/s to compress.
+    // Typical ratio of compressed text: a full path of 1 MB/s then has 2 MB/s to compress.
     static constexpr double kTypicalRatio = 0.5;
     // A path also looks full when a processor is what is short, here or behind it, and then
     // compressing slows down what it is to make faster. So beyond kFreeShare the session must have
@@ -117,7 +117,7 @@ class CompressionGovernor {
     void on_arrival(uint64_t bytes, base::TimePoint now);
     // That took so long.
     void on_compressed(base::Duration spent, base::TimePoint now) { spent_.add(spent, now); }
-    // What is to be done with the super-packet that is next.
+    // Decides about the next super-packet.
     bool may_compress(const CompressionLoad& load, const PathPace& path, base::TimePoint now);
 
   private:
@@ -132,7 +132,7 @@ class CompressionGovernor {
     bool is_compressing_ = true;
     base::TimePoint arrived_at_{};
     base::TimePoint changed_at_{};
-    // What came in a window while super-packets left as they were, when that ended.
+    // Arrivals of the last window in which super-packets left raw.
     uint64_t raw_bytes_ = 0;
     base::TimePoint raw_known_until_{};
     base::TimePoint doubted_until_{};

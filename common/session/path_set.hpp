@@ -53,7 +53,7 @@ inline constexpr base::Duration kChallengeLifetime = base::seconds(30);
 
 // A datagram with nothing but CHALLENGE or RESPONSE is no longer.
 inline constexpr uint32_t kShortProbeBytes = 64;
-// Of what may be sent to an unproven tuple, for repetitions of the challenge: data leaves it.
+// Part of the limit of an unproven tuple that data leaves to repetitions of the challenge.
 inline constexpr uint64_t kChallengeRoomBytes = uint64_t{4} * kShortProbeBytes;
 
 // Address and port of the other end as one class of a path sees it: NAT may map each socket apart.
@@ -352,7 +352,7 @@ class PathSet {
         });
     }
     std::optional<Probe> next_probe(base::TimePoint now);
-    // What the tuple may be sent has no room for it. A challenge leaves when more was received.
+    // The tuple's limit has no room for the challenge; it leaves when more was received.
     void on_withheld(const Probe& probe);
     base::TimePoint next_deadline() const;
 

@@ -16,9 +16,9 @@ namespace {
 
 // Beyond round trips as measured, what a queue at the old link may have held.
 constexpr Duration kKeepBeyondRtt = base::milliseconds(200);
-// What may leave at once of what is sent again over a time.
+// Largest burst of datagrams that are sent again, as time of the pace.
 constexpr Duration kRepeatBurst = base::milliseconds(2);
-// What leaves at once on any path, as a new connection's first packets do (RFC 9002 section 7.2).
+// Bytes that are sent again at once on any path: the initial window (RFC 9002 section 7.2).
 constexpr uint64_t kRepeatedAtOnce = 14'720;
 constexpr Duration kLongestRepeat = base::milliseconds(200);
 // A session that sends nothing for so long gives the memory back.

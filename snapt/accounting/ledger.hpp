@@ -53,7 +53,7 @@ struct LedgerOptions {
     uint32_t user_records = 1000;
     uint32_t user_slots = 0;      // as LiveFileOptions
     uint64_t min_free_bytes = 0;  // with less flows are merged; 0: they never are for that
-    // What the disk of a folder has left; nothing when that cannot be told.
+    // Free bytes of a folder's disk; nothing when unknown.
     std::function<std::optional<uint64_t>(const std::string& folder)> free_bytes = free_disk_bytes;
 };
 

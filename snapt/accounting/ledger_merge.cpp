@@ -16,7 +16,7 @@ namespace record_flag = flow::record_flag;
 
 namespace {
 
-// Of `min_free_bytes`: from there on flows have records of their own again.
+// Threshold above `min_free_bytes` from which flows have records of their own again.
 constexpr uint64_t enough_free_bytes(uint64_t min_free_bytes) {
     return min_free_bytes + min_free_bytes / 4;
 }

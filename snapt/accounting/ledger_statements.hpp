@@ -9,7 +9,7 @@
 
 namespace continuo::snapt {
 
-// What one transaction changes in memory once it is committed.
+// Changes in memory that follow a committed transaction.
 struct Ledger::Sealing {
     std::unordered_map<uint64_t, Sealed> sealed;
     std::vector<uint32_t> freed_slots;

@@ -45,7 +45,7 @@ class UsageDesk {
                                                           uint32_t retention_days);
     UsageDesk(const UsageDesk&) = delete;
     UsageDesk& operator=(const UsageDesk&) = delete;
-    // What waits gets no answer.
+    // Questions that still wait get no answer.
     ~UsageDesk();
 
     // Any thread. `done` runs on the desk's. False: too many wait.

@@ -66,7 +66,7 @@ bool receive_value(int handle, Plain& value) {
     return receive_all(handle, reinterpret_cast<uint8_t*>(&value), sizeof value);
 }
 
-// What is given: the file of --file, over and over, or random bytes.
+// Payload to send: the file of --file, over and over, or random bytes.
 std::vector<uint8_t> source_of(const Arguments& arguments) {
     const std::string name(arguments.get("file", ""));
     return name.empty() ? random_bytes() : read_file(name);

@@ -1,4 +1,4 @@
-// What a user who has a key can do to a SNAPT, each as fast as it goes or at a given rate.
+// Attacks of a user with a key on a SNAPT, each at full speed or at a given rate.
 #pragma once
 
 #include "tests/support/hostile_user/forge.hpp"

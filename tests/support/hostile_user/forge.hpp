@@ -12,7 +12,7 @@
 
 namespace continuo::tests {
 
-// What was offered, by whatever way.
+// Counts of all that was offered.
 struct Offered {
     uint64_t messages = 0;  // of control
     uint64_t datagrams = 0;

@@ -20,7 +20,7 @@ TimePoint read_clock() {
     return g_clock;
 }
 
-// Of a loop on which a byte costs so much.
+// Load of a loop on which a byte costs so much.
 CompressionLoad load_of(double ns_per_byte) {
     CompressionLoad load;
     load.measure_with(read_clock);
