@@ -97,13 +97,15 @@ base::Result<void> Relay::start(std::string& failure) {
 
 void Relay::on_tun_readable() {
     const TimePoint now = loop_.now();
-    const TimePoint until = settings_.clock() + kRound;
+    const bool is_sole = receivers_.is_sole(now);
+    const TimePoint until = settings_.clock() + (is_sole ? kRound : kSharedRound);
     loop_.note_moved(tun_port_->read_burst(
         now, false, [&](packet::PacketPtr packet) { on_tun_packet(std::move(packet), now); },
         [&] {
             driver_.pump(now);
             return settings_.clock() < until;
-        }));
+        },
+        is_sole ? dataplane::kTunBurst : kTunPackets));
     driver_.pump(now);
 }
 
@@ -143,6 +145,7 @@ void Relay::on_tun_packet(packet::PacketPtr packet, TimePoint now) {
         drops_.add(DropReason::NoSession);
         return;
     }
+    receivers_.note(node->second, now);
     if (!find_first(node->second->share->fragments_down, summary, now)) {
         return;
     }

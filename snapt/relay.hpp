@@ -13,6 +13,7 @@
 #include "common/dataplane/input_queues.hpp"
 #include "common/dataplane/recording.hpp"
 #include "common/dataplane/session_driver.hpp"
+#include "common/dataplane/sole_user.hpp"
 #include "common/dataplane/tun_port.hpp"
 #include "common/dataplane/turns.hpp"
 #include "common/flow/flow_table.hpp"
@@ -38,6 +39,13 @@ inline constexpr size_t kLargePackets = 512;
 // Datagrams are taken in for so long, and then handled for so long, before timers and the other way
 // get their turn.
 inline constexpr base::Duration kRound = base::microseconds(500);
+// Where several send, rounds are shorter: each of them may have to wait for one.
+inline constexpr base::Duration kSharedRound = base::microseconds(250);
+// Of a sole user so much is taken in at a time: what fits a processor's own cache is opened there.
+inline constexpr size_t kTakenFromSoleUser = size_t{256} * 1024;
+// Packets that are read from the TUN device before any of them goes on, where several receive: all
+// that the kernel holds for it (its default transmit queue).
+inline constexpr size_t kTunPackets = 500;
 // A turn may take so much longer before packets that it makes wait for the next one.
 inline constexpr base::Duration kTurnOverrun = base::microseconds(200);
 
@@ -259,7 +267,10 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     size_t take_in(Listener& listener, base::Duration most);
     Lane& lane_of(const io::ReceivedBatch& batch);
     void begin_round();
-    void begin_turns() { round_end_ = settings_.clock() + kRound; }
+    void begin_turns() { round_end_ = settings_.clock() + round_time(); }
+    base::Duration round_time() const {
+        return senders_.is_sole(loop_.now()) ? kRound : kSharedRound;
+    }
     void end_round(base::TimePoint now);
     void serve(base::TimePoint now);
     void serve_turn(Lane& lane, base::TimePoint start, base::TimePoint now);
@@ -298,6 +309,8 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     Lane strangers_{nullptr, dataplane::kStrangersQueueBytes, nullptr};
     dataplane::DatagramReceiver receiver_;
     dataplane::PauseDetector input_pause_;
+    dataplane::SoleUser senders_;
+    dataplane::SoleUser receivers_;
     base::TimePoint round_end_{};
     base::TimePoint round_over_at_ = settings_.clock();  // of the latest one
     base::TimePoint turn_end_{};

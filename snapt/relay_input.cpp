@@ -30,6 +30,9 @@ constexpr size_t kMostAtOnce = 8;
 void Relay::on_socket_readable(Listener& listener) {
     const TimePoint now = loop_.now();
     const bool is_after_pause = input_pause_.ends(now);
+    if (!turns_.is_empty()) {
+        return;  // go_on() comes to it, and to the rest
+    }
     begin_round();
     size_t runs = take_in(listener, kRound);
     begin_turns();
@@ -74,18 +77,21 @@ void Relay::end_round(TimePoint now) {
 // For `most`, by the clock. Gives the number of runs.
 size_t Relay::take_in(Listener& listener, Duration most) {
     const TimePoint end = settings_.clock() + most;
+    const bool is_sole = senders_.is_sole(loop_.now());
     size_t runs = 0;
     size_t bytes = 0;
     for (size_t i = 0; i < kReadsAtOnce; ++i) {
         const size_t read = receiver_.read(listener.socket, [&](const io::ReceivedBatch& batch) {
             bytes += batch.bytes.size();
             Lane& lane = lane_of(batch);
+            senders_.note(&lane, loop_.now());
             if (receiver_.keep(batch, listener.number, lane.queue)) {
                 turns_.wake(lane);
             }
         });
         runs += read;
-        if (read < io::kSuperBuffers || settings_.clock() >= end) {
+        if (read < io::kSuperBuffers || (is_sole && bytes >= kTakenFromSoleUser) ||
+            settings_.clock() >= end) {
             break;
         }
     }

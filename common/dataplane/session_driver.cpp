@@ -60,7 +60,6 @@ void SessionDriver::touch(Session& session) {
 void SessionDriver::pump(TimePoint now) {
     if (clock_) {
         pump_until_ = clock_() + kPumpTime;
-        sender_.batch().set_limit(kSendTurnBytes);
     }
     run_due(now);
     if (sender_.is_holding() && sender_.retry(now)) {
@@ -116,6 +115,8 @@ void SessionDriver::poll_touched(TimePoint now) {
 // True: there may be more.
 bool SessionDriver::poll(Session& session, TimePoint now) {
     set_rooms(session);
+    const bool is_alone = polling_.size() == 1 && again_.empty();
+    sender_.batch().set_limit(clock_ && !is_alone ? kSendTurnBytes : SIZE_MAX);
     const bool has_more = session.poll_transmit(sender_.batch(), now);
     if (has_more) {
         sender_.flush(now);

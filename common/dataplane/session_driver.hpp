@@ -11,8 +11,8 @@
 
 namespace continuo::dataplane {
 
-// Where time can be told: what a session adds before another one comes to it, and for how long
-// pump() works before it leaves the rest to the next wake-up.
+// Where time can be told: what a session adds before another one that has something to send comes
+// to it, and for how long pump() works before it leaves the rest to the next wake-up.
 inline constexpr size_t kSendTurnBytes = size_t{128} * 1024;
 inline constexpr base::Duration kPumpTime = base::microseconds(500);
 

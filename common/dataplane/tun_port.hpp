@@ -42,13 +42,14 @@ class TunPort final : public packet::FrameSink {
     // What passes the device goes there too; null: nowhere. It must outlive this.
     void record_to(PacketRecorder* recorder) { recorder_ = recorder; }
 
-    // Takes up to kTunBurst packets and gives their bytes. `each` owns the packet; `flush() ->
-    // bool` is called after every kTunBytesBetweenFlushes, so that a burst of super-packets does
-    // not overflow a class queue; false ends the burst. A packet that comes after a pause is all
-    // for now, unless it is one of a stream.
+    // Takes up to `most` packets and gives their bytes. `each` owns the packet; `flush() -> bool`
+    // is called after every kTunBytesBetweenFlushes, so that a burst of super-packets does not
+    // overflow a class queue; false ends the burst. A packet that comes after a pause is all for
+    // now, unless it is one of a stream.
     template <typename Each, typename Flush>
-    size_t read_burst(base::TimePoint now, bool is_stream, Each&& each, Flush&& flush) {
-        const size_t most = pause_.ends(now) && !is_stream ? 1 : kTunBurst;
+    size_t read_burst(
+        base::TimePoint now, bool is_stream, Each&& each, Flush&& flush, size_t most = kTunBurst) {
+        most = pause_.ends(now) && !is_stream ? 1 : most;
         size_t bytes = 0;
         size_t unflushed = 0;
         for (size_t i = 0; i < most; ++i) {

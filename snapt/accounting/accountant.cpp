@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <sys/resource.h>
+
 namespace continuo::snapt {
 
 using base::Result;
@@ -25,6 +27,7 @@ Accountant::Accountant(std::unique_ptr<Ledger> ledger, std::unique_ptr<UsageDesk
     , status_(ledger_->status()) {
     thread_ = std::thread([this] {
         static_cast<void>(io::keep_capabilities({}));
+        static_cast<void>(::setpriority(PRIO_PROCESS, 0, kAccountantNiceness));  // of this thread
         run();
     });
 }

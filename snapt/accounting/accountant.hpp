@@ -22,6 +22,8 @@ namespace continuo::snapt {
 // A command beyond this is refused and counted; the caller tries again later or refuses the
 // session.
 inline constexpr size_t kMaxLedgerCommands = 16'384;
+// The ledger's thread stands back behind what carries data (nice(2)); logins wait for it.
+inline constexpr int kAccountantNiceness = 5;
 
 class Accountant {
   public:
