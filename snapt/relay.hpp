@@ -36,8 +36,10 @@ namespace continuo::snapt {
 inline constexpr size_t kSmallPackets = 16384;
 inline constexpr size_t kLargePackets = 512;
 
-// Datagrams are taken in for so long, and then handled for so long, before timers and the other way
-// get their turn.
+// Datagrams are taken in for so long, if there are so many: a backlog must not stay in the kernel,
+// where all wait in one queue.
+inline constexpr base::Duration kTakeInTime = base::milliseconds(2);
+// They are handled for so long before timers and the other way get their turn.
 inline constexpr base::Duration kRound = base::microseconds(500);
 // Where several send, rounds are shorter: each of them may have to wait for one.
 inline constexpr base::Duration kSharedRound = base::microseconds(250);

@@ -34,7 +34,7 @@ void Relay::on_socket_readable(Listener& listener) {
         return;  // go_on() comes to it, and to the rest
     }
     begin_round();
-    size_t runs = take_in(listener, kRound);
+    size_t runs = take_in(listener, kTakeInTime);
     begin_turns();
     for (;;) {
         serve(now);
@@ -52,7 +52,7 @@ void Relay::go_on() {
     const TimePoint now = loop_.now();
     begin_round();
     for (const auto& listener : listeners_) {
-        take_in(*listener, kRound / listeners_.size());
+        take_in(*listener, kTakeInTime / listeners_.size());
     }
     begin_turns();
     serve(now);
