@@ -1,0 +1,220 @@
+#!/usr/bin/env bash
+# What README says, word for word: the commands are taken from its blocks and typed on machines of their own (a network and a
+# mount namespace each), in the order in which a newcomer would. Two commands are stood in for, as they would take minutes:
+# apt-get, by a look whether all that it is to install is there, and the build, by the programs under test.
+. "$(dirname "$0")/lib.sh"
+require cmake ping curl unshare nsenter
+readme=$lib_dir/../../README.md
+source_tree=$(cd "$lib_dir/../.." && pwd)
+
+# block HEADING NUMBER : the lines of that block below the heading.
+block() {
+    "$python" - "$readme" "$1" "$2" <<'END'
+import re, sys
+path, heading, number = sys.argv[1], sys.argv[2], int(sys.argv[3])
+text = open(path).read()
+found = re.search(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", text, re.M | re.S)
+if not found:
+    sys.exit(f"README has no heading {heading!r}")
+blocks = re.findall(r"^```[a-z]*\n(.*?)^```$", found[1], re.M | re.S)
+if len(blocks) < number:
+    sys.exit(f"README has {len(blocks)} blocks below {heading!r}")
+sys.stdout.write(blocks[number - 1])
+END
+}
+
+# --- Machines
+
+shims=
+make_shims() {
+    shims=$work/shims
+    mkdir "$shims"
+    cat >"$shims/apt-get" <<'END'
+#!/bin/sh
+[ "$1" = install ] || { echo "apt-get: not stood in for: $*"; exit 1; }
+shift
+for package in "$@"; do
+    case $package in -*) continue ;; esac
+    dpkg-query -W -f '${Status}\n' "$package" 2>/dev/null | grep -q '^install ok' || { echo "not installed by ./test: $package"; exit 1; }
+done
+END
+    cat >"$shims/cmake" <<END
+#!/bin/sh
+case "\$1 \$2" in
+    "--preset release") grep -q '"name": "release"' CMakePresets.json ;;
+    "--build build/release") : ;;
+    "--install build/release") exec $(command -v cmake) --install "${CONTINUO_BIN:?}/.." ;;
+    *) echo "cmake: not stood in for: \$*"; exit 1 ;;
+esac
+END
+    chmod +x "$shims"/*
+}
+
+# new_machine NAME... : with system folders of its own; what is written there is in memory.
+new_machine() {
+    local name
+    for name in "$@"; do
+        mkdir "$work/$name"
+        # shellcheck disable=SC2016  # the inner shell expands it
+        spawn "$name" "machine-$name" unshare -m --propagation private sh -c '
+            mount -t tmpfs tmpfs "$0" || exit 1
+            for folder in etc usr/local var root; do
+                mkdir -p "$0/$folder/upper" "$0/$folder/work" &&
+                    mount -t overlay overlay -o "lowerdir=/$folder,upperdir=$0/$folder/upper,workdir=$0/$folder/work" "/$folder" || exit 1
+            done
+            mount -t tmpfs tmpfs /run && rm -rf /etc/continuo /var/lib/cnapt /var/lib/snapt && touch "$0/ready" && exec sleep infinity' "$work/$name"
+        wait_for 10 on "$name" test -e "$work/$name/ready" || { show_logs; echo "cannot make the machine $name"; exit 1; }
+    done
+}
+
+# on NAME COMMAND...
+on() {
+    local name=$1
+    shift
+    # shellcheck disable=SC2016  # the inner shell expands it
+    nsenter --target "${pid_of[machine-$name]}" --mount --net \
+        env -i HOME=/root LC_ALL=C PATH="$shims:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" \
+        sh -c 'cd "$0" && exec "$@"' "${folder:-/root}" "$@"
+}
+# type_on NAME : what standard input says, in a shell that ends with the first error.
+type_on() {
+    local name=$1
+    cat >"$work/$name.typed"
+    on "$name" bash -euo pipefail -c "$(cat "$work/$name.typed")" </dev/null >"$work/$name.said" 2>>"$work/$name.log" &&
+        cat "$work/$name.said"
+}
+said() { grep -qE -- "$2" "$work/$1.said" || { cat "$work/$1.said"; return 1; }; }
+# carry FROM TO FILE : by a way that keeps it secret.
+carry() { on "$1" cat "$3" | on "$2" sh -c "umask 077; cat >'$3'"; }
+
+# --- The network: servers, the Internet and the access network hang on one router
+
+make_network() {
+    new_namespace core server second laptop router client radio inet
+    local name
+    local -A at=([server]=203.0.113.9 [second]=203.0.113.77 [laptop]=192.0.2.10
+        [router]=192.0.2.20 [radio]=192.0.2.30 [inet]=198.51.100.2)
+    in_ns core sh -c 'for name in servers access internet; do ip link add $name type bridge; ip link set $name up; done'
+    address core servers 203.0.113.1/24
+    address core access 192.0.2.1/24
+    address core internet 198.51.100.1/24
+    for name in "${!at[@]}"; do
+        connect "$name" eth0 core "to_$name"
+        address "$name" eth0 "${at[$name]}/24"
+        ip -n "$(ns "$name")" route add default via "${at[$name]%.*}.1"
+        case ${at[$name]} in
+            203.*) ip -n "$(ns core)" link set "to_$name" master servers ;;
+            192.*) ip -n "$(ns core)" link set "to_$name" master access ;;
+            *) ip -n "$(ns core)" link set "to_$name" master internet ;;
+        esac
+    done
+    in_ns core sysctl -qw net.ipv4.ip_forward=1
+    connect router port client eth0
+    ip -n "$(ns router)" link add br-lan type bridge
+    ip -n "$(ns router)" link set br-lan up
+    ip -n "$(ns router)" link set port master br-lan
+    address router br-lan 192.168.8.1/24
+    address client eth0 192.168.8.2/24
+    ip -n "$(ns client)" route add default via 192.168.8.1
+}
+
+# Who the Internet host sees: $work/seen has a line for each request.
+serve_web() {
+    cat >"$work/web.py" <<'END'
+import http.server, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        with open(sys.argv[1], "a") as seen:
+            print(self.client_address[0], file=seen)
+        self.send_response(204)
+        self.end_headers()
+http.server.HTTPServer(("", 80), Handler).serve_forever()
+END
+    spawn inet web "$python" "$work/web.py" "$work/seen"
+    wait_for 10 in_ns inet sh -c 'ss -tlnH | grep -q ":80 "'
+}
+seen_from() {
+    : >"$work/seen"
+    "${@:2}" curl -s --max-time 10 http://198.51.100.2/ && equal "$(head -n 1 "$work/seen")" "$1"
+}
+
+install_on() { block "Build and install" 1 | folder=$source_tree type_on "$1"; }
+# type_block MACHINE HEADING NUMBER [SED-SCRIPT] : the script changes what the text says is to be changed.
+type_block() { block "$2" "$3" | sed "${4-}" | type_on "$1"; }
+# end_program MACHINE NAME : as a user would, by `kill`.
+end_program() { on "$1" sh -c "kill \$(pidof $2)" && wait_for 10 not_on "$1" pidof "$2"; }
+not_on() { ! on "$@"; }
+# Each command of a block on the machine whose program it is.
+type_each() {
+    local line
+    while read -r line; do
+        line=${line%%#*}
+        case $line in
+            cnapt*) type_on "$1" <<<"$line" >/dev/null ;;
+            snapt*) type_on "$2" <<<"$line" >/dev/null ;;
+            *) echo "not a command of either program: $line"; return 1 ;;
+        esac || { echo "$line"; return 1; }
+    done
+}
+
+make_network
+make_shims
+machines=(server second laptop router radio)
+new_machine "${machines[@]}"
+serve_web
+for name in "${machines[@]}"; do
+    claim "build and install, on the machine $name" install_on "$name"
+done
+
+first="A server and a laptop"
+claim "a server begins" type_block server "$first" 1
+carry server laptop alice.toml
+claim "a laptop begins" type_block laptop "$first" 2
+claim "its ping is answered" said laptop ' 3 received'
+claim "its flow is shown" said laptop 'icmp.*198\.51\.100\.2'
+claim "the Internet sees the server" seen_from 203.0.113.9 on laptop
+claim "the commands that look whether it works" type_each laptop server < <(block "Does it work?" 1)
+
+more="A second server"
+claim "the second server begins" type_block second "$first" 1 's/zrh-1/gva-1/; s/203\.0\.113\.9:/203.0.113.77:/; /user add/d'
+claim "the key alone" type_block laptop "$more" 1
+carry laptop second alice.key
+claim "the second server has the same user" type_block second "$more" 2
+claim "the laptop gets the second server" eval 'block "$more" 3 | on laptop sh -c "cat >>/etc/continuo/cnapt.toml"'
+claim "cnapt ends" end_program laptop cnapt
+claim "cnapt begins again" type_on laptop <<<'cnapt check; cnapt run &
+cnapt status --wait up --timeout 10'
+both_up() { equal "$(on laptop cnapt snapts --json | json 'sorted(s["snapt"] for s in d if s["state"] == "up")')" "['gva-1', 'zrh-1']"; }
+claim "both servers are up" wait_for 10 both_up
+claim "cnapt ends" end_program laptop cnapt
+
+claim "with a kill switch" type_block laptop "A kill switch" 1
+claim "with name servers" type_block laptop "Names" 1
+claim "it begins" type_on laptop <<<'cnapt check; cnapt run &
+cnapt status --wait up --timeout 10'
+claim "the name server is the one that README names" on laptop grep -q '^nameserver 198\.51\.100\.53' /etc/resolv.conf
+claim "the Internet sees a server" eval 'seen_from 203.0.113.9 on laptop || seen_from 203.0.113.77 on laptop'
+claim "nothing leaves beside the tunnel" not_on laptop ping -c 1 -W 1 -I eth0 192.0.2.1
+claim "cnapt ends" end_program laptop cnapt
+claim "names are as before" not_on laptop grep -q '198\.51\.100\.53' /etc/resolv.conf
+
+lan="A mesh router as the gateway of a LAN"
+claim "a user for the router" type_on server <<<'(umask 077; snapt user add router > router.toml)'
+carry server router router.toml
+claim "a mesh router begins" type_block router "$lan" 1
+claim "the Internet sees the server for a client of its LAN" seen_from 203.0.113.9 in_ns client
+
+air="An amateur-radio node"
+claim "the server ends" end_program server snapt
+claim "it takes what is authenticated only" type_on server < <(
+    block "$air" 1
+    block "$first" 1 | sed '/snapt init/d; s/alice/hb9xyz/g')
+carry server radio hb9xyz.toml
+claim "the radio node has the configuration that README shows" eval 'block "$air" 2 | on radio sh -c "umask 077; cat >/etc/continuo/cnapt.toml"'
+claim "and its key" type_on radio <<<'sed -n "s/^key *= *\"\([^\"]*\)\".*/\1/p" hb9xyz.toml >/etc/continuo/hb9xyz.key
+chgrp continuo-cnapt /etc/continuo/*; chmod 0640 /etc/continuo/*'
+claim "the radio node begins" type_on radio <<<'cnapt check; cnapt run &
+cnapt status --wait up --timeout 10; cnapt snapts'
+claim "it is authenticated only" said radio 'hmac-sha256'
+claim "the Internet sees the server" seen_from 203.0.113.9 on radio
+finish
