@@ -292,6 +292,7 @@ void App::on_tick() {
     dns_.set_in_tunnel(capture_.is_open());
     portals_->on_tick();
     snapts_->on_tick(now);
+    node_->look_at_rates(now);
 }
 
 void App::on_request(const report::JsonValue& request,

@@ -5,6 +5,7 @@
 #include "cnapt/node_config.hpp"
 #include "common/daemon/command_program.hpp"
 #include "common/daemon/startup.hpp"
+#include "common/report/flow_list.hpp"
 #include "common/report/json.hpp"
 #include "common/report/status_report.hpp"
 #include "common/report/table.hpp"
@@ -27,6 +28,7 @@ using report::Table;
 
 namespace {
 
+constexpr uint8_t kEnoughAddress = 21;  // of a column on a narrow screen
 constexpr daemon::DefaultPaths kDefaults = {kDefaultConfig, kDefaultSocket, kDefaultState};
 
 CommandOutput run_daemon_command(const ParsedCommand& command) {
@@ -47,27 +49,50 @@ CommandOutput check_command(const ParsedCommand& command) {
     return daemon::check_command(files, command, check_node_text);
 }
 
-std::string sessions_table(const JsonValue& sessions, bool is_terminal) {
+// With a question mark while nothing of that size has come through; none over TCP.
+std::string mtu_cell(const JsonValue& path) {
+    if (path.text("transport") == "tcp") {
+        return std::string(report::kUnknown);
+    }
+    return report::cell(path["mtu"]) + (path["mtu_confirmed"].boolean().value_or(true) ? "" : "?");
+}
+
+std::string sessions_table(const JsonValue& sessions, bool is_terminal, size_t columns) {
     Table table({{"SNAPT"},
-                 {"ADDRESS"},
+                 {"ADDRESS", Align::Left, 0, kEnoughAddress},
                  {"BY"},
                  {"RTT", Align::Right},
-                 {"ONE WAY", Align::Right},
-                 {"LOSS", Align::Right},
-                 {"MTU", Align::Right},
-                 {"INNER IPV4"},
-                 {"INNER IPV6"},
-                 {"FLOWS", Align::Right}});
+                 {"ONE WAY", Align::Right, 5},
+                 {"LOSS", Align::Right, 2},
+                 {"UP", Align::Right, 1},
+                 {"DOWN", Align::Right, 1},
+                 {"MTU", Align::Right, 4},
+                 {"INNER IPV4", Align::Left, 6},
+                 {"INNER IPV6", Align::Left, 7},
+                 {"FLOWS", Align::Right, 3}});
     for (const JsonValue& session : sessions.items()) {
-        table.add_row({report::cell(session["snapt"]), report::cell(session["address"]),
-                       report::cell(session["transport"]),
-                       report::milliseconds_cell(session["rtt_ms"]),
-                       report::milliseconds_cell(session["one_way_ms"]),
-                       report::fraction_cell(session["loss"]), report::cell(session["mtu"]),
-                       report::cell(session["inner_ipv4"]), report::cell(session["inner_ipv6"]),
-                       report::count_cell(session["flows"])});
+        table.add_row(
+            {report::cell(session["snapt"]), report::cell(session["address"]),
+             report::cell(session["transport"]), report::milliseconds_cell(session["rtt_ms"]),
+             report::milliseconds_cell(session["one_way_ms"]),
+             report::fraction_cell(session["loss"]), report::rate_cell(session["up_bits_per_s"]),
+             report::rate_cell(session["down_bits_per_s"]), mtu_cell(session),
+             report::cell(session["inner_ipv4"]), report::cell(session["inner_ipv6"]),
+             report::count_cell(session["flows"])});
     }
-    return table.rows() == 0 ? "no session\n" : table.render(is_terminal);
+    return table.rows() == 0 ? "no session\n" : table.render(is_terminal, columns);
+}
+
+// Also in other words than the JSON's, which are those of RFC 8899.
+std::string mtu_state_cell(const JsonValue& path) {
+    const std::string state = path.text("mtu_state");
+    if (path.text("transport") == "tcp") {
+        return std::string(report::kUnknown);
+    }
+    if (state == "base") {
+        return "not asked";
+    }
+    return state == "error" ? "below 1280" : report::cell(path["mtu_state"]);
 }
 
 std::string handovers_text(const JsonValue& handovers) {
@@ -130,6 +155,53 @@ CommandOutput restore_command(const std::string& state) {
             report::kExitGood};
 }
 
+// --- Options of several commands
+report::OptionSpec config_option() {
+    return {"--config", "F", OptionValue::Required, false, {}, "configuration file"};
+}
+report::OptionSpec policy_option() {
+    return {"--policy", "F", OptionValue::Required,
+            false,      {},  "policy file, instead of the one that the configuration names"};
+}
+report::OptionSpec state_option() {
+    return {"--state", "DIR", OptionValue::Required, false, {}, "state directory"};
+}
+
+std::vector<report::CommandSpec> commands() {
+    return {{"run",
+             "",
+             0,
+             0,
+             {config_option(),
+              policy_option(),
+              state_option(),
+              {"--verbose", "", OptionValue::None, false, {}, "messages for finding faults, too"}},
+             "the daemon, in the foreground"},
+            {"resolver",
+             "",
+             0,
+             0,
+             {config_option(),
+              {"--restore",
+               "",
+               OptionValue::None,
+               false,
+               {},
+               "put back what a helper that was killed has left"},
+              state_option()},
+             "for service managers: changes /etc/resolv.conf"},
+            daemon::status_spec(),
+            daemon::shown_as_table(report::flows_spec("--process")),
+            daemon::shown_as_table(
+                {"paths", "", 0, 0, {}, "each uplink towards each SNAPT: state, delay, rate"}),
+            daemon::shown_as_table(
+                {"snapts", "", 0, 0, {}, "each SNAPT: state, control connection, leases"}),
+            {"portal", "[INTERFACE]", 0, 1, {}, "log in to a captive portal"},
+            daemon::usage_spec(),
+            {"reload", "", 0, 0, {}, "take over changes of configuration and policy"},
+            daemon::check_spec({config_option(), policy_option()})};
+}
+
 // For a service manager: standard input is the connection to the daemon.
 CommandOutput resolver_command(const ParsedCommand& command) {
     const std::string state = command.value_or("--state", kDefaultResolverState);
@@ -151,49 +223,27 @@ CommandOutput resolver_command(const ParsedCommand& command) {
 }  // namespace
 
 const report::ProgramSpec& program_spec() {
-    static const report::ProgramSpec program = {
-        "cnapt",
-        {{"run",
-          "",
-          0,
-          0,
-          {{"--config", "F", OptionValue::Required},
-           {"--policy", "F", OptionValue::Required},
-           {"--state", "DIR", OptionValue::Required},
-           {"--verbose", "", OptionValue::None}}},
-         {"resolver",
-          "",
-          0,
-          0,
-          {{"--config", "F", OptionValue::Required},
-           {"--restore", "", OptionValue::None},
-           {"--state", "DIR", OptionValue::Required}}},
-         daemon::status_spec(),
-         {"flows", "", 0, 0, {}},
-         {"paths", "", 0, 0, {}},
-         {"snapts", "", 0, 0, {}},
-         {"portal", "[INTERFACE]", 0, 1, {}},
-         daemon::usage_spec(),
-         {"reload", "", 0, 0, {}},
-         daemon::check_spec(
-             {{"--config", "F", OptionValue::Required}, {"--policy", "F", OptionValue::Required}})},
-        daemon::common_options()};
+    static const report::ProgramSpec program = {"cnapt", commands(), daemon::common_options()};
     return program;
 }
 
-CommandOutput
-ask_command(const report::DaemonAccess& access, const ParsedCommand& command, bool is_terminal) {
+CommandOutput ask_command(const report::DaemonAccess& access,
+                          const ParsedCommand& command,
+                          bool is_terminal,
+                          size_t columns) {
     if (command.name == "portal") {
         return report::ask_daemon(access, portal_request(command), report::kAnswerTimeout,
                                   command.has("--json"), portal_text);
     }
+    if (command.name == "flows") {
+        return report::flows_command(access, command, false, is_terminal, columns);
+    }
     daemon::AskTexts texts;
-    texts.status = [&](const JsonValue& json) { return status_text(json, is_terminal); };
+    texts.columns = columns;
+    texts.status = [&](const JsonValue& json) { return status_text(json, is_terminal, columns); };
     texts.other = [&](const std::string& name, const JsonValue& json) {
-        if (name == "flows") {
-            return report::flows_text(json, false, is_terminal);
-        }
-        return name == "paths" ? paths_text(json, is_terminal) : snapts_text(json, is_terminal);
+        return name == "paths" ? paths_text(json, is_terminal, columns)
+                               : snapts_text(json, is_terminal, columns);
     };
     texts.parse_time_us = parse_time_us;
     return daemon::ask_command(access, command, is_terminal, texts);
@@ -212,67 +262,75 @@ int run_program(std::span<const char* const> arguments) {
         }
         const auto access =
             daemon::access_to("cnapt", command.value_or("--socket", kDefaultSocket));
-        return ask_command(access, command, daemon::is_stdout_terminal());
+        return ask_command(access, command, daemon::is_stdout_terminal(),
+                           daemon::table_columns(command));
     });
 }
 
-std::string status_text(const JsonValue& status, bool is_terminal) {
+std::string status_text(const JsonValue& status, bool is_terminal, size_t columns) {
+    constexpr size_t kIndent = 11;
     const uint64_t uptime_s = status["uptime_s"].unsigned_integer().value_or(0);
-    std::string text = "cnapt " + report::cell(status["version"]) + "  node " +
-                       report::cell(status["node"]) + "  " +
-                       report::state_word(status.text("state", "unknown"), is_terminal) +
-                       "  up for " + report::format_uptime(uptime_s) + "\n\n";
-    text += sessions_table(status["sessions"], is_terminal) + "\n";
-    text += paths_text(status["paths"], is_terminal) + "\n";
-    text += report::classes_text(status["classes"], is_terminal) + "\n";
-    text += handovers_text(status["handovers"]);
-    text += names_text(status["dns"]);
-    text += report::drops_text(status["drops"]);
-    return text + report::io_text(status["io"]);
+    std::string text = report::wrapped(
+        "cnapt " + report::cell(status["version"]) + "  node " + report::cell(status["node"]) +
+            "  " + report::state_word(status.text("state", "unknown"), is_terminal) + "  up for " +
+            report::format_uptime(uptime_s) + "\n\n",
+        columns, kIndent);
+    text += sessions_table(status["sessions"], is_terminal, columns) + "\n";
+    text += paths_text(status["paths"], is_terminal, columns) + "\n";
+    text += report::traffic_text(status["traffic"], is_terminal, columns);
+    text += "up, by class:\n";
+    text += report::classes_text(status["classes"], is_terminal, columns) + "\n";
+    text += report::wrapped(handovers_text(status["handovers"]) + names_text(status["dns"]),
+                            columns, kIndent);
+    text += report::drops_text(status["drops"], columns);
+    return text + report::io_text(status["io"], columns);
 }
 
-std::string paths_text(const JsonValue& paths, bool is_terminal) {
+std::string paths_text(const JsonValue& paths, bool is_terminal, size_t columns) {
     Table table({{"PATH"},
-                 {"LOCAL"},
+                 {"LOCAL", Align::Left, 4},
                  {"STATE"},
-                 {"ACTIVE"},
+                 {"ACTIVE", Align::Left, 2},
                  {"RTT", Align::Right},
-                 {"LOSS", Align::Right},
-                 {"RATE", Align::Right},
-                 {"MTU", Align::Right},
-                 {"MTU STATE"},
-                 {"BLACK HOLES", Align::Right}});
+                 {"LOSS", Align::Right, 1},
+                 {"UP", Align::Right},
+                 {"DOWN", Align::Right},
+                 {"RATE", Align::Right, 6},
+                 {"MTU", Align::Right, 3},
+                 {"MTU STATE", Align::Left, 5},
+                 {"BLACK HOLES", Align::Right, 7}});
     for (const JsonValue& path : paths.items()) {
         const bool is_active = path["active"].boolean().value_or(false);
         const bool is_captive = path["captive"].boolean().value_or(false);
         const std::string state = is_captive ? "portal" : path.text("state");
         const auto colour = state == "dead" ? report::Colour::Dim : report::Colour::None;
-        table.add_row({report::cell(path["interface"]) + ">" + report::cell(path["snapt"]) +
-                           (path.text("transport") == "tcp" ? " tcp" : ""),
-                       report::cell(path["local"]), state, is_active ? "yes" : "no",
-                       report::milliseconds_cell(path["rtt_ms"]),
-                       report::fraction_cell(path["loss"]),
-                       report::rate_cell(path["delivery_bits_per_s"]), report::cell(path["mtu"]),
-                       report::cell(path["mtu_state"]), report::cell(path["black_holes"])},
-                      is_active ? report::Colour::Green : colour);
+        table.add_row(
+            {report::cell(path["interface"]) + ">" + report::cell(path["snapt"]) +
+                 (path.text("transport") == "tcp" ? " tcp" : ""),
+             report::cell(path["local"]), state, is_active ? "yes" : "no",
+             report::milliseconds_cell(path["rtt_ms"]), report::fraction_cell(path["loss"]),
+             report::rate_cell(path["up_bits_per_s"]), report::rate_cell(path["down_bits_per_s"]),
+             report::rate_cell(path["delivery_bits_per_s"]), mtu_cell(path), mtu_state_cell(path),
+             report::cell(path["black_holes"])},
+            is_active ? report::Colour::Green : colour);
     }
-    return table.rows() == 0 ? "no path\n" : table.render(is_terminal);
+    return table.rows() == 0 ? "no path\n" : table.render(is_terminal, columns);
 }
 
-std::string snapts_text(const JsonValue& snapts, bool is_terminal) {
+std::string snapts_text(const JsonValue& snapts, bool is_terminal, size_t columns) {
     Table table({{"SNAPT"},
-                 {"ADDRESS"},
-                 {"FROM"},
+                 {"ADDRESS", Align::Left, 1, kEnoughAddress},
+                 {"FROM", Align::Left, 6},
                  {"STATE"},
                  {"CONTROL"},
-                 {"RTT", Align::Right},
-                 {"LOSS", Align::Right},
-                 {"PROTECTION"},
-                 {"INNER IPV4"},
-                 {"INNER IPV6"},
+                 {"RTT", Align::Right, 2},
+                 {"LOSS", Align::Right, 4},
+                 {"PROTECTION", Align::Left, 3},
+                 {"INNER IPV4", Align::Left, 8},
+                 {"INNER IPV6", Align::Left, 9},
                  {"FLOWS", Align::Right},
-                 {"HANDOVERS", Align::Right},
-                 {"QUEUED", Align::Right}});
+                 {"HANDOVERS", Align::Right, 5},
+                 {"QUEUED", Align::Right, 7}});
     for (const JsonValue& snapt : snapts.items()) {
         const bool is_up = snapt.text("state") == "up";
         const bool is_open = snapt["control_open"].boolean().value_or(false);
@@ -290,7 +348,7 @@ std::string snapts_text(const JsonValue& snapts, bool is_terminal) {
                        report::bytes_cell(snapt["queued_bytes"])},
                       is_up ? report::Colour::None : report::Colour::Yellow);
     }
-    return table.rows() == 0 ? "no SNAPT\n" : table.render(is_terminal);
+    return table.rows() == 0 ? "no SNAPT\n" : table.render(is_terminal, columns);
 }
 
 // A command's process has one thread: the C library's time zone may be set.

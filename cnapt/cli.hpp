@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/report/daemon_client.hpp"
+#include "common/report/table.hpp"
 
 #include <span>
 #include <string>
@@ -22,12 +23,16 @@ int run_program(std::span<const char* const> arguments);
 // The commands that ask the daemon; an empty answer for a command that does not.
 report::CommandOutput ask_command(const report::DaemonAccess& access,
                                   const report::ParsedCommand& command,
-                                  bool is_terminal);
+                                  bool is_terminal,
+                                  size_t columns = report::kAnyWidth);
 
-// Text for people from the daemon's JSON.
-std::string status_text(const report::JsonValue& status, bool is_terminal);
-std::string paths_text(const report::JsonValue& paths, bool is_terminal);
-std::string snapts_text(const report::JsonValue& snapts, bool is_terminal);
+// Text for people from the daemon's JSON, for a screen of so many columns.
+std::string
+status_text(const report::JsonValue& status, bool is_terminal, size_t columns = report::kAnyWidth);
+std::string
+paths_text(const report::JsonValue& paths, bool is_terminal, size_t columns = report::kAnyWidth);
+std::string
+snapts_text(const report::JsonValue& snapts, bool is_terminal, size_t columns = report::kAnyWidth);
 
 // "2026-11-01" or "2026-11-01T12:00:00", local in `zone`, or with "Z" in UTC.
 std::optional<int64_t> parse_time_us(const std::string& text, const std::string& zone);

@@ -37,6 +37,16 @@ void write_reported(JsonWriter& json, const session::Path* path) {
                bytes_per_s != 0 ? std::optional(bytes_per_s * kBitsPerByte) : std::nullopt);
 }
 
+// Of the last seconds; `up` and `down` count bytes as `rates` does.
+void write_rates(JsonWriter& json,
+                 const dataplane::RecentRates& rates,
+                 uint64_t up_bytes,
+                 uint64_t down_bytes,
+                 TimePoint now) {
+    json.field("up_bits_per_s", rates.up.bits_per_s(up_bytes, now));
+    json.field("down_bits_per_s", rates.down.bits_per_s(down_bytes, now));
+}
+
 // Of the direction down, since the session began.
 double loss_down_of(const Session& session) {
     const session::SessionCounters& counters = session.counters();
@@ -60,7 +70,7 @@ std::optional<std::string> path_of(Node& node, const SnaptLink* link, const flow
 }
 
 // The fields that `status` and `snapts` have in common.
-void write_session_fields(JsonWriter& json, const SnaptLink& link) {
+void write_session_fields(JsonWriter& json, const SnaptLink& link, TimePoint now) {
     const Session& session = *link.session;
     const auto active = session.paths().active();
     const session::Path* path = active ? &session.paths().path(*active) : nullptr;
@@ -73,19 +83,21 @@ void write_session_fields(JsonWriter& json, const SnaptLink& link) {
     write_reported(json, path);
     json.field("loss_down", loss_down_of(session), kLossDigits);
     json.field("throughput_bits_per_s", link.throughput_bits_per_s);
-    json.field("mtu", path != nullptr ? std::optional(path->mtu) : std::nullopt);
+    write_rates(json, link.rates, dataplane::inner_bytes_sent(session),
+                session.counters().inner_bytes_received, now);
+    dataplane::write_mtu(json, session);
     json.field("inner_ipv4", text_of(link.accept.lease_ipv4));
     json.field("inner_ipv6", text_of(link.accept.lease_ipv6));
     json.field("flows", session.flows());
     dataplane::write_several_paths(json, session);
 }
 
-void write_sessions(JsonWriter& json, const Node& node) {
+void write_sessions(JsonWriter& json, const Node& node, TimePoint now) {
     json.begin_array();
     for (const auto& link : node.links()) {
         if (link->session) {
             json.begin_object();
-            write_session_fields(json, *link);
+            write_session_fields(json, *link, now);
             json.end_object();
         }
     }
@@ -130,7 +142,11 @@ void write_path(JsonWriter& json,
     json.field("rtt_ms", path != nullptr ? milliseconds_or_nan(path->smoothed_rtt) : NAN,
                kMillisecondDigits);
     write_reported(json, path);
+    write_rates(json, link.path_rates[index], path != nullptr ? path->sent_bytes : 0,
+                path != nullptr ? path->received_bytes : 0, now);
     json.field("mtu", path != nullptr ? path->mtu : uplink.mtu);
+    json.field("mtu_confirmed", path != nullptr ? dataplane::is_mtu_confirmed(*link.session, index)
+                                                : std::optional(false));
     json.field("mtu_state", session::to_string(path != nullptr ? path->search.state()
                                                                : session::MtuState::Base));
     json.field("black_holes", path != nullptr ? path->search.black_holes() : 0);
@@ -170,14 +186,12 @@ void write_paths(JsonWriter& json, Node& node, TimePoint now, bool with_details)
     json.end_array();
 }
 
-report::ClassFigureTable class_figures(const Node& node) {
-    report::ClassFigureTable table = node.ended().classes;
-    for (const auto& link : node.links()) {
-        if (link->session) {
-            dataplane::add_figures(table, *link->session);
-        }
-    }
-    return table;
+void write_traffic(JsonWriter& json, const Node& node, TimePoint now) {
+    report::TrafficFigures up = dataplane::sent_figures(node.sent());
+    report::TrafficFigures down = dataplane::received_figures(node.received());
+    up.bits_per_s = node.rates().up.bits_per_s(up.inner_bytes, now);
+    down.bits_per_s = node.rates().down.bits_per_s(down.inner_bytes, now);
+    report::write_traffic(json, up, down);
 }
 
 void write_handovers(JsonWriter& json, const Node& node) {
@@ -199,7 +213,7 @@ void write_handovers(JsonWriter& json, const Node& node) {
 }
 
 std::string status_json(Node& node, const DaemonInfo& info) {
-    const report::ClassFigureTable classes = class_figures(node);
+    const report::ClassFigureTable classes = node.sent();
     const base::Duration uptime = info.now - info.started_at;
     JsonWriter json;
     json.begin_object();
@@ -208,9 +222,11 @@ std::string status_json(Node& node, const DaemonInfo& info) {
     json.field("state", daemon_state(node, info.is_capturing));
     json.field("uptime_s", std::chrono::duration_cast<base::seconds>(uptime).count());
     json.key("sessions");
-    write_sessions(json, node);
+    write_sessions(json, node, info.now);
     json.key("paths");
     write_paths(json, node, info.now, false);
+    json.key("traffic");
+    write_traffic(json, node, info.now);
     json.key("classes");
     report::write_classes(json, classes);
     json.key("handovers");
@@ -284,13 +300,13 @@ void write_link_details(JsonWriter& json, const SnaptLink& link) {
     json.field("acks_received", counters.acks_received);
 }
 
-std::string snapts_json(const Node& node) {
+std::string snapts_json(const Node& node, TimePoint now) {
     JsonWriter json;
     json.begin_array();
     for (const auto& link : node.links()) {
         json.begin_object();
         if (link->session) {
-            write_session_fields(json, *link);
+            write_session_fields(json, *link, now);
             write_link_details(json, *link);
         } else {
             json.field("snapt", link->name);
@@ -332,7 +348,7 @@ std::string answer(Node& node, const DaemonInfo& info, std::string_view command)
         return flows_json(node, info);
     }
     if (command == "snapts") {
-        return snapts_json(node);
+        return snapts_json(node, info.now);
     }
     if (command == "paths") {
         JsonWriter json;

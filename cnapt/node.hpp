@@ -91,6 +91,8 @@ struct SnaptLink {
     base::TimePoint port_taken_at{};
     dataplane::StreamPort stream;   // into the control link; none while that is not open
     base::Endpoint stream_address;  // the other end of that link
+    dataplane::RecentRates rates;   // of inner packets
+    std::array<dataplane::RecentRates, wire::kMaxPaths> path_rates;  // of outer ones
     TcpFallback fallback;
     UdpThrottle throttle;
     base::TimePoint other_heard_at{};  // of `throttle`, also when flows are spread no more
@@ -203,6 +205,9 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     // Sends CLOSE and whatever waits.
     void shut_down();
 
+    // Once a second: of what the rates are made that are reported.
+    void look_at_rates(base::TimePoint now);
+
     // --- Policy
     void set_ruleset(std::shared_ptr<const classifier::Ruleset> ruleset);
     void set_classes(const dataplane::ClassTable& table);
@@ -215,6 +220,10 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     uint64_t handover_count() const { return handover_count_; }
     base::DropCounters all_drops() const;
     const dataplane::EndedSessions& ended() const { return ended_; }
+    // All sessions, those that are over, too.
+    report::ClassFigureTable sent() const;
+    dataplane::ReceivedFigures received() const;
+    const dataplane::RecentRates& rates() const { return rates_; }  // of inner packets
     const base::MemoryBudget& kept_memory() const { return kept_memory_; }
     dataplane::TunPort& tun() { return *tun_port_; }
     const io::NetSnapshot& network() const { return monitor_->snapshot(); }
@@ -385,6 +394,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     std::unique_ptr<io::WirelessMonitor> wireless_;  // null: no Wi-Fi here
     dataplane::DatagramReceiver receiver_;
     dataplane::EndedSessions ended_;
+    dataplane::RecentRates rates_;
     bool has_new_marks_ = false;  // outer DSCP was changed by a reload
     dataplane::SessionDriver driver_;
     io::DeadlineTimer housekeeping_;

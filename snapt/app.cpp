@@ -232,7 +232,9 @@ bool App::leaves_network() const {
 }
 
 void App::on_tick() {
-    relay_->flows().set_utc_offset_us(wall_clock_offset_us(loop_.refresh_now()));
+    const base::TimePoint now = loop_.refresh_now();
+    relay_->flows().set_utc_offset_us(wall_clock_offset_us(now));
+    relay_->look_at_rates(now);
     accountant_->tick(utc_us());
     admission_->on_tick();
     if (loop_.now() - ports_renewed_at_ >= kPortsInterval) {

@@ -1,6 +1,7 @@
 #include "snapt/cli.hpp"
 
 #include "common/daemon/command_program.hpp"
+#include "common/report/flow_list.hpp"
 #include "common/report/status_report.hpp"
 #include "common/report/table.hpp"
 #include "snapt/accounting/time_zone.hpp"
@@ -17,6 +18,7 @@ using report::Table;
 
 namespace {
 
+constexpr uint8_t kEnoughAddress = 18;  // of a column on a narrow screen
 constexpr daemon::DefaultPaths kDefaults = {kDefaultConfig, kDefaultSocket, kDefaultState};
 
 CommandOutput check_command(const ParsedCommand& command) {
@@ -35,35 +37,93 @@ std::optional<int64_t> parse_time_us(const std::string& text, const std::string&
     return loaded ? loaded->parse_time_us(text) : std::nullopt;
 }
 
+report::OptionSpec config_option() {
+    return {"--config", "F", OptionValue::Required, false, {}, "configuration file"};
+}
+
 std::vector<report::OptionSpec> user_options(std::vector<report::OptionSpec> more = {}) {
     std::vector<report::OptionSpec> options = std::move(more);
-    options.push_back({"--config", "F", OptionValue::Required});
-    options.push_back({"--state", "DIR", OptionValue::Required});
+    options.push_back(config_option());
+    options.push_back({"--state", "DIR", OptionValue::Required, false, {}, "state directory"});
     return options;
 }
 
-std::vector<report::CommandSpec> commands() {
-    return {{"init", "", 0, 0,
-             user_options({{"--name", "NAME", OptionValue::Required},
-                           {"--public", "ADDRESS:PORT,...", OptionValue::Required, true}})},
-            {"run", "", 0, 0, user_options({{"--verbose", "", OptionValue::None}})},
-            {"user add", "NAME", 1, 1,
-             user_options({{"--quota", "Q", OptionValue::Required},
-                           {"--key-file", "F|-", OptionValue::Required},
+std::vector<report::CommandSpec> user_commands() {
+    return {{"user add", "NAME", 1, 1,
+             user_options({{"--quota",
+                            "Q",
+                            OptionValue::Required,
+                            false,
+                            {},
+                            "bytes per day or month, such as 50GiB/month; shown, not enforced"},
+                           {"--key-file",
+                            "F|-",
+                            OptionValue::Required,
+                            false,
+                            {},
+                            "file with the key that another SNAPT gave; - is standard input"},
                            {"--key", "", OptionValue::Optional, false,
                             "arguments can be read by every user of this host; write the key to a "
-                            "file and give --key-file FILE, or --key-file - for standard input"}})},
-            {"user list", "", 0, 0, user_options()},
-            {"user disable", "NAME", 1, 1, user_options()},
-            {"user enable", "NAME", 1, 1, user_options()},
-            {"user rotate", "NAME", 1, 1, user_options()},
-            {"user remove", "NAME", 1, 1, user_options()},
-            daemon::status_spec(),
-            {"sessions", "", 0, 0, {}},
-            {"flows", "", 0, 0, {}},
-            daemon::usage_spec(),
-            daemon::check_spec({{"--config", "F", OptionValue::Required}}),
-            {"reload", "", 0, 0, {}}};
+                            "file and give --key-file FILE, or --key-file - for standard input"}}),
+             "make a user; prints a cnapt.toml with its key"},
+            daemon::shown_as_table(
+                {"user list", "", 0, 0, user_options(), "users with state, valid keys and quota"}),
+            {"user disable", "NAME", 1, 1, user_options(), "end its sessions, let none in"},
+            {"user enable", "NAME", 1, 1, user_options(), "let a disabled user in again"},
+            {"user rotate", "NAME", 1, 1, user_options(),
+             "revoke its keys; prints a cnapt.toml with a new one"},
+            {"user remove", "NAME", 1, 1, user_options(), "forget it; usage records stay"}};
+}
+
+std::vector<report::CommandSpec> commands() {
+    std::vector<report::CommandSpec> all = {
+        {"init", "", 0, 0,
+         user_options({{"--name",
+                        "NAME",
+                        OptionValue::Required,
+                        false,
+                        {},
+                        "of this SNAPT (default: the host name)"},
+                       {"--public",
+                        "ADDRESS:PORT,...",
+                        OptionValue::Required,
+                        true,
+                        {},
+                        "where nodes reach it"}}),
+         "write a configuration file and make the database"},
+        {"run", "", 0, 0,
+         user_options(
+             {{"--verbose", "", OptionValue::None, false, {}, "messages for finding faults, too"}}),
+         "the daemon, in the foreground"}};
+    for (report::CommandSpec& command : user_commands()) {
+        all.push_back(std::move(command));
+    }
+    for (report::CommandSpec& command : std::vector<report::CommandSpec>{
+             daemon::status_spec(),
+             daemon::shown_as_table(
+                 {"sessions", "", 0, 0, {}, "who is connected, from where, and how well"}),
+             daemon::shown_as_table(report::flows_spec("--user")),
+             daemon::usage_spec(),
+             daemon::check_spec({config_option()}),
+             {"reload", "", 0, 0, {}, "take over changes of the configuration"}}) {
+        all.push_back(std::move(command));
+    }
+    return all;
+}
+
+std::string ledger_text(const JsonValue& ledger) {
+    if (!ledger.is_object()) {
+        return "ledger    off\n";
+    }
+    std::string text = "ledger    epoch " + report::cell(ledger["epoch"]) + ", " +
+                       report::count_cell(ledger["records"]) + " records, " +
+                       report::count_cell(ledger["live_slots_in_use"]) + " of " +
+                       report::count_cell(ledger["live_slots"]) + " slots in use, " +
+                       report::count_cell(ledger["failed_seals"]) + " failed seals";
+    if (ledger["coarse"].boolean().value_or(false)) {
+        text += ", disk nearly full: flows share records";
+    }
+    return text + "\n";
 }
 
 }  // namespace
@@ -73,13 +133,18 @@ const report::ProgramSpec& program_spec() {
     return program;
 }
 
-CommandOutput
-ask_command(const report::DaemonAccess& access, const ParsedCommand& command, bool is_terminal) {
+CommandOutput ask_command(const report::DaemonAccess& access,
+                          const ParsedCommand& command,
+                          bool is_terminal,
+                          size_t columns) {
+    if (command.name == "flows") {
+        return report::flows_command(access, command, true, is_terminal, columns);
+    }
     daemon::AskTexts texts;
-    texts.status = [&](const JsonValue& json) { return status_text(json, is_terminal); };
-    texts.other = [&](const std::string& name, const JsonValue& json) {
-        return name == "flows" ? report::flows_text(json, true, is_terminal)
-                               : sessions_text(json, is_terminal);
+    texts.columns = columns;
+    texts.status = [&](const JsonValue& json) { return status_text(json, is_terminal, columns); };
+    texts.other = [&](const std::string& /*name*/, const JsonValue& json) {
+        return sessions_text(json, is_terminal, columns);
     };
     texts.parse_time_us = parse_time_us;
     return daemon::ask_command(access, command, is_terminal, texts);
@@ -100,12 +165,15 @@ int run_program(std::span<const char* const> arguments) {
         const auto access =
             daemon::access_to("snapt", command.value_or("--socket", kDefaultSocket));
         const bool is_terminal = daemon::is_stdout_terminal();
-        return command.name.starts_with("user ") ? user_command(access, command, is_terminal)
-                                                 : ask_command(access, command, is_terminal);
+        const size_t columns = daemon::table_columns(command);
+        return command.name.starts_with("user ")
+                   ? user_command(access, command, is_terminal, columns)
+                   : ask_command(access, command, is_terminal, columns);
     });
 }
 
-std::string status_text(const JsonValue& status, bool is_terminal) {
+std::string status_text(const JsonValue& status, bool is_terminal, size_t columns) {
+    constexpr size_t kIndent = 10;
     const uint64_t uptime_s = status["uptime_s"].unsigned_integer().value_or(0);
     std::string text = "snapt " + report::cell(status["version"]) + "  " +
                        report::cell(status["name"]) + "  " +
@@ -113,56 +181,55 @@ std::string status_text(const JsonValue& status, bool is_terminal) {
                        "  up for " + report::format_uptime(uptime_s) + "\n";
     text += "sessions  " + report::count_cell(status["sessions"]) + "\n";
     text += "flows     " + report::count_cell(status["flows"]) + "\n";
-    const JsonValue& ledger = status["ledger"];
-    if (ledger.is_object()) {
-        text += "ledger    epoch " + report::cell(ledger["epoch"]) + ", " +
-                report::count_cell(ledger["records"]) + " records, " +
-                report::count_cell(ledger["live_slots_in_use"]) + " of " +
-                report::count_cell(ledger["live_slots"]) + " slots in use, " +
-                report::count_cell(ledger["failed_seals"]) + " failed seals" +
-                (ledger["coarse"].boolean().value_or(false)
-                     ? ", disk nearly full: flows share records\n"
-                     : "\n");
-    } else {
-        text += "ledger    off\n";
-    }
+    text += ledger_text(status["ledger"]);
     text += "deny      " + report::list_cell(status["deny"]) + "\n\n";
-    text += report::classes_text(status["classes"], is_terminal) + "\n";
-    text += report::drops_text(status["drops"]);
-    return text + report::io_text(status["io"]);
+    text = report::wrapped(text, columns, kIndent);
+    text += report::traffic_text(status["traffic"], is_terminal, columns);
+    text += "down, by class:\n";
+    text += report::classes_text(status["classes"], is_terminal, columns) + "\n";
+    text += report::drops_text(status["drops"], columns);
+    return text + report::io_text(status["io"], columns);
 }
 
-std::string sessions_text(const JsonValue& sessions, bool is_terminal) {
+std::string sessions_text(const JsonValue& sessions, bool is_terminal, size_t columns) {
     Table table({{"USER"},
                  {"NODE"},
-                 {"FROM"},
-                 {"BY"},
-                 {"RTT", Align::Right},
-                 {"LOSS", Align::Right},
-                 {"RATE", Align::Right},
-                 {"HANDOVERS", Align::Right},
-                 {"INNER IPV4"},
-                 {"INNER IPV6"},
-                 {"UP", Align::Right},
-                 {"DOWN", Align::Right},
-                 {"SAVED", Align::Right},
-                 {"FLOWS", Align::Right}});
+                 {"FROM", Align::Left, 1, kEnoughAddress},
+                 {"BY", Align::Left, 5},
+                 {"RTT", Align::Right, 3},
+                 {"LOSS", Align::Right, 6},
+                 {"UP RATE", Align::Right},
+                 {"DOWN RATE", Align::Right},
+                 {"RATE", Align::Right, 9},
+                 {"HANDOVERS", Align::Right, 8},
+                 {"INNER IPV4", Align::Left, 10},
+                 {"INNER IPV6", Align::Left, 11},
+                 {"UP", Align::Right, 2},
+                 {"DOWN", Align::Right, 2},
+                 {"SAVED", Align::Right, 7},
+                 {"FLOWS", Align::Right, 4}});
     for (const JsonValue& session : sessions.items()) {
         table.add_row(
             {report::cell(session["user"]), report::cell(session["node"]),
              report::cell(session["from"]), report::cell(session["transport"]),
              report::milliseconds_cell(session["rtt_ms"]), report::fraction_cell(session["loss"]),
+             report::rate_cell(session["up_bits_per_s"]),
+             report::rate_cell(session["down_bits_per_s"]),
              report::rate_cell(session["delivery_bits_per_s"]),
              report::count_cell(session["handovers"]), report::cell(session["inner_ipv4"]),
              report::cell(session["inner_ipv6"]), report::bytes_cell(session["up_bytes"]),
              report::bytes_cell(session["down_bytes"]),
              report::percent_cell(session["saved_percent"]), report::count_cell(session["flows"])});
     }
-    return table.rows() == 0 ? "no sessions\n" : table.render(is_terminal);
+    return table.rows() == 0 ? "no sessions\n" : table.render(is_terminal, columns);
 }
 
-std::string users_text(const JsonValue& users, bool is_terminal) {
-    Table table({{"USER"}, {"STATE"}, {"KEYS"}, {"QUOTA", Align::Right}, {"SINCE"}});
+std::string users_text(const JsonValue& users, bool is_terminal, size_t columns) {
+    Table table({{"USER"},
+                 {"STATE"},
+                 {"KEYS", Align::Left, 1},
+                 {"QUOTA", Align::Right, 2},
+                 {"SINCE", Align::Left, 3}});
     for (const JsonValue& user : users.items()) {
         const bool is_disabled = user["disabled"].boolean().value_or(false);
         const std::string quota = user["quota_bytes"].is_null()
@@ -174,7 +241,7 @@ std::string users_text(const JsonValue& users, bool is_terminal) {
                        report::list_cell(user["keys"]), quota, TimeZone::utc().day(created_us)},
                       is_disabled ? report::Colour::Dim : report::Colour::None);
     }
-    return table.rows() == 0 ? "no users\n" : table.render(is_terminal);
+    return table.rows() == 0 ? "no users\n" : table.render(is_terminal, columns);
 }
 
 }  // namespace continuo::snapt

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/report/daemon_client.hpp"
+#include "common/report/table.hpp"
 #include "snapt/user_commands.hpp"
 
 #include <span>
@@ -21,7 +22,8 @@ int run_program(std::span<const char* const> arguments);
 // The commands that ask the daemon, but for `user …`.
 report::CommandOutput ask_command(const report::DaemonAccess& access,
                                   const report::ParsedCommand& command,
-                                  bool is_terminal);
+                                  bool is_terminal,
+                                  size_t columns = report::kAnyWidth);
 
 // `snapt init`: makes the database and the configuration file.
 report::CommandOutput init_command(const report::ParsedCommand& command);
@@ -29,11 +31,16 @@ report::CommandOutput init_command(const report::ParsedCommand& command);
 // `snapt user …`: by the daemon if one answers, else by the database itself.
 report::CommandOutput user_command(const report::DaemonAccess& access,
                                    const report::ParsedCommand& command,
-                                   bool is_terminal);
+                                   bool is_terminal,
+                                   size_t columns = report::kAnyWidth);
 
-// Text for people from JSON.
-std::string status_text(const report::JsonValue& status, bool is_terminal);
-std::string sessions_text(const report::JsonValue& sessions, bool is_terminal);
-std::string users_text(const report::JsonValue& users, bool is_terminal);
+// Text for people from JSON, for a screen of so many columns.
+std::string
+status_text(const report::JsonValue& status, bool is_terminal, size_t columns = report::kAnyWidth);
+std::string sessions_text(const report::JsonValue& sessions,
+                          bool is_terminal,
+                          size_t columns = report::kAnyWidth);
+std::string
+users_text(const report::JsonValue& users, bool is_terminal, size_t columns = report::kAnyWidth);
 
 }  // namespace continuo::snapt

@@ -64,13 +64,14 @@ int write_new_file(const std::string& path, std::string_view text) {
 }
 
 // `add` and `rotate` print the configuration as it is, so that it can be redirected to a file.
-std::string user_answer_text(const JsonValue& answer, UserAction action, bool is_terminal) {
+std::string
+user_answer_text(const JsonValue& answer, UserAction action, bool is_terminal, size_t columns) {
     switch (action) {
     case UserAction::Add:
     case UserAction::Rotate:
         return answer.text("config");
     case UserAction::List:
-        return users_text(answer, is_terminal);
+        return users_text(answer, is_terminal, columns);
     case UserAction::Disable:
         return answer.text("user") + " disabled\n";
     case UserAction::Enable:
@@ -82,8 +83,10 @@ std::string user_answer_text(const JsonValue& answer, UserAction action, bool is
 }
 
 // Without a daemon: on the database itself.
-CommandOutput
-user_command_offline(const ParsedCommand& command, const UserRequest& request, bool is_terminal) {
+CommandOutput user_command_offline(const ParsedCommand& command,
+                                   const UserRequest& request,
+                                   bool is_terminal,
+                                   size_t columns) {
     const std::string state = command.value_or("--state", kDefaultState);
     const std::string database = state + "/" + kDatabaseName;
     if (access(database.c_str(), F_OK) != 0) {
@@ -117,7 +120,7 @@ user_command_offline(const ParsedCommand& command, const UserRequest& request, b
         return {result.json + "\n", "", report::kExitGood};
     }
     const auto answer = JsonValue::parse(result.json);
-    return {answer ? user_answer_text(*answer, request.action, is_terminal) : "", "",
+    return {answer ? user_answer_text(*answer, request.action, is_terminal, columns) : "", "",
             report::kExitGood};
 }
 
@@ -173,8 +176,10 @@ CommandOutput init_command(const ParsedCommand& command) {
     return output;
 }
 
-CommandOutput
-user_command(const report::DaemonAccess& access, const ParsedCommand& command, bool is_terminal) {
+CommandOutput user_command(const report::DaemonAccess& access,
+                           const ParsedCommand& command,
+                           bool is_terminal,
+                           size_t columns) {
     UserRequest request;
     const auto action = parse_user_action(std::string_view(command.name).substr(5));
     if (!action) {
@@ -217,10 +222,12 @@ user_command(const report::DaemonAccess& access, const ParsedCommand& command, b
         is_absent = !reply && report::is_no_daemon(reply.error());
         return reply;
     };
-    const CommandOutput output = report::ask_daemon(
-        watched, user_request_json(request, quota), report::kUsageTimeout, command.has("--json"),
-        [&](const JsonValue& answer) { return user_answer_text(answer, *action, is_terminal); });
-    return is_absent ? user_command_offline(command, request, is_terminal) : output;
+    const CommandOutput output =
+        report::ask_daemon(watched, user_request_json(request, quota), report::kUsageTimeout,
+                           command.has("--json"), [&](const JsonValue& answer) {
+                               return user_answer_text(answer, *action, is_terminal, columns);
+                           });
+    return is_absent ? user_command_offline(command, request, is_terminal, columns) : output;
 }
 
 }  // namespace continuo::snapt

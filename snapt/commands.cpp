@@ -18,12 +18,12 @@ constexpr int kPercentDigits = 2;
 constexpr int kLossDigits = 6;
 constexpr uint64_t kBitsPerByte = 8;
 
-report::ClassFigureTable class_figures(const Relay& relay) {
-    report::ClassFigureTable table = relay.ended().classes;
-    for (const auto& node : relay.sessions()) {
-        dataplane::add_figures(table, node->session);
-    }
-    return table;
+void write_traffic(JsonWriter& json, const Relay& relay, base::TimePoint now) {
+    report::TrafficFigures up = dataplane::received_figures(relay.received());
+    report::TrafficFigures down = dataplane::sent_figures(relay.sent());
+    up.bits_per_s = relay.rates().up.bits_per_s(up.inner_bytes, now);
+    down.bits_per_s = relay.rates().down.bits_per_s(down.inner_bytes, now);
+    report::write_traffic(json, up, down);
 }
 
 void write_ledger(JsonWriter& json, const SnaptInfo& info) {
@@ -69,7 +69,7 @@ void write_control(JsonWriter& json, const ControlServerCounters& control) {
 }
 
 std::string status_json(Relay& relay, const SnaptInfo& info) {
-    const report::ClassFigureTable classes = class_figures(relay);
+    const report::ClassFigureTable classes = relay.sent();
     const base::Duration uptime = info.now - info.started_at;
     JsonWriter json;
     json.begin_object();
@@ -81,6 +81,8 @@ std::string status_json(Relay& relay, const SnaptInfo& info) {
     json.field("sessions", relay.sessions().size());
     json.field("flows", relay.flows().size());
     dataplane::write_kept_memory(json, relay.kept_memory());
+    json.key("traffic");
+    write_traffic(json, relay, info.now);
     json.key("classes");
     report::write_classes(json, classes);
     json.key("drops");
@@ -134,22 +136,21 @@ std::optional<std::string> remote_of(const Session& session) {
 void write_mtu(JsonWriter& json, const Session& session) {
     const auto active = session.paths().active();
     const session::Path* path = active ? &session.paths().path(*active) : nullptr;
-    json.field("mtu", path != nullptr ? std::optional(path->mtu) : std::nullopt);
+    dataplane::write_mtu(json, session);
     json.field("mtu_state", session::to_string(path != nullptr ? path->search.state()
                                                                : session::MtuState::Base));
     json.field("black_holes", path != nullptr ? path->search.black_holes() : 0);
 }
 
-void write_session(JsonWriter& json, const NodeSession& node) {
+void write_session(JsonWriter& json, const NodeSession& node, base::TimePoint now) {
     const Session& session = node.session;
     const auto active = session.paths().active();
     const session::Path* path = active ? &session.paths().path(*active) : nullptr;
     const base::Duration rtt = path != nullptr ? path->smoothed_rtt : base::Duration{};
     // Down is what was sent; up before and after are what the kernel and the sockets saw.
-    uint64_t down_inner = 0;
+    const uint64_t down_inner = dataplane::inner_bytes_sent(session);
     uint64_t down_wire = 0;
     for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
-        down_inner += session.class_counters(traffic_class).inner_bytes;
         down_wire += session.class_counters(traffic_class).wire_bytes;
     }
     const session::SessionCounters& counters = session.counters();
@@ -168,6 +169,8 @@ void write_session(JsonWriter& json, const NodeSession& node) {
     const uint64_t bytes_per_s = path != nullptr ? path->delivery_bytes_per_s : 0;
     json.field("delivery_bits_per_s",
                bytes_per_s != 0 ? std::optional(bytes_per_s * kBitsPerByte) : std::nullopt);
+    json.field("up_bits_per_s", node.rates.up.bits_per_s(counters.inner_bytes_received, now));
+    json.field("down_bits_per_s", node.rates.down.bits_per_s(down_inner, now));
     write_mtu(json, session);
     json.field("handovers", counters.handovers);
     json.field("inner_ipv4", dataplane::text_of(node.grant.lease_ipv4));
@@ -188,11 +191,11 @@ void write_session(JsonWriter& json, const NodeSession& node) {
     json.end_object();
 }
 
-std::string sessions_json(const Relay& relay) {
+std::string sessions_json(const Relay& relay, base::TimePoint now) {
     JsonWriter json;
     json.begin_array();
     for (const auto& node : relay.sessions()) {
-        write_session(json, *node);
+        write_session(json, *node, now);
     }
     json.end_array();
     return json.take();
@@ -218,7 +221,7 @@ std::string answer(Relay& relay, const SnaptInfo& info, std::string_view command
         return status_json(relay, info);
     }
     if (command == "sessions") {
-        return sessions_json(relay);
+        return sessions_json(relay, info.now);
     }
     if (command == "flows") {
         return flows_json(relay, info);

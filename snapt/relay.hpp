@@ -143,7 +143,8 @@ struct NodeSession {
     base::TimePoint since{};
     base::TimePoint handshake_at{};  // the latest one
     int64_t since_utc_s = 0;
-    uint64_t up_bytes = 0;  // inner, delivered to the kernel
+    uint64_t up_bytes = 0;         // inner, delivered to the kernel
+    dataplane::RecentRates rates;  // of inner packets
     size_t flows = 0;
     UserShare* share = nullptr;    // of the user
     dataplane::StreamPort stream;  // into its control link; none: nothing can be sent over TCP
@@ -192,6 +193,8 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     void on_stream(uint16_t wire_id, dataplane::DatagramQueue& queue, const base::Endpoint& from);
     void on_stream_room(uint16_t wire_id);
     void close_stream(uint16_t wire_id);
+    // Once a second: of what the rates are made that are reported.
+    void look_at_rates(base::TimePoint now);
     // 0: none, but for `sessions`. Holds for what begins from now on.
     void set_limits(size_t sessions, size_t user_sessions, size_t user_flows);
 
@@ -202,6 +205,10 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     const base::DropCounters& drops() const { return drops_; }
     base::DropCounters all_drops() const;
     const dataplane::EndedSessions& ended() const { return ended_; }
+    // All sessions, those that are over, too.
+    report::ClassFigureTable sent() const;
+    dataplane::ReceivedFigures received() const;
+    const dataplane::RecentRates& rates() const { return rates_; }  // of inner packets
     const base::MemoryBudget& kept_memory() const { return kept_memory_; }
     // The session that holds most of the packet buffers loses half of what waits in its fullest
     // class. False: nobody holds any.
@@ -331,6 +338,7 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     std::unordered_map<base::IpAddress, NodeSession*> by_lease_;
     std::unordered_map<std::string, UserShare> shares_;  // by user
     dataplane::EndedSessions ended_;
+    dataplane::RecentRates rates_;
     base::TimePoint unknown_window_at_{};
     uint32_t unknown_answers_ = 0;
 };

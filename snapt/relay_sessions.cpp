@@ -228,6 +228,36 @@ uint16_t Relay::stream_port() const {
     return settings_.listen.empty() ? uint16_t{0} : settings_.listen.front().port;
 }
 
+report::ClassFigureTable Relay::sent() const {
+    report::ClassFigureTable table = ended_.classes;
+    for (const auto& node : sessions_) {
+        dataplane::add_figures(table, node->session);
+    }
+    return table;
+}
+
+dataplane::ReceivedFigures Relay::received() const {
+    dataplane::ReceivedFigures sum = ended_.received;
+    for (const auto& node : sessions_) {
+        sum.add(node->session);
+    }
+    return sum;
+}
+
+// In one pass: there may be many sessions.
+void Relay::look_at_rates(TimePoint now) {
+    uint64_t up_bytes = ended_.received.inner_bytes;
+    uint64_t down_bytes = dataplane::sent_figures(ended_.classes).inner_bytes;
+    for (const auto& node : sessions_) {
+        const uint64_t up = node->session.counters().inner_bytes_received;
+        const uint64_t down = dataplane::inner_bytes_sent(node->session);
+        node->rates.look(up, down, now);
+        up_bytes += up;
+        down_bytes += down;
+    }
+    rates_.look(up_bytes, down_bytes, now);
+}
+
 base::DropCounters Relay::all_drops() const {
     base::DropCounters sum = drops_;
     sum.merge(ended_.drops);

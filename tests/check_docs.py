@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Fails when the documentation is behind the programs. BIN is the folder of cnapt and snapt.
 
-  - a command or option of `--help` that is not in the man page, or that is only there
+  - a command or option of `--help` that is not in the man page, or that is only there; a line of the help that does not fit 80 columns
   - the shell completion, run by bash, offers other commands, or other options behind a command, than `--help` names
   - a key that the readers of the configuration files know and the man page in section 5 does not describe
   - a counter of dropped packets or a named nftables counter that docs/OPERATIONS.md does not name
@@ -42,14 +42,29 @@ def text_of_page(name):
 
 
 def commands_of_help(program):
-    """{command: its options}, options of every command under ''."""
-    text = subprocess.run([program, "--help"], capture_output=True, text=True, check=True).stdout
-    commands = {"": set(re.findall(r"--[a-z-]+", text.partition("options of every command:")[2]))}
-    for line in text.partition("options of every command:")[0].splitlines():
+    """{command: its options}, options of every command under ''. The list of `--help`, then `help COMMAND` for each."""
+    def said(*words):
+        return subprocess.run([program, *words], capture_output=True, text=True, check=True).stdout.partition("options of every command:")
+    commands = {"": set(re.findall(r"--[a-z-]+", said("--help")[2]))}
+    for line in said("--help")[0].splitlines():
         words = re.match(r"  \w+ ((?:[a-z]+ ?)+)", line)
         if words:
-            commands[words[1].strip()] = set(re.findall(r"--[a-z-]+", line))
+            command = words[1].strip()
+            commands[command] = set(re.findall(r"--[a-z-]+", said("help", *command.split())[0]))
     return commands
+
+
+def check_help(name, program):
+    """Each command has its line, and no line of the help is longer than 80 columns."""
+    listed = subprocess.run([program, "--help"], capture_output=True, text=True, check=True).stdout
+    for line in listed.partition("options of every command:")[0].splitlines()[1:]:
+        if not re.match(rf"  {name} \S.*?  +\S|   ", line):
+            yield f"{name} --help: nothing is said of {line.strip()}"
+    for command in commands_of_help(program):
+        text = subprocess.run([program, "help", *command.split()], capture_output=True, text=True, check=True).stdout
+        for line in text.splitlines():
+            if len(line) > 80:
+                yield f"{name} help {command}: a line of {len(line)} columns: {line}"
 
 
 def check_program(name, program):
@@ -69,6 +84,7 @@ def check_program(name, program):
         for option in sorted(set(re.findall(r"(?<![\w-])--[a-z]+(?:-[a-z]+)*", text)) - known):
             yield f"{where}: {option} is not an option"
     yield from check_completed(name, commands)
+    yield from check_help(name, program)
 
 
 def completed(name, *words):

@@ -7,11 +7,15 @@
 #include "common/report/status_report.hpp"
 #include "common/report/table.hpp"
 
+#include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <system_error>
 #include <thread>
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 namespace continuo::daemon {
@@ -24,6 +28,10 @@ using report::ParsedCommand;
 namespace {
 
 constexpr size_t kMaxCheckedFiles = 256;
+constexpr size_t kUsualColumns = 80;  // of a terminal that does not say
+constexpr size_t kFewestColumns = 20;
+constexpr base::Duration kShortestWatchPause = base::milliseconds(100);
+constexpr const char* kClearScreen = "\x1b[H\x1b[2J";
 
 report::FileText read_text(const std::string& path) {
     report::FileText result;
@@ -38,35 +46,102 @@ report::FileText read_text(const std::string& path) {
     return result;
 }
 
+// Of the terminal that stdout is; zeros when it is none, or does not say.
+winsize screen() {
+    winsize size{};
+    if (::isatty(STDOUT_FILENO) != 1 || ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) {
+        return {};
+    }
+    return size;
+}
+
+bool print(const CommandOutput& output, size_t most_lines) {
+    std::fputs(report::safe_output(output.err).c_str(), stderr);
+    const std::string out(report::first_lines(output.out, most_lines));
+    return std::fputs(report::safe_output(out).c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
+}
+
+// One turn on a cleared screen, if it is one.
+bool print_turn(const CommandOutput& output) {
+    const winsize size = screen();
+    const bool is_terminal = is_stdout_terminal();
+    if (is_terminal && std::fputs(kClearScreen, stdout) < 0) {
+        return false;
+    }
+    const bool is_cut = is_terminal && size.ws_row > 1;
+    return print(output, is_cut ? size.ws_row - 1U : SIZE_MAX);
+}
+
 }  // namespace
 
 report::CommandSpec status_spec() {
-    return {
-        "status",
-        "",
-        0,
-        0,
-        {{"--wait", "STATE", OptionValue::Optional}, {"--timeout", "S", OptionValue::Required}}};
+    return shown_as_table({"status",
+                           "",
+                           0,
+                           0,
+                           {{"--wait",
+                             "STATE",
+                             OptionValue::Optional,
+                             false,
+                             {},
+                             "wait until the state is STATE: up (default), degraded or down"},
+                            {"--timeout",
+                             "S",
+                             OptionValue::Required,
+                             false,
+                             {},
+                             "wait so many seconds at most (default: 30)"}},
+                           "state, sessions, traffic; exit code 2 unless up"});
 }
 
 report::CommandSpec usage_spec() {
-    return {"usage",
-            "",
-            0,
-            0,
-            {{"--by", "KEY,...", OptionValue::Required, true},
-             {"--from", "TIME", OptionValue::Required},
-             {"--to", "TIME", OptionValue::Required},
-             {"--zone", "ZONE", OptionValue::Required},
-             {"--user", "NAME", OptionValue::Required}}};
+    return shown_as_table(
+        {"usage",
+         "",
+         0,
+         0,
+         {{"--by",
+           "KEY,...",
+           OptionValue::Required,
+           true,
+           {},
+           "group by user, class, snapt, day, month or app"},
+          {"--from",
+           "TIME",
+           OptionValue::Required,
+           false,
+           {},
+           "from then on: 2026-11-01, 2026-11-01T12:00:00 or Unix seconds"},
+          {"--to", "TIME", OptionValue::Required, false, {}, "until then, likewise"},
+          {"--zone",
+           "ZONE",
+           OptionValue::Required,
+           false,
+           {},
+           "time zone, such as Europe/Zurich (default: UTC)"},
+          {"--user", "NAME", OptionValue::Required, false, {}, "of this user only"}},
+         "what was counted, from the usage records"});
 }
 
 report::CommandSpec check_spec(std::vector<report::OptionSpec> options) {
-    return {"check", "[F...]", 0, kMaxCheckedFiles, std::move(options)};
+    return {"check",          "[F...]",           0,
+            kMaxCheckedFiles, std::move(options), "look for errors in configuration files"};
 }
 
 std::vector<report::OptionSpec> common_options() {
     return {{"--socket", "PATH", OptionValue::Required}, {"--json", "", OptionValue::None}};
+}
+
+report::CommandSpec shown_as_table(report::CommandSpec command) {
+    command.options.push_back(
+        {"--wide", "", OptionValue::None, false, {}, "all columns, however wide the screen is"});
+    command.options.push_back({"--watch",
+                               "S",
+                               OptionValue::Optional,
+                               false,
+                               {},
+                               "again and again, every S seconds (default: 2)"});
+    return command;
 }
 
 RunOptions run_options(const ParsedCommand& command, const DefaultPaths& defaults) {
@@ -89,11 +164,36 @@ int run_program(const report::ProgramSpec& program,
                    line.exit_code == report::kExitGood ? stdout : stderr);
         return line.exit_code;
     }
+    if (line.command->has("--watch")) {
+        return watch(program.name, *line.command,
+                     {[&] { return run(*line.command); }, print_turn,
+                      [](base::Duration pause) { std::this_thread::sleep_for(pause); }});
+    }
     const CommandOutput output = run(*line.command);
-    std::fputs(report::safe_output(output.err).c_str(), stderr);
-    const bool is_printed = std::fputs(report::safe_output(output.out).c_str(), stdout) >= 0 &&
-                            std::fflush(stdout) == 0;
-    return is_printed ? output.exit_code : report::kExitError;
+    return print(output, SIZE_MAX) ? output.exit_code : report::kExitError;
+}
+
+int watch(std::string_view program, const ParsedCommand& command, const Watch& calls) {
+    const std::string text = command.value_or("--watch", "");
+    const auto pause = text.empty() ? std::optional(kWatchPause) : report::parse_timeout(text);
+    if (!pause || *pause < kShortestWatchPause) {
+        calls.show(
+            {"",
+             std::string(program) + ": --watch \"" + text + "\"; expected seconds, at least 0.1\n",
+             report::kExitUsage});
+        return report::kExitUsage;
+    }
+    bool is_first = true;
+    for (;; calls.pause(*pause)) {
+        const CommandOutput output = calls.run();
+        const bool is_taken = calls.show(output);
+        const bool is_good =
+            output.exit_code == report::kExitGood || output.exit_code == report::kExitAlarm;
+        if (!is_taken || (is_first && !is_good)) {
+            return is_taken ? output.exit_code : report::kExitError;
+        }
+        is_first = false;
+    }
 }
 
 CommandOutput run_command(std::string_view program, const std::function<int()>& run_daemon) {
@@ -128,6 +228,22 @@ bool is_stdout_terminal() {
     return ::isatty(STDOUT_FILENO) == 1;
 }
 
+size_t table_columns(const ParsedCommand& command) {
+    if (command.has("--wide")) {
+        return report::kAnyWidth;
+    }
+    size_t columns = screen().ws_col;
+    if (columns == 0) {
+        const char* const told = std::getenv("COLUMNS");
+        const std::string_view text = told == nullptr ? "" : told;
+        static_cast<void>(std::from_chars(text.data(), text.data() + text.size(), columns));
+    }
+    if (columns == 0) {
+        return is_stdout_terminal() ? kUsualColumns : report::kAnyWidth;
+    }
+    return std::max(columns, kFewestColumns);
+}
+
 CommandOutput ask_command(const report::DaemonAccess& access,
                           const ParsedCommand& command,
                           bool is_terminal,
@@ -144,8 +260,9 @@ CommandOutput ask_command(const report::DaemonAccess& access,
             return {"", access.program + ": " + failure + "\n", report::kExitUsage};
         }
         return report::ask_daemon(
-            access, *request, report::kUsageTimeout, as_json,
-            [&](const JsonValue& json) { return report::usage_report_text(json, is_terminal); });
+            access, *request, report::kUsageTimeout, as_json, [&](const JsonValue& json) {
+                return report::usage_report_text(json, is_terminal, texts.columns);
+            });
     }
     const auto render = [&](const JsonValue& json) {
         return name == "reload" ? report::reload_text(json) : texts.other(name, json);

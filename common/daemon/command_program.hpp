@@ -5,6 +5,7 @@
 #include "common/daemon/startup.hpp"
 #include "common/report/check_report.hpp"
 #include "common/report/daemon_client.hpp"
+#include "common/report/table.hpp"
 
 #include <functional>
 #include <span>
@@ -20,6 +21,8 @@ report::CommandSpec usage_spec();
 report::CommandSpec check_spec(std::vector<report::OptionSpec> options);
 // --socket and --json
 std::vector<report::OptionSpec> common_options();
+// Adds --wide and --watch, of commands that show tables.
+report::CommandSpec shown_as_table(report::CommandSpec command);
 
 struct DefaultPaths {
     std::string_view config;
@@ -35,6 +38,18 @@ int run_program(const report::ProgramSpec& program,
                 std::span<const char* const> arguments,
                 const RunCommand& run);
 
+// --watch [S]: runs the command again and again, with a pause of S seconds, until nobody takes what
+// it shows. Gives the exit code; one that is neither good nor an alarm ends it in the first turn.
+// run_program() clears the screen before each turn, if stdout is one, and cuts what does not fit.
+inline constexpr base::Duration kWatchPause = base::seconds(2);
+struct Watch {
+    std::function<report::CommandOutput()> run;
+    // Shows one turn; false when nobody takes it any more.
+    std::function<bool(const report::CommandOutput& output)> show;
+    std::function<void(base::Duration pause)> pause;
+};
+int watch(std::string_view program, const report::ParsedCommand& command, const Watch& calls);
+
 // `run`: `run_daemon` gives the exit code. Not called where the host lacks what a daemon needs.
 report::CommandOutput run_command(std::string_view program, const std::function<int()>& run_daemon);
 
@@ -47,12 +62,15 @@ report::CommandOutput check_command(std::span<const std::string> files,
 report::DaemonAccess access_to(std::string_view program, const std::string& socket);
 // Whether stdout is one: tables then have colours.
 bool is_stdout_terminal();
+// Width for tables: with --wide any; else that of the terminal, or COLUMNS where stdout is none.
+size_t table_columns(const report::ParsedCommand& command);
 
 struct AskTexts {
     report::RenderAnswer status;
     // Of a command that both programs do not have; gets the command's name.
     std::function<std::string(const std::string& name, const report::JsonValue& answer)> other;
     report::ParseTime parse_time_us;
+    size_t columns = report::kAnyWidth;
 };
 // `status`, `usage`, `reload`, and plain requests of other names.
 report::CommandOutput ask_command(const report::DaemonAccess& access,

@@ -2,6 +2,7 @@
 
 #include "common/flow/counter_values.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace continuo::dataplane {
@@ -58,8 +59,37 @@ void add_figures(report::ClassFigureTable& table, const session::Session& sessio
     }
 }
 
+void ReceivedFigures::add(const session::Session& session) {
+    const session::SessionCounters& counters = session.counters();
+    inner_bytes += counters.inner_bytes_received;
+    wire_bytes +=
+        counters.bytes_received - std::min(counters.bytes_received, counters.overhead_received);
+}
+
+uint64_t inner_bytes_sent(const session::Session& session) {
+    uint64_t bytes = 0;
+    for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
+        bytes += session.class_counters(traffic_class).inner_bytes;
+    }
+    return bytes;
+}
+
+report::TrafficFigures sent_figures(const report::ClassFigureTable& classes) {
+    report::TrafficFigures figures;
+    for (const report::ClassFigures& one : classes) {
+        figures.inner_bytes += one.inner_bytes;
+        figures.wire_bytes += one.wire_bytes;
+    }
+    return figures;
+}
+
+report::TrafficFigures received_figures(const ReceivedFigures& received) {
+    return {received.inner_bytes, received.wire_bytes, std::nullopt};
+}
+
 void EndedSessions::add(const session::Session& session) {
     add_figures(classes, session);
+    received.add(session);
     drops.merge(session.drops());
 }
 
@@ -93,6 +123,17 @@ void write_several_paths(report::JsonWriter& json, const session::Session& sessi
     json.end_object();
 }
 
+std::optional<bool> is_mtu_confirmed(const session::Session& session, uint8_t path) {
+    return path == wire::kTcpPath ? std::nullopt
+                                  : std::optional(session.paths().path(path).search.is_confirmed());
+}
+
+void write_mtu(report::JsonWriter& json, const session::Session& session) {
+    const auto active = session.paths().active();
+    json.field("mtu", active ? std::optional(session.paths().path(*active).mtu) : std::nullopt);
+    json.field("mtu_confirmed", active ? is_mtu_confirmed(session, *active) : std::nullopt);
+}
+
 void write_kept_memory(report::JsonWriter& json, const base::MemoryBudget& memory) {
     json.key("kept_memory").begin_object();
     json.field("bytes", memory.used_bytes());
@@ -119,6 +160,7 @@ report::FlowFigures flow_figures(const flow::Flow& flow, base::TimePoint now) {
     figures.wire_bytes_up = counters.post_up;
     figures.wire_bytes_down = counters.post_down;
     figures.age_s = static_cast<double>(base::to_us(now - flow.created_at)) / 1e6;
+    figures.idle_s = static_cast<double>(base::to_us(now - flow.last_packet_at)) / 1e6;
     return figures;
 }
 

@@ -1,6 +1,7 @@
 // From the counters of the data path to the figures that both daemons report.
 #pragma once
 
+#include "common/dataplane/recent_rate.hpp"
 #include "common/dataplane/tun_port.hpp"
 #include "common/flow/flow_table.hpp"
 #include "common/report/status_report.hpp"
@@ -20,17 +21,33 @@ std::optional<std::string> text_of(const std::optional<base::IpAddress>& address
 // Nothing for an empty text.
 std::optional<std::string> if_any(std::string_view text);
 
+// What came from the other end.
+struct ReceivedFigures {
+    uint64_t inner_bytes = 0;  // IP lengths
+    uint64_t wire_bytes = 0;   // outer IP lengths of datagrams with packets
+    void add(const session::Session& session);
+};
+
 // What sessions that are over had counted, so that sums never fall.
 struct EndedSessions {
     report::ClassFigureTable classes;
     base::DropCounters drops;
+    ReceivedFigures received;
     void add(const session::Session& session);
 };
 
 void add_figures(report::ClassFigureTable& table, const session::Session& session);
+// All classes together; IP lengths.
+uint64_t inner_bytes_sent(const session::Session& session);
+report::TrafficFigures sent_figures(const report::ClassFigureTable& classes);
+report::TrafficFigures received_figures(const ReceivedFigures& received);
 report::IoFigures io_figures(const TunPort& port, uint64_t slow_iterations);
 // The fields `copies` and `order`: what a session does on several paths at once.
 void write_several_paths(report::JsonWriter& json, const session::Session& session);
+// The fields `mtu` and `mtu_confirmed` of a path in use; null without one, and the latter over TCP,
+// which has no such size.
+std::optional<bool> is_mtu_confirmed(const session::Session& session, uint8_t path);
+void write_mtu(report::JsonWriter& json, const session::Session& session);
 // The field `kept_memory`: of what is kept to be sent again or put in order, of all sessions.
 void write_kept_memory(report::JsonWriter& json, const base::MemoryBudget& memory);
 // All but what only the daemon knows: process, app, path, names.

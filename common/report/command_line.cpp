@@ -1,5 +1,8 @@
 #include "common/report/command_line.hpp"
 
+#include "common/report/suggestion.hpp"
+#include "common/report/table.hpp"
+
 #include <algorithm>
 
 namespace continuo::report {
@@ -15,18 +18,89 @@ std::string option_usage(const OptionSpec& option) {
     return text + (option.is_repeatable ? "]..." : "]");
 }
 
-std::string command_usage(const ProgramSpec& program, const CommandSpec& command) {
+constexpr size_t kHelpWidth = 80;
+constexpr size_t kHelpIndent = 6;  // of what goes on in a further line
+
+const CommandSpec& help_spec() {
+    static const CommandSpec spec = {"help", "[COMMAND]", 0,
+                                     2,      {},          "what a command does, and its options"};
+    return spec;
+}
+
+std::string signature(const ProgramSpec& program, const CommandSpec& command) {
     std::string text = "  " + std::string(program.name) + " " + std::string(command.name);
     if (!command.arguments.empty()) {
         text += " " + std::string(command.arguments);
     }
+    return text;
+}
+
+// Stands for a blank at which no line is broken.
+constexpr char kFirmBlank = '\x01';
+
+std::string unbroken(std::string text) {
+    std::replace(text.begin(), text.end(), ' ', kFirmBlank);
+    return text;
+}
+
+std::string broken(const std::string& line) {
+    std::string text = wrapped(line, kHelpWidth, kHelpIndent);
+    std::replace(text.begin(), text.end(), kFirmBlank, ' ');
+    return text;
+}
+
+std::string command_usage(const ProgramSpec& program, const CommandSpec& command) {
+    std::string text = signature(program, command);
     for (const OptionSpec& option : command.options) {
         if (!option.instead.empty()) {
             continue;
         }
-        text += " " + option_usage(option);
+        text += " " + unbroken(option_usage(option));
     }
-    return text + "\n";
+    return broken(text) + "\n";
+}
+
+// Two columns: what, and what it does.
+using HelpLines = std::vector<std::pair<std::string, std::string_view>>;
+std::string aligned(const HelpLines& lines) {
+    size_t widest = 0;
+    for (const auto& line : lines) {
+        widest = std::max(widest, line.first.size());
+    }
+    std::string text;
+    for (const auto& [what, help] : lines) {
+        const std::string padding(widest + 2 - what.size(), ' ');
+        text += wrapped(what + (help.empty() ? "" : padding + std::string(help)), kHelpWidth,
+                        widest + 2) +
+                "\n";
+    }
+    return text;
+}
+
+std::string option_lines(const CommandSpec& command) {
+    HelpLines lines;
+    for (const OptionSpec& option : command.options) {
+        if (option.instead.empty() && !option.help.empty()) {
+            std::string usage = option_usage(option);
+            usage = usage.substr(1, usage.rfind(']') - 1);  // without the outer brackets
+            lines.emplace_back("  " + usage, option.help);
+        }
+    }
+    return aligned(lines);
+}
+
+std::string command_list(const ProgramSpec& program) {
+    HelpLines lines;
+    for (const CommandSpec& command : program.commands) {
+        lines.emplace_back(signature(program, command), command.help);
+    }
+    lines.emplace_back(signature(program, help_spec()), help_spec().help);
+    return aligned(lines);
+}
+
+bool is_meant(const CommandSpec& command, std::string_view name) {
+    return command.name == name ||
+           (command.name.starts_with(name) && command.name.substr(name.size()).starts_with(' '));
 }
 
 }  // namespace
@@ -77,15 +151,82 @@ class CommandLineParser {
         if (first == words_.size()) {
             return mistake("no command");
         }
+        if (words_[first] == help_spec().name) {
+            return help_on(first + 1);
+        }
         size_t at = first;
         if (!find_command(at)) {
-            return mistake("unknown command \"" + words_[first] + "\"");
+            return mistake(unknown_command(first));
         }
         return parse_rest(at);
     }
 
   private:
     static bool is_help(const std::string& word) { return word == "--help" || word == "-h"; }
+
+    // `help`, and what follows it.
+    CommandLine help_on(size_t at) {
+        std::string name;
+        for (; at < words_.size() && !is_help(words_[at]); ++at) {
+            name += (name.empty() ? "" : " ") + words_[at];
+        }
+        const auto& commands = program_.commands;
+        const bool is_known =
+            name.empty() || name == help_spec().name ||
+            std::any_of(commands.begin(), commands.end(),
+                        [&name](const CommandSpec& command) { return is_meant(command, name); });
+        if (!is_known) {
+            return mistake("unknown command \"" + name + "\"" + meant(name));
+        }
+        CommandLine line;
+        line.text = usage_text(program_, name);
+        return line;
+    }
+
+    // Of a command line in which no command was found, from the word at `first` on.
+    std::string unknown_command(size_t first) const {
+        std::string name = words_[first];
+        std::string second_words;
+        for (const CommandSpec& command : program_.commands) {
+            if (command.name != name && is_meant(command, name)) {
+                second_words += second_words.empty() ? "" : ", ";
+                second_words += command.name.substr(name.size() + 1);
+            }
+        }
+        const bool has_second = first + 1 < words_.size() && !words_[first + 1].starts_with("-");
+        if (!second_words.empty() && !has_second) {
+            return "\"" + name + "\" is not whole; expected one of: " + second_words;
+        }
+        if (!second_words.empty()) {
+            name += " " + words_[first + 1];
+            const std::string nearest = meant(name);
+            return "unknown command \"" + name + "\"" +
+                   (nearest.empty() ? "; expected one of: " + second_words : nearest);
+        }
+        return "unknown command \"" + name + "\"" + meant(name);
+    }
+
+    std::string meant(std::string_view name) const {
+        std::vector<std::string_view> known = {help_spec().name};
+        for (const CommandSpec& command : program_.commands) {
+            known.push_back(command.name);
+        }
+        return did_you_mean(suggestion(name, known));
+    }
+    std::string meant_option(std::string_view name) const {
+        std::vector<std::string_view> known = {"--help"};
+        for (const auto* options : {&program_.options, command_ ? &command_->options : nullptr}) {
+            for (size_t i = 0; options != nullptr && i < options->size(); ++i) {
+                if ((*options)[i].instead.empty()) {
+                    known.push_back((*options)[i].name);
+                }
+            }
+        }
+        return did_you_mean(suggestion(name, known));
+    }
+    static std::string did_you_mean(std::string_view word) {
+        return word.empty() ? "" : "; did you mean \"" + std::string(word) + "\"?";
+    }
 
     CommandLine parse_rest(size_t at) {
         bool options_ended = false;
@@ -151,7 +292,7 @@ class CommandLineParser {
         const std::string name = word.substr(0, equals);
         const OptionSpec* option = find_option(name);
         if (option == nullptr) {
-            return mistake("unknown option \"" + name + "\"");
+            return mistake("unknown option \"" + name + "\"" + meant_option(name));
         }
         if (!option->instead.empty()) {
             return mistake("no option \"" + name + "\" any more: " + std::string(option->instead));
@@ -203,17 +344,25 @@ CommandLine parse_command_line(const ProgramSpec& program, std::span<const char*
 
 std::string usage_text(const ProgramSpec& program, std::string_view command) {
     std::string text = "usage:\n";
-    for (const CommandSpec& spec : program.commands) {
-        if (command.empty() || spec.name == command) {
-            text += command_usage(program, spec);
+    if (command.empty()) {
+        text += command_list(program);
+    }
+    std::vector<CommandSpec> commands = program.commands;
+    commands.push_back(help_spec());
+    for (const CommandSpec& spec : commands) {
+        if (command.empty() || !is_meant(spec, command)) {
+            continue;
         }
+        text += command_usage(program, spec);
+        text += spec.help.empty() ? "" : "    " + std::string(spec.help) + "\n";
+        text += option_lines(spec);
     }
     if (!program.options.empty()) {
-        text += "options of every command:";
+        std::string options = "options of every command:";
         for (const OptionSpec& option : program.options) {
-            text += " " + option_usage(option);
+            options += " " + unbroken(option_usage(option));
         }
-        text += "\n";
+        text += broken(options) + "\n";
     }
     return text;
 }

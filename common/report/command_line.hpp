@@ -1,6 +1,6 @@
 // The command line of both programs: a table of commands with their options, and a parser. `--name
-// value`,
-// `--name=value`, flags; options may stand before or behind the arguments; "--" ends them.
+// value`, `--name=value`, flags; options may stand before or behind the arguments; "--" ends them.
+// A word that is not known is named with the one that may have been meant.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +28,7 @@ struct OptionSpec {
     OptionValue value = OptionValue::None;
     bool is_repeatable = false;     // otherwise given at most once
     std::string_view instead = {};  // of one that is not taken any more: what to do; not shown
+    std::string_view help = {};     // what it does, in a line
 };
 
 struct CommandSpec {
@@ -36,6 +37,7 @@ struct CommandSpec {
     size_t min_arguments = 0;
     size_t max_arguments = 0;
     std::vector<OptionSpec> options;
+    std::string_view help = {};  // what it does, in a line
 };
 
 struct ProgramSpec {
@@ -64,9 +66,10 @@ struct CommandLine {
     int exit_code = kExitGood;
 };
 
-// `arguments` without the program's name.
+// `arguments` without the program's name. Answers `help [COMMAND]` and --help itself.
 CommandLine parse_command_line(const ProgramSpec& program, std::span<const char* const> arguments);
-// All commands, or the one of that name.
+// A line for each command; or of the one of that name, or those whose first word it is, what they
+// take, with a line for each option.
 std::string usage_text(const ProgramSpec& program, std::string_view command = {});
 
 }  // namespace continuo::report

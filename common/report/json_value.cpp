@@ -1,5 +1,7 @@
 #include "common/report/json_value.hpp"
 
+#include "common/report/json.hpp"
+
 #include <algorithm>
 #include <limits>
 
@@ -171,6 +173,54 @@ bool JsonValue::has(std::string_view key) const {
 
 std::string JsonValue::text(std::string_view key, std::string_view fallback) const {
     return std::string((*this)[key].string().value_or(fallback));
+}
+
+namespace {
+
+// As deep as JsonLimits lets a text be.
+void write(JsonWriter& json, const JsonValue& value) {
+    switch (value.kind()) {
+    case JsonValue::Kind::Null:
+        json.null();
+        return;
+    case JsonValue::Kind::Boolean:
+        json.boolean(value.boolean().value_or(false));
+        return;
+    case JsonValue::Kind::Integer:
+        json.integer(value.integer().value_or(0));
+        return;
+    case JsonValue::Kind::Unsigned:
+        json.unsigned_integer(value.unsigned_integer().value_or(0));
+        return;
+    case JsonValue::Kind::Real:
+        json.number(value.number().value_or(0));
+        return;
+    case JsonValue::Kind::String:
+        json.string(value.string().value_or(""));
+        return;
+    case JsonValue::Kind::Array:
+        json.begin_array();
+        for (const JsonValue& item : value.items()) {
+            write(json, item);
+        }
+        json.end_array();
+        return;
+    case JsonValue::Kind::Object:
+        json.begin_object();
+        for (const auto& [name, member] : value.members()) {
+            write(json.key(name), member);
+        }
+        json.end_object();
+        return;
+    }
+}
+
+}  // namespace
+
+std::string json_text(const JsonValue& value) {
+    JsonWriter json;
+    write(json, value);
+    return json.take();
 }
 
 }  // namespace continuo::report

@@ -61,4 +61,7 @@ class JsonValue {
     Members members_;
 };
 
+// The value as JSON, on one line. Numbers that are no integers have at most 6 decimals.
+std::string json_text(const JsonValue& value);
+
 }  // namespace continuo::report

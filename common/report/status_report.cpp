@@ -3,12 +3,16 @@
 #include "common/report/table.hpp"
 
 #include <cmath>
+#include <iterator>
+#include <utility>
 #include <vector>
 
 namespace continuo::report {
 namespace {
 
 constexpr int kMillisecondDigits = 3;
+constexpr int kPercentDigits = 2;
+constexpr size_t kTextIndent = 10;  // of a line that goes on, in reports
 
 // A column of `usage` that is there only when it was asked for.
 struct UsageKeyColumn {
@@ -26,24 +30,6 @@ bool any_has(const JsonValue& rows, std::string_view key) {
     const auto& items = rows.items();
     return std::any_of(items.begin(), items.end(),
                        [key](const JsonValue& row) { return !row[key].is_null(); });
-}
-
-// "198.51.100.2:443", "[2001:db8::1]:443"
-std::string endpoint_cell(const JsonValue& address, const JsonValue& port) {
-    std::string text = cell(address);
-    const uint64_t number = port.unsigned_integer().value_or(0);
-    if (number == 0) {
-        return text;
-    }
-    const bool is_v6 = text.find(':') != std::string::npos;
-    return (is_v6 ? "[" + text + "]" : text) + ":" + std::to_string(number);
-}
-
-Colour flow_colour(std::string_view state) {
-    if (state == "refused") {
-        return Colour::Red;
-    }
-    return state == "closing" || state == "closed" ? Colour::Dim : Colour::None;
 }
 
 }  // namespace
@@ -69,10 +55,24 @@ void write_classes(JsonWriter& json, const ClassFigureTable& classes) {
         json.field("wire_bytes", figures.wire_bytes);
         json.key("saved_percent");
         const auto saved = saved_percent(figures.inner_bytes, figures.wire_bytes);
-        json.number(saved.value_or(NAN), 2);
+        json.number(saved.value_or(NAN), kPercentDigits);
         json.field("queue_ms_p50", figures.queue_ms_p50.value_or(NAN), kMillisecondDigits);
         json.field("queue_ms_p99", figures.queue_ms_p99.value_or(NAN), kMillisecondDigits);
         json.field("queue_drops", figures.queue_drops);
+        json.end_object();
+    }
+    json.end_object();
+}
+
+void write_traffic(JsonWriter& json, const TrafficFigures& up, const TrafficFigures& down) {
+    json.begin_object();
+    for (const auto& [direction, figures] : {std::pair("up", &up), std::pair("down", &down)}) {
+        json.key(direction).begin_object();
+        json.field("bits_per_s", figures->bits_per_s);
+        json.field("inner_bytes", figures->inner_bytes);
+        json.field("wire_bytes", figures->wire_bytes);
+        const auto saved = saved_percent(figures->inner_bytes, figures->wire_bytes);
+        json.field("saved_percent", saved.value_or(NAN), kPercentDigits);
         json.end_object();
     }
     json.end_object();
@@ -143,6 +143,7 @@ void write_flow(JsonWriter& json, const FlowFigures& flow) {
     json.field("wire_bytes_up", flow.wire_bytes_up);
     json.field("wire_bytes_down", flow.wire_bytes_down);
     json.field("age_s", flow.age_s, kMillisecondDigits);
+    json.field("idle_s", flow.idle_s, kMillisecondDigits);
     json.field("refused_reason", flow.refused_reason);
     json.end_object();
 }
@@ -221,19 +222,19 @@ std::string list_cell(const JsonValue& list) {
     return text.empty() ? "none" : text;
 }
 
-std::string classes_text(const JsonValue& classes, bool is_terminal) {
+std::string classes_text(const JsonValue& classes, bool is_terminal, size_t columns) {
     Table table({{"CLASS"},
                  {"PACKETS", Align::Right},
-                 {"DATAGRAMS", Align::Right},
-                 {"ALONE", Align::Right},
-                 {"BY TIME", Align::Right},
-                 {"BY SIZE", Align::Right},
+                 {"DATAGRAMS", Align::Right, 3},
+                 {"ALONE", Align::Right, 5},
+                 {"BY TIME", Align::Right, 6},
+                 {"BY SIZE", Align::Right, 7},
                  {"INNER", Align::Right},
                  {"WIRE", Align::Right},
                  {"SAVED", Align::Right},
-                 {"QUEUE P50", Align::Right},
-                 {"QUEUE P99", Align::Right},
-                 {"DROPS", Align::Right}});
+                 {"QUEUE P50", Align::Right, 4},
+                 {"QUEUE P99", Align::Right, 1},
+                 {"DROPS", Align::Right, 2}});
     for (const auto& [name, figures] : classes.members()) {
         table.add_row({name, count_cell(figures["packets"]), count_cell(figures["datagrams"]),
                        count_cell(figures["packets_alone"]), count_cell(figures["sent_by_timeout"]),
@@ -243,10 +244,24 @@ std::string classes_text(const JsonValue& classes, bool is_terminal) {
                        milliseconds_cell(figures["queue_ms_p99"]),
                        count_cell(figures["queue_drops"])});
     }
-    return table.render(is_terminal);
+    return table.render(is_terminal, columns);
 }
 
-std::string drops_text(const JsonValue& drops) {
+std::string traffic_text(const JsonValue& traffic, bool is_terminal, size_t columns) {
+    Table table({{"TRAFFIC"},
+                 {"RATE", Align::Right},
+                 {"INNER", Align::Right},
+                 {"WIRE", Align::Right},
+                 {"SAVED", Align::Right}});
+    for (const auto& [direction, figures] : traffic.members()) {
+        table.add_row({direction, rate_cell(figures["bits_per_s"]),
+                       bytes_cell(figures["inner_bytes"]), bytes_cell(figures["wire_bytes"]),
+                       percent_cell(figures["saved_percent"])});
+    }
+    return table.rows() == 0 ? "" : table.render(is_terminal, columns) + "\n";
+}
+
+std::string drops_text(const JsonValue& drops, size_t columns) {
     std::string text;
     for (const auto& [reason, count] : drops.members()) {
         if (count.unsigned_integer().value_or(0) > 0) {
@@ -254,69 +269,35 @@ std::string drops_text(const JsonValue& drops) {
             text += reason + " " + count_cell(count);
         }
     }
-    return text.empty() ? text : text + "\n";
+    return text.empty() ? text : wrapped(text, columns, kTextIndent) + "\n";
 }
 
-std::string io_text(const JsonValue& io) {
-    return "device  " + count_cell(io["tun_reads"]) + " reads (" +
-           bytes_cell(io["tun_read_bytes"]) + "), " + count_cell(io["tun_writes"]) + " writes, " +
-           cell(io["segments_per_write"]) + " segments a write, " +
-           count_cell(io["super_packets"]) + " super-packets, " +
-           count_cell(io["slow_iterations"]) + " slow iterations\n";
+std::string io_text(const JsonValue& io, size_t columns) {
+    return wrapped("device  " + count_cell(io["tun_reads"]) + " reads (" +
+                       bytes_cell(io["tun_read_bytes"]) + "), " + count_cell(io["tun_writes"]) +
+                       " writes, " + cell(io["segments_per_write"]) + " segments a write, " +
+                       count_cell(io["super_packets"]) + " super-packets, " +
+                       count_cell(io["slow_iterations"]) + " slow iterations",
+                   columns, kTextIndent) +
+           "\n";
 }
 
-std::string flows_text(const JsonValue& flows, bool with_user, bool is_terminal) {
-    std::vector<Table::Column> columns;
-    if (with_user) {
-        columns = {{"USER"}, {"NODE"}};
-    }
-    for (const char* title :
-         {"PROTO", "SOURCE", "DESTINATION", "PROCESS", "APP", "CLASS", "PATH"}) {
-        columns.push_back({title});
-    }
-    for (const char* title : {"PKT UP", "PKT DOWN", "UP", "DOWN", "WIRE UP", "WIRE DOWN", "AGE"}) {
-        columns.push_back({title, Align::Right});
-    }
-    columns.push_back({"STATE"});
-    Table table(std::move(columns));
-    for (const JsonValue& flow : flows.items()) {
-        std::vector<std::string> cells;
-        if (with_user) {
-            cells = {cell(flow["user"]), cell(flow["node"])};
-        }
-        const std::string state = flow.text("state");
-        const std::string reason = flow.text("refused_reason");
-        const double age_s = std::max(0.0, flow["age_s"].number().value_or(0));
-        for (std::string text :
-             {cell(flow["proto"]), endpoint_cell(flow["src"], flow["sport"]),
-              endpoint_cell(flow["dst"], flow["dport"]), cell(flow["process"]), cell(flow["app"]),
-              cell(flow["class"]), cell(flow["path"]), count_cell(flow["packets_up"]),
-              count_cell(flow["packets_down"]), bytes_cell(flow["inner_bytes_up"]),
-              bytes_cell(flow["inner_bytes_down"]), bytes_cell(flow["wire_bytes_up"]),
-              bytes_cell(flow["wire_bytes_down"]), format_uptime(static_cast<uint64_t>(age_s)),
-              reason.empty() ? state : state + ": " + reason}) {
-            cells.push_back(std::move(text));
-        }
-        table.add_row(std::move(cells), flow_colour(state));
-    }
-    return table.rows() == 0 ? "no flows\n" : table.render(is_terminal);
-}
-
-std::string usage_report_text(const JsonValue& usage, bool is_terminal) {
+std::string usage_report_text(const JsonValue& usage, bool is_terminal, size_t columns) {
     const JsonValue& rows = usage["rows"];
     std::vector<UsageKeyColumn> keys;
-    std::vector<Table::Column> columns;
+    std::vector<Table::Column> shown;
     for (const UsageKeyColumn& candidate : kUsageKeys) {
         if (any_has(rows, candidate.key)) {
             keys.push_back(candidate);
-            columns.push_back({std::string(candidate.title)});
+            shown.push_back({std::string(candidate.title)});
         }
     }
-    for (const char* title :
-         {"FLOWS", "PAYLOAD UP", "PAYLOAD DOWN", "BEFORE", "AFTER", "SAVED", "SAVED %"}) {
-        columns.push_back({title, Align::Right});
-    }
-    Table table(std::move(columns));
+    const Table::Column numbers[] = {{"FLOWS", Align::Right, 3},     {"PAYLOAD UP", Align::Right},
+                                     {"PAYLOAD DOWN", Align::Right}, {"BEFORE", Align::Right, 2},
+                                     {"AFTER", Align::Right, 2},     {"SAVED", Align::Right, 4},
+                                     {"SAVED %", Align::Right, 1}};
+    shown.insert(shown.end(), std::begin(numbers), std::end(numbers));
+    Table table(std::move(shown));
     for (const JsonValue& row : rows.items()) {
         std::vector<std::string> cells;
         for (const UsageKeyColumn& key : keys) {
@@ -330,10 +311,12 @@ std::string usage_report_text(const JsonValue& usage, bool is_terminal) {
         }
         table.add_row(std::move(cells));
     }
-    std::string text = table.rows() == 0 ? "no usage\n" : table.render(is_terminal);
+    std::string text = table.rows() == 0 ? "no usage\n" : table.render(is_terminal, columns);
     for (const JsonValue& snapt : usage["snapts"].items()) {
         if (const std::string error = snapt.text("error"); !error.empty()) {
-            text += "not included: " + snapt.text("snapt") + " (" + error + ")\n";
+            text += wrapped("not included: " + snapt.text("snapt") + " (" + error + ")", columns,
+                            kTextIndent) +
+                    "\n";
         }
     }
     return text;

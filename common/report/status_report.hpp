@@ -6,6 +6,7 @@
 #include "common/base/traffic_class.hpp"
 #include "common/report/json.hpp"
 #include "common/report/json_value.hpp"
+#include "common/report/table.hpp"
 
 #include <algorithm>
 #include <array>
@@ -56,6 +57,13 @@ struct ClassFigures {
 };
 using ClassFigureTable = std::array<ClassFigures, base::kTrafficClasses>;  // by base::index_of
 
+// All that went one way, all sessions together.
+struct TrafficFigures {
+    uint64_t inner_bytes = 0;            // IP lengths
+    uint64_t wire_bytes = 0;             // outer IP lengths
+    std::optional<uint64_t> bits_per_s;  // of the last seconds, inner IP packets
+};
+
 // Counters of the data path beside the classes.
 struct IoFigures {
     uint64_t tun_reads = 0;
@@ -87,6 +95,7 @@ struct FlowFigures {
     uint64_t wire_bytes_up = 0;
     uint64_t wire_bytes_down = 0;
     double age_s = 0;
+    double idle_s = 0;  // since its last packet
     std::optional<std::string> refused_reason;
     std::optional<std::string> user;  // written when there is one
     std::optional<std::string> node;
@@ -97,6 +106,7 @@ std::optional<double> saved_percent(uint64_t bytes_before, uint64_t bytes_after)
 
 // Each writes one value.
 void write_classes(JsonWriter& json, const ClassFigureTable& classes);
+void write_traffic(JsonWriter& json, const TrafficFigures& up, const TrafficFigures& down);
 void write_io(JsonWriter& json, const IoFigures& io, const ClassFigureTable& classes);
 // `others`: counted elsewhere.
 void write_drops(JsonWriter& json,
@@ -122,13 +132,14 @@ std::string state_word(std::string_view state, bool is_terminal);
 // Several addresses or names in a list, separated by commas; "none" for an empty one.
 std::string list_cell(const JsonValue& list);
 
-std::string classes_text(const JsonValue& classes, bool is_terminal);
-// Those that are not zero, one line; empty when there are none.
-std::string drops_text(const JsonValue& drops);
-std::string io_text(const JsonValue& io);
-// `with_user`: columns user and node.
-std::string flows_text(const JsonValue& flows, bool with_user, bool is_terminal);
-std::string usage_report_text(const JsonValue& usage, bool is_terminal);
+// Lines have at most `columns`, as far as that is possible (Table, wrapped()).
+std::string classes_text(const JsonValue& classes, bool is_terminal, size_t columns = kAnyWidth);
+// Of write_traffic(), with an empty line behind; empty when there is none.
+std::string traffic_text(const JsonValue& traffic, bool is_terminal, size_t columns = kAnyWidth);
+// Those that are not zero; empty when there are none.
+std::string drops_text(const JsonValue& drops, size_t columns = kAnyWidth);
+std::string io_text(const JsonValue& io, size_t columns = kAnyWidth);
+std::string usage_report_text(const JsonValue& usage, bool is_terminal, size_t columns = kAnyWidth);
 // {"applied":[key…],"needs_restart":[key…]}
 std::string reload_text(const JsonValue& answer);
 

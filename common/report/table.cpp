@@ -11,6 +11,9 @@ namespace continuo::report {
 namespace {
 
 constexpr size_t kColumnGap = 2;
+// A column that is shortened keeps so much, and the title.
+constexpr size_t kShortestColumn = 8;
+constexpr std::string_view kCutMark = "...";
 constexpr std::string_view kPlain = "\x1b[0m";
 
 std::string fixed(double value, int decimals) {
@@ -25,11 +28,82 @@ std::string two_digits(uint64_t value) {
     return (value < 10 ? "0" : "") + std::to_string(value);
 }
 
-// Columns that a text takes on a terminal: UTF-8 code points, each counted as one.
+bool begins_character(char character) {
+    return (static_cast<uint8_t>(character) & 0xC0U) != 0x80U;
+}
+
+// Bytes at the front of `text` that take no place on a terminal: a change of colour.
+size_t colour_bytes(std::string_view text) {
+    constexpr std::string_view kBegin = "\x1b[";
+    const size_t end = text.starts_with(kBegin) ? text.find('m') : std::string_view::npos;
+    return end == std::string_view::npos ? 0 : end + 1;
+}
+
+// The front of a text that takes at most `columns` on a terminal: UTF-8 code points, each counted
+// as one.
+std::string_view front(std::string_view text, size_t columns) {
+    size_t used = 0;
+    size_t at = 0;
+    while (at < text.size()) {
+        if (const size_t colour = colour_bytes(text.substr(at)); colour > 0) {
+            at += colour;
+            continue;
+        }
+        if (begins_character(text[at]) && used++ == columns) {
+            break;
+        }
+        ++at;
+    }
+    return text.substr(0, at);
+}
+
 size_t width(std::string_view text) {
-    return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char character) {
-        return (static_cast<uint8_t>(character) & 0xC0U) != 0x80U;
-    }));
+    size_t columns = 0;
+    for (size_t at = 0; at < text.size();) {
+        const size_t colour = colour_bytes(text.substr(at));
+        columns += colour == 0 && begins_character(text[at]) ? 1U : 0U;
+        at += std::max<size_t>(colour, 1);
+    }
+    return columns;
+}
+
+std::string shortened(const std::string& text, size_t columns) {
+    if (width(text) <= columns) {
+        return text;
+    }
+    const size_t kept = columns > kCutMark.size() ? columns - kCutMark.size() : 0;
+    return std::string(front(text, kept)) + std::string(kCutMark.substr(0, columns));
+}
+
+// Where `line` is broken so that what is before fits; nothing: nowhere. The blank there is left
+// out.
+std::optional<size_t> break_of(std::string_view line, size_t columns, size_t indent) {
+    const std::string_view room = front(line, columns);
+    // The blank behind the last word that fits may be just beyond.
+    const std::string_view candidates = line.substr(0, room.size() + 1);
+    const size_t comma = candidates.rfind(", ");
+    const size_t at = comma != std::string_view::npos ? comma + 1 : candidates.rfind(' ');
+    const bool is_progress = at != std::string_view::npos && at > indent;
+    return is_progress ? std::optional(at) : std::nullopt;
+}
+
+std::string wrapped_line(std::string_view line, size_t columns, size_t indent) {
+    const std::string margin(indent, ' ');
+    std::string result;
+    std::string rest(line);
+    while (width(rest) > columns) {
+        const size_t own_indent = result.empty() ? 0 : indent;
+        const auto at = break_of(rest, columns, own_indent);
+        if (!at) {
+            break;
+        }
+        std::string_view before(rest.data(), *at);
+        before.remove_suffix(before.size() - before.find_last_not_of(' ') - 1);
+        result += std::string(before) + "\n";
+        const size_t next = rest.find_first_not_of(' ', *at);
+        rest = margin + (next == std::string::npos ? "" : rest.substr(next));
+    }
+    return result + rest;
 }
 
 // Three significant digits, as in "1.02", "18.4", "210".
@@ -98,6 +172,25 @@ std::string safe_output(std::string_view text) {
     }
 }
 
+std::string wrapped(std::string_view text, size_t columns, size_t indent) {
+    std::string result;
+    while (!text.empty()) {
+        const size_t end = std::min(text.find('\n'), text.size());
+        result += wrapped_line(text.substr(0, end), columns, indent);
+        result += end < text.size() ? "\n" : "";
+        text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    return result;
+}
+
+std::string_view first_lines(std::string_view text, size_t lines) {
+    size_t at = 0;
+    for (; lines > 0 && at < text.size(); --lines) {
+        at = std::min(text.find('\n', at), text.size() - 1) + 1;
+    }
+    return text.substr(0, at);
+}
+
 void Table::add_row(std::vector<std::string> cells, Colour colour) {
     cells.resize(columns_.size());
     for (std::string& cell : cells) {
@@ -106,39 +199,106 @@ void Table::add_row(std::vector<std::string> cells, Colour colour) {
     rows_.push_back({std::move(cells), colour});
 }
 
-std::vector<size_t> Table::widths() const {
-    std::vector<size_t> result;
+// At the width that is enough.
+std::vector<Table::ShownColumn> Table::all_columns() const {
+    std::vector<ShownColumn> result;
     for (size_t i = 0; i < columns_.size(); ++i) {
         size_t widest = width(columns_[i].title);
+        const size_t enough = std::max<size_t>(widest, columns_[i].enough);
         for (const Row& row : rows_) {
             widest = std::max(widest, width(row.cells[i]));
         }
-        result.push_back(widest);
+        const bool is_cut = columns_[i].enough != 0 && widest > enough;
+        result.push_back({i, is_cut ? enough : widest, widest});
     }
     return result;
 }
 
+bool Table::is_blank(size_t column) const {
+    return std::all_of(rows_.begin(), rows_.end(), [column](const Row& row) {
+        return row.cells[column].empty() || row.cells[column] == kUnknown;
+    });
+}
+
+size_t Table::total_width(const std::vector<ShownColumn>& shown) {
+    size_t sum = shown.empty() ? 0 : kColumnGap * (shown.size() - 1);
+    for (const ShownColumn& column : shown) {
+        sum += column.width;
+    }
+    return sum;
+}
+
+void Table::leave_out(std::vector<ShownColumn>& shown, size_t columns) const {
+    // How dispensable a column is; 0: not at all.
+    const auto weight = [this](const ShownColumn& column) {
+        constexpr unsigned kBlank = 1U + UINT8_MAX;
+        const unsigned rank = columns_[column.index].rank;
+        return rank == 0 ? 0 : rank + (is_blank(column.index) ? kBlank : 0);
+    };
+    while (total_width(shown) > columns) {
+        unsigned most = 0;
+        for (const ShownColumn& column : shown) {
+            most = std::max(most, weight(column));
+        }
+        if (most == 0) {
+            return;
+        }
+        std::erase_if(shown, [&](const ShownColumn& column) { return weight(column) == most; });
+    }
+}
+
+void Table::shorten(std::vector<ShownColumn>& shown, size_t columns) const {
+    const auto spare = [this](const ShownColumn& column) {
+        const Column& own = columns_[column.index];
+        const size_t least = std::max(kShortestColumn, width(own.title));
+        return own.align == Align::Left && column.width > least ? column.width : 0;
+    };
+    while (total_width(shown) > columns) {
+        const auto widest = std::max_element(
+            shown.begin(), shown.end(),
+            [&spare](const ShownColumn& a, const ShownColumn& b) { return spare(a) < spare(b); });
+        if (widest == shown.end() || spare(*widest) == 0) {
+            return;
+        }
+        --widest->width;
+    }
+}
+
+std::vector<Table::ShownColumn> Table::fit(size_t columns) const {
+    std::vector<ShownColumn> shown = all_columns();
+    leave_out(shown, columns);
+    shorten(shown, columns);
+    // What is left of the screen is for what was cut.
+    for (ShownColumn& column : shown) {
+        const size_t used = total_width(shown);
+        const size_t room = columns > used ? columns - used : 0;
+        column.width += std::min(room, column.whole - column.width);
+    }
+    return shown;
+}
+
 std::string Table::line(const std::vector<std::string>& cells,
-                        const std::vector<size_t>& widths) const {
+                        const std::vector<ShownColumn>& shown) const {
     std::string text;
-    for (size_t i = 0; i < columns_.size(); ++i) {
-        const std::string padding(widths[i] - width(cells[i]), ' ');
-        text += i == 0 ? "" : std::string(kColumnGap, ' ');
-        text += columns_[i].align == Align::Right ? padding + cells[i] : cells[i] + padding;
+    for (const ShownColumn& column : shown) {
+        const std::string cell = shortened(cells[column.index], column.width);
+        const std::string padding(column.width - width(cell), ' ');
+        text += &column == shown.data() ? "" : std::string(kColumnGap, ' ');
+        text += columns_[column.index].align == Align::Right ? padding + cell : cell + padding;
     }
     text.erase(text.find_last_not_of(' ') + 1);
     return text;
 }
 
-std::string Table::render(bool is_terminal) const {
-    const std::vector<size_t> all_widths = widths();
+std::string Table::render(bool is_terminal, size_t columns) const {
+    const std::vector<ShownColumn> shown = fit(columns);
     std::vector<std::string> titles;
     for (const Column& column : columns_) {
         titles.push_back(column.title);
     }
-    std::string text = coloured(line(titles, all_widths), Colour::Bold, is_terminal) + "\n";
+    std::string text = coloured(line(titles, shown), Colour::Bold, is_terminal) + "\n";
     for (const Row& row : rows_) {
-        text += coloured(line(row.cells, all_widths), row.colour, is_terminal) + "\n";
+        text += coloured(line(row.cells, shown), row.colour, is_terminal) + "\n";
     }
     return text;
 }

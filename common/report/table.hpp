@@ -1,5 +1,5 @@
-// Tables and quantities for people: aligned columns, units, colour only where the caller says that
-// a terminal reads.
+// Tables and quantities for people: aligned columns that fit the screen, units, colour only where
+// the caller says that a terminal reads.
 #pragma once
 
 #include "common/base/time.hpp"
@@ -12,6 +12,9 @@
 
 namespace continuo::report {
 
+// Width of a screen that takes lines of any length.
+inline constexpr size_t kAnyWidth = SIZE_MAX;
+
 enum class Align : uint8_t { Left, Right };
 enum class Colour : uint8_t { None, Bold, Dim, Red, Green, Yellow };
 
@@ -22,11 +25,23 @@ std::string coloured(std::string_view text, Colour colour, bool is_terminal);
 // as \uNNNN, but for line feeds, tabs and the colours above.
 std::string safe_output(std::string_view text);
 
+// `text` with each of its lines broken so that it takes at most `columns`: behind a comma if there
+// is one, else at a blank. The rest of a line stands `indent` to the right. A longer word stays
+// whole.
+std::string wrapped(std::string_view text, size_t columns, size_t indent);
+// The first `lines` lines of the text.
+std::string_view first_lines(std::string_view text, size_t lines);
+
 class Table {
   public:
     struct Column {
         std::string title;
         Align align = Align::Left;
+        // Order in which columns are left out when the screen is too narrow: those without content,
+        // then the highest rank, all of a rank together. Rank 0 stays; its text may be shortened.
+        uint8_t rank = 0;
+        // Text beyond this width is cut before any column is left out; 0: as late as possible.
+        uint8_t enough = 0;
     };
     explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
@@ -34,17 +49,28 @@ class Table {
     // characters are replaced.
     void add_row(std::vector<std::string> cells, Colour colour = Colour::None);
     size_t rows() const { return rows_.size(); }
-    // Header and rows, two blanks between columns, each line ended by a line feed.
-    std::string render(bool is_terminal) const;
+    // Header and rows, two blanks between columns, each line ended by a line feed and at most
+    // `columns` wide, unless even the shortest form of the columns of rank 0 is wider.
+    std::string render(bool is_terminal, size_t columns = kAnyWidth) const;
 
   private:
     struct Row {
         std::vector<std::string> cells;
         Colour colour = Colour::None;
     };
-    std::vector<size_t> widths() const;
+    struct ShownColumn {
+        size_t index = 0;
+        size_t width = 0;
+        size_t whole = 0;  // width at which nothing is cut
+    };
+    static size_t total_width(const std::vector<ShownColumn>& shown);
+    std::vector<ShownColumn> all_columns() const;
+    std::vector<ShownColumn> fit(size_t columns) const;
+    void leave_out(std::vector<ShownColumn>& shown, size_t columns) const;
+    void shorten(std::vector<ShownColumn>& shown, size_t columns) const;
+    bool is_blank(size_t column) const;
     std::string line(const std::vector<std::string>& cells,
-                     const std::vector<size_t>& widths) const;
+                     const std::vector<ShownColumn>& shown) const;
 
     std::vector<Column> columns_;
     std::vector<Row> rows_;

@@ -49,6 +49,8 @@ class MtuSearch {
     uint16_t size() const { return size_; }
     uint16_t limit() const { return limit_; }
     MtuState state() const { return state_; }
+    // Whether a datagram of that size has come through; else it is what the uplink would take.
+    bool is_confirmed() const { return state_ != MtuState::Base; }
     uint64_t black_holes() const { return black_holes_; }
 
     // Of the uplink; takes that size at once, unconfirmed.

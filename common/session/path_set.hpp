@@ -94,6 +94,8 @@ struct Path {
     base::TimePoint announce_again_at = base::kNever;
     base::Duration announce_interval{};
     uint64_t received_datagrams = 0;
+    uint64_t received_bytes = 0;  // outer IP packets
+    uint64_t sent_bytes = 0;      // the same, of datagrams with packets
     // What may be sent there before its sender has room again, kReservedRoomBytes of it by the
     // low-delay classes only: TCP, and UDP while a socket is full.
     uint64_t room_bytes = UINT64_MAX;
@@ -274,6 +276,10 @@ class PathSet {
     void trust(const wire::Space& space);
 
     // --- Both
+    // An authenticated datagram of so many outer bytes came.
+    void on_received(uint8_t index, uint64_t outer_bytes) {
+        paths_[index].received_bytes += outer_bytes;
+    }
     // What the path takes before it has to be asked again: who sends it tells.
     void set_room(uint8_t index, uint64_t bytes) { paths_[index].room_bytes = bytes; }
     void on_challenge(const wire::Space& space, const wire::Challenge& challenge, bool was_padded);
@@ -288,6 +294,7 @@ class PathSet {
     void
     on_data_sent(uint8_t index, uint32_t outer_bytes, uint64_t total_bytes, base::TimePoint now) {
         paths_[index].packets_sent_at = now;
+        paths_[index].sent_bytes += total_bytes;
         if (index != wire::kTcpPath) {
             paths_[index].search.on_sent(outer_bytes, total_bytes, now);
         }

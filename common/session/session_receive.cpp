@@ -176,6 +176,7 @@ bool Session::note_arrival(const Opened& opened,
     const uint16_t space = opened.header.space_number();
     const bool ends_doubt = paths_.on_authenticated(arrival, datagram.from, datagram.to,
                                                     datagram.bytes.size(), is_highest, now);
+    paths_.on_received(arrival.path, outer_bytes_of(opened));
     const bool has_entries = !epoch.decoder.entries().empty();
     if (has_entries) {
         note_use(now);

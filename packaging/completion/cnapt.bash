@@ -13,7 +13,7 @@ _cnapt()
     COMPREPLY=()
     for ((at = 1; at < COMP_CWORD; at++)); do
         case ${COMP_WORDS[at]} in
-            run | resolver | status | flows | paths | snapts | portal | usage | reload | check)
+            help | run | resolver | status | flows | paths | snapts | portal | usage | reload | check)
                 command=${COMP_WORDS[at]}
                 break
                 ;;
@@ -37,22 +37,39 @@ _cnapt()
             fi
             ;;
         --by)
-            _cnapt_keys "$current"
+            _cnapt_list "$current" 'user class snapt day month app'
+            return
+            ;;
+        --class)
+            _cnapt_list "$current" 'lt-ld ht-ld lt-hd ht-hd'
+            return
+            ;;
+        --sort)
+            COMPREPLY=($(compgen -W 'active bytes up down age process class destination' -- "$current"))
             return
             ;;
         --zone)
             _cnapt_zones "$current"
             return
             ;;
-        --timeout | --from | --to | --user) return ;;
+        --timeout | --from | --to | --user | --process) return ;;
     esac
 
     case $command in
-        '') options='run resolver status flows paths snapts portal usage reload check --help --version' ;;
+        '') options='run resolver status flows paths snapts portal usage reload check help --help --version' ;;
+        help)
+            options=''
+            if [[ $current != -* ]]; then
+                COMPREPLY=($(compgen -W 'run resolver status flows paths snapts portal usage reload check' -- "$current"))
+                return
+            fi
+            ;;
         run) options='--config --policy --state --verbose' ;;
-        status) options='--wait --timeout' ;;
+        status) options='--wait --timeout --wide --watch' ;;
         resolver) options='--config --restore --state' ;;
-        flows | paths | snapts | reload) options='' ;;
+        flows) options='--all --class --process --sort --wide --watch' ;;
+        paths | snapts) options='--wide --watch' ;;
+        reload) options='' ;;
         portal)
             options=''
             if [[ $current != -* ]]; then
@@ -60,7 +77,7 @@ _cnapt()
                 return
             fi
             ;;
-        usage) options='--by --from --to --zone --user' ;;
+        usage) options='--by --from --to --zone --user --wide --watch' ;;
         check)
             options='--config --policy'
             if [[ $current != -* ]]; then
@@ -79,14 +96,14 @@ _cnapt_files()
     COMPREPLY=($(compgen "$1" -- "$2"))
 }
 
-# The last key of a list with commas.
-_cnapt_keys()
+# The last word of a list with commas, of those that are known.
+_cnapt_list()
 {
     local before=''
     if [[ $1 == *,* ]]; then
         before=${1%,*},
     fi
-    COMPREPLY=($(compgen -P "$before" -W 'user class snapt day month app' -- "${1##*,}"))
+    COMPREPLY=($(compgen -P "$before" -W "$2" -- "${1##*,}"))
 }
 
 _cnapt_zones()

@@ -13,7 +13,7 @@ _snapt()
     COMPREPLY=()
     for ((at = 1; at < COMP_CWORD; at++)); do
         case ${COMP_WORDS[at]} in
-            init | run | status | sessions | flows | usage | check | reload)
+            help | init | run | status | sessions | flows | usage | check | reload)
                 command=${COMP_WORDS[at]}
                 break
                 ;;
@@ -48,7 +48,15 @@ _snapt()
             fi
             ;;
         --by)
-            _snapt_keys "$current"
+            _snapt_list "$current" 'user class snapt day month app'
+            return
+            ;;
+        --class)
+            _snapt_list "$current" 'lt-ld ht-ld lt-hd ht-hd'
+            return
+            ;;
+        --sort)
+            COMPREPLY=($(compgen -W 'active bytes up down age process class destination' -- "$current"))
             return
             ;;
         --zone)
@@ -63,12 +71,19 @@ _snapt()
     esac
 
     case $command in
-        '') options='init run user status sessions flows usage check reload --help --version' ;;
+        '') options='init run user status sessions flows usage check reload help --help --version' ;;
+        help)
+            options=''
+            if [[ $current != -* ]]; then
+                COMPREPLY=($(compgen -W 'init run user status sessions flows usage check reload' -- "$current"))
+                return
+            fi
+            ;;
         init) options='--name --public --config --state' ;;
         run) options='--verbose --config --state' ;;
         user) options='add list disable enable rotate remove' ;;
         'user add') options='--quota --key-file --config --state' ;;
-        'user list') options='--config --state' ;;
+        'user list') options='--config --state --wide --watch' ;;
         'user disable' | 'user enable' | 'user rotate' | 'user remove')
             options='--config --state'
             if [[ $current != -* ]]; then
@@ -76,9 +91,11 @@ _snapt()
                 return
             fi
             ;;
-        status) options='--wait --timeout' ;;
-        sessions | flows | reload) options='' ;;
-        usage) options='--by --from --to --zone --user' ;;
+        status) options='--wait --timeout --wide --watch' ;;
+        sessions) options='--wide --watch' ;;
+        flows) options='--all --class --user --sort --wide --watch' ;;
+        reload) options='' ;;
+        usage) options='--by --from --to --zone --user --wide --watch' ;;
         check)
             options='--config'
             if [[ $current != -* ]]; then
@@ -97,14 +114,14 @@ _snapt_files()
     COMPREPLY=($(compgen "$1" -- "$2"))
 }
 
-# The last key of a list with commas.
-_snapt_keys()
+# The last word of a list with commas, of those that are known.
+_snapt_list()
 {
     local before=''
     if [[ $1 == *,* ]]; then
         before=${1%,*},
     fi
-    COMPREPLY=($(compgen -P "$before" -W 'user class snapt day month app' -- "${1##*,}"))
+    COMPREPLY=($(compgen -P "$before" -W "$2" -- "${1##*,}"))
 }
 
 _snapt_zones()

@@ -1,4 +1,5 @@
 #include "cnapt/cli.hpp"
+#include "common/report/flow_list.hpp"
 #include "common/report/status_report.hpp"
 
 #include <cerrno>

@@ -1,6 +1,7 @@
 #include "common/base/version.hpp"
 #include "common/daemon/command_program.hpp"
 
+#include <cstdlib>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -87,6 +88,58 @@ TEST(Check, SaysWhyAFileCannotBeRead) {
         });
     EXPECT_EQ(output.exit_code, report::kExitConfig);
     EXPECT_NE(output.err.find("/nonexistent/file.toml"), std::string::npos);
+}
+
+// What `--watch` shows until it is not taken any more, and the pauses between.
+struct Watched {
+    explicit Watched(const std::string& seconds, std::vector<CommandOutput> outputs, size_t taken)
+        : left(std::move(outputs)) {
+        exit_code = watch("prog", command("flows", {{"--watch", seconds}}),
+                          {[this] {
+                               CommandOutput output = left.front();
+                               left.erase(left.begin(), left.begin() + (left.size() > 1 ? 1 : 0));
+                               return output;
+                           },
+                           [this, taken](const CommandOutput& output) {
+                               shown.push_back(output.out + output.err);
+                               return shown.size() < taken;
+                           },
+                           [this](base::Duration pause) { pauses.push_back(pause); }});
+    }
+    std::vector<CommandOutput> left;
+    std::vector<std::string> shown;
+    std::vector<base::Duration> pauses;
+    int exit_code = 0;
+};
+
+TEST(Watch, ShowsAgainAndAgain) {
+    const Watched watched("0.5", {{"a", "", 0}, {"b", "", report::kExitAlarm}, {"", "gone", 1}}, 4);
+    EXPECT_EQ(watched.shown, (std::vector<std::string>{"a", "b", "gone", "gone"}))
+        << "a daemon that is away may come back";
+    EXPECT_EQ(watched.pauses, std::vector<base::Duration>(3, base::milliseconds(500)));
+    EXPECT_EQ(Watched("", {{"a", "", 0}}, 2).pauses, std::vector<base::Duration>{kWatchPause});
+}
+
+TEST(Watch, EndsAtOnceWithWhatIsWrongFromTheStart) {
+    const Watched absent("1", {{"", "no daemon", report::kExitError}}, 9);
+    EXPECT_EQ(absent.exit_code, report::kExitError);
+    EXPECT_EQ(absent.shown, std::vector<std::string>{"no daemon"});
+    for (const char* wrong : {"soon", "0", "0.01", "-1"}) {
+        const Watched mistake(wrong, {{"a", "", 0}}, 9);
+        EXPECT_EQ(mistake.exit_code, report::kExitUsage) << wrong;
+        ASSERT_EQ(mistake.shown.size(), 1U);
+        EXPECT_NE(mistake.shown[0].find("--watch"), std::string::npos);
+    }
+}
+
+TEST(TableColumns, AreAnyWithWideElseThoseOfTheEnvironment) {
+    ::setenv("COLUMNS", "72", 1);  // stdout of a test may be a terminal, which says itself
+    const size_t columns = table_columns(command("flows"));
+    EXPECT_TRUE(columns == 72 || is_stdout_terminal());
+    EXPECT_EQ(table_columns(command("flows", {{"--wide", ""}})), report::kAnyWidth);
+    ::setenv("COLUMNS", "wide", 1);
+    EXPECT_TRUE(table_columns(command("flows")) == report::kAnyWidth || is_stdout_terminal());
+    ::unsetenv("COLUMNS");
 }
 
 // A daemon that answers `reply` to everything.

@@ -1,4 +1,5 @@
 #include "common/report/command_line.hpp"
+#include "common/report/suggestion.hpp"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +16,15 @@ const ProgramSpec kProgram = {
       0,
       0,
       {{"--wait", "STATE", OptionValue::Optional}, {"--timeout", "S", OptionValue::Required}}},
-     {"check", "[F...]", 0, 8, {{"--by", "KEY", OptionValue::Required, true}}}},
+     {"check", "[F...]", 0, 8, {{"--by", "KEY", OptionValue::Required, true}}},
+     {"key add",
+      "NAME",
+      1,
+      1,
+      {{"--size", "N", OptionValue::Optional, false, {}, "bits"},
+       {"--old", "", OptionValue::None, false, "not any more", "nothing"}},
+      "make a key"},
+     {"key list", "", 0, 0, {}, "all keys"}},
     {{"--json", "", OptionValue::None}, {"--socket", "P", OptionValue::Required}}};
 
 CommandLine parse(std::vector<const char*> arguments) {
@@ -67,8 +76,15 @@ TEST(CommandLine, AnswersMistakesWithUsageAndSixtyFour) {
         {{}, "snapt: no command\n"},
         {{"--json"}, "snapt: no command\n"},
         {{"fly"}, "snapt: unknown command \"fly\"\n"},
+        {{"stauts"}, "snapt: unknown command \"stauts\"; did you mean \"status\"?\n"},
+        {{"help", "stat"}, "snapt: unknown command \"stat\"; did you mean \"status\"?\n"},
+        {{"key"}, "snapt: \"key\" is not whole; expected one of: add, list\n"},
+        {{"key", "--json"}, "snapt: \"key\" is not whole; expected one of: add, list\n"},
+        {{"key", "fly"}, "snapt: unknown command \"key fly\"; expected one of: add, list\n"},
+        {{"key", "lsit"}, "snapt: unknown command \"key lsit\"; did you mean \"key list\"?\n"},
         {{"--config", "f", "run"}, "snapt: unknown option \"--config\"\n"},
-        {{"run", "--jsn"}, "snapt: unknown option \"--jsn\"\n"},
+        {{"run", "--jsn"}, "snapt: unknown option \"--jsn\"; did you mean \"--json\"?\n"},
+        {{"run", "--fly"}, "snapt: unknown option \"--fly\"\n"},
         {{"run", "--config"}, "snapt: option \"--config\" needs a value\n"},
         {{"run", "--json=1"}, "snapt: option \"--json\" takes no value\n"},
         {{"run", "x"}, "snapt: unexpected argument \"x\"\n"},
@@ -91,7 +107,46 @@ TEST(CommandLine, PrintsUsageOnRequest) {
     EXPECT_EQ(line.text, "usage:\n"
                          "  snapt status [--wait [STATE]] [--timeout S]\n"
                          "options of every command: [--json] [--socket P]\n");
-    EXPECT_NE(parse({"-h"}).text.find("snapt user add NAME [--quota Q]"), std::string::npos);
+    EXPECT_EQ(parse({"help", "status"}).text, line.text);
+}
+
+TEST(CommandLine, HasALineForEachCommand) {
+    const CommandLine line = parse({"help"});
+    EXPECT_EQ(line.exit_code, kExitGood);
+    EXPECT_NE(line.text.find("\n  snapt key add NAME    make a key\n"
+                             "  snapt key list        all keys\n"
+                             "  snapt help [COMMAND]"),
+              std::string::npos)
+        << line.text;
+    EXPECT_EQ(line.text.find("--size"), std::string::npos);
+    EXPECT_EQ(parse({"--help"}).text, line.text);
+    EXPECT_EQ(parse({"-h"}).text, line.text);
+}
+
+TEST(CommandLine, HelpTellsOfTheOptions) {
+    EXPECT_EQ(parse({"help", "key", "add"}).text,
+              "usage:\n"
+              "  snapt key add NAME [--size [N]]\n"
+              "    make a key\n"
+              "  --size [N]  bits\n"
+              "options of every command: [--json] [--socket P]\n");
+    const std::string both = parse({"help", "key"}).text;
+    EXPECT_NE(both.find("snapt key add"), std::string::npos);
+    EXPECT_NE(both.find("snapt key list"), std::string::npos);
+    EXPECT_EQ(both.find("snapt status"), std::string::npos);
+    EXPECT_NE(parse({"help", "help"}).text.find("snapt help [COMMAND]"), std::string::npos);
+}
+
+TEST(Suggestion, IsWhatIsNear) {
+    const std::string_view known[] = {"status", "snapts", "flows", "usage"};
+    const std::pair<std::string_view, std::string_view> cases[] = {
+        {"statsu", "status"}, {"flow", "flows"},   {"sta", "status"}, {"usge", "usage"},
+        {"flwos", "flows"},   {"s", ""},           {"xyz", ""},       {"", ""},
+        {"snapt", "snapts"},  {"sattus", "status"}};
+    for (const auto& [word, meant] : cases) {
+        EXPECT_EQ(suggestion(word, known), meant) << word;
+    }
+    EXPECT_EQ(suggestion(std::string(1000, 'x'), known), "");
 }
 
 }  // namespace

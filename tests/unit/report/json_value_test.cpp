@@ -12,6 +12,13 @@ JsonValue parse(std::string_view text) {
     return result ? std::move(*result) : JsonValue();
 }
 
+TEST(JsonValue, IsWrittenAsItWasRead) {
+    for (const char* text : {R"({"a":[1,-2,2.5,true,null,"x\"y"],"b":{"c":18446744073709551615}})",
+                             "[]", "{}", "null", R"("")"}) {
+        EXPECT_EQ(json_text(parse(text)), text);
+    }
+}
+
 TEST(JsonValue, ReadsEveryKind) {
     const JsonValue value =
         parse(R"({"a":[1,-2,2.5,true,null,"x\u00e9"],"b":{"c":18446744073709551615}})");

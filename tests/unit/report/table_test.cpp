@@ -21,6 +21,60 @@ TEST(Table, ColoursOnlyForATerminal) {
     EXPECT_EQ(table.render(true), "\x1b[1mA\x1b[0m\n\x1b[31mx\x1b[0m\n");
 }
 
+TEST(Table, LeavesOutTheHighestRankUntilItFits) {
+    Table table({{"A"}, {"B", Align::Left, 2}, {"C", Align::Left, 1}, {"D", Align::Left, 2}});
+    table.add_row({"aaaa", "bbbb", "cccc", "dddd"});
+    EXPECT_EQ(table.render(false, 22), "A     B     C     D\naaaa  bbbb  cccc  dddd\n");
+    EXPECT_EQ(table.render(false, 21), "A     C\naaaa  cccc\n") << "all of a rank";
+    EXPECT_EQ(table.render(false, 15), "A     C\naaaa  cccc\n");
+    EXPECT_EQ(table.render(false, 9), "A\naaaa\n");
+}
+
+TEST(Table, LeavesOutFirstWhatSaysNothing) {
+    Table table({{"A"}, {"B", Align::Left, 9}, {"C", Align::Left, 1}});
+    table.add_row({"aaaa", "bbbb", "-"});
+    table.add_row({"aaaa", "-", ""});
+    EXPECT_EQ(table.render(false, 12), "A     B\naaaa  bbbb\naaaa  -\n");
+}
+
+TEST(Table, CutsWhatIsLongerThanEnoughBeforeItLeavesOutAColumn) {
+    Table table({{"TO", Align::Left, 0, 10}, {"B", Align::Left, 1}});
+    table.add_row({"192.0.2.1", "bbbb"});
+    table.add_row({"[2001:db8:1:2::3]:443", "bbbb"});
+    EXPECT_EQ(table.render(false, 16), "TO          B\n192.0.2.1   bbbb\n[2001:d...  bbbb\n");
+    EXPECT_EQ(table.render(false, 20),
+              "TO              B\n192.0.2.1       bbbb\n[2001:db8:1...  bbbb\n");
+    EXPECT_EQ(table.render(false), "TO                     B\n192.0.2.1              bbbb\n"
+                                   "[2001:db8:1:2::3]:443  bbbb\n");
+    EXPECT_EQ(table.render(false, 15), "TO\n192.0.2.1\n[2001:db8:1:...\n");
+}
+
+TEST(Table, ShortensWhatHasToStay) {
+    Table table({{"NAME"}, {"N", Align::Right}});
+    table.add_row({"j\xC3\xBCrgens-laptop", "7"});
+    EXPECT_EQ(table.render(false, 13), "NAME        N\nj\xC3\xBCrgens...  7\n");
+    EXPECT_EQ(table.render(false, 1), "NAME      N\nj\xC3\xBCrge...  7\n") << "not to nothing";
+}
+
+TEST(Wrapped, BreaksBehindCommasElseAtBlanks) {
+    EXPECT_EQ(wrapped("deny  10.0.0.0/8, fc00::/7, fe80::/10\nx", 30, 6),
+              "deny  10.0.0.0/8, fc00::/7,\n      fe80::/10\nx");
+    EXPECT_EQ(wrapped("one two three", 8, 2), "one two\n  three");
+    EXPECT_EQ(wrapped("one two three", 13, 2), "one two three");
+    EXPECT_EQ(wrapped("a-word-without-any-blank", 8, 2), "a-word-without-any-blank");
+    EXPECT_EQ(wrapped("", 8, 2), "");
+    EXPECT_EQ(wrapped("a\n\nb\n", 8, 2), "a\n\nb\n");
+    const std::string coloured_text = "state " + coloured("up", Colour::Green, true) + " since 9";
+    EXPECT_EQ(wrapped(coloured_text, 16, 2), coloured_text) << "a colour takes no place";
+}
+
+TEST(FirstLines, CutsBehindALine) {
+    EXPECT_EQ(first_lines("a\nb\nc", 2), "a\nb\n");
+    EXPECT_EQ(first_lines("a\nb", 2), "a\nb");
+    EXPECT_EQ(first_lines("a\nb\n", SIZE_MAX), "a\nb\n");
+    EXPECT_EQ(first_lines("", 3), "");
+}
+
 TEST(SafeOutput, KeepsLinesAndOurColoursAndWritesOutTheRest) {
     const std::string ours =
         "a\tb\n" + coloured("c", Colour::Red, true) + coloured("d", Colour::Bold, true);

@@ -1,0 +1,293 @@
+#include "common/report/flow_list.hpp"
+
+#include "common/base/traffic_class.hpp"
+#include "common/report/status_report.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace continuo::report {
+namespace {
+
+// A flow without a packet for so long is not in use.
+constexpr double kActiveSeconds = 10;
+// Of the column that is left out first.
+constexpr uint8_t kLastRank = 10;
+// Widths at which texts are cut on a narrow screen.
+constexpr uint8_t kEnoughAddress = 21;  // 198.51.100.200:65535
+constexpr uint8_t kEnoughName = 11;
+constexpr uint8_t kEnoughState = 10;
+
+struct OrderName {
+    std::string_view name;
+    FlowOrder order;
+};
+constexpr std::array<OrderName, 8> kOrders = {{{"active", FlowOrder::Active},
+                                               {"bytes", FlowOrder::Bytes},
+                                               {"up", FlowOrder::Up},
+                                               {"down", FlowOrder::Down},
+                                               {"age", FlowOrder::Age},
+                                               {"process", FlowOrder::Process},
+                                               {"class", FlowOrder::Class},
+                                               {"destination", FlowOrder::Destination}}};
+constexpr std::string_view kOrderNames =
+    "active, bytes, up, down, age, process, class or destination";
+
+bool is_over(const JsonValue& flow) {
+    const auto state = flow["state"].string();
+    return state == "closing" || state == "closed";
+}
+
+bool is_among(const std::vector<std::string>& wanted, const JsonValue& value) {
+    return wanted.empty() ||
+           std::find(wanted.begin(), wanted.end(), value.string().value_or("")) != wanted.end();
+}
+
+bool is_chosen(const JsonValue& flow, const FlowChoice& choice) {
+    return (choice.with_closed || !is_over(flow)) && is_among(choice.classes, flow["class"]) &&
+           is_among(choice.processes, flow["process"]) && is_among(choice.users, flow["user"]);
+}
+
+double number_of(const JsonValue& flow, std::string_view key) {
+    return flow[key].number().value_or(0);
+}
+
+// What an older daemon does not tell is not idle.
+bool is_active(const JsonValue& flow) {
+    return !is_over(flow) && number_of(flow, "idle_s") < kActiveSeconds;
+}
+
+double bytes_of(const JsonValue& flow) {
+    return number_of(flow, "inner_bytes_up") + number_of(flow, "inner_bytes_down");
+}
+
+size_t class_number(const JsonValue& flow) {
+    for (const base::TrafficClass known : base::kAllTrafficClasses) {
+        if (flow["class"].string() == base::token(known)) {
+            return base::index_of(known);
+        }
+    }
+    return base::kTrafficClasses;
+}
+
+// Flows in use by what they have carried, then the others by how long they have been idle.
+bool comes_first(const JsonValue& a, const JsonValue& b) {
+    if (is_active(a) != is_active(b)) {
+        return is_active(a);
+    }
+    if (is_over(a) != is_over(b)) {
+        return is_over(b);
+    }
+    return is_active(a) ? bytes_of(a) > bytes_of(b)
+                        : number_of(a, "idle_s") < number_of(b, "idle_s");
+}
+
+bool is_before(const JsonValue& a, const JsonValue& b, FlowOrder order) {
+    const auto is_larger = [&](std::string_view key) {
+        return number_of(a, key) > number_of(b, key);
+    };
+    const auto by_name = [&](std::string_view key) {
+        // Those without one at the end.
+        const std::string_view left = a[key].string().value_or("");
+        const std::string_view right = b[key].string().value_or("");
+        return left.empty() != right.empty() ? right.empty() : left < right;
+    };
+    switch (order) {
+    case FlowOrder::Active:
+        break;
+    case FlowOrder::Bytes:
+        return bytes_of(a) > bytes_of(b);
+    case FlowOrder::Up:
+        return is_larger("inner_bytes_up");
+    case FlowOrder::Down:
+        return is_larger("inner_bytes_down");
+    case FlowOrder::Age:
+        return is_larger("age_s");
+    case FlowOrder::Process:
+        return by_name("process");
+    case FlowOrder::Class:
+        return class_number(a) < class_number(b);
+    case FlowOrder::Destination:
+        return a["dst"].string() == b["dst"].string()
+                   ? number_of(a, "dport") < number_of(b, "dport")
+                   : by_name("dst");
+    }
+    return comes_first(a, b);
+}
+
+// "198.51.100.2:443", "[2001:db8::1]:443"
+std::string endpoint_cell(const JsonValue& address, const JsonValue& port) {
+    std::string text = cell(address);
+    const uint64_t number = port.unsigned_integer().value_or(0);
+    if (number == 0) {
+        return text;
+    }
+    const bool is_v6 = text.find(':') != std::string::npos;
+    return (is_v6 ? "[" + text + "]" : text) + ":" + std::to_string(number);
+}
+
+Colour colour_of(const JsonValue& flow) {
+    if (flow["state"].string() == "refused") {
+        return Colour::Red;
+    }
+    return is_active(flow) ? Colour::None : Colour::Dim;
+}
+
+std::vector<Table::Column> columns_of(bool with_user) {
+    std::vector<Table::Column> columns = {{"PROTO"}};
+    if (with_user) {
+        columns = {{"USER"}, {"NODE", Align::Left, 3}, {"PROTO"}};
+    }
+    columns.push_back({"SOURCE", Align::Left, 7});
+    columns.push_back({"DESTINATION", Align::Left, 0, kEnoughAddress});
+    // A SNAPT does not know it.
+    columns.push_back({"PROCESS", Align::Left, with_user ? kLastRank : uint8_t{0}, kEnoughName});
+    const Table::Column others[] = {
+        {"APP", Align::Left, 5},        {"CLASS", Align::Left, 1},
+        {"PATH", Align::Left, 6},       {"PKT UP", Align::Right, 9},
+        {"PKT DOWN", Align::Right, 9},  {"UP", Align::Right},
+        {"DOWN", Align::Right},         {"WIRE UP", Align::Right, 8},
+        {"WIRE DOWN", Align::Right, 8}, {"AGE", Align::Right, 4},
+        {"IDLE", Align::Right, 2},      {"STATE", Align::Left, 0, kEnoughState}};
+    columns.insert(columns.end(), std::begin(others), std::end(others));
+    return columns;
+}
+
+std::string span_cell(const JsonValue& seconds) {
+    const auto number = seconds.number();
+    return number ? format_uptime(static_cast<uint64_t>(std::clamp(*number, 0.0, 1e12)))
+                  : std::string(kUnknown);
+}
+
+std::vector<std::string> cells_of(const JsonValue& flow, bool with_user) {
+    std::vector<std::string> cells;
+    if (with_user) {
+        cells = {cell(flow["user"]), cell(flow["node"])};
+    }
+    cells.push_back(cell(flow["proto"]));
+    cells.push_back(endpoint_cell(flow["src"], flow["sport"]));
+    cells.push_back(endpoint_cell(flow["dst"], flow["dport"]));
+    const std::string state = flow.text("state");
+    const std::string reason = flow.text("refused_reason");
+    for (std::string text :
+         {cell(flow["process"]), cell(flow["app"]), cell(flow["class"]), cell(flow["path"]),
+          count_cell(flow["packets_up"]), count_cell(flow["packets_down"]),
+          bytes_cell(flow["inner_bytes_up"]), bytes_cell(flow["inner_bytes_down"]),
+          bytes_cell(flow["wire_bytes_up"]), bytes_cell(flow["wire_bytes_down"]),
+          span_cell(flow["age_s"]), span_cell(flow["idle_s"]),
+          reason.empty() ? state : state + ": " + reason}) {
+        cells.push_back(std::move(text));
+    }
+    return cells;
+}
+
+}  // namespace
+
+CommandSpec flows_spec(std::string_view who) {
+    const std::string_view who_help =
+        who == "--user" ? "only flows of these users" : "only flows of these processes";
+    return {"flows",
+            "",
+            0,
+            0,
+            {{"--all", "", OptionValue::None, false, {}, "closed flows, too"},
+             {"--class",
+              "CLASS,...",
+              OptionValue::Required,
+              true,
+              {},
+              "only flows of these classes: lt-ld, ht-ld, lt-hd, ht-hd"},
+             {who, "NAME,...", OptionValue::Required, true, {}, who_help},
+             {"--sort", "KEY", OptionValue::Required, false, {}, kOrderNames}},
+            "each flow: destination, class and bytes"};
+}
+
+std::optional<FlowChoice> flow_choice(const ParsedCommand& command, std::string& failure) {
+    FlowChoice choice;
+    choice.with_closed = command.has("--all");
+    choice.classes = list_values(command, "--class");
+    choice.processes = list_values(command, "--process");
+    choice.users = list_values(command, "--user");
+    for (const std::string& name : choice.classes) {
+        const auto& known = base::kAllTrafficClasses;
+        if (std::none_of(known.begin(), known.end(),
+                         [&name](auto one) { return base::token(one) == name; })) {
+            failure = "--class \"" + name + "\"; expected lt-ld, ht-ld, lt-hd or ht-hd";
+            return std::nullopt;
+        }
+    }
+    const auto sort = command.value("--sort");
+    const auto order = std::find_if(kOrders.begin(), kOrders.end(), [&](const OrderName& known) {
+        return known.name == sort.value_or("active");
+    });
+    if (order == kOrders.end()) {
+        failure = "--sort \"" + *sort + "\"; expected " + std::string(kOrderNames);
+        return std::nullopt;
+    }
+    choice.order = order->order;
+    choice.is_explicit = choice.with_closed || sort || !choice.classes.empty() ||
+                         !choice.processes.empty() || !choice.users.empty();
+    return choice;
+}
+
+std::vector<const JsonValue*> chosen_flows(const JsonValue& flows, const FlowChoice& choice) {
+    std::vector<const JsonValue*> chosen;
+    for (const JsonValue& flow : flows.items()) {
+        if (is_chosen(flow, choice)) {
+            chosen.push_back(&flow);
+        }
+    }
+    std::stable_sort(chosen.begin(), chosen.end(),
+                     [&choice](const JsonValue* a, const JsonValue* b) {
+                         return is_before(*a, *b, choice.order);
+                     });
+    return chosen;
+}
+
+std::string flows_text(const JsonValue& flows,
+                       bool with_user,
+                       bool is_terminal,
+                       size_t columns,
+                       const FlowChoice& choice) {
+    Table table(columns_of(with_user));
+    for (const JsonValue* flow : chosen_flows(flows, choice)) {
+        table.add_row(cells_of(*flow, with_user), colour_of(*flow));
+    }
+    std::string text = table.rows() == 0 ? "no flows\n" : table.render(is_terminal, columns);
+    const auto& all = flows.items();
+    const auto closed = std::count_if(all.begin(), all.end(), is_over);
+    if (!choice.with_closed && closed > 0) {
+        text += "(" + format_count(static_cast<uint64_t>(closed)) + " closed, shown with --all)\n";
+    }
+    return text;
+}
+
+CommandOutput flows_command(const DaemonAccess& access,
+                            const ParsedCommand& command,
+                            bool with_user,
+                            bool is_terminal,
+                            size_t columns) {
+    std::string failure;
+    const auto choice = flow_choice(command, failure);
+    if (!choice) {
+        CommandOutput output = failed(access, failure);
+        output.exit_code = kExitUsage;
+        return output;
+    }
+    const bool as_json = command.has("--json");
+    const auto render = [&](const JsonValue& flows) {
+        if (!as_json) {
+            return flows_text(flows, with_user, is_terminal, columns, *choice);
+        }
+        std::string text;
+        for (const JsonValue* flow : chosen_flows(flows, *choice)) {
+            text += (text.empty() ? "" : ",") + json_text(*flow);
+        }
+        return "[" + text + "]";
+    };
+    // Without a choice the JSON is all that the daemon has, as it came.
+    return ask_daemon(access, plain_request("flows"), kAnswerTimeout,
+                      as_json && !choice->is_explicit, render);
+}
+
+}  // namespace continuo::report

@@ -1,0 +1,50 @@
+// The command `flows` of both programs: which flows are shown, in which order, and as what table.
+#pragma once
+
+#include "common/report/daemon_client.hpp"
+#include "common/report/json_value.hpp"
+#include "common/report/table.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace continuo::report {
+
+// Orders of `--sort`. Active: flows that are in use first, those that carried most in front. The
+// others: the largest first, or by name.
+enum class FlowOrder : uint8_t { Active, Bytes, Up, Down, Age, Process, Class, Destination };
+
+struct FlowChoice {
+    bool with_closed = false;  // and closing
+    FlowOrder order = FlowOrder::Active;
+    std::vector<std::string> classes;  // empty: all; likewise:
+    std::vector<std::string> processes;
+    std::vector<std::string> users;
+    // An option says so: the choice holds for --json, too.
+    bool is_explicit = false;
+};
+
+// Options of the command: --all, --class, --sort, and `who` ("--process" or "--user").
+CommandSpec flows_spec(std::string_view who);
+// Nothing, with the reason in `failure`, when an option is wrong.
+std::optional<FlowChoice> flow_choice(const ParsedCommand& command, std::string& failure);
+// The JSON array of those that are chosen, in their order.
+std::vector<const JsonValue*> chosen_flows(const JsonValue& flows, const FlowChoice& choice);
+
+// `with_user`: columns user and node.
+std::string flows_text(const JsonValue& flows,
+                       bool with_user,
+                       bool is_terminal,
+                       size_t columns = kAnyWidth,
+                       const FlowChoice& choice = {});
+
+// Asks the daemon and shows what is chosen.
+CommandOutput flows_command(const DaemonAccess& access,
+                            const ParsedCommand& command,
+                            bool with_user,
+                            bool is_terminal,
+                            size_t columns);
+
+}  // namespace continuo::report

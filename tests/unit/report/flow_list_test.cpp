@@ -1,0 +1,109 @@
+#include "common/report/flow_list.hpp"
+
+#include <gtest/gtest.h>
+
+namespace continuo::report {
+namespace {
+
+constexpr std::string_view kFlows = R"([
+{"flow_id":1,"proto":"tcp","src":"192.0.0.5","sport":4711,"dst":"198.51.100.2","dport":22,
+"process":"ssh","app":"ssh","class":"lt-ld","path":"wlan0>zrh-1","state":"open",
+"inner_bytes_up":10,"inner_bytes_down":20,"age_s":600,"idle_s":300,"refused_reason":null},
+{"flow_id":2,"proto":"tcp","src":"192.0.0.5","sport":4712,"dst":"198.51.100.3","dport":443,
+"process":"curl","app":"web","class":"ht-hd","path":"wlan0>zrh-1","state":"open",
+"inner_bytes_up":100,"inner_bytes_down":9000,"age_s":60,"idle_s":0.1,"refused_reason":null},
+{"flow_id":3,"proto":"udp","src":"192.0.0.5","sport":4713,"dst":"198.51.100.1","dport":53,
+"process":null,"app":"dns","class":"lt-ld","path":"wlan0>zrh-1","state":"closed",
+"inner_bytes_up":60,"inner_bytes_down":90,"age_s":6,"idle_s":1,"refused_reason":null},
+{"flow_id":4,"proto":"icmp","src":"192.0.0.5","sport":7,"dst":"203.0.113.9","dport":0,
+"process":"ping","app":null,"class":"lt-ld","path":null,"state":"open",
+"inner_bytes_up":200,"inner_bytes_down":200,"age_s":7,"idle_s":0.5,"refused_reason":null}])";
+
+JsonValue flows() {
+    auto parsed = JsonValue::parse(kFlows);
+    EXPECT_TRUE(parsed);
+    return parsed ? std::move(*parsed) : JsonValue();
+}
+
+ParsedCommand command(std::vector<std::pair<std::string, std::string>> options) {
+    ParsedCommand made;
+    made.name = "flows";
+    made.options = std::move(options);
+    return made;
+}
+
+std::vector<uint64_t> ids(std::vector<std::pair<std::string, std::string>> options) {
+    std::string failure;
+    const auto choice = flow_choice(command(std::move(options)), failure);
+    EXPECT_TRUE(choice) << failure;
+    const JsonValue all = flows();
+    std::vector<uint64_t> numbers;
+    for (const JsonValue* flow : chosen_flows(all, choice.value_or(FlowChoice{}))) {
+        numbers.push_back((*flow)["flow_id"].unsigned_integer().value_or(0));
+    }
+    return numbers;
+}
+
+using Ids = std::vector<uint64_t>;
+
+TEST(FlowList, HasTheOnesInUseFirstAndNoneThatIsOver) {
+    EXPECT_EQ(ids({}), (Ids{2, 4, 1}));
+    EXPECT_EQ(ids({{"--all", ""}}), (Ids{2, 4, 1, 3}));
+}
+
+TEST(FlowList, IsSortedAsAsked) {
+    EXPECT_EQ(ids({{"--sort", "up"}}), (Ids{4, 2, 1}));
+    EXPECT_EQ(ids({{"--sort", "down"}}), (Ids{2, 4, 1}));
+    EXPECT_EQ(ids({{"--sort", "age"}}), (Ids{1, 2, 4}));
+    EXPECT_EQ(ids({{"--sort", "process"}, {"--all", ""}}), (Ids{2, 4, 1, 3})) << "unknown last";
+    EXPECT_EQ(ids({{"--sort", "class"}}), (Ids{1, 4, 2}));
+    EXPECT_EQ(ids({{"--sort", "destination"}, {"--all", ""}}), (Ids{3, 1, 2, 4}));
+}
+
+TEST(FlowList, HasTheClassesAndProcessesThatAreAskedFor) {
+    EXPECT_EQ(ids({{"--class", "lt-ld"}}), (Ids{4, 1}));
+    EXPECT_EQ(ids({{"--process", "ssh,curl"}}), (Ids{2, 1}));
+    EXPECT_EQ(ids({{"--process", "ssh"}, {"--process", "ping"}, {"--class", "lt-ld,ht-hd"}}),
+              (Ids{4, 1}));
+    EXPECT_EQ(ids({{"--user", "bob"}}), Ids{});
+}
+
+TEST(FlowList, SaysWhichOptionIsWrong) {
+    std::string failure;
+    EXPECT_FALSE(flow_choice(command({{"--class", "fast"}}), failure));
+    EXPECT_EQ(failure, "--class \"fast\"; expected lt-ld, ht-ld, lt-hd or ht-hd");
+    EXPECT_FALSE(flow_choice(command({{"--sort", "colour"}}), failure));
+    EXPECT_NE(failure.find("--sort \"colour\"; expected active, "), std::string::npos);
+}
+
+TEST(FlowList, CountsTheClosedOnesThatItHides) {
+    EXPECT_NE(flows_text(flows(), false, false).find("(1 closed, shown with --all)\n"),
+              std::string::npos);
+    FlowChoice all;
+    all.with_closed = true;
+    EXPECT_EQ(flows_text(flows(), false, false, kAnyWidth, all).find("shown with"),
+              std::string::npos);
+}
+
+// What the daemon is asked is the same; JSON is chosen from only when an option says so.
+TEST(FlowList, ChoosesFromJsonOnRequest) {
+    DaemonAccess access;
+    access.program = "cnapt";
+    access.request = [](std::string_view line, base::Duration) {
+        EXPECT_EQ(line, R"({"command":"flows"})");
+        return base::Result<std::string>(std::string(kFlows));
+    };
+    const auto run = [&](std::vector<std::pair<std::string, std::string>> options) {
+        return flows_command(access, command(std::move(options)), false, false, kAnyWidth);
+    };
+    EXPECT_EQ(run({{"--json", ""}}).out, std::string(kFlows) + "\n");
+    const auto chosen = JsonValue::parse(run({{"--json", ""}, {"--class", "ht-hd"}}).out);
+    ASSERT_TRUE(chosen);
+    ASSERT_EQ(chosen->items().size(), 1U);
+    EXPECT_EQ(chosen->items()[0]["dport"].unsigned_integer(), 443U);
+    EXPECT_EQ(run({{"--sort", "x"}}).exit_code, kExitUsage);
+    EXPECT_NE(run({}).out.find("curl"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace continuo::report
