@@ -4,11 +4,13 @@
 #include "cnapt/capture_switch.hpp"
 #include "cnapt/commands.hpp"
 #include "cnapt/dns_switch.hpp"
+#include "cnapt/gateway_check.hpp"
 #include "cnapt/portal_control.hpp"
 #include "cnapt/snapt_set.hpp"
 #include "common/base/version.hpp"
 #include "common/crypto/library.hpp"
 #include "common/daemon/controls.hpp"
+#include "common/daemon/forward_rules.hpp"
 #include "common/dataplane/class_settings.hpp"
 #include "common/dataplane/recording.hpp"
 #include "common/io/file.hpp"
@@ -56,6 +58,13 @@ std::string fit_to_host(NodeConfig& config) {
         config.capture.ipv6 = false;
     }
     return why;
+}
+
+// Clients of the LAN would not get through, and nothing else tells why.
+void say_gateway_faults(const CaptureConfig& config) {
+    report::Findings findings;
+    check_gateway(config, findings);
+    daemon::log_failures(findings);
 }
 
 class App final : public NodeEvents {
@@ -181,6 +190,7 @@ base::Result<void> App::start(std::string& failure) {
         loop_, *node_, capture_, config_.capture,
         control::derive_portal_key(*config_.identity.key, config_.realm));
     CTN_TRY(capture_.set_up_device(failure));
+    say_gateway_faults(config_.capture);
     cgroups_.mark(ruleset_->bypassed_cgroups(), bypass_mark(config_.capture.fwmark));
     node_->set_ruleset(ruleset_);
     if (config_.capture.kill_switch) {

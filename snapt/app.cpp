@@ -3,6 +3,7 @@
 #include "common/base/version.hpp"
 #include "common/crypto/library.hpp"
 #include "common/daemon/controls.hpp"
+#include "common/daemon/forward_rules.hpp"
 #include "common/dataplane/class_settings.hpp"
 #include "common/dataplane/recording.hpp"
 #include "common/io/file.hpp"
@@ -13,6 +14,7 @@
 #include "snapt/commands.hpp"
 #include "snapt/host_network.hpp"
 #include "snapt/nat.hpp"
+#include "snapt/relay_check.hpp"
 #include "snapt/usage_json.hpp"
 #include "snapt/user_commands.hpp"
 
@@ -73,6 +75,13 @@ std::string fit_to_host(SnaptConfig& config) {
         config.inner.ipv6.reset();
     }
     return why;
+}
+
+// Nodes would log in, and their packets go nowhere.
+void say_relay_faults(const SnaptConfig& config) {
+    report::Findings findings;
+    check_relay(config, findings);
+    daemon::log_failures(findings);
 }
 
 class App final : public control::CredentialSource {
@@ -173,6 +182,7 @@ base::Result<void> App::start(std::string& failure) {
     relay_ = std::make_unique<Relay>(loop_, settings, accountant_->slots(), random_, *admission_);
     CTN_TRY(relay_->start(failure));
     CTN_TRY(network_.set_up(*leases_, failure));
+    say_relay_faults(config_);
     ports_renewed_at_ = started_at_;
     server_ = std::make_unique<ControlServer>(loop_, *admission_, *this);
     admission_->connect(*relay_, *server_);

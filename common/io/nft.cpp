@@ -75,6 +75,10 @@ Result<bool> Nft::has_chain(std::string_view table, std::string_view chain) {
     return listed.has_value();
 }
 
+Result<std::string> Nft::list_chains_json() {
+    return run("list chains\n", true, "list nftables chains");
+}
+
 Result<std::string> Nft::list_table_json(std::string_view table) {
     return run("list table " + std::string(table) + "\n", true, "list nftables table");
 }

@@ -26,6 +26,8 @@ class Nft {
     base::Result<void> remove_table(std::string_view table);
     // False where there is no such table, either. Errors: System.
     base::Result<bool> has_chain(std::string_view table, std::string_view chain);
+    // All chains, with their hooks and policies and without rules, as nft's JSON.
+    base::Result<std::string> list_chains_json();
     // The table as nft's JSON. Errors: NotFound.
     base::Result<std::string> list_table_json(std::string_view table);
     // Named counters of a table. Errors: NotFound.

@@ -1,0 +1,14 @@
+// What the gateway of a LAN needs of its host beside cnapt: interfaces of these names, forwarding
+// switched on, and no firewall that drops what is forwarded. For the start and for `cnapt doctor`.
+#pragma once
+
+#include "cnapt/node_config.hpp"
+#include "common/report/findings.hpp"
+
+namespace continuo::cnapt {
+
+// Findings "gateway NAME", "forwarding" and "forward policy"; none without gateway_interfaces.
+// Blocks for milliseconds on netlink and nftables.
+void check_gateway(const CaptureConfig& config, report::Findings& findings);
+
+}  // namespace continuo::cnapt

@@ -1,0 +1,264 @@
+#include "common/daemon/forward_rules.hpp"
+
+#include "common/base/log.hpp"
+#include "common/daemon/startup.hpp"
+#include "common/io/file.hpp"
+#include "common/io/nft.hpp"
+
+#include <algorithm>
+#include <optional>
+
+namespace continuo::daemon {
+namespace {
+
+using report::JsonValue;
+
+constexpr size_t kMaxDepth = 16;  // the kernel's own limit of jumps
+// Of rules, those of chains that are reached in several ways more than once.
+constexpr size_t kMaxSteps = 1'000'000;
+constexpr std::string_view kOwnTables = "continuo_";
+constexpr const char* kLegacyTables = "/proc/net/ip_tables_names";
+constexpr size_t kMaxLegacyBytes = 4096;
+
+// How much of what is asked about a rule takes in.
+enum class Reach : uint8_t {
+    None,
+    Some,  // its conditions are not followed
+    All,
+};
+
+bool is_one_of(std::string_view name, std::span<const std::string> interfaces) {
+    return std::any_of(interfaces.begin(), interfaces.end(), [&](const std::string& one) {
+        return name == one || (name.ends_with('*') &&
+                               std::string_view(one).starts_with(name.substr(0, name.size() - 1)));
+    });
+}
+
+// The names on the right side of a match; nothing: a named set or a map.
+std::optional<std::vector<std::string>> names_of(const JsonValue& right) {
+    std::vector<std::string> names;
+    const auto take = [&](const JsonValue& one) {
+        const auto text = one.string();
+        if (text && !text->starts_with('@')) {
+            names.emplace_back(*text);
+        }
+        return text && !text->starts_with('@');
+    };
+    const JsonValue& list = right.has("set") ? right["set"] : right;
+    if (!list.is_array()) {
+        return take(list) ? std::optional(names) : std::nullopt;
+    }
+    for (const JsonValue& one : list.items()) {
+        if (!take(one)) {
+            return std::nullopt;
+        }
+    }
+    return names;
+}
+
+Reach reach_of_interface(const JsonValue& match, std::span<const std::string> interfaces) {
+    const auto names = names_of(match["right"]);
+    if (!names) {
+        return Reach::Some;
+    }
+    const bool has_one = std::any_of(names->begin(), names->end(), [&](const std::string& name) {
+        return is_one_of(name, interfaces);
+    });
+    return has_one == (match.text("op") != "!=") ? Reach::All : Reach::None;
+}
+
+// New connections: a rule for established ones does not help them.
+Reach reach_of_state(const JsonValue& match) {
+    const auto states = names_of(match["right"]);
+    if (!states) {
+        return Reach::Some;
+    }
+    const bool has_new = std::find(states->begin(), states->end(), "new") != states->end();
+    return has_new == (match.text("op") != "!=") ? Reach::All : Reach::None;
+}
+
+Reach reach_of_match(const JsonValue& match, std::span<const std::string> interfaces) {
+    const JsonValue& left = match["left"];
+    const std::string key = left["meta"].text("key");
+    if (key == "iifname" || key == "oifname" || key == "iif" || key == "oif") {
+        return reach_of_interface(match, interfaces);
+    }
+    return left["ct"].text("key") == "state" ? reach_of_state(match) : Reach::Some;
+}
+
+// What iptables-nft adds to a rule of its own.
+Reach reach_of_extension(const JsonValue& extension) {
+    const std::string name = extension.text("name");
+    if (name == "comment") {
+        return Reach::All;
+    }
+    return name == "conntrack" || name == "state" ? Reach::None : Reach::Some;
+}
+
+struct RuleParts {
+    Reach reach = Reach::All;
+    std::string verdict;  // "accept", "drop", "reject", "jump", "goto", "return"; empty: none
+    std::string target;
+};
+
+RuleParts parts_of(const JsonValue& rule, std::span<const std::string> interfaces) {
+    RuleParts parts;
+    const auto narrow = [&](Reach reach) { parts.reach = std::min(parts.reach, reach); };
+    for (const JsonValue& expression : rule["expr"].items()) {
+        for (const auto& [key, value] : expression.members()) {
+            if (key == "match") {
+                narrow(reach_of_match(value, interfaces));
+            } else if (key == "xt") {
+                narrow(reach_of_extension(value));
+            } else if (key == "accept" || key == "drop" || key == "reject" || key == "return") {
+                parts.verdict = key;
+            } else if (key == "jump" || key == "goto") {
+                parts.verdict = key;
+                parts.target = value.text("target");
+            } else if (key != "counter" && key != "log" && key != "comment") {
+                narrow(Reach::Some);  // a limit, a map of verdicts
+            }
+        }
+    }
+    return parts;
+}
+
+// Follows the rules of one table in their order.
+class Walk {
+  public:
+    Walk(const JsonValue& table, std::span<const std::string> interfaces)
+        : table_(table), interfaces_(interfaces) {}
+
+    // What becomes of them in the chain; nothing: they come to its end.
+    std::optional<bool> follow(const std::string& chain, size_t depth) {
+        for (const JsonValue& item : table_["nftables"].items()) {
+            if (++steps_ > kMaxSteps) {
+                may_pass_ = true;
+                return std::nullopt;
+            }
+            const JsonValue& rule = item["rule"];
+            if (!rule.is_object() || rule.text("chain") != chain) {
+                continue;
+            }
+            const RuleParts parts = parts_of(rule, interfaces_);
+            if (parts.reach == Reach::None) {
+                continue;
+            }
+            const bool is_sure = parts.reach == Reach::All;
+            std::optional<bool> end;
+            if (parts.verdict == "accept") {
+                end = true;
+            } else if (parts.verdict == "drop" || parts.verdict == "reject") {
+                end = false;
+            } else if (!parts.target.empty() && depth < kMaxDepth) {
+                end = follow(parts.target, depth + 1);
+            }
+            may_pass_ = may_pass_ || (end && *end);
+            const bool leaves = parts.verdict == "return" || parts.verdict == "goto";
+            if (is_sure && (end || leaves)) {
+                return end;
+            }
+        }
+        return std::nullopt;
+    }
+    // Some rule on the way would have accepted.
+    bool may_pass() const { return may_pass_; }
+
+  private:
+    const JsonValue& table_;
+    std::span<const std::string> interfaces_;
+    bool may_pass_ = false;
+    size_t steps_ = 0;
+};
+
+base::Result<JsonValue> parsed(base::Result<std::string> text) {
+    return text ? JsonValue::parse(*text) : base::Result<JsonValue>(text.error());
+}
+
+}  // namespace
+
+std::vector<ForwardChain> forward_chains(const JsonValue& chains) {
+    std::vector<ForwardChain> found;
+    for (const JsonValue& item : chains["nftables"].items()) {
+        const JsonValue& chain = item["chain"];
+        const std::string family = chain.text("family");
+        const bool is_ip = family == "ip" || family == "ip6" || family == "inet";
+        if (is_ip && chain.text("hook") == "forward" && chain.text("type") == "filter" &&
+            !chain.text("table").starts_with(kOwnTables)) {
+            found.push_back(
+                {family, chain.text("table"), chain.text("name"), chain.text("policy") == "drop"});
+        }
+    }
+    return found;
+}
+
+Passage passage(const JsonValue& table,
+                const ForwardChain& chain,
+                std::span<const std::string> interfaces) {
+    Walk walk(table, interfaces);
+    if (walk.follow(chain.name, 0).value_or(!chain.drops)) {
+        return Passage::Yes;
+    }
+    return walk.may_pass() ? Passage::Perhaps : Passage::No;
+}
+
+base::Result<std::vector<BlockingChain>> blocking_chains(std::span<const std::string> interfaces) {
+    io::Nft nft;
+    const JsonValue chains = CTN_TRY(parsed(nft.list_chains_json()));
+    std::vector<BlockingChain> found;
+    size_t looked_at = 0;
+    for (const ForwardChain& chain : forward_chains(chains)) {
+        if (++looked_at > kMaxForwardTables) {
+            break;
+        }
+        const auto table = parsed(nft.list_table_json(chain.family + " " + chain.table));
+        const Passage result =
+            table ? passage(*table, chain, interfaces) : Passage::Perhaps;  // removed meanwhile
+        if (table && result != Passage::Yes) {
+            found.push_back({chain, result});
+        }
+    }
+    return found;
+}
+
+void check_forward_rules(std::span<const std::string> interfaces, report::Findings& findings) {
+    const std::string check = "forward policy";
+    const auto chains = blocking_chains(interfaces);
+    if (!chains) {
+        findings.skip(check, "cannot list nftables rules (" + describe(chains.error()) + ")",
+                      "run it as root");
+        return;
+    }
+    std::string names = interfaces.front();
+    for (const std::string& name : interfaces.subspan(1)) {
+        names += " and " + name;
+    }
+    for (const BlockingChain& blocking : *chains) {
+        const std::string chain = "chain " + blocking.chain.to_string();
+        if (blocking.passage == Passage::No) {
+            findings.fail(check, chain + " drops what is forwarded by " + names,
+                          "accept it there, both ways");
+        } else {
+            findings.warn(check, chain + " drops what its rules do not accept",
+                          "see that they accept " + names + ", both ways");
+        }
+    }
+    const auto legacy = io::read_file(kLegacyTables, kMaxLegacyBytes);
+    const bool has_legacy = legacy && legacy->find("filter") != std::string::npos;
+    if (has_legacy) {
+        findings.warn(check, "rules of iptables-legacy are not looked at",
+                      "see that `iptables-legacy -S FORWARD` lets " + names + " pass");
+    } else if (chains->empty()) {
+        findings.ok(check, "no chain drops what is forwarded by " + names);
+    }
+}
+
+void log_failures(const report::Findings& findings) {
+    for (const report::Finding& finding : findings.all()) {
+        if (finding.verdict == report::Verdict::Fail) {
+            base::log(base::LogLevel::Warning, "%s", report::to_text(finding).c_str());
+        }
+    }
+}
+
+}  // namespace continuo::daemon

@@ -1,0 +1,57 @@
+// What the nftables rules of a host, iptables' among them, do to packets that it forwards for a
+// gateway or a SNAPT: an accept in Continuo's own chain does not help where another chain drops.
+#pragma once
+
+#include "common/base/result.hpp"
+#include "common/report/findings.hpp"
+#include "common/report/json_value.hpp"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace continuo::daemon {
+
+// Tables with a forward chain that are looked at.
+inline constexpr size_t kMaxForwardTables = 32;
+
+struct ForwardChain {
+    std::string family;  // "ip", "ip6", "inet"
+    std::string table;
+    std::string name;
+    bool drops = false;  // by its policy
+
+    std::string to_string() const { return family + " " + table + " " + name; }
+    bool operator==(const ForwardChain&) const = default;
+};
+
+// Whether new connections pass that come in, or go out, by one of the interfaces asked about.
+enum class Passage : uint8_t {
+    No,
+    Perhaps,  // by a rule with conditions that are not followed here
+    Yes,
+};
+
+// Base chains of the forward hook, of `chains` (`nft -j list chains`), without Continuo's own.
+std::vector<ForwardChain> forward_chains(const report::JsonValue& chains);
+// By the rules of the chain and those it leads to, of `table` (`nft -j list table`).
+Passage passage(const report::JsonValue& table,
+                const ForwardChain& chain,
+                std::span<const std::string> interfaces);
+
+struct BlockingChain {
+    ForwardChain chain;
+    Passage passage = Passage::No;
+};
+// The chains of this host that do not, or not for sure, let the interfaces' packets pass.
+// Milliseconds, more with many rules. Errors: System (no right, no nftables).
+base::Result<std::vector<BlockingChain>> blocking_chains(std::span<const std::string> interfaces);
+
+// The finding "forward policy" of `interfaces`, the first of which is Continuo's own device.
+void check_forward_rules(std::span<const std::string> interfaces, report::Findings& findings);
+
+// Says what has failed, each as a warning.
+void log_failures(const report::Findings& findings);
+
+}  // namespace continuo::daemon

@@ -1,0 +1,67 @@
+// Findings: what checks of a host say, as lines for people and as JSON. A finding names what was
+// looked at, the verdict, what was found there and what to do. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace continuo::report {
+
+enum class Verdict : uint8_t {
+    Ok,
+    Warn,     // it works, and may not for long, or not as meant
+    Fail,     // it does not work
+    Skipped,  // it could not be looked at; the finding says what that takes
+};
+std::string_view to_string(Verdict verdict);
+
+struct Finding {
+    Verdict verdict = Verdict::Ok;
+    std::string check;   // "udp 203.0.113.9:9347"
+    std::string found;   // "no answer within 3 s"
+    std::string remedy;  // what to do; empty: nothing
+
+    bool operator==(const Finding&) const = default;
+};
+
+// Findings beyond are counted only.
+inline constexpr size_t kMaxFindings = 256;
+
+class Findings {
+  public:
+    void add(Finding finding);
+    void ok(std::string check, std::string found) {
+        add({Verdict::Ok, std::move(check), std::move(found), {}});
+    }
+    void warn(std::string check, std::string found, std::string remedy) {
+        add({Verdict::Warn, std::move(check), std::move(found), std::move(remedy)});
+    }
+    void fail(std::string check, std::string found, std::string remedy) {
+        add({Verdict::Fail, std::move(check), std::move(found), std::move(remedy)});
+    }
+    void skip(std::string check, std::string found, std::string remedy) {
+        add({Verdict::Skipped, std::move(check), std::move(found), std::move(remedy)});
+    }
+
+    const std::vector<Finding>& all() const { return all_; }
+    size_t left_out() const { return left_out_; }
+    bool has(Verdict verdict) const { return count(verdict) != 0; }
+    size_t count(Verdict verdict) const;
+
+  private:
+    std::vector<Finding> all_;
+    size_t left_out_ = 0;
+};
+
+// "CHECK: FOUND; REMEDY", for a log.
+std::string to_text(const Finding& finding);
+// One line a finding, "VERDICT  CHECK  FOUND; REMEDY", and a line of sums. Longer lines are broken
+// between words and go on below what was found; `columns` 0: they are not broken.
+std::string findings_text(const Findings& findings, bool is_terminal, size_t columns);
+// {"program","result","checks":[{"check","result","found","remedy"}],"left_out"}; `result` is the
+// worst verdict: "fail", "warn" or "ok".
+std::string findings_json(std::string_view program, const Findings& findings);
+
+}  // namespace continuo::report

@@ -1,0 +1,13 @@
+// What relaying needs of the host beside snapt: the interfaces of `egress`, and no firewall that
+// drops what is forwarded. For the start and for `snapt doctor`.
+#pragma once
+
+#include "common/report/findings.hpp"
+#include "snapt/snapt_config.hpp"
+
+namespace continuo::snapt {
+
+// Findings "egress NAME" and "forward policy". Blocks for milliseconds on netlink and nftables.
+void check_relay(const SnaptConfig& config, report::Findings& findings);
+
+}  // namespace continuo::snapt
