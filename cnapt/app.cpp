@@ -191,6 +191,9 @@ base::Result<void> App::start(std::string& failure) {
         control::derive_portal_key(*config_.identity.key, config_.realm));
     CTN_TRY(capture_.set_up_device(failure));
     say_gateway_faults(config_.capture);
+    if (capture_.has_taken_over()) {
+        (void)node_->keep_device(false);
+    }
     cgroups_.mark(ruleset_->bypassed_cgroups(), bypass_mark(config_.capture.fwmark));
     node_->set_ruleset(ruleset_);
     if (config_.capture.kill_switch) {
@@ -217,10 +220,9 @@ void App::stop() {
     }
     snapts_.reset();
     portals_.reset();
+    const bool is_left = leaves_capture() && capture_.leave() && node_->keep_device(true);
     node_.reset();
-    if (leaves_capture()) {
-        capture_.leave();
-    } else if (lock_) {
+    if (!is_left && lock_) {
         capture_.end();  // without the lock, what is there is another daemon's
     }
     recorders_.stop();  // waits for the disk
@@ -229,7 +231,7 @@ void App::stop() {
 // To a run that begins at once with the configuration of this one, which would find nothing of
 // another's device and versions.
 bool App::leaves_capture() {
-    if (!controls_.stops_for_restart()) {
+    if (!controls_.stops_for_restart() || !node_) {
         return false;
     }
     auto loaded = daemon::load_config<NodeConfig>(options_.config, parse_node_config,

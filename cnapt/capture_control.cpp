@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 
 namespace continuo::cnapt {
 
@@ -94,6 +95,13 @@ base::Result<void> remove_if_there(io::RouteClient& routes, const io::RuleEntry&
     return removed || removed.error().sys_errno == ENOENT ? base::Result<void>{} : removed;
 }
 
+std::vector<io::RuleEntry> bypass_rules(const CapturePlan& plan) {
+    std::vector<io::RuleEntry> rules;
+    std::copy_if(plan.rules.begin(), plan.rules.end(), std::back_inserter(rules),
+                 [&](const io::RuleEntry& rule) { return rule.priority == plan.bypass_priority; });
+    return rules;
+}
+
 // Without the family.
 std::string bare_name(const std::string& table) {
     return table.substr(table.find(' ') + 1);
@@ -148,11 +156,15 @@ CapturePlan CaptureControl::plan_of_guard() const {
 
 base::Result<void> CaptureControl::clean_up() {
     plan_ = plan_of_guard();
+    CTN_TRY(take_over());
     auto netfilter = CTN_TRY(io::NetfilterClient::open());
-    if (!config_.kill_switch || CTN_TRY(netfilter.count_rules(bare_name(plan_.table))) == 0) {
+    const bool has_table = CTN_TRY(netfilter.count_rules(bare_name(plan_.table))) != 0;
+    if (!has_table || (!config_.kill_switch && !has_taken_over_)) {
         CTN_TRY(nft_.apply(plan_.guard));
     }
-    CTN_TRY(remove_rules(plan_));
+    if (!has_taken_over_) {
+        CTN_TRY(remove_rules(plan_));
+    }
     return config_.kill_switch ? base::Result<void>{} : note_extent();
 }
 
@@ -199,6 +211,7 @@ base::Result<void> CaptureControl::set_up_device(std::string& failure) {
     const CapturePlan plan = build_capture_plan(options(nullptr));
     auto routes = CTN_TRY(io::RouteClient::open());
     const uint32_t index = CTN_TRY(routes.interface_index(config_.device));
+    CTN_TRY(forget_mark(routes, index));
     for (const io::SysctlSetting& setting : plan.device_settings) {
         (void)io::write_sysctl(setting.key, setting.value);
     }
@@ -251,11 +264,12 @@ base::Result<void> CaptureControl::set_rules(CapturePlan plan, std::string& fail
         CTN_TRY(routes.set_route(route));
     }
     failure = "cannot set policy rules";
+    const bool has_new_bypass = bypass_rules(plan) != bypass_rules(plan_);
     for (const io::RuleEntry& rule : plan_.rules) {
         // The order of bypass rules counts, and a new one goes behind those of its priority.
         const bool is_there =
             std::find(plan.rules.begin(), plan.rules.end(), rule) != plan.rules.end();
-        if (!is_there || (rule.priority == plan.bypass_priority && plan.rules != plan_.rules)) {
+        if (!is_there || (rule.priority == plan.bypass_priority && has_new_bypass)) {
             CTN_TRY(remove_if_there(routes, rule));
         }
     }

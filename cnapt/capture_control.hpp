@@ -9,6 +9,7 @@
 #include "cnapt/node_config.hpp"
 #include "cnapt/routes.hpp"
 #include "common/base/result.hpp"
+#include "common/io/netlink_route.hpp"
 #include "common/io/nft.hpp"
 
 #include <string>
@@ -23,8 +24,11 @@ class CaptureControl {
     explicit CaptureControl(CaptureConfig config) : config_(std::move(config)) {}
 
     // Removes rules and routes of an earlier run, and its nftables table but for the guard, unless
-    // that is a kill switch that goes on.
+    // that is a kill switch that goes on. What a run of this configuration has left for a restart
+    // stays, and connections go on in it.
     base::Result<void> clean_up();
+    // After clean_up(): the device and what belongs to it are of an earlier run.
+    bool has_taken_over() const { return has_taken_over_; }
     // Addresses and state of the device; nothing is captured yet.
     base::Result<void> set_up_device(std::string& failure);
     // Rules, routes, nftables. Idempotent; also after a change of the policy. New flows are
@@ -41,6 +45,9 @@ class CaptureControl {
     // tunnel ends: IPv6 connections of this host and translated ones of the LAN sides. (IPv4
     // packets with a source that is no address of the host are not routed.)
     void end();
+    // In place of end(), for a restart: new flows are not captured, but for the kill switch; all
+    // else stays, and the device gets a mark by which the next run knows it.
+    base::Result<void> leave(std::string& failure);
     // Part of what begin() sets, from the next time on.
     void set_portal(std::optional<PortalBypass> portal) { portal_ = std::move(portal); }
     // Puts the interfaces into their group, and others back. What counts as near is part of what
@@ -73,11 +80,16 @@ class CaptureControl {
     // Error: NotFound, if nothing is there.
     base::Result<void> note_extent();
     base::Result<void> set_groups(const NearLinks& near) const;
+    // capture_restart.cpp
+    base::Result<void> take_over();
+    base::Result<void> adopt_rules(io::RouteClient& routes);
+    base::Result<void> forget_mark(io::RouteClient& routes, uint32_t index);
     void end_connections() const;
 
     CaptureConfig config_;
     std::optional<PortalBypass> portal_;
     bool has_near_links_ = false;
+    bool has_taken_over_ = false;
     CapturePlan plan_;
     io::Nft nft_;
     bool is_active_ = false;

@@ -218,14 +218,16 @@ void CaptureSwitch::supervise() {
     });
 }
 
-void CaptureSwitch::leave() {
+bool CaptureSwitch::leave() {
     monitor_.reset();
     worker_.reset();
     std::string failure;
-    if (const auto closed = control_.let_in(false, failure); !closed) {
+    const auto left = control_.leave(failure);
+    if (!left) {
         base::log(base::LogLevel::Warning, "%s: %s", failure.c_str(),
-                  daemon::describe(closed.error()).c_str());
+                  daemon::describe(left.error()).c_str());
     }
+    return left.has_value();
 }
 
 void CaptureSwitch::end() {

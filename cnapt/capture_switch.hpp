@@ -41,8 +41,10 @@ class CaptureSwitch {
     // Waits for the step in progress; then back to plain routing.
     void end();
     // Waits likewise; what is in the tunnel stays there for the next run, and what begins until
-    // then goes plain, but for the kill switch.
-    void leave();
+    // then goes plain, but for the kill switch. While the device is there, which must stay. False:
+    // it could not be, which is logged; end() is due.
+    bool leave();
+    bool has_taken_over() const { return control_.has_taken_over(); }
 
     base::IpAddress ipv4() const { return control_.ipv4(); }
     base::IpAddress ipv6() const { return control_.ipv6(); }

@@ -163,6 +163,10 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
 
     // Opens the TUN device and follows the host's addresses. The text of a failure is in `failure`.
     base::Result<void> start(std::string& failure);
+    // Whether the TUN device outlives this node. False: that could not be set.
+    bool keep_device(bool is_kept) {
+        return tun_ != nullptr && tun_->set_persistent(is_kept).has_value();
+    }
 
     // --- Control, on the data loop
     // Port 0: not known yet.

@@ -60,6 +60,10 @@ Result<void> RouteClient::set_link(uint32_t interface_index, const LinkSettings&
     if (settings.group) {
         request.attribute(IFLA_GROUP, *settings.group);
     }
+    if (settings.alias) {
+        const auto* const text = reinterpret_cast<const uint8_t*>(settings.alias->data());
+        request.attribute(IFLA_IFALIAS, base::ByteView(text, settings.alias->size()));
+    }
     return socket_.change(request, "set interface");
 }
 

@@ -17,6 +17,7 @@ struct LinkSettings {
     std::optional<uint32_t> mtu;
     std::optional<uint32_t> transmit_queue_length;
     std::optional<uint32_t> group{};
+    std::optional<std::string> alias{};  // at most 255 bytes; empty: none
 };
 
 class RouteClient {

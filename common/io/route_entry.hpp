@@ -44,7 +44,7 @@ struct RuleEntry {
     base::IpVersion version = base::IpVersion::V4;
     uint32_t priority = 0;
     RuleAction action = RuleAction::Lookup;
-    uint32_t table = kMainTable;  // Lookup
+    uint32_t table = kMainTable;  // Lookup; of others the default
     uint32_t target = 0;          // Goto
     std::optional<uint32_t> fwmark;
     std::optional<base::IpPrefix> from;  // 0.0.0.0/32: source not yet chosen (IPv4)
@@ -81,8 +81,9 @@ struct LinkEntry {
     bool has_carrier = false;  // operational
     bool is_loopback = false;
     uint32_t mtu = 0;
-    uint32_t group = 0;  // 0: as all are that nobody has put into another
-    std::string kind{};  // as in `ip link add type`; empty: hardware
+    uint32_t group = 0;   // 0: as all are that nobody has put into another
+    std::string kind{};   // as in `ip link add type`; empty: hardware
+    std::string alias{};  // as in `ip link set alias`
 
     bool operator==(const LinkEntry&) const = default;
 };

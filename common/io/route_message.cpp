@@ -163,6 +163,7 @@ LinkEntry parse_link(const NetlinkMessage& message) {
     link.is_loopback = (info.ifi_flags & IFF_LOOPBACK) != 0;
     link.mtu = find_u32(attributes, IFLA_MTU).value_or(0);
     link.group = find_u32(attributes, IFLA_GROUP).value_or(0);
+    link.alias = find_text(attributes, IFLA_IFALIAS);
     if (const auto info_of_kind = find_attribute(attributes, IFLA_LINKINFO)) {
         link.kind = find_text(*info_of_kind, IFLA_INFO_KIND);
     }
@@ -234,7 +235,9 @@ std::optional<RuleEntry> parse_rule(const NetlinkMessage& message) {
     rule.target = find_u32(attributes, FRA_GOTO).value_or(0);
     rule.version = *version;
     rule.priority = find_u32(attributes, FRA_PRIORITY).value_or(0);
-    rule.table = find_u32(attributes, FRA_TABLE).value_or(info.table);
+    if (rule.action == RuleAction::Lookup) {
+        rule.table = find_u32(attributes, FRA_TABLE).value_or(info.table);
+    }
     rule.fwmark = find_u32(attributes, FRA_FWMARK);
     rule.from = parse_prefix(*version, find_attribute(attributes, FRA_SRC), info.src_len);
     rule.to = parse_prefix(*version, find_attribute(attributes, FRA_DST), info.dst_len);

@@ -76,8 +76,8 @@ Result<TunDevice> TunDevice::open(std::string_view name, const TunOptions& optio
     device.name_ = static_cast<const char*>(request.ifr_name);
     device.uso_ = options.try_uso && set_offload(device.fd(), kTunOffloadUso);
     device.tso_ = device.uso_ || set_offload(device.fd(), kTunOffloadTso);
-    if (options.persistent && ::ioctl(device.fd(), TUNSETPERSIST, 1UL) != 0) {
-        return Error{Errc::System, "make tun interface persistent", errno};
+    if (options.persistent) {
+        CTN_TRY(device.set_persistent(true));
     }
     RouteClient routes = CTN_TRY(RouteClient::open());
     device.interface_index_ = CTN_TRY(routes.interface_index(device.name_));
@@ -87,6 +87,13 @@ Result<TunDevice> TunDevice::open(std::string_view name, const TunOptions& optio
         CTN_TRY(routes.set_link(device.interface_index_, settings));
     }
     return device;
+}
+
+Result<void> TunDevice::set_persistent(bool is_persistent) {
+    if (::ioctl(fd(), TUNSETPERSIST, is_persistent ? 1UL : 0UL) != 0) {
+        return Error{Errc::System, "change whether the tun interface stays", errno};
+    }
+    return {};
 }
 
 Result<void> TunDevice::remove(std::string_view name) {

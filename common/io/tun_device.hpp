@@ -43,6 +43,9 @@ class TunDevice {
     // Removes a persistent interface; NotFound when there is none.
     static base::Result<void> remove(std::string_view name);
 
+    // Whether the interface stays when the last queue is closed. Errors: System.
+    base::Result<void> set_persistent(bool is_persistent);
+
     int fd() const { return fd_.value(); }
     const std::string& name() const { return name_; }
     uint32_t interface_index() const { return interface_index_; }

@@ -135,6 +135,11 @@ done
 goes_on() { local had; had=$(grep -cF "$1" "$work/sunk"); wait_for 10 eval "[ \$(grep -cF '$1' $work/sunk) -gt $((had + 20)) ]"; }
 all_go_on() { local kind host; for kind in UDP TCP; do for host in "$inet4" "[$inet6]"; do goes_on "$kind$host" || return; done; done; }
 claim "flows of the LAN use the tunnel" all_go_on
+count_beside
+stop cnapt USR2
+start_cnapt
+claim "they go on after a restart" all_go_on
+claim "in which nothing was about to leave beside the tunnel" equal "$(sent_beside)" 0
 stop cnapt KILL
 start_cnapt
 claim "they go on after kill -9 and a start" all_go_on

@@ -58,10 +58,11 @@ end=$((SECONDS + ${CHAOS_SECONDS:-60}))
 host=20
 while [ "$SECONDS" -lt "$end" ]; do
     rounds=$((rounds + 1))
-    case $((RANDOM % 6)) in
+    case $((RANDOM % 7)) in
         0 | 1) host=$((20 + (host - 19) % 200)); move $((RANDOM % 2 + 1)) $host ;;
         2) stop snapt1 KILL; start_snapt 1 ;;
         3) stop cnapt KILL; run_cnapt ;;
+        6) stop cnapt USR2; run_cnapt ;;
         4) cnapt reload --socket "$work/cnapt.sock" >/dev/null 2>&1 ;;
         5) ip -n "$(ns node)" link set "up$here_gateway" down; ip -n "$(ns node)" link set "up$here_gateway" up
            ip -n "$(ns node)" route replace default via "192.168.$here_gateway.1" dev "up$here_gateway" ;;

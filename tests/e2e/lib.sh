@@ -466,6 +466,14 @@ count_inner() {
         add rule inet watch pre iifname lan ip6 saddr fd43:6f6e:7469::/48 counter name inner"
 }
 inner_packets() { in_ns "$1" nft list counter inet watch inner | sed -n 's/.*packets \([0-9]*\) .*/\1/p'; }
+# count_beside : counts from now on what the node would send beside the tunnel with an address of cnapt0, also what cnapt's table then drops.
+count_beside() {
+    in_ns node nft 'add table inet beside; add counter inet beside inner;
+        add chain inet beside post { type filter hook postrouting priority 105; };
+        add rule inet beside post oifname != { "lo", "cnapt0" } ip saddr 192.0.0.5 counter name inner;
+        add rule inet beside post oifname != { "lo", "cnapt0" } ip6 saddr fd43:6f6e:7469::1 counter name inner'
+}
+sent_beside() { in_ns node nft list counter inet beside inner | sed -n 's/.*packets \([0-9]*\) .*/\1/p'; }
 # At both gateways; the same when cnapt is stopped or dead.
 no_inner_packets() { equal "$(inner_packets gw1) $(inner_packets gw2)" "0 0"; }
 # The same after as long as a retransmission or the next datagram of a program takes.

@@ -51,19 +51,25 @@ TEST_F(RouteClientTest, LinkSettingsTakeEffectAndTheRestStays) {
     settings.mtu = 1400;
     settings.transmit_queue_length = 77;
     settings.group = 9347;
+    settings.alias = "left here";
     ASSERT_TRUE(client_->set_link(index_, settings));
     ASSERT_TRUE(client_->set_link(index_, {}));
-    const auto links = client_->links();
+    auto links = client_->links();
     ASSERT_TRUE(links);
-    const auto link = std::find_if(links->begin(), links->end(),
-                                   [&](const LinkEntry& entry) { return entry.index == index_; });
+    auto link = std::find_if(links->begin(), links->end(),
+                             [&](const LinkEntry& entry) { return entry.index == index_; });
     ASSERT_NE(link, links->end());
+    EXPECT_EQ(link->alias, "left here");
     EXPECT_EQ(link->name, "d0");
     EXPECT_TRUE(link->is_up);
     EXPECT_FALSE(link->is_loopback);
     EXPECT_EQ(link->mtu, 1400U);
     EXPECT_EQ(link->group, 9347U);
     EXPECT_TRUE(net().shell("ip link show d0 | grep -q 'qlen 77'"));
+    LinkSettings without_alias;
+    without_alias.alias = "";
+    ASSERT_TRUE(client_->set_link(index_, without_alias));
+    EXPECT_TRUE(net().shell("! ip link show d0 | grep alias"));
 }
 
 TEST_F(RouteClientTest, AddressesAreUsableAtOnceAndAddingTwiceIsNoError) {
@@ -205,6 +211,10 @@ TEST_F(RouteClientTest, OwnRulesInTheRangeGoAndOthersStay) {
         jump.suppress_group.reset();
         ASSERT_TRUE(client_->add_rule(end)) << client_->last_error_text();
         ASSERT_TRUE(client_->add_rule(jump)) << client_->last_error_text();
+        const auto listed = client_->rules(version).value();
+        for (const RuleEntry& rule : {end, jump}) {
+            EXPECT_EQ(std::count(listed.begin(), listed.end(), rule), 1);
+        }
         RuleEntry outside = full_rule(version);
         outside.priority = 9400;
         ASSERT_TRUE(client_->add_rule(outside));

@@ -156,6 +156,23 @@ TEST_F(TunDeviceTest, SeveralQueuesAndPersistenceUntilRemoved) {
     EXPECT_FALSE(TunDevice::open("a-name-too-long-for-it", options));
 }
 
+TEST_F(TunDeviceTest, MayBeLeftAndTakenOver) {
+    uint32_t index = 0;
+    {
+        auto device = TunDevice::open("tun7", {});
+        ASSERT_TRUE(device);
+        index = device->interface_index();
+        ASSERT_TRUE(device->set_persistent(true));
+    }
+    {
+        auto device = TunDevice::open("tun7", {});
+        ASSERT_TRUE(device);
+        EXPECT_EQ(device->interface_index(), index);
+        ASSERT_TRUE(device->set_persistent(false));
+    }
+    EXPECT_EQ(TunDevice::remove("tun7").error().code, Errc::NotFound);
+}
+
 // In a process that can take back none of it, as another user who may open /dev/net/tun. Gives the
 // errno of attaching.
 int attach_as(uid_t user, gid_t group) {

@@ -1,0 +1,111 @@
+// What stays in the kernel while cnapt restarts. The device carries a mark as its alias (`ip -d
+// link show cnapt0`), so that the mark cannot outlive it. The next run of the same configuration
+// finds it and keeps device, routes, rules and table until begin() replaces them.
+#include "cnapt/capture_control.hpp"
+#include "common/io/netfilter.hpp"
+#include "common/io/netlink_route.hpp"
+
+#include <algorithm>
+#include <type_traits>
+
+namespace continuo::cnapt {
+
+namespace {
+
+// The number is that of the layout of rules and routes: a version with another cannot take over.
+constexpr std::string_view kMarkStart = "cnapt restarts, layout 1, ";
+
+template <typename T>
+std::string list_text(const std::vector<T>& list) {
+    std::string text;
+    for (const auto& one : list) {
+        if constexpr (std::is_same_v<T, std::string>) {
+            text += one + ",";
+        } else {
+            text += one.to_string() + ",";
+        }
+    }
+    return text + ";";
+}
+
+uint64_t digest(std::string_view text) {  // FNV-1a
+    uint64_t hash = 0xCBF29CE484222325;
+    for (const char letter : text) {
+        hash = (hash ^ static_cast<uint8_t>(letter)) * 0x100000001B3;
+    }
+    return hash;
+}
+
+// What a restart may not change. The policy may: begin() replaces its rules.
+std::string mark_of(const CaptureConfig& config) {
+    const std::string text = config.device + ";" + std::to_string(config.routing_table) + ";" +
+                             std::to_string(config.fwmark) + ";" + (config.ipv4 ? "4" : "") +
+                             (config.ipv6 ? "6" : "") + (config.kill_switch ? "k;" : ";") +
+                             list_text(config.exclude) + list_text(config.near) +
+                             list_text(config.gateway_interfaces);
+    return std::string(kMarkStart) + std::to_string(digest(text));
+}
+
+base::Result<void> set_alias(io::RouteClient& routes, uint32_t index, std::string alias) {
+    io::LinkSettings settings;
+    settings.alias = std::move(alias);
+    return routes.set_link(index, settings);
+}
+
+}  // namespace
+
+base::Result<void> CaptureControl::leave(std::string& failure) {
+    CTN_TRY(let_in(false, failure));
+    failure = "cannot leave " + config_.device + " for the next run";
+    auto routes = CTN_TRY(io::RouteClient::open());
+    const uint32_t index = CTN_TRY(routes.interface_index(config_.device));
+    CTN_TRY(set_alias(routes, index, mark_of(config_)));
+    failure.clear();
+    return {};
+}
+
+base::Result<void> CaptureControl::take_over() {
+    auto routes = CTN_TRY(io::RouteClient::open());
+    for (const io::LinkEntry& link : CTN_TRY(routes.links())) {
+        if (link.alias.substr(0, kMarkStart.size()) != kMarkStart) {
+            continue;
+        }
+        if (link.name == config_.device && link.alias == mark_of(config_)) {
+            has_taken_over_ = true;
+        } else {
+            CTN_TRY(routes.delete_link(link.index));  // of another configuration
+        }
+    }
+    return has_taken_over_ ? adopt_rules(routes) : base::Result<void>{};
+}
+
+// Those of a captive portal end: this run knows of none. Capture rules are let_in()'s.
+base::Result<void> CaptureControl::adopt_rules(io::RouteClient& routes) {
+    const auto capture_rules = build_capture_plan(options(nullptr)).capture_rules;
+    const uint32_t of_portal = portal_table(config_.routing_table);
+    for (const base::IpVersion version : {base::IpVersion::V4, base::IpVersion::V6}) {
+        for (io::RuleEntry& rule : CTN_TRY(routes.rules(version))) {
+            const bool is_ours = rule.protocol == io::kRouteProtocol &&
+                                 rule.priority >= plan_.first_priority &&
+                                 rule.priority <= plan_.last_priority;
+            const bool is_of_capture =
+                std::find(capture_rules.begin(), capture_rules.end(), rule) != capture_rules.end();
+            if (!is_ours || is_of_capture) {
+                continue;
+            }
+            if (rule.table == of_portal) {
+                CTN_TRY(routes.remove_rule(rule));
+            } else {
+                plan_.rules.push_back(std::move(rule));
+            }
+        }
+    }
+    CTN_TRY(routes.remove_own_routes(of_portal));
+    return {};
+}
+
+base::Result<void> CaptureControl::forget_mark(io::RouteClient& routes, uint32_t index) {
+    return has_taken_over_ ? set_alias(routes, index, "") : base::Result<void>{};
+}
+
+}  // namespace continuo::cnapt
