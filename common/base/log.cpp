@@ -13,6 +13,7 @@ namespace continuo::base {
 namespace {
 
 std::atomic<LogLevel> g_level = LogLevel::Info;
+std::atomic<LogStamp> g_stamp = nullptr;
 
 // sd-daemon(3) prefixes would hide the level on a terminal; words serve both.
 constexpr std::array<const char*, 4> kLevelNames = {"error: ", "warning: ", "", "debug: "};
@@ -21,6 +22,10 @@ constexpr std::array<const char*, 4> kLevelNames = {"error: ", "warning: ", "", 
 
 void set_log_level(LogLevel level) {
     g_level = level;
+}
+
+void set_log_stamp(LogStamp stamp) {
+    g_stamp = stamp;
 }
 
 bool is_logged(LogLevel level) {
@@ -40,8 +45,9 @@ void log(LogLevel level, const char* format, ...) {
     std::string text(line.data());
     std::replace_if(
         text.begin(), text.end(), [](char c) { return c == '\n' || c == '\t'; }, ' ');
-    std::fprintf(stderr, "%s%s\n", kLevelNames.at(static_cast<size_t>(level)),
-                 printable(text).c_str());
+    const LogStamp stamp = g_stamp.load(std::memory_order_relaxed);
+    std::fprintf(stderr, "%s%s%s\n", stamp == nullptr ? "" : stamp().c_str(),
+                 kLevelNames.at(static_cast<size_t>(level)), printable(text).c_str());
 }
 
 }  // namespace continuo::base

@@ -1,8 +1,9 @@
-// One line a message on stderr, with a level. Layers below the daemons log at Debug only.
-// Thread-safe.
+// One line a message on stderr, with a level, and the time where a daemon gives one. Layers below
+// the daemons log at Debug only. Thread-safe.
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace continuo::base {
 
@@ -10,6 +11,9 @@ enum class LogLevel : uint8_t { Error, Warning, Info, Debug };
 
 void set_log_level(LogLevel level);
 bool is_logged(LogLevel level);
+// What stands in front of each line; null: nothing. Before the first thread.
+using LogStamp = std::string (*)();
+void set_log_stamp(LogStamp stamp);
 // printf form; a line feed is added, those within become blanks. What a terminal would obey is
 // written out (printable.hpp).
 [[gnu::format(printf, 2, 3)]] void log(LogLevel level, const char* format, ...);

@@ -9,10 +9,13 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <ctime>
 
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace continuo::daemon {
@@ -45,8 +48,32 @@ std::string host_name(std::string_view fallback) {
     return std::string(::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : fallback);
 }
 
+std::string log_time(int64_t utc_us) {
+    constexpr int64_t kSecond = 1'000'000;
+    const std::time_t seconds = utc_us / kSecond;
+    std::tm fields{};
+    std::array<char, 64> text{};
+    if (gmtime_r(&seconds, &fields) == nullptr) {
+        return {};
+    }
+    std::snprintf(text.data(), text.size(), "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ ",
+                  fields.tm_year + 1900, fields.tm_mon + 1, fields.tm_mday, fields.tm_hour,
+                  fields.tm_min, fields.tm_sec, static_cast<int>(utc_us % kSecond / 1000));
+    return text.data();
+}
+
+bool is_stderr_journal() {
+    const char* const named = std::getenv("JOURNAL_STREAM");
+    struct stat own {};
+    return named != nullptr && ::fstat(STDERR_FILENO, &own) == 0 &&
+           std::to_string(own.st_dev) + ":" + std::to_string(own.st_ino) == named;
+}
+
 void begin_process(bool verbose) {
     base::set_log_level(verbose ? LogLevel::Debug : LogLevel::Info);
+    if (!is_stderr_journal()) {
+        base::set_log_stamp([] { return log_time(utc_us()); });
+    }
     std::signal(SIGPIPE, SIG_IGN);
     // The soft limit is for programs that use select().
     rlimit descriptors{};

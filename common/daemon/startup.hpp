@@ -35,7 +35,14 @@ std::string describe(const base::Error& error);
 int64_t utc_us();
 std::string host_name(std::string_view fallback);
 
-// Log level, no SIGPIPE, as many descriptors as the host allows, and memory that nobody reads.
+// "2026-11-23T12:05:09.042Z " of Unix time.
+std::string log_time(int64_t utc_us);
+// Whether standard error is a connection to the journal, as JOURNAL_STREAM says (systemd.exec(5)):
+// it has times of its own.
+bool is_stderr_journal();
+
+// Log level, times in the log unless the journal reads it, no SIGPIPE, as many descriptors as the
+// host allows, and memory that nobody reads.
 void begin_process(bool verbose);
 
 // The whole file; nothing, and a log line, when it cannot be read.

@@ -1,12 +1,17 @@
 #include "common/daemon/startup.hpp"
 
+#include <array>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
+#include <functional>
+#include <regex>
 
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -62,6 +67,47 @@ TEST(BeginProcess, LeavesNoWayToReadItsMemory) {
     int status = -1;
     ::waitpid(child, &status, 0);
     EXPECT_EQ(status, 0);
+}
+
+// What a process that begins logs; `before` is told the descriptor of its log.
+std::string logged(const std::function<void(int fd)>& before) {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(::pipe(ends.data()), 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+        ::dup2(ends[1], STDERR_FILENO);
+        before(STDERR_FILENO);
+        begin_process(false);
+        base::log(base::LogLevel::Warning, "%s", "it rains");
+        ::_exit(0);
+    }
+    ::close(ends[1]);
+    std::array<char, 256> text{};
+    const ssize_t count = ::read(ends[0], text.data(), text.size());
+    ::close(ends[0]);
+    ::waitpid(child, nullptr, 0);
+    return {text.data(), count > 0 ? static_cast<size_t>(count) : 0};
+}
+
+TEST(LogTime, StandsInFrontUnlessTheJournalReads) {
+    const auto stat_of = [](int fd) {
+        struct stat own {};
+        EXPECT_EQ(::fstat(fd, &own), 0);
+        return std::to_string(own.st_dev) + ":" + std::to_string(own.st_ino);
+    };
+    const std::regex timed(R"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z warning: it rains\n)");
+    for (const char* journal : {"", "1:2", "nonsense"}) {
+        const std::string text = logged([&](int) { ::setenv("JOURNAL_STREAM", journal, 1); });
+        EXPECT_TRUE(std::regex_match(text, timed)) << text;
+    }
+    EXPECT_TRUE(std::regex_match(logged([](int) { ::unsetenv("JOURNAL_STREAM"); }), timed));
+    EXPECT_EQ(logged([&](int fd) { ::setenv("JOURNAL_STREAM", stat_of(fd).c_str(), 1); }),
+              "warning: it rains\n");
+}
+
+TEST(LogTime, IsUtcWithMilliseconds) {
+    EXPECT_EQ(log_time(0), "1970-01-01T00:00:00.000Z ");
+    EXPECT_EQ(log_time(1795435509042999), "2026-11-23T12:05:09.042Z ");
 }
 
 TEST_F(ConfigFile, GivesAGoodOneWithoutComplaint) {
