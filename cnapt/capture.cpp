@@ -40,7 +40,7 @@ void Node::on_tun_readable() {
     }
     size_t packets = 0;
     const size_t bytes = tun_port_->read_burst(
-        now, is_stream,
+        now, is_stream, dataplane::kTunBurst,
         [&](PacketPtr packet) {
             ++packets;
             on_packet(std::move(packet), now);
@@ -48,7 +48,8 @@ void Node::on_tun_readable() {
         [&] {
             driver_.pump(now);
             return true;
-        });
+        },
+        [] { return true; });
     loop_.note_moved(bytes);
     tun_port_->coalescer().flush();  // replies to refused flows
     driver_.pump(now);

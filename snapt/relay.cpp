@@ -99,13 +99,17 @@ void Relay::on_tun_readable() {
     const TimePoint now = loop_.now();
     const bool is_sole = receivers_.is_sole(now);
     const TimePoint until = settings_.clock() + (is_sole ? kRound : kSharedRound);
+    const auto has_time = [&] { return settings_.clock() < until; };
+    // What comes while others send is not the only thing to do: no reason to wait for more.
+    const bool is_stream = !is_sole || !turns_.is_empty();
     loop_.note_moved(tun_port_->read_burst(
-        now, false, [&](packet::PacketPtr packet) { on_tun_packet(std::move(packet), now); },
+        now, is_stream, is_sole ? dataplane::kTunBurst : kTunPackets,
+        [&](packet::PacketPtr packet) { on_tun_packet(std::move(packet), now); },
         [&] {
             driver_.pump(now);
-            return settings_.clock() < until;
+            return has_time();
         },
-        is_sole ? dataplane::kTunBurst : kTunPackets));
+        has_time));
     driver_.pump(now);
 }
 

@@ -21,6 +21,7 @@
 #include "common/session/session.hpp"
 #include "snapt/app_names.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -36,17 +37,18 @@ namespace continuo::snapt {
 inline constexpr size_t kSmallPackets = 16384;
 inline constexpr size_t kLargePackets = 512;
 
-// Datagrams are taken in for so long, if there are so many: a backlog must not stay in the kernel,
-// where all wait in one queue.
+// After a time away, datagrams are taken in for as long, if there are so many: a backlog must not
+// stay in the kernel, where all wait in one queue. At least for kRound.
 inline constexpr base::Duration kTakeInTime = base::milliseconds(2);
 // They are handled for so long before timers and the other way get their turn.
 inline constexpr base::Duration kRound = base::microseconds(500);
 // Where several send, rounds are shorter: each of them may have to wait for one.
 inline constexpr base::Duration kSharedRound = base::microseconds(250);
-// Of a sole user so much is taken in at a time: what fits a processor's own cache is opened there.
+// Of a sole user no more is taken in at a time, while it is opened as fast as it comes: what fits a
+// processor's own cache is opened there. One read may bring as much again.
 inline constexpr size_t kTakenFromSoleUser = size_t{256} * 1024;
-// Packets that are read from the TUN device before any of them goes on, where several receive: all
-// that the kernel holds for it (its default transmit queue).
+// Packets that are read from the TUN device in a wake-up, where several receive: all that the
+// kernel holds for it (its default transmit queue), if they are short.
 inline constexpr size_t kTunPackets = 500;
 // A turn may take so much longer before packets that it makes wait for the next one.
 inline constexpr base::Duration kTurnOverrun = base::microseconds(200);
@@ -274,6 +276,9 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     void on_socket_readable(Listener& listener);
     void go_on();
     size_t take_in(Listener& listener, base::Duration most);
+    base::Duration take_in_time() const {
+        return std::clamp(settings_.clock() - round_over_at_, kRound, kTakeInTime);
+    }
     Lane& lane_of(const io::ReceivedBatch& batch);
     void begin_round();
     void begin_turns() { round_end_ = settings_.clock() + round_time(); }

@@ -34,7 +34,7 @@ void Relay::on_socket_readable(Listener& listener) {
         return;  // go_on() comes to it, and to the rest
     }
     begin_round();
-    size_t runs = take_in(listener, kTakeInTime);
+    size_t runs = take_in(listener, take_in_time());
     begin_turns();
     for (;;) {
         serve(now);
@@ -51,8 +51,9 @@ void Relay::on_socket_readable(Listener& listener) {
 void Relay::go_on() {
     const TimePoint now = loop_.now();
     begin_round();
+    const Duration most = take_in_time();
     for (const auto& listener : listeners_) {
-        take_in(*listener, kTakeInTime / listeners_.size());
+        take_in(*listener, most / listeners_.size());
     }
     begin_turns();
     serve(now);
@@ -80,17 +81,22 @@ size_t Relay::take_in(Listener& listener, Duration most) {
     const bool is_sole = senders_.is_sole(loop_.now());
     size_t runs = 0;
     size_t bytes = 0;
+    size_t known_bytes = 0;
     for (size_t i = 0; i < kReadsAtOnce; ++i) {
         const size_t read = receiver_.read(listener.socket, [&](const io::ReceivedBatch& batch) {
             bytes += batch.bytes.size();
             Lane& lane = lane_of(batch);
-            senders_.note(&lane, loop_.now());
+            if (lane.node != nullptr) {
+                senders_.note(&lane, loop_.now());
+                // One that is slower to open than to come waits here, not in the kernel.
+                known_bytes += lane.queue.bytes() <= kTakenFromSoleUser ? batch.bytes.size() : 0;
+            }
             if (receiver_.keep(batch, listener.number, lane.queue)) {
                 turns_.wake(lane);
             }
         });
         runs += read;
-        if (read < io::kSuperBuffers || (is_sole && bytes >= kTakenFromSoleUser) ||
+        if (read < io::kSuperBuffers || (is_sole && known_bytes >= kTakenFromSoleUser) ||
             settings_.clock() >= end) {
             break;
         }
@@ -224,6 +230,11 @@ void Relay::on_stream(uint16_t wire_id,
     const TimePoint now = loop_.now();
     node->lane.stream = queue.shared_from_this();
     node->lane.stream_from = from;
+    senders_.note(&node->lane, now);
+    if (!turns_.is_empty()) {
+        turns_.wake(node->lane);
+        return;  // go_on() comes to it
+    }
     begin_round();
     turns_.wake(node->lane);
     begin_turns();

@@ -1,5 +1,6 @@
-// SoleUser: whether one alone has used a way for a while. Who does makes nobody wait, so its work
-// may be done in larger pieces, which stay in a processor's own cache. Pure.
+// SoleUser: whether one alone has used a way for a while. Its work may be done in larger pieces,
+// which stay in a processor's own cache; who comes after a long silence may have to wait for one of
+// them, once. Pure.
 #pragma once
 
 #include "common/base/time.hpp"
@@ -7,15 +8,15 @@
 namespace continuo::dataplane {
 
 // Nobody else has used it for so long.
-inline constexpr base::Duration kSoleUserAfter = base::seconds(1);
+inline constexpr base::Duration kSoleUserAfter = base::seconds(10);
 
 class SoleUser {
   public:
-    // `user` is only compared.
+    // `user` is only compared. The first one is alone at once.
     void note(const void* user, base::TimePoint now) {
         if (user != latest_) {
+            changed_at_ = latest_ != nullptr ? now : changed_at_;
             latest_ = user;
-            changed_at_ = now;
         }
     }
     bool is_sole(base::TimePoint now) const { return now - changed_at_ >= kSoleUserAfter; }

@@ -16,6 +16,8 @@ namespace continuo::dataplane {
 // Frames a wake-up takes at most from the device before others get their turn.
 inline constexpr size_t kTunBurst = 64;
 inline constexpr size_t kTunBytesBetweenFlushes = size_t{128} * 1024;
+// Packets between two looks at the clock.
+inline constexpr size_t kTunPacketsAtOnce = 16;
 
 class TunPort final : public packet::FrameSink {
   public:
@@ -44,11 +46,15 @@ class TunPort final : public packet::FrameSink {
 
     // Takes up to `most` packets and gives their bytes. `each` owns the packet; `flush() -> bool`
     // is called after every kTunBytesBetweenFlushes, so that a burst of super-packets does not
-    // overflow a class queue; false ends the burst. A packet that comes after a pause is all for
-    // now, unless it is one of a stream.
-    template <typename Each, typename Flush>
-    size_t read_burst(
-        base::TimePoint now, bool is_stream, Each&& each, Flush&& flush, size_t most = kTunBurst) {
+    // overflow a class queue, and `has_time() -> bool` after every kTunPacketsAtOnce; false ends
+    // the burst. A packet that comes after a pause is all for now, unless it is one of a stream.
+    template <typename Each, typename Flush, typename HasTime>
+    size_t read_burst(base::TimePoint now,
+                      bool is_stream,
+                      size_t most,
+                      Each&& each,
+                      Flush&& flush,
+                      HasTime&& has_time) {
         most = pause_.ends(now) && !is_stream ? 1 : most;
         size_t bytes = 0;
         size_t unflushed = 0;
@@ -60,6 +66,9 @@ class TunPort final : public packet::FrameSink {
             bytes += packet->length;
             unflushed += packet->length;
             each(std::move(packet));
+            if ((i + 1) % kTunPacketsAtOnce == 0 && !has_time()) {
+                break;
+            }
             if (unflushed >= kTunBytesBetweenFlushes) {
                 if (!flush()) {
                     break;
