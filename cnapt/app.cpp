@@ -5,6 +5,7 @@
 #include "cnapt/commands.hpp"
 #include "cnapt/dns_switch.hpp"
 #include "cnapt/gateway_check.hpp"
+#include "cnapt/ping_desk.hpp"
 #include "cnapt/portal_control.hpp"
 #include "cnapt/snapt_set.hpp"
 #include "common/base/version.hpp"
@@ -142,6 +143,7 @@ class App final : public NodeEvents {
     std::shared_ptr<const classifier::Ruleset> ruleset_;
     BypassedCgroups cgroups_;
     std::unique_ptr<Node> node_;
+    std::unique_ptr<PingDesk> pings_;
     std::unique_ptr<PortalControl> portals_;
     std::unique_ptr<SnaptSet> snapts_;
     daemon::Controls controls_;
@@ -186,6 +188,7 @@ base::Result<void> App::start(std::string& failure) {
     settings.recording = recorders_.recording();
     node_ = std::make_unique<Node>(loop_, settings, random_, *this);
     CTN_TRY(node_->start(failure));
+    pings_ = std::make_unique<PingDesk>(loop_, *node_);
     portals_ = std::make_unique<PortalControl>(
         loop_, *node_, capture_, config_.capture,
         control::derive_portal_key(*config_.identity.key, config_.realm));
@@ -221,6 +224,7 @@ void App::stop() {
     snapts_.reset();
     portals_.reset();
     const bool is_left = leaves_capture() && capture_.leave() && node_->keep_device(true);
+    pings_.reset();
     node_.reset();
     if (!is_left && lock_) {
         capture_.end();  // without the lock, what is there is another daemon's
@@ -314,6 +318,11 @@ void App::on_request(const report::JsonValue& request,
     if (command == "usage") {
         snapts_->ask_usage(raw.line,
                            [reply](const std::string& json) { reply.finish(json + "\n"); });
+        return;
+    }
+    if (command == "ping") {
+        pings_->ask(request.text("snapt"),
+                    [reply](const std::string& json) { reply.finish(json + "\n"); });
         return;
     }
     if (command == "portal") {

@@ -3,6 +3,7 @@
 #include "cnapt/app.hpp"
 #include "cnapt/dns_helper.hpp"
 #include "cnapt/node_config.hpp"
+#include "cnapt/ping_command.hpp"
 #include "common/daemon/command_program.hpp"
 #include "common/daemon/startup.hpp"
 #include "common/report/flow_list.hpp"
@@ -11,6 +12,7 @@
 #include "common/report/table.hpp"
 
 #include <charconv>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -144,6 +146,12 @@ std::string portal_text(const JsonValue& answer) {
            " s, or until it lets through. All else stays in the tunnel.\n";
 }
 
+// At once: the command goes on for seconds.
+void print_line(const std::string& line) {
+    std::fputs(report::safe_output(line).c_str(), stdout);
+    std::fflush(stdout);
+}
+
 // What a helper that was killed has left.
 CommandOutput restore_command(const std::string& state) {
     const auto restored = restore_dns({"", {}, state});
@@ -196,6 +204,7 @@ std::vector<report::CommandSpec> commands() {
                 {"paths", "", 0, 0, {}, "each uplink towards each SNAPT: state, delay, rate"}),
             daemon::shown_as_table(
                 {"snapts", "", 0, 0, {}, "each SNAPT: state, control connection, leases"}),
+            ping_spec(),
             {"portal", "[INTERFACE]", 0, 1, {}, "log in to a captive portal"},
             daemon::usage_spec(),
             {"reload", "", 0, 0, {}, "take over changes of configuration and policy"},

@@ -191,6 +191,8 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void request_keepalive(SnaptLink& link);
     // Whether it still answers.
     void ask(SnaptLink& link);
+    // The same of all its paths, those too that are dead; their answers are counted.
+    void ask_all(SnaptLink& link);
     // Some SNAPT that is listed is up.
     bool has_listed_link() const;
     bool has_flows(const SnaptLink& link);

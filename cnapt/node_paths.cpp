@@ -105,6 +105,29 @@ bool Node::is_needed(const Uplink& uplink) const {
            std::none_of(links_.begin(), links_.end(), is_up);
 }
 
+void Node::ask_all(SnaptLink& link) {
+    if (!link.session) {
+        return;
+    }
+    const TimePoint now = loop_.refresh_now();
+    session::PathSet& paths = link.session->paths();
+    for (const Uplink* uplink : uplinks_->list()) {
+        if (is_known(paths.path(uplink->slot))) {
+            paths.ask(uplink->slot, now);
+            paths.ask_again(uplink->slot, now);
+        }
+    }
+    if (link.is_on_stream) {
+        paths.ask(wire::kTcpPath, now);
+    }
+    const auto active = paths.active();
+    if (active && paths.path(*active).state == session::PathState::Challenged) {
+        paths.announce_again(now);  // its next announcement may be far off
+    }
+    driver_.touch(*link.session);
+    driver_.pump(now);
+}
+
 // One that died of silence is not new: its own announcements bring it back.
 void Node::add_paths(SnaptLink& link, TimePoint now) {
     add_new_paths(link, now);

@@ -157,6 +157,8 @@ void PathSet::note_answered(uint8_t index, const Tuple& tuple, uint32_t sending,
     Path& path = paths_[index];
     const Duration since_first = now - tuple.challenged_at;
     const bool is_newest = sending == tuple.repetitions;
+    ++path.answers;
+    path.last_round_trip = is_newest ? now - tuple.asked_at : since_first;
     if (!is_newest && (sending != 0 || since_first > kMostUsefulRtt)) {
         note_rtt_bound(path, since_first);
         return;

@@ -88,7 +88,9 @@ struct Path {
     std::array<Tuple, base::kTrafficClasses> tuples;
     base::Duration smoothed_rtt{};  // RFC 6298; zero: no sample
     base::Duration rtt_variation{};
-    base::Duration rtt_at_most{};  // of an answer that tells no sample; zero: none
+    base::Duration rtt_at_most{};      // of an answer that tells no sample; zero: none
+    uint64_t answers = 0;              // to challenges, since it was added
+    base::Duration last_round_trip{};  // of the latest answer, from what it answers
     base::TimePoint packets_sent_at{};
     base::TimePoint heard_at{};
     base::TimePoint announce_again_at = base::kNever;

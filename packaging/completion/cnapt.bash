@@ -13,7 +13,7 @@ _cnapt()
     COMPREPLY=()
     for ((at = 1; at < COMP_CWORD; at++)); do
         case ${COMP_WORDS[at]} in
-            help | run | resolver | status | flows | paths | snapts | portal | usage | reload | check)
+            help | run | resolver | status | flows | paths | snapts | ping | portal | usage | reload | check)
                 command=${COMP_WORDS[at]}
                 break
                 ;;
@@ -52,15 +52,15 @@ _cnapt()
             _cnapt_zones "$current"
             return
             ;;
-        --timeout | --from | --to | --user | --process) return ;;
+        --timeout | --from | --to | --user | --process | --count) return ;;
     esac
 
     case $command in
-        '') options='run resolver status flows paths snapts portal usage reload check help --help --version' ;;
+        '') options='run resolver status flows paths snapts ping portal usage reload check help --help --version' ;;
         help)
             options=''
             if [[ $current != -* ]]; then
-                COMPREPLY=($(compgen -W 'run resolver status flows paths snapts portal usage reload check' -- "$current"))
+                COMPREPLY=($(compgen -W 'run resolver status flows paths snapts ping portal usage reload check' -- "$current"))
                 return
             fi
             ;;
@@ -70,6 +70,7 @@ _cnapt()
         flows) options='--all --class --process --sort --wide --watch' ;;
         paths | snapts) options='--wide --watch' ;;
         reload) options='' ;;
+        ping) options='--count' ;;
         portal)
             options=''
             if [[ $current != -* ]]; then

@@ -31,6 +31,23 @@ TEST(PathChallenge, AnAnswerTellsTheRoundTripOfTheQuestionThatItAnswers) {
     EXPECT_EQ(round_trip_of(2, base::seconds(5)), milliseconds(20));
 }
 
+TEST(PathChallenge, AnswersAreCountedWithTheirRoundTrip) {
+    Node node;
+    prove(node);
+    EXPECT_EQ(node.paths.path(0).answers, 1U);
+    node.now += base::seconds(1);
+    node.paths.ask(0, node.now);
+    const auto probe = node.paths.next_probe(node.now);
+    ASSERT_TRUE(probe && probe->challenge);
+    EXPECT_EQ(node.paths.path(0).answers, 1U) << "not answered yet";
+    node.now += milliseconds(70);
+    node.paths.on_response(space(0), {probe->challenge->token}, node.now);
+    EXPECT_EQ(node.paths.path(0).answers, 2U);
+    EXPECT_EQ(node.paths.path(0).last_round_trip, milliseconds(70));
+    node.paths.on_response(space(0), {probe->challenge->token}, node.now);
+    EXPECT_EQ(node.paths.path(0).answers, 2U) << "a repetition answers nothing";
+}
+
 // What has changed below asks it again at once, each time (ask_again).
 TEST(PathChallenge, WhoIsAskedAgainBeforeItsTimeTellsTheRoundTripOfThatQuestionToo) {
     Node node;
