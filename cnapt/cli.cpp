@@ -2,6 +2,7 @@
 
 #include "cnapt/app.hpp"
 #include "cnapt/dns_helper.hpp"
+#include "cnapt/dns_restore.hpp"
 #include "cnapt/node_config.hpp"
 #include "cnapt/ping_command.hpp"
 #include "common/daemon/command_program.hpp"
@@ -153,13 +154,15 @@ void print_line(const std::string& line) {
 }
 
 // What a helper that was killed has left.
-CommandOutput restore_command(const std::string& state) {
-    const auto restored = restore_dns({"", {}, state});
-    if (!restored) {
-        return {"", "cnapt: " + state + ": " + daemon::describe(restored.error()) + "\n",
-                report::kExitError};
+CommandOutput restore_command(const ParsedCommand& command) {
+    const std::string path(kResolvConf);
+    const auto places = command.has("--state") ? kept_places_in(command.value_or("--state", ""))
+                                               : usual_kept_places(path);
+    const DnsRestored restored = restore_dns(places, path);
+    if (!restored.failure.empty()) {
+        return {"", "cnapt: " + restored.failure, report::kExitError};
     }
-    return {*restored ? std::string(kResolvConf).append(" is as it was\n") : "", "",
+    return {restored.is_restored ? path + " is as it was\n" : "nothing to put back\n", "",
             report::kExitGood};
 }
 
@@ -213,10 +216,10 @@ std::vector<report::CommandSpec> commands() {
 
 // For a service manager: standard input is the connection to the daemon.
 CommandOutput resolver_command(const ParsedCommand& command) {
-    const std::string state = command.value_or("--state", kDefaultResolverState);
     if (command.has("--restore")) {
-        return restore_command(state);
+        return restore_command(command);
     }
+    const std::string state = command.value_or("--state", kDefaultResolverState);
     const std::string path = command.value_or("--config", kDefaultConfig);
     daemon::begin_process(false);
     const auto loaded =

@@ -467,13 +467,4 @@ int run_dns_helper(int fd, const DnsHelperOptions& options) {
     return file ? serve(fd, options, std::move(*file)) : 1;
 }
 
-Result<bool> restore_dns(const DnsHelperOptions& options) {
-    static_cast<void>(io::keep_capabilities({}).has_value());
-    if (::access(options.kept.c_str(), F_OK) != 0 && errno == ENOENT) {
-        return false;
-    }
-    ResolvFile file = CTN_TRY(ResolvFile::open(options.resolv_conf, options.kept));
-    return file.clean_up();
-}
-
 }  // namespace continuo::cnapt

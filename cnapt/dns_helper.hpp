@@ -39,8 +39,4 @@ base::Result<io::UniqueFd> fork_dns_helper(const DnsHelperOptions& options);
 // The helper itself, until the other end of `fd` closes or SIGTERM comes. Gives the exit code.
 int run_dns_helper(int fd, const DnsHelperOptions& options);
 
-// Puts back what a helper that was killed has left in `options.kept`. True: there was something.
-// Errors: as ResolvFile::open and clean_up; WouldBlock while a helper runs.
-base::Result<bool> restore_dns(const DnsHelperOptions& options);
-
 }  // namespace continuo::cnapt

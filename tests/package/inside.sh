@@ -176,8 +176,59 @@ cp -a /etc/continuo /tmp/etc.before
 claim "it can be installed again" dpkg -i /third.deb
 kept() { diff -r /tmp/etc.before /etc/continuo; }
 claim "and finds its configuration as it was" kept
+
+# A run that was killed together with both helpers, and a purge before another one.
+helpers() { pgrep -x 'cnapt-dns|cnapt-dns-keep'; }
+kill_cnapt() { # so that none of them sees the others go
+    local cnapt=${both#* } others
+    others=$(helpers)
+    equal "$(echo "$others" | wc -l)" 2 || return
+    kill -STOP $others
+    kill -KILL "$cnapt"
+    wait "$cnapt"
+    kill -KILL $others
+    both=${both% *}
+    wait_for 5 eval '! helpers'
+}
+start_both
+claim "both run, and names go through the tunnel" in_tunnel
+claim "cnapt and its helpers are killed" kill_cnapt
+claim "names still go there, where nobody answers" in_tunnel
+claim "only root can look for the original" eval '! setpriv --reuid continuo-snapt --regid continuo-snapt --clear-groups cnapt resolver --restore'
+claim "the package can be purged" dpkg -P continuo
+claim "which puts resolv.conf back" names_unchanged
+claim "and ends the other daemon" wait_both
+
+claim "it can be installed once more" dpkg -i /third.deb
+configure() {
+    snapt init --name zrh-1 --public 192.0.2.1:9347 && snapt user add alice >/etc/continuo/cnapt.toml &&
+        printf '\n[dns]\nservers = ["203.0.113.10"]\n' >>/etc/continuo/cnapt.toml
+}
+claim "and configured" configure
 start_both
 claim "both run again, and names go through the tunnel" in_tunnel
+kill -KILL ${both#* }
+wait ${both#* } 2>/dev/null
+both=${both% *}
+claim "its helper puts resolv.conf back when cnapt alone is killed" wait_for 5 names_unchanged
+nsenter --net=/run/netns/node cnapt run >>/tmp/cnapt.log 2>&1 &
+both="$both $!"
+claim "and the next one starts" wait_for 15 in_tunnel
+restore() { cnapt resolver --restore ${1-} 2>&1; }
+claim "nothing is put back while it runs" eval '! restore'
+kill_cnapt
+claim "the command finds the original" equal "$(restore)" "/etc/resolv.conf is as it was"
+claim "and says so when there is none" equal "$(restore)" "nothing to put back"
+claim "resolv.conf is as it was" names_unchanged
+nsenter --net=/run/netns/node cnapt run >>/tmp/cnapt.log 2>&1 &
+both="$both $!"
+wait_for 15 in_tunnel
+kill_cnapt
+claim "with the state directory, too" equal "$(restore "--state /var/lib/cnapt")" "/etc/resolv.conf is as it was"
+claim "as it was" names_unchanged
+nsenter --net=/run/netns/node cnapt run >>/tmp/cnapt.log 2>&1 &
+both="$both $!"
+claim "both run again, and names go through the tunnel" wait_for 15 in_tunnel
 claim "the package can be purged while they run" dpkg -P continuo
 claim "which ends them" wait_both
 claim "resolv.conf is as it was" names_unchanged

@@ -1,5 +1,6 @@
 // The helper as a process of its own, with a resolv.conf of the test's.
 #include "cnapt/dns_helper.hpp"
+#include "cnapt/dns_restore.hpp"
 #include "common/io/file.hpp"
 
 #include <array>
@@ -66,6 +67,7 @@ class DnsHelperTest : public ::testing::Test {
         auto text = io::read_file(options.resolv_conf, 1 << 20);
         return text ? *text : "<none>";
     }
+    DnsRestored restore() const { return restore_dns({options.kept}, options.resolv_conf); }
     bool is_in_tunnel() const { return name_servers(read()) == options.servers; }
     void ask(const std::string& text) const {
         ASSERT_EQ(::send(daemon.value(), text.data(), text.size(), MSG_NOSIGNAL),
@@ -140,13 +142,14 @@ TEST_F(DnsHelperTest, OneThatWasKilledIsPutRightByTheNextOneOrByHand) {
         start();
         ask("tunnel");
         EXPECT_TRUE(hears("state tunnel"));
-        EXPECT_FALSE(restore_dns(options)) << "while it runs";
+        EXPECT_NE(restore().failure, "") << "while it runs";
         ::kill(helper, SIGKILL);
         wait_for_end();
         EXPECT_TRUE(is_in_tunnel());
         if (is_by_hand) {
-            EXPECT_TRUE(*restore_dns(options));
-            EXPECT_FALSE(*restore_dns(options));
+            EXPECT_TRUE(restore().is_restored);
+            EXPECT_FALSE(restore().is_restored);
+            EXPECT_EQ(restore().failure, "");
         } else {
             start();
             EXPECT_TRUE(hears("original 192.168.1.1"));
@@ -156,8 +159,30 @@ TEST_F(DnsHelperTest, OneThatWasKilledIsPutRightByTheNextOneOrByHand) {
         EXPECT_EQ(read(), kOriginal);
     }
     options.kept = root + "/nothing";
-    EXPECT_FALSE(*restore_dns(options));
+    EXPECT_FALSE(restore().is_restored);
+    EXPECT_EQ(restore().failure, "");
     EXPECT_FALSE(fs::exists(options.kept));
+}
+
+TEST_F(DnsHelperTest, WhereTheOriginalIsKeptIsFound) {
+    start();
+    ask("tunnel");
+    EXPECT_TRUE(hears("state tunnel"));
+    ::kill(helper, SIGKILL);
+    wait_for_end();
+    const auto usual = usual_kept_places(options.resolv_conf);
+    ASSERT_FALSE(usual.empty());
+    EXPECT_EQ(usual.front(), fs::canonical(options.kept)) << "resolv.conf names it";
+    if (::geteuid() == 0) {
+        EXPECT_EQ(kept_places_in(root), std::vector{options.kept}) << "root's helper's";
+    }
+    EXPECT_EQ(kept_places_in(options.kept), std::vector{options.kept});
+    fs::create_directory(root + "/empty");
+    // Twice the same, and others without anything.
+    const std::vector places = {root + "/absent", root + "/empty", options.kept,
+                                options.kept + "/../dns"};
+    EXPECT_TRUE(restore_dns(places, options.resolv_conf).is_restored);
+    EXPECT_EQ(read(), kOriginal);
 }
 
 TEST_F(DnsHelperTest, WhatARunWithAnotherDirectoryLeftIsPutRight) {
