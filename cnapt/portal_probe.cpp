@@ -16,6 +16,10 @@ namespace {
 
 constexpr std::chrono::milliseconds kTimeout{3000};
 constexpr uint16_t kHttpPort = 80;
+// For documentation (RFC 5737, RFC 3849): no host has them, so that only who answers in the place
+// of everybody answers there.
+constexpr const char* kNobodyV4 = "192.0.2.80";
+constexpr const char* kNobodyV6 = "2001:db8::80";
 
 using Clock = std::chrono::steady_clock;
 
@@ -46,8 +50,7 @@ std::vector<uint8_t> exchange(int fd, const std::string& request) {
     return answer;
 }
 
-control::PortalAnswer ask_at(const PortalQuestion& question, uint16_t port) {
-    const base::Endpoint to{question.snapt.address, port};
+control::PortalAnswer ask_at(const PortalQuestion& question, const base::Endpoint& to) {
     ControlUplinks uplinks;
     (to.address.is_v4() ? uplinks.v4 : uplinks.v6) = question.uplink;
     const auto fd = begin_connect(to, uplinks, question.fwmark);
@@ -67,10 +70,21 @@ control::PortalAnswer ask_at(const PortalQuestion& question, uint16_t port) {
 }  // namespace
 
 control::PortalAnswer ask_for_portal(const PortalQuestion& question) {
-    const auto answer = ask_at(question, question.snapt.port);
-    return answer.verdict == PortalVerdict::None && question.snapt.port != kHttpPort
-               ? ask_at(question, kHttpPort)
-               : answer;
+    const base::Endpoint snapt_http{question.snapt.address, kHttpPort};
+    control::PortalAnswer answer = ask_at(question, question.snapt);
+    if (answer.verdict == PortalVerdict::None && question.snapt.port != kHttpPort) {
+        answer = ask_at(question, snapt_http);
+    }
+    if (answer.verdict != PortalVerdict::Portal) {
+        return answer;
+    }
+    const char* const nobody = question.snapt.address.is_v4() ? kNobodyV4 : kNobodyV6;
+    const control::PortalAnswer other =
+        ask_at(question, {base::IpAddress::parse(nobody).value(), kHttpPort});
+    if (other.verdict != PortalVerdict::Portal) {
+        return {};  // a web server of the SNAPT's own host
+    }
+    return answer.url.empty() ? other : answer;
 }
 
 }  // namespace continuo::cnapt

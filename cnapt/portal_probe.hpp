@@ -15,7 +15,8 @@ struct PortalQuestion {
 };
 
 // At the control port; where nothing at all answers there, at port 80, the one that portals
-// intercept.
+// intercept. Portal only if port 80 of an address that no host has is answered by HTTP, too: else a
+// web server runs on the SNAPT's host.
 control::PortalAnswer ask_for_portal(const PortalQuestion& question);
 
 }  // namespace continuo::cnapt

@@ -86,7 +86,7 @@ bool PortalWatch::on_answer(uint8_t slot_number,
     if (answer.verdict == PortalVerdict::Portal) {
         slot.is_captive = true;
         url = answer.url;
-    } else if (answer.verdict == PortalVerdict::Snapt) {
+    } else if (answer.verdict != PortalVerdict::None) {
         slot.is_captive = false;
         url.clear();
     }

@@ -87,14 +87,31 @@ bool is_clean_url(std::string_view url) {
            });
 }
 
+// Without the port: "203.0.113.9", "[2001:db8::1]".
+std::string_view without_port(std::string_view authority) {
+    const size_t bracket = authority.rfind(']');
+    const size_t colon = authority.rfind(':');
+    const bool has_port =
+        colon != std::string_view::npos && (bracket == std::string_view::npos || colon > bracket);
+    return has_port ? authority.substr(0, colon) : authority;
+}
+
 std::string portal_url(std::string_view location, std::string_view host) {
-    std::string url(location);
-    if (!location.empty() && location.front() == '/' && location.substr(0, 2) != "//") {
-        url = "http://" + std::string(host) + url;
+    constexpr std::string_view kHttp = "http://";
+    constexpr std::string_view kHttps = "https://";
+    size_t scheme_bytes = 0;
+    for (const std::string_view scheme : {kHttp, kHttps}) {
+        if (is_equal_without_case(location.substr(0, scheme.size()), scheme)) {
+            scheme_bytes = scheme.size();
+        }
     }
-    const bool is_web = is_equal_without_case(url.substr(0, 7), "http://") ||
-                        is_equal_without_case(url.substr(0, 8), "https://");
-    return is_web && is_clean_url(url) ? url : std::string();
+    std::string_view authority = location.substr(scheme_bytes);
+    authority = authority.substr(0, authority.find_first_of("/?#"));
+    authority.remove_prefix(std::min(authority.rfind('@') + 1, authority.size()));
+    const bool is_elsewhere =
+        !is_equal_without_case(without_port(authority), without_port(host)) && !authority.empty();
+    return scheme_bytes != 0 && is_elsewhere && is_clean_url(location) ? std::string(location)
+                                                                       : std::string();
 }
 
 }  // namespace
@@ -171,9 +188,9 @@ judge_portal_answer(base::ByteView bytes, const PortalTag& expected, std::string
     if (is_good && end != std::string_view::npos) {
         PortalTag tag{};
         const std::string_view body = text.substr(end + kHeadEnd.size());
-        if (body.size() == 2 * kPortalTagBytes && read_hex(body, tag) &&
-            is_same_tag(tag, expected)) {
-            return {PortalVerdict::Snapt, {}};
+        if (body.size() == 2 * kPortalTagBytes && read_hex(body, tag)) {
+            return {is_same_tag(tag, expected) ? PortalVerdict::Snapt : PortalVerdict::Stranger,
+                    {}};
         }
     }
     return {PortalVerdict::Portal, portal_url(header_value(head, "Location"), host)};

@@ -55,13 +55,17 @@ std::string format_portal_request(const PortalRequest& request, std::string_view
 enum class PortalVerdict : uint8_t {
     None,   // no HTTP, or nothing at all: tells nothing
     Snapt,  // the SNAPT has answered
+    // In the SNAPT's form, with another answer: a SNAPT that does not know the key, or lets its
+    // user in no more. Nobody stands in its place.
+    Stranger,
     Portal  // somebody else has, in its place
 };
 struct PortalAnswer {
     PortalVerdict verdict = PortalVerdict::None;
     std::string url;  // where a portal leads; empty: it did not say
 };
-// `bytes`: all that came, up to kMaxPortalAnswerBytes. `host` as above, for a URL without one.
+// `bytes`: all that came, up to kMaxPortalAnswerBytes. `host` as above: a URL that leads there, or
+// names no host, is none to log in at, since that is the SNAPT.
 PortalAnswer
 judge_portal_answer(base::ByteView bytes, const PortalTag& expected, std::string_view host);
 

@@ -16,6 +16,7 @@ constexpr UplinkHealth kSilent{true, false, false};
 constexpr UplinkHealth kNeededSilent{true, false, true};
 const PortalAnswer kPortal{PortalVerdict::Portal, "http://login.example/"};
 const PortalAnswer kSnapt{PortalVerdict::Snapt, {}};
+const PortalAnswer kStranger{PortalVerdict::Stranger, {}};
 const PortalAnswer kNothing{};
 
 class PortalWatchTest : public ::testing::Test {
@@ -97,6 +98,18 @@ TEST_F(PortalWatchTest, OneThatBeginsToWorkIsAskedAtOnce) {
     watch.on_answer(kWifi, kSnapt, now);
     watch.observe(kWifi, kWorks, now);
     EXPECT_EQ(until_next(), -1);
+}
+
+TEST_F(PortalWatchTest, ASnaptThatRefusesTheLoginIsNoPortalAndEndsOne) {
+    watch.observe(kWifi, kNeededSilent, now);
+    until_next();
+    EXPECT_FALSE(watch.on_answer(kWifi, kStranger, now));
+    EXPECT_FALSE(watch.is_captive(kWifi));
+    EXPECT_GE(until_next(), 10);
+    EXPECT_TRUE(watch.on_answer(kWifi, kPortal, now));
+    until_next();
+    EXPECT_TRUE(watch.on_answer(kWifi, kStranger, now));
+    EXPECT_FALSE(watch.is_captive(kWifi));
 }
 
 TEST_F(PortalWatchTest, NoAnswerTakesNoMarkAway) {

@@ -117,12 +117,21 @@ TEST(PortalAnswer, TheKeyedNonceIsTheSnapts) {
 TEST(PortalAnswer, AnythingElseInHttpIsAPortal) {
     const std::string good = format_portal_answer(portal_tag(key_of(1), PortalSide::Snapt, kNonce));
     for (const std::string& bad :
-         {format_portal_answer(portal_tag(key_of(2), PortalSide::Snapt, kNonce)),
-          format_portal_answer(portal_tag(key_of(1), PortalSide::Node, kNonce)), good + "x",
+         {good + "x", good.substr(0, good.size() - 1), good.substr(0, good.size() - 1) + "X",
           "HTTP/1.1 302" + good.substr(12),
           std::string("HTTP/1.0 200 OK\r\n\r\n<html>login</html>"),
           std::string("HTTP/1.1 511 Network Authentication Required\r\n\r\n")}) {
         EXPECT_EQ(judge(bad).verdict, PortalVerdict::Portal) << bad;
+    }
+}
+
+// A login that is refused is no reason to look for a portal.
+TEST(PortalAnswer, ASnaptThatDoesNotKnowTheKeyIsNoPortal) {
+    for (const PortalTag& tag : {portal_tag(key_of(2), PortalSide::Snapt, kNonce),
+                                 portal_tag(key_of(1), PortalSide::Node, kNonce), PortalTag{}}) {
+        const PortalAnswer answer = judge(format_portal_answer(tag));
+        EXPECT_EQ(answer.verdict, PortalVerdict::Stranger);
+        EXPECT_EQ(answer.url, "");
     }
 }
 
@@ -140,8 +149,20 @@ std::string url_of(const std::string& location) {
 TEST(PortalAnswer, SaysWhereThePortalLeads) {
     EXPECT_EQ(url_of("http://login.example/a?b=c&d=%20"), "http://login.example/a?b=c&d=%20");
     EXPECT_EQ(url_of("HTTPS://login.example"), "HTTPS://login.example");
-    EXPECT_EQ(url_of("/login"), "http://203.0.113.9:9347/login");
+    EXPECT_EQ(url_of("http://203.0.113.90/login"), "http://203.0.113.90/login");
     EXPECT_EQ(judge("HTTP/1.1 200 OK\r\n\r\nlogin").url, "");
+}
+
+TEST(PortalAnswer, NeverLeadsToTheSnapt) {
+    for (const char* url :
+         {"/login", "login", "http://203.0.113.9/login", "http://203.0.113.9:9347/",
+          "HTTPS://203.0.113.9", "https://user@203.0.113.9:443/a", "http://203.0.113.9?a=/",
+          "http://", "http:///login"}) {
+        EXPECT_EQ(url_of(url), "") << url;
+    }
+    const std::string answer = "HTTP/1.1 302 Found\r\nLocation: http://[2001:DB8::9]/\r\n\r\n";
+    EXPECT_EQ(judge_portal_answer(view(answer), {}, "[2001:db8::9]:9347").url, "");
+    EXPECT_NE(judge_portal_answer(view(answer), {}, "[2001:db8::8]:9347").url, "");
 }
 
 TEST(PortalAnswer, AUrlThatIsNotCleanIsNotTold) {

@@ -44,8 +44,9 @@ TEST_F(PortalQuestionTest, TheSnaptAnswersItsUsersWhoeverTheyAre) {
 }
 
 TEST_F(PortalQuestionTest, AWrongKeyGetsAnAnswerThatOnlyItsOwnerCouldTellFromAGoodOne) {
-    EXPECT_EQ(cnapt::ask_for_portal(question(2)).verdict, control::PortalVerdict::Portal);
-    EXPECT_EQ(cnapt::ask_for_portal(question(1, "other")).verdict, control::PortalVerdict::Portal);
+    EXPECT_EQ(cnapt::ask_for_portal(question(2)).verdict, control::PortalVerdict::Stranger);
+    EXPECT_EQ(cnapt::ask_for_portal(question(1, "other")).verdict,
+              control::PortalVerdict::Stranger);
     const auto ask = [&](uint8_t key) {
         const auto portal_key = control::derive_portal_key(control::UserKey{key}, "mesh.example");
         const auto tag = control::portal_tag(portal_key, control::PortalSide::Node, {});
