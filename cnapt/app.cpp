@@ -125,6 +125,7 @@ class App final : public NodeEvents {
     }
     void on_captured();
     size_t tell_status() const;
+    const char* without_snapt() const;
     void on_tick();
     std::string reload();
     bool leaves_capture();
@@ -209,6 +210,8 @@ base::Result<void> App::start(std::string& failure) {
                                          node_name_, options_.state);
     snapts_->start();
     failure.clear();
+    log(LogLevel::Info, "cnapt %s runs as node %s; until a SNAPT answers, %s",
+        std::string(base::kVersion).c_str(), node_name_.c_str(), without_snapt());
     io::notify_service_manager("READY=1\nSTATUS=running; no SNAPT has answered yet");
     return {};
 }
@@ -255,16 +258,30 @@ void App::on_path_moved(SnaptLink& link) {
 }
 
 void App::on_link_usable(SnaptLink& link) {
-    log(LogLevel::Info, "%s answers", link.name.c_str());
-    tell_status();
+    const bool is_first = tell_status() == 1;
+    log(LogLevel::Info, "%s answers%s", link.name.c_str(),
+        is_first ? "; new flows go through the tunnel" : "");
     capture_.set_open(true);
 }
 
 void App::on_link_lost(SnaptLink& link) {
-    log(LogLevel::Warning, "%s does not answer; new flows go elsewhere", link.name.c_str());
-    if (tell_status() == 0) {
+    const size_t up = tell_status();
+    const char* what = "does not answer";
+    if (link.failure.is_now(FailureKind::Ended)) {
+        what = "has ended the session";
+    } else if (link.failure.is_now(FailureKind::LoginRefused)) {
+        what = "refuses the login";
+    }
+    log(LogLevel::Warning, "%s %s; %s", link.name.c_str(), what,
+        up != 0 ? "new flows go to other SNAPTs" : without_snapt());
+    if (up == 0) {
         capture_.set_open(false);
     }
+}
+
+const char* App::without_snapt() const {
+    return config_.capture.kill_switch ? "new flows are blocked (kill switch)"
+                                       : "new flows go outside the tunnel";
 }
 
 // To the service manager. Gives the number of SNAPTs that answer.
@@ -272,8 +289,12 @@ size_t App::tell_status() const {
     const auto& links = node_->links();
     const auto up = static_cast<size_t>(
         std::count_if(links.begin(), links.end(), [](const auto& link) { return link->is_up; }));
-    io::notify_service_manager("STATUS=running; " + std::to_string(up) + " of " +
-                               std::to_string(links.size()) + " SNAPTs answer");
+    std::string status = "STATUS=running; " + std::to_string(up) + " of " +
+                         std::to_string(links.size()) + " SNAPTs answer";
+    if (up == 0) {
+        status += std::string("; ") + without_snapt();
+    }
+    io::notify_service_manager(status);
     return up;
 }
 
@@ -336,6 +357,7 @@ void App::on_request(const report::JsonValue& request,
     info.state_directory = options_.state;
     info.slow_iterations = loop_.counters().slow_iterations;
     info.is_capturing = capture_.is_open();
+    info.is_kill_switch = config_.capture.kill_switch;
     info.recorder = recorders_.recording().packets;
     info.dns = &dns_;
     info.version = std::string(base::kVersion);

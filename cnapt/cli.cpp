@@ -3,6 +3,7 @@
 #include "cnapt/app.hpp"
 #include "cnapt/dns_helper.hpp"
 #include "cnapt/dns_restore.hpp"
+#include "cnapt/failure_text.hpp"
 #include "cnapt/node_config.hpp"
 #include "cnapt/ping_command.hpp"
 #include "common/daemon/command_program.hpp"
@@ -140,7 +141,9 @@ std::string portal_request(const ParsedCommand& command) {
 }
 
 std::string portal_text(const JsonValue& answer) {
+    const bool is_told = answer["url_is_told"].boolean().value_or(true);
     return report::cell(answer["interface"]) + ": log in at " + report::cell(answer["url"]) +
+           (is_told ? "" : " (the portal did not say where; any page by http:// leads to it)") +
            "\nNew web connections and DNS questions (IPv4) of user " +
            report::cell(answer["user"]) + " go to that portal for " +
            report::cell(answer["seconds"]) +
@@ -285,8 +288,9 @@ std::string status_text(const JsonValue& status, bool is_terminal, size_t column
     std::string text = report::wrapped(
         "cnapt " + report::cell(status["version"]) + "  node " + report::cell(status["node"]) +
             "  " + report::state_word(status.text("state", "unknown"), is_terminal) + "  up for " +
-            report::format_uptime(uptime_s) + "\n\n",
+            report::format_uptime(uptime_s) + "\n",
         columns, kIndent);
+    text += tunnel_text(status) + snapt_errors_text(status["snapts"], columns) + "\n";
     text += sessions_table(status["sessions"], is_terminal, columns) + "\n";
     text += paths_text(status["paths"], is_terminal, columns) + "\n";
     text += report::traffic_text(status["traffic"], is_terminal, columns);
@@ -326,7 +330,8 @@ std::string paths_text(const JsonValue& paths, bool is_terminal, size_t columns)
              report::cell(path["black_holes"])},
             is_active ? report::Colour::Green : colour);
     }
-    return table.rows() == 0 ? "no path\n" : table.render(is_terminal, columns);
+    return (table.rows() == 0 ? "no path\n" : table.render(is_terminal, columns)) +
+           path_errors_text(paths, columns);
 }
 
 std::string snapts_text(const JsonValue& snapts, bool is_terminal, size_t columns) {
@@ -360,7 +365,8 @@ std::string snapts_text(const JsonValue& snapts, bool is_terminal, size_t column
                        report::bytes_cell(snapt["queued_bytes"])},
                       is_up ? report::Colour::None : report::Colour::Yellow);
     }
-    return table.rows() == 0 ? "no SNAPT\n" : table.render(is_terminal, columns);
+    return (table.rows() == 0 ? "no SNAPT\n" : table.render(is_terminal, columns)) +
+           snapt_errors_text(snapts, columns);
 }
 
 // A command's process has one thread: the C library's time zone may be set.

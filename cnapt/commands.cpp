@@ -29,6 +29,14 @@ bool is_usable(const SnaptLink& link) {
     return active && link.session->paths().path(*active).state == PathState::Usable;
 }
 
+std::string_view state_of(const SnaptLink& link) {
+    return is_usable(link) ? "up" : link.is_up ? "degraded" : "down";
+}
+
+std::string address_of(const SnaptLink& link) {
+    return link.address().port != 0 ? link.address().to_string() : link.configured;
+}
+
 // Of the direction up, as SNAPT reports it lately.
 void write_reported(JsonWriter& json, const session::Path* path) {
     const uint64_t bytes_per_s = path != nullptr ? path->delivery_bytes_per_s : 0;
@@ -76,7 +84,7 @@ void write_session_fields(JsonWriter& json, const SnaptLink& link, TimePoint now
     const session::Path* path = active ? &session.paths().path(*active) : nullptr;
     const double rtt_ms = path != nullptr ? milliseconds_or_nan(path->smoothed_rtt) : NAN;
     json.field("snapt", link.name);
-    json.field("address", link.address().to_string());
+    json.field("address", address_of(link));
     json.field("transport", active == wire::kTcpPath ? "tcp" : "udp");
     json.field("rtt_ms", rtt_ms, kMillisecondDigits);
     json.field("one_way_ms", rtt_ms / 2, kMillisecondDigits);
@@ -102,6 +110,27 @@ void write_sessions(JsonWriter& json, const Node& node, TimePoint now) {
         }
     }
     json.end_array();
+}
+
+// Of each SNAPT, with a session or not.
+void write_snapt_states(JsonWriter& json, const Node& node) {
+    json.begin_array();
+    for (const auto& link : node.links()) {
+        json.begin_object();
+        json.field("snapt", link->name);
+        json.field("address", address_of(*link));
+        json.field("state", state_of(*link));
+        write_failure(json, link->failure);
+        json.end_object();
+    }
+    json.end_array();
+}
+
+// Silence is over when something came, which nobody tells.
+void write_path_failure(JsonWriter& json, Failure failure, const session::Path* path) {
+    const bool works = path != nullptr && path->state == PathState::Usable;
+    failure.is_current = failure.is_current && (!works || failure.kind == FailureKind::Portal);
+    write_failure(json, failure);
 }
 
 void write_path_details(JsonWriter& json, const session::Path& path, TimePoint now) {
@@ -153,6 +182,7 @@ void write_path(JsonWriter& json,
     json.field("active", is_active);
     json.field("captive", uplink.is_captive);
     json.field("portal_url", dataplane::if_any(uplink.portal_url));
+    write_path_failure(json, link.path_failures[index], path);
     if (with_details) {
         json.field("path", uplink.interface + ">" + link.name);
         json.field("slot", index);
@@ -220,9 +250,13 @@ std::string status_json(Node& node, const DaemonInfo& info) {
     json.field("version", info.version);
     json.field("node", info.node);
     json.field("state", daemon_state(node, info.is_capturing));
+    json.field("tunnel", tunnel_state(node, info.is_capturing));
+    json.field("kill_switch", info.is_kill_switch);
     json.field("uptime_s", std::chrono::duration_cast<base::seconds>(uptime).count());
     json.key("sessions");
     write_sessions(json, node, info.now);
+    json.key("snapts");
+    write_snapt_states(json, node);
     json.key("paths");
     write_paths(json, node, info.now, false);
     json.key("traffic");
@@ -310,9 +344,10 @@ std::string snapts_json(const Node& node, TimePoint now) {
             write_link_details(json, *link);
         } else {
             json.field("snapt", link->name);
-            json.field("address", link->address().to_string());
+            json.field("address", address_of(*link));
         }
-        json.field("state", is_usable(*link) ? "up" : link->is_up ? "degraded" : "down");
+        json.field("state", state_of(*link));
+        write_failure(json, link->failure);
         json.field("control_open", link->is_control_open);
         json.field("learned", link->is_learned);
         json.field("listed", link->is_listed);
@@ -338,6 +373,13 @@ std::string_view daemon_state(const Node& node, bool is_capturing) {
         return "up";
     }
     return has([](const SnaptLink& link) { return link.is_up; }) ? "degraded" : "down";
+}
+
+std::string_view tunnel_state(const Node& node, bool is_capturing) {
+    const auto& links = node.links();
+    const bool is_any_up =
+        std::any_of(links.begin(), links.end(), [](const auto& link) { return link->is_up; });
+    return !is_capturing ? "new_flows_plain" : is_any_up ? "all" : "blocked";
 }
 
 std::string answer(Node& node, const DaemonInfo& info, std::string_view command) {

@@ -19,12 +19,17 @@ struct DaemonInfo {
     base::TimePoint now{};
     uint64_t slow_iterations = 0;  // of the data loop
     bool is_capturing = false;     // new flows are let into the tunnel
+    bool is_kill_switch = false;
     const dataplane::PacketRecorder* recorder = nullptr;
     const DnsSwitch* dns = nullptr;
 };
 
 // "up": a SNAPT can be used and new flows go there; "down": none answers; "degraded": in between.
 std::string_view daemon_state(const Node& node, bool is_capturing);
+
+// What becomes of new flows: "all" go through the tunnel; "new_flows_plain": they go outside it, as
+// if cnapt were not there; "blocked": they wait for a SNAPT.
+std::string_view tunnel_state(const Node& node, bool is_capturing);
 
 // `command` is status, flows, paths or snapts. Whatever else gives {"error":"…"}.
 std::string answer(Node& node, const DaemonInfo& info, std::string_view command);

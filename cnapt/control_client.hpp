@@ -12,6 +12,7 @@
 #include "common/io/event_loop.hpp"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -44,6 +45,14 @@ class ControlThread {
     std::thread thread_;
 };
 
+// How an attempt to connect, or a link, ended.
+struct LinkEnd : control::LinkClosed {
+    bool is_connected = false;  // TCP was; else sys_errno says why not
+    int sys_errno = 0;
+    std::optional<base::Endpoint> remote;  // none: no address to call
+    std::optional<ControlUplink> uplink;   // where it began; none: as the kernel routes
+};
+
 // Runs on the data loop.
 class ControlClientHandler {
   public:
@@ -74,7 +83,7 @@ class ControlClientHandler {
     // An attempt failed or an established link is gone; the next attempt follows by itself. A link
     // that was dropped for network_changed() or restart() is not told: on_established() follows, or
     // this for the failed attempt.
-    virtual void on_closed(const control::LinkClosed& closed) = 0;
+    virtual void on_closed(const LinkEnd& end) = 0;
 };
 
 struct ControlClientOptions {

@@ -4,6 +4,7 @@
 #include "common/daemon/link_pump.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <future>
 
 #include <sys/socket.h>
@@ -82,7 +83,7 @@ void ControlClient::Inner::attempt() {
     connection_.reset();
     std::optional<base::Endpoint> remote = next_address();
     if (!remote) {
-        fail_attempt();
+        fail_attempt(EDESTADDRREQ);
         return;
     }
     remote = allowed(*remote);
@@ -93,7 +94,7 @@ void ControlClient::Inner::attempt() {
     }
     base::Result<io::UniqueFd> fd = begin_connect(*remote, options_.uplinks, options_.fwmark);
     if (!fd) {
-        fail_attempt();
+        fail_attempt(fd.error().sys_errno, *remote);
         return;
     }
     if (!is_proven(*remote)) {
@@ -101,6 +102,7 @@ void ControlClient::Inner::attempt() {
     }
     connection_ = std::make_unique<Connection>(std::move(*fd));
     connection_->remote = *remote;
+    connection_->uplink = options_.uplinks.of(remote->address.version);
     connection_->connect_by = now() + kConnectTimeout;
     connection_->poller = std::make_unique<io::Poller>(
         loop_, connection_->stream.fd(), [this] { on_readable(); },
@@ -127,13 +129,13 @@ void ControlClient::Inner::on_connecting_writable() {
     socklen_t length = sizeof error;
     if (::getsockopt(connection_->stream.fd(), SOL_SOCKET, SO_ERROR, &error, &length) != 0 ||
         error != 0) {
-        fail_attempt();
+        fail_attempt(error);
         return;
     }
     control::DatagramSink* sink = this;
     auto control = std::make_unique<control::ClientControl>(*context_, random_, sink);
     if (!control->start(options_.parameters, now())) {
-        fail_attempt();
+        fail_attempt(EINVAL);
         return;
     }
     connection_->control = std::move(control);
@@ -164,7 +166,7 @@ void ControlClient::Inner::on_timer() {
         connection_->control->on_timeout(at);
         update();
     } else if (connection_->connect_by <= at) {
-        fail_attempt();
+        fail_attempt(ETIMEDOUT);
     } else {
         set_timer();
     }
@@ -223,7 +225,8 @@ void ControlClient::Inner::update() {
 }
 
 void ControlClient::Inner::on_event(const control::ClientEvent& event) {
-    tell([remote = connection_->remote, event](ControlClientHandler& handler) {
+    tell([remote = connection_->remote, uplink = connection_->uplink,
+          event](ControlClientHandler& handler) {
         if (const auto* established = std::get_if<control::Established>(&event)) {
             handler.on_established(remote, *established);
         } else if (const auto* rejected = std::get_if<control::Rejected>(&event)) {
@@ -241,7 +244,7 @@ void ControlClient::Inner::on_event(const control::ClientEvent& event) {
         } else if (const auto* state = std::get_if<control::SessionState>(&event)) {
             handler.on_session_state(state->known);
         } else if (const auto* closed = std::get_if<control::LinkClosed>(&event)) {
-            handler.on_closed(*closed);
+            handler.on_closed({*closed, true, 0, remote, uplink});
         }
     });
 }
@@ -285,10 +288,17 @@ void ControlClient::Inner::on_datagram(base::ByteView datagram) {
     }
 }
 
-void ControlClient::Inner::fail_attempt() {
-    tell([](ControlClientHandler& handler) {
-        handler.on_closed({control::CloseCause::TransportClosed, {}});
-    });
+void ControlClient::Inner::fail_attempt(int sys_errno) {
+    fail_attempt(sys_errno, connection_ ? std::optional(connection_->remote) : std::nullopt);
+}
+
+void ControlClient::Inner::fail_attempt(int sys_errno, std::optional<base::Endpoint> remote) {
+    LinkEnd end{{control::CloseCause::TransportClosed, {}}, false, sys_errno, remote, {}};
+    if (remote) {
+        end.uplink =
+            connection_ ? connection_->uplink : options_.uplinks.of(remote->address.version);
+    }
+    tell([end = std::move(end)](ControlClientHandler& handler) { handler.on_closed(end); });
     lost({});
 }
 

@@ -97,6 +97,7 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     struct Connection {
         explicit Connection(io::UniqueFd fd) : stream(std::move(fd)) {}
         base::Endpoint remote;
+        std::optional<ControlUplink> uplink;  // where it began
         io::TcpStream stream;
         std::unique_ptr<control::ClientControl> control;  // null while connecting
         base::TimePoint connect_by{};
@@ -123,7 +124,9 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     void on_event(const control::ClientEvent& event);
     void lost(base::Duration at_least);
     void connect_later(base::Duration at_least);
-    void fail_attempt();
+    // Without a TCP connection.
+    void fail_attempt(int sys_errno);
+    void fail_attempt(int sys_errno, std::optional<base::Endpoint> remote);
     void set_timer();
     void on_datagram(base::ByteView datagram) override;
     base::Result<bool> send_pending();

@@ -5,6 +5,7 @@
 
 #include "classifier/ruleset.hpp"
 #include "cnapt/binding_journal.hpp"
+#include "cnapt/failure.hpp"
 #include "cnapt/near_links.hpp"
 #include "cnapt/tcp_fallback.hpp"
 #include "cnapt/udp_throttle.hpp"
@@ -103,6 +104,9 @@ struct SnaptLink {
     bool is_listed = true;      // gets new flows; else only when no other is up
     base::TimePoint stream_mended_at{};
     base::TimePoint doubted_at{};  // SNAPT was asked whether it knows the session
+    std::string configured;        // address as the configuration has it: a name may not be found
+    Failure failure;               // the last one of its login and control link
+    std::array<Failure, wire::kMaxPaths> path_failures;  // the last ones, by slot
     uint64_t unproven_unknowns = 0;
 };
 
@@ -208,6 +212,12 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     bool is_path(const SnaptLink& link, const Uplink& uplink) const {
         return link.addresses.has(uplink.address.version) && !is_spare(link, uplink);
     }
+    // Why the SNAPT does not work; `slot`: of the uplink that is to blame, if one is.
+    static void note_failure(SnaptLink& link, Failure failure, std::optional<uint8_t> slot);
+    // It has let the node in, by the uplink in `slot`.
+    static void note_login(SnaptLink& link, std::optional<uint8_t> slot);
+    // It will not carry any more for this session: data does not wait for silence.
+    void give_up(SnaptLink& link) { lose_link(link); }
     // Sends CLOSE and whatever waits.
     void shut_down();
 
@@ -304,6 +314,13 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
                            base::TimePoint now);
     void end_bars(SnaptLink& link, base::TimePoint now);
     void lose_link(SnaptLink& link);
+
+    // node_notes.cpp
+    // Uplinks without carrier or route.
+    void note_ways();
+    static void note_path(SnaptLink& link, uint8_t path, FailureKind kind, const std::string& text);
+    static void note_mended(SnaptLink& link, uint8_t path, FailureKind kind);
+    void log_handover(const SnaptLink& link, const Handover& handover, base::TimePoint now);
 
     // node_versions.cpp
     void set_address(SnaptLink& link, base::Endpoint address);
@@ -415,6 +432,8 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     std::optional<BindingJournal> journal_;
     std::vector<Handover> handovers_;  // the latest ones
     uint64_t handover_count_ = 0;
+    base::TimePoint handover_log_free_at_{};  // when what was logged so far is paid for
+    uint64_t unlogged_handovers_ = 0;
 };
 
 }  // namespace continuo::cnapt

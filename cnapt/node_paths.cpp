@@ -1,5 +1,6 @@
 // Node: which uplink each SNAPT is reached by.
 #include "cnapt/node.hpp"
+#include "common/base/log.hpp"
 
 #include <algorithm>
 #include <ctime>
@@ -56,8 +57,12 @@ NearLinks Node::near_links(uint32_t group) const {
 
 void Node::update_all_paths(const Uplinks::Change& change, TimePoint now) {
     for (const auto& link : links_) {
+        for (const uint8_t slot : change.removed) {
+            link->path_failures[slot] = {};
+        }
         update_paths(*link, change, now);
     }
+    note_ways();
     driver_.pump(now);
     events_.on_network_changed();
 }
@@ -73,6 +78,11 @@ void Node::set_captive(uint8_t slot, bool is_captive, const std::string& portal_
     }
     const TimePoint now = loop_.refresh_now();
     for (const auto& link : links_) {
+        if (is_captive) {
+            note_path(*link, slot, FailureKind::Portal, "a captive portal answers in its place");
+        } else {
+            note_mended(*link, slot, FailureKind::Portal);
+        }
         if (link->session) {
             if (!is_captive) {
                 link->session->paths().ask_again(slot, now);
@@ -248,6 +258,8 @@ void Node::choose_uplink(SnaptLink& link, TimePoint now) {
                         }));
         if (answers != nullptr) {
             const bool is_other = link.active_slot != answers->slot;
+            base::log(base::LogLevel::Info, "%s: UDP gets through again by %s, data leaves TCP",
+                      link.name.c_str(), answers->interface.c_str());
             activate(link, answers->slot, now);
             if (is_other) {
                 events_.on_path_moved(link);
@@ -387,6 +399,7 @@ void Node::on_path_changed(Session& session, uint8_t path, TimePoint now) {
     }
     const bool is_first = !link->is_up;
     link->is_up = true;
+    note_mended(*link, path, link->path_failures[path].kind);
     const Uplink* uplink = uplinks_->at(path);
     const std::string to =
         path == wire::kTcpPath
@@ -405,6 +418,7 @@ void Node::on_path_changed(Session& session, uint8_t path, TimePoint now) {
         handovers_.push_back(handover);
         ++handover_count_;
         ++link->handovers;
+        log_handover(*link, handover, now);
     }
     if (is_active) {
         link->moving_since = base::kNever;
@@ -418,6 +432,9 @@ void Node::on_path_changed(Session& session, uint8_t path, TimePoint now) {
 
 void Node::on_path_silent(Session& session, uint8_t path, TimePoint now) {
     SnaptLink* link = link_of(session);
+    note_path(*link, path, FailureKind::Silent,
+              path == wire::kTcpPath ? "silent: nothing comes back over TCP"
+                                     : "silent: nothing comes back over UDP");
     add_new_paths(*link, now);  // the other IP version of that interface
     if (session.paths().active() != path) {
         if (session.paths().path(path).state == session::PathState::Doubtful) {

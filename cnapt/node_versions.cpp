@@ -49,6 +49,7 @@ void Node::offer_addresses(SnaptLink& link, const std::vector<base::Endpoint>& a
             set_address(link, *first);
         }
     }
+    note_ways();
 }
 
 void Node::on_reached(SnaptLink& link,

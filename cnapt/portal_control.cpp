@@ -14,6 +14,8 @@ using base::LogLevel;
 namespace {
 
 constexpr size_t kMaxQuestions = 2;  // one is under way at most
+// For a portal that does not say where it leads: every page by HTTP leads there (RFC 2606).
+constexpr const char* kAnyPage = "http://example.com/";
 
 }  // namespace
 
@@ -141,6 +143,17 @@ std::optional<PortalBypass> PortalControl::bypass_of(const Uplink& uplink, uint3
     return std::nullopt;
 }
 
+// "; zrh-1: login refused: …": what is taken for a portal's work, and is none.
+std::string PortalControl::refusals() const {
+    std::string text;
+    for (const auto& link : node_.links()) {
+        if (link->failure.is_now(FailureKind::LoginRefused)) {
+            text += "; " + link->name + ": " + link->failure.text;
+        }
+    }
+    return text;
+}
+
 std::string PortalControl::log_in(const report::JsonValue& request, uint32_t peer) {
     const uint64_t asked_for = request["user"].unsigned_integer().value_or(peer);
     if (asked_for > UINT32_MAX || (peer != 0 && asked_for != peer)) {
@@ -150,9 +163,10 @@ std::string PortalControl::log_in(const report::JsonValue& request, uint32_t pee
     const std::string interface = request.text("interface");
     const Uplink* uplink = captive_uplink(interface);
     if (uplink == nullptr) {
-        return report::error_json(interface.empty()
-                                      ? "no uplink is behind a captive portal"
-                                      : interface + " is not behind a captive portal");
+        return report::error_json((interface.empty()
+                                       ? "no uplink is behind a captive portal"
+                                       : interface + " is not behind a captive portal") +
+                                  refusals());
     }
     if (is_kill_switch_) {
         return report::error_json(
@@ -168,13 +182,11 @@ std::string PortalControl::log_in(const report::JsonValue& request, uint32_t pee
     login_until_ = now + kLoginTime;
     watch_.hurry(login_until_);
     capture_.set_portal(bypass);
-    const auto snapt = snapt_for(*uplink);
     report::JsonWriter json;
     json.begin_object();
     json.field("interface", uplink->interface);
-    json.field("url", !uplink->portal_url.empty() || !snapt
-                          ? uplink->portal_url
-                          : "http://" + snapt->address.to_string() + "/");
+    json.field("url", uplink->portal_url.empty() ? kAnyPage : uplink->portal_url.c_str());
+    json.field("url_is_told", !uplink->portal_url.empty());
     json.field("user", user);
     json.field("seconds", std::chrono::duration_cast<base::seconds>(kLoginTime).count());
     json.end_object();

@@ -47,6 +47,7 @@ class PortalControl {
     void tell(uint8_t slot);
     void on_answer(uint8_t slot, const Identity& asked, const control::PortalAnswer& answer);
     std::optional<base::Endpoint> snapt_for(const Uplink& uplink);
+    std::string refusals() const;
     const Uplink* captive_uplink(const std::string& interface);
     std::optional<PortalBypass> bypass_of(const Uplink& uplink, uint32_t user) const;
 

@@ -6,6 +6,7 @@
 #include "common/report/status_report.hpp"
 
 #include <algorithm>
+#include <ctime>
 #include <utility>
 
 namespace continuo::cnapt {
@@ -20,6 +21,8 @@ namespace {
 constexpr base::Duration kFreshHandshake = base::seconds(20 * 3600);
 // Of uplinks, where the network of the host changes all the time.
 constexpr base::Duration kFewestBetweenRounds = base::seconds(30);
+// A SNAPT that has said lately that it does not know the session.
+constexpr base::Duration kDoubtCounts = base::seconds(10);
 
 std::vector<control::ProtectionOffer> offers_of(const NodeConfig& config) {
     using control::ProtectionKind;
@@ -34,7 +37,8 @@ std::vector<control::ProtectionOffer> offers_of(const NodeConfig& config) {
 
 }  // namespace
 
-std::vector<base::Endpoint> resolve(const SnaptEntry& entry, const LookupPlaces& places) {
+std::vector<base::Endpoint>
+resolve(const SnaptEntry& entry, const LookupPlaces& places, std::vector<std::string>* unknown) {
     std::vector<base::Endpoint> endpoints;
     for (const config::HostPort& address : entry.addresses) {
         if (const auto endpoint = address.endpoint()) {
@@ -42,8 +46,8 @@ std::vector<base::Endpoint> resolve(const SnaptEntry& entry, const LookupPlaces&
             continue;
         }
         const std::vector<base::IpAddress> found = look_up(address.host, places);
-        if (found.empty()) {
-            log(LogLevel::Warning, "cannot resolve %s", address.host.c_str());
+        if (found.empty() && unknown != nullptr) {
+            unknown->push_back(address.host);
         }
         for (const base::IpAddress& one : found) {
             endpoints.push_back({one, address.port});
@@ -172,8 +176,9 @@ void SnaptClient::on_established(const base::Endpoint& remote,
                                  const control::Established& established) {
     keyed_at_ = loop_.now();
     connected_at_ = keyed_at_;
-    told_cause_.reset();
+    told_failures_.clear();
     is_rekeying_ = false;
+    is_session_gone_ = false;
     fail_usage();  // what was asked over a link that this one has replaced
     node_.on_reached(link_, remote, established.accept);
     if (const auto done = node_.establish(link_, established.accept, established.keys); !done) {
@@ -182,6 +187,7 @@ void SnaptClient::on_established(const base::Endpoint& remote,
         return;
     }
     const Uplink* by = uplink(remote.address.version);
+    Node::note_login(link_, by != nullptr ? std::optional(by->slot) : std::nullopt);
     if (unreached_.any() && by != nullptr) {
         node_.on_reached_by(link_, by->slot);
     }
@@ -191,9 +197,22 @@ void SnaptClient::on_established(const base::Endpoint& remote,
     answers_.on_established();
 }
 
+bool SnaptClient::is_untold() {
+    if (told_failures_.size() >= kMaxToldFailures) {
+        told_failures_.clear();
+    }
+    return told_failures_.insert(link_.failure.text).second;
+}
+
 void SnaptClient::on_rejected(const control::Reject& reject) {
     link_.is_control_open = false;
-    log(LogLevel::Warning, "%s refused: %s", link_.name.c_str(), reject.text.c_str());
+    Node::note_failure(link_, failure_of(reject, std::time(nullptr)), std::nullopt);
+    if (is_untold()) {
+        log(LogLevel::Warning, "%s refused: %s", link_.name.c_str(), reject.text.c_str());
+    }
+    if (reject.reason == control::RejectReason::UserDisabled) {
+        node_.give_up(link_);
+    }
 }
 
 void SnaptClient::on_rekeyed(const control::EpochKeys& keys) {
@@ -207,46 +226,62 @@ void SnaptClient::on_rekeyed(const control::EpochKeys& keys) {
 
 void SnaptClient::on_session_state(bool known) {
     if (!known) {
+        is_session_gone_ = true;
         link_.is_control_open = false;
         client_.restart();
     }
 }
 
-void SnaptClient::on_closed(const control::LinkClosed& closed) {
-    if (closed.cause == control::CloseCause::Peer &&
-        closed.peer.reason == control::CloseReason::Replaced) {
-        log(LogLevel::Warning, "%s: another node of this user and name took the session over",
-            link_.name.c_str());
-    } else if (closed.cause == control::CloseCause::Peer &&
-               closed.peer.reason == control::CloseReason::Disconnected) {
-        log(LogLevel::Warning, "%s has ended the session: %s", link_.name.c_str(),
-            closed.peer.text.c_str());
-    } else if (link_.is_control_open) {
-        log(LogLevel::Info, "%s: control link lost (%.*s); data goes on", link_.name.c_str(),
-            static_cast<int>(control::to_string(closed.cause).size()),
-            control::to_string(closed.cause).data());
-    } else {
-        has_failed_ = true;
-        if (!link_.is_up && ++failures_ >= addresses_.size()) {  // each by that uplink
-            failures_ = 0;
-            unreached_ |= tried_;
-            client_.set_uplinks(uplinks());
-        }
-        if (told_cause_ != closed.cause) {
-            told_cause_ = closed.cause;
-            log(LogLevel::Warning, "%s: no control link to %s (%.*s); trying again",
-                link_.name.c_str(), link_.address().to_string().c_str(),
-                static_cast<int>(control::to_string(closed.cause).size()),
-                control::to_string(closed.cause).data());
+std::optional<uint8_t> SnaptClient::slot_of(const std::optional<ControlUplink>& from) const {
+    for (const Uplink* uplink : node_.uplinks().list()) {
+        if (from && uplink->interface == from->device && uplink->address == from->source) {
+            return uplink->slot;
         }
     }
-    if (link_.is_control_open) {
+    return std::nullopt;
+}
+
+void SnaptClient::on_closed(const LinkEnd& end) {
+    const bool was_open = std::exchange(link_.is_control_open, false);
+    Node::note_failure(link_, failure_of(end, was_open, std::time(nullptr)), slot_of(end.uplink));
+    const FailureKind kind = link_.failure.kind;
+    const bool is_over = kind == FailureKind::Ended || kind == FailureKind::Replaced;
+    if (is_over) {
+        log(LogLevel::Warning, "%s: %s", link_.name.c_str(), link_.failure.text.c_str());
+    } else if (was_open) {
+        log(LogLevel::Info, "%s: %s; data goes on", link_.name.c_str(), link_.failure.text.c_str());
+    } else {
+        on_failed_attempt(end);
+    }
+    if (kind == FailureKind::Ended) {
+        node_.give_up(link_);
+    } else if (was_open) {
         node_.ask(link_);  // an idle one would not be missed
     }
-    link_.is_control_open = false;
     is_rekeying_ = false;
     node_.close_stream(link_);
     fail_usage();
+}
+
+void SnaptClient::on_failed_attempt(const LinkEnd& end) {
+    has_failed_ = true;
+    // Who is not let in any more, and whose session is gone: the user is disabled, perhaps.
+    const bool is_doubted =
+        link_.doubted_at != base::TimePoint{} && loop_.now() - link_.doubted_at < kDoubtCounts;
+    if (link_.failure.kind == FailureKind::LoginRefused && (is_doubted || is_session_gone_)) {
+        node_.give_up(link_);
+    }
+    if (!link_.is_up && ++failures_ >= addresses_.size()) {  // each by that uplink
+        failures_ = 0;
+        unreached_ |= tried_;
+        client_.set_uplinks(uplinks());
+    }
+    if (is_untold()) {
+        const std::string_view kind = to_string(link_.failure.kind);
+        log(LogLevel::Warning, "%s: no control link to %s (%.*s): %s; trying again",
+            link_.name.c_str(), end.remote.value_or(link_.address()).to_string().c_str(),
+            static_cast<int>(kind.size()), kind.data(), link_.failure.text.c_str());
+    }
 }
 
 void SnaptClient::query_usage(uint32_t number, std::string json) {

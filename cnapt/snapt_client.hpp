@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,9 +18,14 @@ namespace continuo::cnapt {
 
 // `cnapt usage` that waits for its answer; one more ends the oldest.
 inline constexpr size_t kMaxUsageQuestions = 64;
+// Different failures that are logged once; then they are logged anew.
+inline constexpr size_t kMaxToldFailures = 32;
 
-// Addresses of a SNAPT; names are looked up beside the tunnel, which may block for seconds.
-std::vector<base::Endpoint> resolve(const SnaptEntry& entry, const LookupPlaces& places);
+// Addresses of a SNAPT; names are looked up beside the tunnel, which may block for seconds. Those
+// that have no address are appended to `unknown`.
+std::vector<base::Endpoint> resolve(const SnaptEntry& entry,
+                                    const LookupPlaces& places,
+                                    std::vector<std::string>* unknown = nullptr);
 
 class SnaptClient final : public ControlClientHandler {
   public:
@@ -95,11 +101,15 @@ class SnaptClient final : public ControlClientHandler {
     void on_datagrams(dataplane::DatagramQueue& queue) override { node_.on_stream(link_, queue); }
     void on_stream_room() override { node_.on_stream_room(link_); }
     void on_stream_lost() override { node_.on_stream_lost(link_); }
-    void on_closed(const control::LinkClosed& closed) override;
+    void on_closed(const LinkEnd& end) override;
 
   private:
     ControlUplinks uplinks();
     const Uplink* uplink(base::IpVersion version) const;
+    std::optional<uint8_t> slot_of(const std::optional<ControlUplink>& from) const;
+    void on_failed_attempt(const LinkEnd& end);
+    // Not the same words each time that it is tried again.
+    bool is_untold();
     void fail_usage();
 
     Node& node_;
@@ -119,7 +129,8 @@ class SnaptClient final : public ControlClientHandler {
     bool is_rekeying_ = false;
     bool is_started_ = false;
     bool has_failed_ = false;
-    std::optional<control::CloseCause> told_cause_;  // of failed attempts; said once each
+    bool is_session_gone_ = false;         // says the SNAPT
+    std::set<std::string> told_failures_;  // of attempts since the last link; kMaxToldFailures
 };
 
 }  // namespace continuo::cnapt

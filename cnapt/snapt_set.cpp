@@ -6,6 +6,8 @@
 #include "common/io/file.hpp"
 
 #include <algorithm>
+#include <ctime>
+#include <utility>
 
 namespace continuo::cnapt {
 
@@ -77,6 +79,7 @@ void SnaptSet::add(SnaptEntry entry, bool is_learned) {
     SnaptLink& link =
         parts_.node.add_link(entry.name, has_address ? addresses.front() : base::Endpoint{});
     link.is_learned = is_learned;
+    link.configured = entry.addresses.empty() ? "" : entry.addresses.front().to_string();
     SnaptClient::Answers answers;
     answers.on_usage = [this](const control::UsageReply& reply) { on_usage(reply); };
     answers.on_directory = [this](const std::string& teller, const control::Directory& directory) {
@@ -138,23 +141,53 @@ void SnaptSet::look_up_names() {
         if (!has_names || (member.client->is_started() && !member.client->take_failure())) {
             continue;
         }
-        auto found = std::make_shared<std::vector<base::Endpoint>>();
+        struct Found {
+            std::vector<base::Endpoint> addresses;
+            std::vector<std::string> unknown;
+        };
+        auto found = std::make_shared<Found>();
         LookupPlaces places;
         places.original = parts_.dns.original_servers();
         places.servers = parts_.config.dns.servers;
         places.fwmark = parts_.config.capture.fwmark;
-        is_resolving_ = worker_->submit([found, entry, places] { *found = resolve(entry, places); },
-                                        [this, found, entry] {
-                                            is_resolving_ = false;
-                                            const Member* asked = find(entry.name);
-                                            if (asked != nullptr && asked->entry == entry) {
-                                                use(*asked, std::move(*found));
-                                            }
-                                        });
+        is_resolving_ = worker_->submit(
+            [found, entry, places] { found->addresses = resolve(entry, places, &found->unknown); },
+            [this, found, entry] {
+                is_resolving_ = false;
+                on_looked_up(entry, std::move(found->addresses), found->unknown);
+            });
         next_lookup_ = number + 1;
         resolve_again_at_ = parts_.loop.now() + kLookupInterval;
         return;
     }
+}
+
+void SnaptSet::on_looked_up(const SnaptEntry& entry,
+                            std::vector<base::Endpoint> found,
+                            const std::vector<std::string>& unknown) {
+    Member* const asked = find(entry.name);
+    if (asked == nullptr || asked->entry != entry) {
+        return;
+    }
+    std::string names;
+    for (const std::string& name : unknown) {
+        names += (names.empty() ? "" : ", ") + name;
+    }
+    if (std::exchange(asked->told_unknown, names) != names && !names.empty()) {
+        log(LogLevel::Warning, "%s: cannot resolve %s", entry.name.c_str(), names.c_str());
+    }
+    if (found.empty() && !asked->client->is_started()) {
+        const bool has_network = !parts_.node.uplinks().list().empty();
+        Node::note_failure(
+            asked->client->link(),
+            has_network ? make_failure(FailureKind::NameNotFound, "name not found: " + names,
+                                       std::time(nullptr))
+                        : make_failure(FailureKind::NoNetwork,
+                                       "no network: no interface to the Internet has an address",
+                                       std::time(nullptr)),
+            std::nullopt);
+    }
+    use(*asked, std::move(found));
 }
 
 void SnaptSet::on_tick(base::TimePoint now) {

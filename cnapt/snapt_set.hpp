@@ -54,6 +54,7 @@ class SnaptSet {
         SnaptEntry entry;
         std::unique_ptr<SnaptClient> client;
         base::TimePoint retired_at = base::kNever;  // not listed since
+        std::string told_unknown{};                 // names without an address, as logged
     };
 
     struct UsageQuestion {
@@ -71,6 +72,9 @@ class SnaptSet {
     // An address known by hearsay, perhaps from a name that was looked up.
     bool may_call_learned(const std::string& name, const base::IpAddress& address) const;
     void look_up_names();
+    void on_looked_up(const SnaptEntry& entry,
+                      std::vector<base::Endpoint> found,
+                      const std::vector<std::string>& unknown);
     void on_directory(const std::string& teller, const control::Directory& directory);
     // Members, addresses and offers as they are known now.
     void follow_directories();

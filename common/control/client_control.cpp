@@ -42,8 +42,9 @@ void ClientControl::on_bytes(base::ByteView bytes, base::TimePoint now) {
     }
     const base::Result<void> taken = link_.on_bytes(bytes);
     if (!taken) {
-        finish(link_.channel().is_established() ? CloseCause::ProtocolError
-                                                : CloseCause::HandshakeFailed);
+        finish(link_.channel().is_established()   ? CloseCause::ProtocolError
+               : link_.channel().is_key_refused() ? CloseCause::LoginRefused
+                                                  : CloseCause::HandshakeFailed);
         return;
     }
     if (state_ == ClientState::Handshake && link_.channel().is_established()) {

@@ -10,6 +10,8 @@ std::string_view to_string(CloseCause cause) {
         return "peer";
     case CloseCause::TransportClosed:
         return "transport_closed";
+    case CloseCause::LoginRefused:
+        return "login_refused";
     case CloseCause::HandshakeFailed:
         return "handshake_failed";
     case CloseCause::HandshakeTimeout:
@@ -77,6 +79,7 @@ void ControlLink::finish(CloseCause cause) {
     case CloseCause::Local:
     case CloseCause::Peer:
     case CloseCause::TransportClosed:
+    case CloseCause::LoginRefused:
     case CloseCause::HandshakeFailed:
         break;
     }

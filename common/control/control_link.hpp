@@ -44,7 +44,8 @@ enum class CloseCause : uint8_t {
     Local,            // close() was called
     Peer,             // CLOSE came; its reason and text are in the event
     TransportClosed,  // end of stream or socket error
-    HandshakeFailed,  // wrong key, unknown identity, not TLS: not told apart
+    LoginRefused,     // node: user unknown, key wrong, user disabled: not told apart
+    HandshakeFailed,  // SNAPT: the same, or not TLS; node: closed meanwhile, or not TLS
     HandshakeTimeout,
     SilenceTimeout,  // SNAPT: nothing came for kServerSilenceTimeout
     PongTimeout,     // no PONG or no REKEY_OK came

@@ -92,6 +92,13 @@ struct TlsChannel::Callbacks {
         OPENSSL_cleanse(psk->data(), psk->size());
         return *session != nullptr ? 1 : 0;
     }
+
+    static void on_info(const SSL* ssl, int where, int value) {
+        if (where == SSL_CB_READ_ALERT) {
+            auto* channel = static_cast<TlsChannel*>(SSL_get_app_data(ssl));
+            channel->peer_alert_ = value & 0xFF;  // level in the octet above
+        }
+    }
 };
 
 void TlsContext::Deleter::operator()(ssl_ctx_st* context) const {
@@ -145,6 +152,7 @@ TlsChannel::connect(const TlsContext& context, std::vector<uint8_t> wire_identit
     channel->wire_identity_ = std::move(wire_identity);
     channel->psk_ = psk;
     SSL_set_psk_use_session_callback(channel->ssl_.get(), &Callbacks::use_psk);
+    SSL_set_info_callback(channel->ssl_.get(), &Callbacks::on_info);
     SSL_set_connect_state(channel->ssl_.get());
     CTN_TRY(channel->advance_handshake());
     return channel;
@@ -273,6 +281,12 @@ void TlsChannel::shutdown() {
 bool TlsChannel::is_peer_closed() const {
     return (static_cast<unsigned>(SSL_get_shutdown(ssl_.get())) &
             unsigned{SSL_RECEIVED_SHUTDOWN}) != 0;
+}
+
+bool TlsChannel::is_key_refused() const {
+    return !established_ &&
+           (peer_alert_ == SSL_AD_ILLEGAL_PARAMETER || peer_alert_ == SSL_AD_DECRYPT_ERROR ||
+            peer_alert_ == SSL_AD_UNKNOWN_PSK_IDENTITY);
 }
 
 base::Result<void> TlsChannel::export_keys(std::string_view label,

@@ -86,6 +86,9 @@ class TlsChannel {
     bool is_established() const { return established_; }
     bool has_failed() const { return failed_; }
     bool is_peer_closed() const;
+    // Client: the alert that ended the handshake is one for a pre-shared key that the other end
+    // does not accept (RFC 8446 section 6.2). Not authenticated: whoever is on the way can send it.
+    bool is_key_refused() const;
 
     // RFC 8446 section 7.5. Errors: InvalidState, System.
     base::Result<void>
@@ -106,6 +109,7 @@ class TlsChannel {
     std::vector<uint8_t> wire_identity_;
     Psk psk_{};
     size_t handshake_bytes_ = 0;
+    int peer_alert_ = 0;  // the last one's description; 0: none, or close_notify
     bool established_ = false;
     bool failed_ = false;
     bool shut_down_ = false;

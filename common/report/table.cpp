@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <ctime>
 
 namespace continuo::report {
 namespace {
@@ -355,6 +356,17 @@ std::string format_count(uint64_t count) {
         digits.insert(at - 3, 1, ' ');
     }
     return digits;
+}
+
+std::string format_utc(int64_t seconds) {
+    const std::time_t time = seconds;
+    std::tm fields{};
+    std::array<char, 64> text{};
+    if (gmtime_r(&time, &fields) == nullptr ||
+        std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &fields) == 0) {
+        return std::string(kUnknown);
+    }
+    return text.data();
 }
 
 }  // namespace continuo::report

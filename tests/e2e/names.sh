@@ -20,6 +20,11 @@ wait_for 10 test -S "$work/cnapt.sock"
 unresolved() { grep -q 'cannot resolve snapt.example.org' "$work/cnapt.log"; }
 claim "a name that is not known is told" wait_for 20 unresolved
 claim "so is one before it, which holds up nobody" grep -q 'cannot resolve dead.example.org' "$work/cnapt.log"
+# Of both SNAPTs: the kind of the last error and the address.
+errors() { cnapt_json snapts | json "[(s['last_error']['kind'], s['address']) for s in d]"; }
+unknown="[('name_not_found', 'dead.example.org:9347'), ('name_not_found', 'snapt.example.org:9347')]"
+are_unknown() { equal "$(errors)" "$unknown"; }
+claim "both are said to have no address, by name" wait_for 20 are_unknown
 claim "and does not end the daemon" eval '[ "$(cnapt_json status | json "d[\"state\"]")" = down ]'
 echo "198.51.100.2 snapt.example.org" >>"$etc/hosts"
 claim "once it is known the tunnel comes up" wait_cnapt 30
@@ -40,7 +45,7 @@ stop cnapt
 
 sed -i 's/^key = .*/key = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="/' "$work/cnapt.toml"
 refusals() { snapt_json 1 status | json 'd["control"]["failed_handshakes"]'; }
-told() { grep -c 'no control link to 198.51.100.130:9347 (handshake_failed)' "$work/cnapt.log"; }
+told() { grep -c 'no control link to 198.51.100.130:9347 (login_refused)' "$work/cnapt.log"; }
 before=$(refusals)
 run_cnapt
 refused_again() { [ "$(refusals)" -ge $((before + 3)) ]; }

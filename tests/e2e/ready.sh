@@ -40,7 +40,7 @@ address node up1 198.51.100.1/30
 ip -n "$(ns node)" route add default via 198.51.100.2
 run_anew
 claim "with a wrong key cnapt is ready" wait_for 10 told '^READY=1$'
-refused() { grep -q 'no control link to 198.51.100.2:9347 (handshake_failed)' "$work/cnapt.log"; }
+refused() { grep -q 'no control link to 198.51.100.2:9347 (login_refused)' "$work/cnapt.log"; }
 claim "the log says that the login failed" wait_for 10 refused
 claim "and no SNAPT answers" eval '! told "^STATUS=.*1 of"'
 
@@ -49,7 +49,7 @@ run_anew
 claim "with the right one the status tells that it is connected" wait_for 20 told '^STATUS=running; 1 of 1 SNAPTs answer$'
 claim "it was ready once" equal "$(grep -c '^READY=1$' "$work/told.log")" 1
 stop snapt1
-ping_all() { in_ns node ping -n -q -c 1 -W 1 203.0.113.10; told '^STATUS=running; 0 of 1 SNAPTs answer$'; }
+ping_all() { in_ns node ping -n -q -c 1 -W 1 203.0.113.10; told '^STATUS=running; 0 of 1 SNAPTs answer; new flows go outside the tunnel$'; }
 claim "and that it is not any more" wait_for 25 ping_all
 stop cnapt
 claim "and its end" told '^STOPPING=1$'

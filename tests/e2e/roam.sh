@@ -40,5 +40,7 @@ echo "      round trip under load ${rtt:-?} ms; per move: silence, the link's ow
 sed 's/^/      /' "$work/gaps"
 within_bound() { at_most "$(sed -n 's/^median //p' "$work/gaps")" "$("$python" -c "print(${rtt:-0} + 50)")"; }
 claim "the median silence is at most one round trip and 50 ms" within_bound
+logged() { grep -cE '^[0-9-]{10}T[0-9:.]{12}Z zrh-1: moved from up[12] 192\.168\.[12]\.[0-9]+ to up[12] 192\.168\.[12]\.[0-9]+, interrupted for [0-9]+ ms$' "$work/cnapt.log"; }
+claim "cnapt logged them" more_than "$(logged)" 4
 claim "cnapt counted the handovers" more_than "$(cnapt_json status | json 'd["handovers"]["count"]')" 4
 finish

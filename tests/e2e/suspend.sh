@@ -46,7 +46,7 @@ claim "and did so within 1.5 s (it took $answered s)" at_most "$answered" 1.5
 is_elsewhere() { [ "$(seen_from)" != "$from" ]; }
 claim "SNAPT sees it behind a new mapping" wait_for 3 is_elsewhere
 claim "it has said that it slept" grep -q 'did not run for' "$work/cnapt.log"
-is_lost() { grep -q 'does not answer; new flows go elsewhere' "$work/cnapt.log"; }
+is_lost() { grep -q 'does not answer; new flows go outside the tunnel' "$work/cnapt.log"; }
 claim "no SNAPT was given up for what happened in its sleep" equal "$(is_lost && echo lost)" ""
 claim "state and transport are as before, and no handover was made" equal "$(tells)" "$before"
 wait "$download"

@@ -79,6 +79,7 @@ blocked_in_the_middle() {
     cable_set $cable both unblock udp
     claim "$1: UDP is taken back when it is given back" wait_for 10 goes_over udp
     claim "$1: the SNAPT says so too" wait_for 5 snapt_goes_over udp
+    claim "$1: and the log, of both moves" eval 'grep -q "zrh-1: UDP gets through again by up1, data leaves TCP" "$work/cnapt.log" && grep -q "zrh-1: moved from up1 .* to tcp, " "$work/cnapt.log"'
     moves "$1" "$began" 0.7
     wait "$download"
     claim "$1: the download is whole and right" equal "$(cat "$work/result") $(cat "$work/curl.log")" "$size $sum "

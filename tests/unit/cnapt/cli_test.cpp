@@ -118,6 +118,22 @@ TEST(CnaptStatus, SaysHowNamesAreLookedUpIfThatIsItsBusiness) {
     EXPECT_FALSE(contains(status_text(json(kStatus), false), "names "));
 }
 
+TEST(CnaptStatus, SaysThatFlowsGoOutsideTheTunnelAndWhy) {
+    const std::string_view error =
+        R"("last_error":{"kind":"timed_out","text":"timed out: no answer","at":0,"current":true})";
+    const std::string text = status_text(
+        json(R"({"node":"laptop","state":"down","tunnel":"new_flows_plain","kill_switch":false,
+"snapts":[{"snapt":"zrh-1",)" +
+             std::string(error) + R"(}],
+"paths":[{"interface":"up1","snapt":"zrh-1",)" +
+             std::string(error) + "}]}"),
+        false);
+    EXPECT_TRUE(contains(text, "\ntunnel: new flows plain (they go outside the tunnel); "
+                               "kill switch off\nzrh-1: timed out: no answer (1970"))
+        << text;
+    EXPECT_TRUE(contains(text, "\nup1>zrh-1: timed out: no answer (1970")) << text;
+}
+
 TEST(CnaptPaths, OneBehindAPortalSaysSo) {
     const std::string text = paths_text(
         json(R"([{"interface":"wlan0","snapt":"zrh-1","state":"dead","captive":true}])"), false);
@@ -134,7 +150,10 @@ TEST(CnaptPortal, AsksForTheUserWhoTypesAndSaysWhereToLogIn) {
     EXPECT_EQ(output.exit_code, report::kExitGood);
     EXPECT_TRUE(contains(output.out, "wlan0: log in at http://login.example/\n"));
     EXPECT_TRUE(contains(output.out, "user 1000 go to that portal for 300 s"));
-    daemon.run({"portal"});
+    EXPECT_FALSE(contains(output.out, "did not say"));
+    daemon.answers = {std::string(
+        R"({"interface":"wlan0","url":"http://example.com/","url_is_told":false,"user":1})")};
+    EXPECT_TRUE(contains(daemon.run({"portal"}).out, "any page by http:// leads to it"));
     const std::string user = R"("user":)" + std::to_string(::getuid());
     ASSERT_EQ(daemon.requests.size(), 2U);
     EXPECT_TRUE(contains(daemon.requests[0], R"("interface":"wlan0")"));

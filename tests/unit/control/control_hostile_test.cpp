@@ -46,13 +46,29 @@ TEST(HostileControl, WrongKeyUnknownIdentityAndForeignRealmLookAlike) {
 
     const Outcome outcome = attempt(wrong_key);
     EXPECT_EQ(outcome.state, ServerState::Closed);
-    EXPECT_EQ(outcome.client_cause, CloseCause::HandshakeFailed);
+    EXPECT_EQ(outcome.client_cause, CloseCause::LoginRefused);
     // One alert record: fatal, illegal_parameter.
     EXPECT_EQ(outcome.answer, (std::vector<uint8_t>{21, 3, 3, 0, 2, 2, 47}));
     EXPECT_EQ(attempt(unknown), outcome);
     EXPECT_EQ(attempt(unknown_key_id), outcome);
     EXPECT_EQ(attempt(wrong_realm), outcome);
     EXPECT_EQ(attempt(wrong_identity_key), outcome);
+}
+
+// A web server, an SSH server, one that closes, another alert (handshake_failure): no SNAPT has
+// judged the key.
+TEST(HostileControl, OnlyTheAlertForAKeyIsARefusedLogin) {
+    using Bytes = std::vector<uint8_t>;
+    for (const Bytes& answer : {Bytes{'H', 'T', 'T', 'P', '/', '1', '.', '1', ' ', '4', '0', '0'},
+                                Bytes{'S', 'S', 'H', '-', '2', '.', '0'}, Bytes{},
+                                Bytes{21, 3, 3, 0, 2, 2, 40}, Bytes{21, 3, 3, 0, 2, 1, 0}}) {
+        ControlPair pair;
+        pair.start();
+        pair.client->on_bytes(answer, pair.now);
+        pair.client->on_transport_closed(pair.now);
+        pair.collect();
+        EXPECT_EQ(pair.client_event<LinkClosed>().cause, CloseCause::HandshakeFailed);
+    }
 }
 
 TEST(HostileControl, IdentityIsNotReadableOnTheWire) {

@@ -124,5 +124,10 @@ TEST(Formats, ShowTimesPercentagesAndCounts) {
     EXPECT_EQ(format_count(999), "999");
 }
 
+TEST(Format, UtcIsOneInstantForEveryReader) {
+    EXPECT_EQ(format_utc(0), "1970-01-01T00:00:00Z");
+    EXPECT_EQ(format_utc(1795435509), "2026-11-23T12:05:09Z");
+}
+
 }  // namespace
 }  // namespace continuo::report

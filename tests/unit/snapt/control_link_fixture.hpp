@@ -153,7 +153,7 @@ struct NodeSide final : cnapt::ControlClientHandler {
     }
     void on_stream_room() override { ++rooms; }
     void on_stream_lost() override { ++losses; }
-    void on_closed(const control::LinkClosed& gone) override { closed.push_back(gone); }
+    void on_closed(const cnapt::LinkEnd& end) override { closed.push_back(end); }
 
     std::vector<control::Established> established;
     std::vector<control::Reject> rejected;
@@ -161,7 +161,7 @@ struct NodeSide final : cnapt::ControlClientHandler {
     std::vector<control::UsageReply> usage;
     std::vector<bool> session_states;
     std::vector<std::vector<uint8_t>> datagrams;
-    std::vector<control::LinkClosed> closed;
+    std::vector<cnapt::LinkEnd> closed;
     control::Directory directory;
     base::Endpoint last_remote;
     int rekeys_wanted = 0;

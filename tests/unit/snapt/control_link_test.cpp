@@ -71,7 +71,8 @@ TEST_F(ControlLinkTest, WrongKeyReachesNoHandlerOfTheSnapt) {
     wrong.parameters.key = control::UserKey{2};
     start_client(wrong);
     ASSERT_TRUE(wait([this] { return !node_side.closed.empty(); }));
-    EXPECT_EQ(node_side.closed[0].cause, control::CloseCause::HandshakeFailed);
+    EXPECT_EQ(node_side.closed[0].cause, control::CloseCause::LoginRefused);
+    EXPECT_TRUE(node_side.closed[0].is_connected);
     EXPECT_TRUE(snapt_side.hellos.empty());
 }
 

@@ -1,0 +1,61 @@
+#include "cnapt/failure_text.hpp"
+
+#include "common/report/status_report.hpp"
+#include "common/report/table.hpp"
+
+namespace continuo::cnapt {
+
+using report::JsonValue;
+
+namespace {
+
+constexpr size_t kIndent = 4;
+
+std::string error_line(const std::string& of, const JsonValue& error, size_t columns) {
+    if (!error["current"].boolean().value_or(false)) {
+        return {};
+    }
+    std::string line = of + ": " + report::cell(error["text"]);
+    if (const auto at = error["at"].unsigned_integer()) {
+        line += " (" + report::format_utc(static_cast<int64_t>(*at)) + ")";
+    }
+    return report::wrapped(line + "\n", columns, kIndent);
+}
+
+}  // namespace
+
+std::string tunnel_text(const JsonValue& status) {
+    const std::string state = status.text("tunnel");
+    if (state.empty()) {
+        return {};
+    }
+    std::string text = "tunnel: " + state;
+    if (state == "new_flows_plain") {
+        text = "tunnel: new flows plain (they go outside the tunnel)";
+    } else if (state == "blocked") {
+        text = "tunnel: blocked (nothing leaves until a SNAPT answers)";
+    }
+    const bool is_on = status["kill_switch"].boolean().value_or(false);
+    return text + "; kill switch " + (is_on ? "on" : "off") + "\n";
+}
+
+std::string snapt_errors_text(const JsonValue& snapts, size_t columns) {
+    std::string text;
+    for (const JsonValue& snapt : snapts.items()) {
+        text += error_line(report::cell(snapt["snapt"]), snapt["last_error"], columns);
+    }
+    return text;
+}
+
+std::string path_errors_text(const JsonValue& paths, size_t columns) {
+    std::string text;
+    for (const JsonValue& path : paths.items()) {
+        const std::string name =
+            report::cell(path["interface"]) + ">" + report::cell(path["snapt"]);
+        text += error_line(path.text("transport") == "tcp" ? name + " tcp" : name,
+                           path["last_error"], columns);
+    }
+    return text;
+}
+
+}  // namespace continuo::cnapt

@@ -1,0 +1,18 @@
+// What `status`, `snapts` and `paths` print of what does not work, from the daemon's JSON.
+#pragma once
+
+#include "common/report/json_value.hpp"
+
+#include <string>
+
+namespace continuo::cnapt {
+
+// "tunnel: all; kill switch off"; empty for an answer that does not say.
+std::string tunnel_text(const report::JsonValue& status);
+
+// A line for each that does not work now, with the time, in lines of so many columns:
+// "zrh-1: login refused: … (TIME)".
+std::string snapt_errors_text(const report::JsonValue& snapts, size_t columns);
+std::string path_errors_text(const report::JsonValue& paths, size_t columns);
+
+}  // namespace continuo::cnapt
