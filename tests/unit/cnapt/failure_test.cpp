@@ -130,13 +130,13 @@ TEST(FailureText, HasALineForWhatDoesNotWorkNow) {
 {"snapt":"a","last_error":{"kind":"login_refused","text":"login refused","at":1795435509,"current":true}},
 {"snapt":"b","last_error":{"kind":"timed_out","text":"timed out","at":1795435509,"current":false}},
 {"snapt":"c","last_error":null},{"snapt":"d"}])");
-    EXPECT_EQ(snapt_errors_text(snapts), "a: login refused (2026-11-23T12:05:09Z)\n");
+    EXPECT_EQ(snapt_errors_text(snapts, 80), "a: login refused (2026-11-23T12:05:09Z)\n");
     const auto paths = json(R"([
 {"interface":"up1","snapt":"a","transport":"udp","last_error":{"text":"no route","at":1795435509,"current":true}},
 {"interface":"up2","snapt":"a","transport":"tcp","last_error":{"text":"silent","at":null,"current":true}}])");
-    EXPECT_EQ(path_errors_text(paths),
+    EXPECT_EQ(path_errors_text(paths, 80),
               "up1>a: no route (2026-11-23T12:05:09Z)\nup2>a tcp: silent\n");
-    EXPECT_EQ(snapt_errors_text(json("7")) + path_errors_text(json("null")), "");
+    EXPECT_EQ(snapt_errors_text(json("7"), 80) + path_errors_text(json("null"), 80), "");
 }
 
 }  // namespace
