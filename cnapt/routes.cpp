@@ -1,5 +1,6 @@
 #include "cnapt/routes.hpp"
 
+#include "cnapt/capture_ruleset.hpp"
 #include "cnapt/near_links.hpp"
 #include "common/packet/five_tuple.hpp"
 
@@ -19,7 +20,7 @@ using io::RuleEntry;
 
 constexpr size_t kMaxInterfaceName = 15;
 constexpr uint32_t kDefaultGroup = 0;
-constexpr std::string_view kCapturedSet = "captured";
+constexpr uint8_t kWrittenHeader = 255;  // IPPROTO_RAW
 
 // Offsets from rule_priority.
 enum class RulePlace : uint32_t {
@@ -170,17 +171,14 @@ void add_capture(const CaptureOptions& options,
     const IpVersion version = own.version;
     const bool is_v4 = own.is_v4();
     const packet::Protocol icmp = is_v4 ? packet::Protocol::Icmp : packet::Protocol::IcmpV6;
-    for (const packet::Protocol protocol : {packet::Protocol::Tcp, packet::Protocol::Udp, icmp}) {
+    for (const uint8_t protocol : {number(packet::Protocol::Tcp), number(packet::Protocol::Udp),
+                                   number(icmp), kWrittenHeader}) {
         RuleEntry rule = tunnel_at(options, version, RulePlace::Capture);
         rule.from = host_prefix(is_v4 ? IpAddress::any(version) : own);
         rule.find_source = !is_v4;
-        rule.ip_protocol = number(protocol);
+        rule.ip_protocol = protocol;
         rules.push_back(std::move(rule));
     }
-}
-
-uint32_t gateway_mark(const CaptureOptions& options) {
-    return options.fwmark + 1;
 }
 
 void add_rules(const CaptureOptions& options, const IpAddress& own, std::vector<RuleEntry>& rules) {
@@ -200,187 +198,6 @@ void add_rules(const CaptureOptions& options, const IpAddress& own, std::vector<
         rules.push_back(tunnel_at(options, version, RulePlace::Gateway));
         rules.back().fwmark = gateway_mark(options);
     }
-}
-
-std::string quoted(std::string_view name) {
-    return '"' + std::string(name) + '"';
-}
-
-std::string quoted_list(const std::vector<std::string>& names) {
-    std::string text;
-    for (const std::string& name : names) {
-        text += (text.empty() ? "" : ", ") + quoted(name);
-    }
-    return "{ " + text + " }";
-}
-
-std::string family_word(const IpAddress& address) {
-    return address.is_v4() ? "ip" : "ip6";
-}
-
-std::string hexadecimal(uint32_t value) {
-    constexpr std::string_view kDigits = "0123456789abcdef";
-    std::string text;
-    for (unsigned shift = 32; shift > 0; shift -= 4) {
-        text.push_back(kDigits[(value >> (shift - 4)) & 0xFU]);
-    }
-    return "0x" + text;
-}
-
-// What must not enter the tunnel although it was routed there, e.g. from a gateway's LAN.
-std::string refuse_chains(const std::string& device) {
-    return "  chain refuse {\n"
-           "    ip daddr { 224.0.0.0/4, 255.255.255.255 } counter name multicast drop\n"
-           "    ip6 daddr ff00::/8 counter name multicast drop\n"
-           "    meta l4proto != { icmp, tcp, udp, ipv6-icmp } counter name other_protocol"
-           " reject with icmpx type admin-prohibited\n"
-           "  }\n"
-           "  chain output {\n"
-           "    type filter hook output priority filter; policy accept;\n"
-           "    oifname " +
-           device +
-           " jump refuse\n"
-           "  }\n"
-           "  chain forward {\n"
-           "    type filter hook forward priority filter; policy accept;\n"
-           "    oifname " +
-           device +
-           " jump refuse\n"
-           "  }\n";
-}
-
-std::string leak_chain(const std::string& device, const std::vector<IpAddress>& own) {
-    // After source NAT, so that what is counted is what would leave.
-    std::string text = "  chain leak {\n"
-                       "    type filter hook postrouting priority srcnat + 10; policy accept;\n";
-    for (const IpAddress& address : own) {
-        text += "    oifname != { \"lo\", " + device + " } " + family_word(address) + " saddr " +
-                address.to_string() + " counter name leak drop\n";
-    }
-    return text + "  }\n";
-}
-
-// The addresses are the same on every node, so that a neighbour knows them. Before connection
-// tracking, so that replies to a gateway's clients are told apart by the device they come in by.
-std::string arrival_chain(const std::string& device, const std::vector<IpAddress>& own) {
-    std::string text = "  chain arrival {\n"
-                       "    type filter hook prerouting priority raw; policy accept;\n";
-    for (const IpAddress& address : own) {
-        text += "    iifname != { \"lo\", " + device + " } " + family_word(address) + " daddr " +
-                address.to_string() + " counter name injected drop\n";
-    }
-    return text + "  }\n";
-}
-
-// A flow of the LAN is marked when it begins, either way, so that it stays where it began.
-std::string gateway_chains(const CaptureOptions& options,
-                           const std::string& device,
-                           const std::vector<IpAddress>& own) {
-    const std::string names = quoted_list(options.gateway_interfaces);
-    const std::string tunnelled = hexadecimal(gateway_mark(options));
-    const std::string plain = hexadecimal(gateway_mark(options) + 1);
-    const std::string set(kCapturedSet);
-    std::string text = "  set " + set + " { type ifname; elements = " + names + " }\n" +
-                       "  chain lan {\n"
-                       "    type filter hook prerouting priority mangle; policy accept;\n"
-                       "    iifname @" +
-                       set + " ct state new ct mark 0 ct mark set " + tunnelled +
-                       "\n"
-                       "    iifname " +
-                       names + " ct mark 0 ct mark set " + plain +
-                       "\n"
-                       "    iifname " +
-                       names + " ct mark " + tunnelled +
-                       " meta mark set ct mark\n"
-                       "  }\n"
-                       "  chain gateway {\n"
-                       "    type nat hook postrouting priority srcnat; policy accept;\n";
-    for (const IpAddress& address : own) {
-        const std::string family = family_word(address);
-        const std::string own_text = address.to_string();
-        text.append("    oifname ").append(device).append(" ").append(family);
-        text.append(" saddr != ").append(own_text);
-        text.append(" snat ").append(family).append(" to ").append(own_text).append("\n");
-    }
-    return text + "  }\n";
-}
-
-std::string excluded_rules(const CaptureOptions& options) {
-    std::string text;
-    for (const IpPrefix& prefix : options.exclude) {
-        text += "    " + family_word(prefix.address) + " daddr " + prefix.to_string() + " return\n";
-    }
-    return text;
-}
-
-// Nothing leaves plain but outer datagrams, answers to inbound connections, the vicinity, and what
-// keeps the uplinks alive (DHCP, neighbour discovery).
-std::string kill_switch_chains(const CaptureOptions& options, const std::string& device) {
-    std::string text = "  chain plain {\n"
-                       "    oifname { \"lo\", " +
-                       device +
-                       " } return\n"
-                       "    meta mark " +
-                       hexadecimal(options.fwmark) +
-                       " return\n"
-                       "    ct state established,related ct direction reply return\n"
-                       "    udp sport 68 udp dport 67 return\n"
-                       "    udp sport 546 udp dport 547 return\n"
-                       "    ip6 daddr fe80::/10 return\n"
-                       "    icmpv6 type { nd-router-solicit, nd-neighbor-solicit,"
-                       " nd-neighbor-advert, mld-listener-report, mld2-listener-report } return\n" +
-                       excluded_rules(options) +
-                       "    counter name kill_switch drop\n"
-                       "  }\n"
-                       "  chain plain_output {\n"
-                       "    type filter hook output priority filter + 10; policy accept;\n"
-                       "    jump plain\n"
-                       "  }\n";
-    if (!options.gateway_interfaces.empty()) {
-        text += "  chain plain_forward {\n"
-                "    type filter hook forward priority filter + 10; policy accept;\n"
-                "    iifname " +
-                quoted_list(options.gateway_interfaces) +
-                " jump plain\n"
-                "  }\n";
-    }
-    return text;
-}
-
-// Adding first makes the removal of a former table succeed when there is none.
-std::string begin_table(const std::string& table) {
-    return "add table " + table + "\ndelete table " + table + "\ntable " + table + " {\n";
-}
-
-std::string build_guard(const std::string& device,
-                        const std::string& table,
-                        const std::vector<IpAddress>& own) {
-    return begin_table(table) + "  counter " + std::string(kLeakCounter) + " { }\n" + "  counter " +
-           std::string(kInjectedCounter) + " { }\n" + leak_chain(quoted(device), own) +
-           arrival_chain(quoted(device), own) + "}\n";
-}
-
-std::string build_ruleset(const CaptureOptions& options,
-                          const std::string& table,
-                          const std::vector<IpAddress>& own) {
-    const std::string device = quoted(options.device);
-    std::string text = begin_table(table);
-    for (const std::string_view name :
-         {kLeakCounter, kInjectedCounter, kGroupCounter, kProtocolCounter}) {
-        text += "  counter " + std::string(name) + " { }\n";
-    }
-    if (options.kill_switch) {
-        text += "  counter " + std::string(kKillSwitchCounter) + " { }\n";
-    }
-    text += refuse_chains(device) + leak_chain(device, own) + arrival_chain(device, own);
-    // Only a gateway needs connection tracking.
-    if (!options.gateway_interfaces.empty()) {
-        text += gateway_chains(options, device, own);
-    }
-    if (options.kill_switch) {
-        text += kill_switch_chains(options, device);
-    }
-    return text + "}\n";
 }
 
 std::vector<io::SysctlSetting> build_device_settings(const std::string& device) {

@@ -13,7 +13,8 @@
 //            to `near`                      -> main   the same
 //            any, suppress_ifgroup 0        -> main   of interfaces that are no uplinks
 //   portal   a user's web, for a while      -> portal table, the default route to a captive portal
-//   capture  source not chosen yet          -> table  one each for TCP, UDP, ICMP
+//   capture  source not chosen yet          -> table  one each for TCP, UDP, ICMP and packets
+//                                                     whose header their program writes
 //   gateway  fwmark M + 1                   -> table  flows of the LAN sides that began so
 //   end      nothing: what follows are the host's own rules, as if there were no Continuo
 //
@@ -28,6 +29,9 @@
 // 0.0.0.0/32`. An IPv6 rule with a source does not match packets without one, unless
 // FIB_RULE_FIND_SADDR is set (RuleEntry::find_source): then it matches if the kernel would choose
 // that source on the route found.
+//
+// Of a packet whose header its program writes (IP_HDRINCL: mtr) the kernel knows protocol 255 when
+// it looks the route up, and not the source: nftables sends it where its source belongs.
 //
 // While no SNAPT answers, the capture rules are away and flows of the LAN are not marked: what
 // begins then goes plain for its life, what began in the tunnel stays there.
