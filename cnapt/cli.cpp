@@ -277,6 +277,9 @@ int run_program(std::span<const char* const> arguments) {
         }
         const auto access =
             daemon::access_to("cnapt", command.value_or("--socket", kDefaultSocket));
+        if (command.name == "ping") {
+            return ping_command(access, command, print_line);
+        }
         return ask_command(access, command, daemon::is_stdout_terminal(),
                            daemon::table_columns(command));
     });
