@@ -51,16 +51,6 @@ node_settings(const NodeConfig& config, const CaptureSwitch& capture, const std:
     return settings;
 }
 
-// Leaves out of the configuration what this host cannot do. Returns the reason; empty: nothing left
-// out.
-std::string fit_to_host(NodeConfig& config) {
-    std::string why = config.capture.ipv6 ? io::ipv6_switched_off(config.capture.device) : "";
-    if (!why.empty()) {
-        config.capture.ipv6 = false;
-    }
-    return why;
-}
-
 // Clients of the LAN would not get through, and nothing else tells why.
 void say_gateway_faults(const CaptureConfig& config) {
     report::Findings findings;
@@ -246,7 +236,6 @@ bool App::leaves_capture() {
     if (!loaded.config) {
         return false;
     }
-    fit_to_host(*loaded.config);
     return changes_between(config_, *loaded.config).needs_restart.empty() &&
            load_policy(loaded.config->policy);
 }
@@ -374,7 +363,6 @@ std::string App::reload() {
     if (!load_policy(loaded.config->policy)) {
         return report::error_json("bad policy file");
     }
-    fit_to_host(*loaded.config);
     ConfigChanges changes = changes_between(config_, *loaded.config);
     if (cgroups_.keep_only(ruleset_->bypassed_cgroups())) {
         changes.needs_restart.emplace_back("cgroup in policy");
@@ -415,8 +403,10 @@ int run_daemon(const RunOptions& options) {
     if (!loaded.config || !load_key(*loaded.config)) {
         return report::kExitConfig;
     }
-    if (const std::string why = fit_to_host(*loaded.config); !why.empty()) {
-        if (!loaded.config->capture.ipv4) {
+    const CaptureConfig& capture = loaded.config->capture;
+    const std::string why = capture.ipv6 ? io::ipv6_switched_off(capture.device) : "";
+    if (!why.empty()) {
+        if (!capture.ipv4) {
             log(LogLevel::Error, "IPv6 is switched off on this host (%s): set capture.ipv4 = true",
                 why.c_str());
             return report::kExitError;

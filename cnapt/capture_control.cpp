@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <iterator>
+#include <utility>
 
 namespace continuo::cnapt {
 
@@ -124,7 +125,7 @@ CaptureOptions CaptureControl::options(const classifier::Ruleset* ruleset) const
     if (config_.ipv4) {
         options.ipv4 = ipv4();
     }
-    if (config_.ipv6) {
+    if (config_.ipv6 && has_ipv6_) {
         options.ipv6 = ipv6();
     }
     options.routing_table = config_.routing_table;
@@ -156,6 +157,7 @@ CapturePlan CaptureControl::plan_of_guard() const {
 
 base::Result<void> CaptureControl::clean_up() {
     plan_ = plan_of_guard();
+    has_ipv6_ = !config_.ipv6 || io::ipv6_switched_off(config_.device).empty();
     CTN_TRY(take_over());
     auto netfilter = CTN_TRY(io::NetfilterClient::open());
     const bool has_table = CTN_TRY(netfilter.count_rules(bare_name(plan_.table))) != 0;
@@ -206,6 +208,40 @@ base::Result<void> CaptureControl::set_groups(const NearLinks& near) const {
     return {};
 }
 
+base::Result<void> CaptureControl::set_addresses(io::RouteClient& routes) {
+    constexpr uint8_t kHostPrefixV4 = 32;
+    constexpr uint8_t kHostPrefixV6 = 128;
+    const uint32_t index = CTN_TRY(routes.interface_index(config_.device));
+    if (config_.ipv4) {
+        CTN_TRY(routes.add_address(index, ipv4(), kHostPrefixV4));
+    }
+    if (config_.ipv6 && has_ipv6_) {
+        (void)io::switch_ipv6(config_.device, true);
+        CTN_TRY(routes.add_address(index, ipv6(), kHostPrefixV6));
+    }
+    return {};
+}
+
+bool CaptureControl::follow_ipv6() {
+    const bool is_as_usual = has_ipv6_ && io::has_ipv6(config_.device) && io::has_ipv6("all");
+    if (!config_.ipv6 || !config_.ipv4 || is_as_usual) {
+        return false;
+    }
+    const std::string why = io::ipv6_switched_off(config_.device);
+    const bool had_it = std::exchange(has_ipv6_, why.empty());
+    if (had_it == has_ipv6_) {
+        return has_ipv6_ && !io::has_ipv6(config_.device);
+    }
+    if (has_ipv6_) {
+        base::log(base::LogLevel::Info, "IPv6 is switched on again on this host: captured, too");
+    } else {
+        (void)io::switch_ipv6(config_.device, false);
+        base::log(base::LogLevel::Warning,
+                  "IPv6 was switched off on this host (%s): captures IPv4 only", why.c_str());
+    }
+    return true;
+}
+
 base::Result<void> CaptureControl::set_up_device(std::string& failure) {
     failure = "cannot configure " + config_.device;
     const CapturePlan plan = build_capture_plan(options(nullptr));
@@ -215,15 +251,7 @@ base::Result<void> CaptureControl::set_up_device(std::string& failure) {
     for (const io::SysctlSetting& setting : plan.device_settings) {
         (void)io::write_sysctl(setting.key, setting.value);
     }
-    constexpr uint8_t kHostPrefixV4 = 32;
-    constexpr uint8_t kHostPrefixV6 = 128;
-    if (config_.ipv4) {
-        CTN_TRY(routes.add_address(index, ipv4(), kHostPrefixV4));
-    }
-    if (config_.ipv6) {
-        (void)io::switch_ipv6_on(config_.device);
-        CTN_TRY(routes.add_address(index, ipv6(), kHostPrefixV6));
-    }
+    CTN_TRY(set_addresses(routes));
     io::LinkSettings link;
     link.up = true;
     link.mtu = 1500;
@@ -259,6 +287,8 @@ base::Result<void> CaptureControl::replace_table(const CapturePlan& plan, std::s
 
 base::Result<void> CaptureControl::set_rules(CapturePlan plan, std::string& failure) {
     auto routes = CTN_TRY(io::RouteClient::open());
+    failure = "cannot configure " + config_.device;
+    CTN_TRY(set_addresses(routes));  // they go when IPv6 is switched off for a moment
     failure = "cannot set routes of table " + std::to_string(config_.routing_table);
     for (const io::RouteEntry& route : plan.routes) {
         CTN_TRY(routes.set_route(route));
@@ -270,6 +300,13 @@ base::Result<void> CaptureControl::set_rules(CapturePlan plan, std::string& fail
         const bool is_there =
             std::find(plan.rules.begin(), plan.rules.end(), rule) != plan.rules.end();
         if (!is_there || (rule.priority == plan.bypass_priority && has_new_bypass)) {
+            CTN_TRY(remove_if_there(routes, rule));
+        }
+    }
+    for (const io::RuleEntry& rule : plan_.capture_rules) {
+        // Of an IP version that is not captured any more.
+        if (std::find(plan.capture_rules.begin(), plan.capture_rules.end(), rule) ==
+            plan.capture_rules.end()) {
             CTN_TRY(remove_if_there(routes, rule));
         }
     }

@@ -41,6 +41,9 @@ class CaptureControl {
     base::Result<bool> is_whole();
     // Puts it back. As begin().
     base::Result<void> repair(const classifier::Ruleset& ruleset, std::string& failure);
+    // Looks whether the host has IPv6; a change is logged. True: begin() is due. Without IPv4 to
+    // capture nothing changes.
+    bool follow_ipv6();
     // Back to plain routing; `device` must be gone. What would go on with its addresses beside the
     // tunnel ends: IPv6 connections of this host and translated ones of the LAN sides. (IPv4
     // packets with a source that is no address of the host are not routed.)
@@ -80,6 +83,7 @@ class CaptureControl {
     // Error: NotFound, if nothing is there.
     base::Result<void> note_extent();
     base::Result<void> set_groups(const NearLinks& near) const;
+    base::Result<void> set_addresses(io::RouteClient& routes);
     // capture_restart.cpp
     base::Result<void> take_over();
     base::Result<void> adopt_rules(io::RouteClient& routes);
@@ -90,6 +94,7 @@ class CaptureControl {
     std::optional<PortalBypass> portal_;
     bool has_near_links_ = false;
     bool has_taken_over_ = false;
+    bool has_ipv6_ = true;  // the host
     CapturePlan plan_;
     io::Nft nft_;
     bool is_active_ = false;

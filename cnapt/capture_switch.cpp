@@ -126,9 +126,7 @@ void CaptureSwitch::follow() {
                                    is_busy_ = false;
                                    if (!step->result) {
                                        log_failure(step->failure, step->result.error());
-                                       if (done_) {
-                                           done_->ruleset.reset();
-                                       }
+                                       forget_done();
                                        return;  // the next tick tries again
                                    }
                                    last_failure_.clear();
@@ -145,6 +143,12 @@ void CaptureSwitch::follow() {
                                        supervise();
                                    }
                                });
+}
+
+void CaptureSwitch::forget_done() {
+    if (done_) {
+        done_->ruleset.reset();
+    }
 }
 
 void CaptureSwitch::on_rules_changed() {
@@ -194,21 +198,28 @@ void CaptureSwitch::supervise() {
     }
     is_suspect_ = false;
     struct Look {
+        bool has_other_ipv6 = false;
         bool is_damaged = false;
         std::string failure;
         base::Result<void> result;
     };
     auto look = std::make_shared<Look>();
     const auto work = [this, look, ruleset = wish_.ruleset] {
+        look->has_other_ipv6 = control_.follow_ipv6() && control_.is_active();
         const auto is_whole = control_.is_whole();
-        look->is_damaged = is_whole && !*is_whole;
-        if (look->is_damaged) {
+        look->is_damaged = is_whole && !*is_whole && !look->has_other_ipv6;
+        if (look->has_other_ipv6) {
+            look->result = control_.begin(*ruleset, look->failure);
+        } else if (look->is_damaged) {
             look->result = control_.repair(*ruleset, look->failure);
         }
     };
     is_busy_ = worker_->submit(work, [this, look] {
         is_busy_ = false;
-        if (look->is_damaged) {
+        if (look->has_other_ipv6 && !look->result) {
+            log_failure(look->failure, look->result.error());
+            forget_done();
+        } else if (look->is_damaged) {
             on_repaired(look->result, look->failure);
         }
         follow();

@@ -58,6 +58,7 @@ class CaptureSwitch {
         bool operator==(const Wish&) const = default;
     };
     void follow();
+    void forget_done();  // so that the next tick tries again
     void on_rules_changed();
     void look_soon();
     void supervise();

@@ -102,7 +102,7 @@ base::Result<void> HostNetwork::set_up_device(const LeaseStore& leases) {
         CTN_TRY(routes.add_address(index, *own, config_.inner.ipv4->length));
     }
     if (const auto own = leases.own_ipv6(); own && config_.inner.ipv6) {
-        (void)io::switch_ipv6_on(config_.inner.device);
+        (void)io::switch_ipv6(config_.inner.device, true);
         CTN_TRY(routes.add_address(index, *own, config_.inner.ipv6->length));
     }
     io::LinkSettings link;

@@ -102,20 +102,24 @@ Result<void> write_sysctl(std::string_view key, std::string_view value) {
     return {};
 }
 
+bool has_ipv6(std::string_view device) {
+    const auto value = read_sysctl(disable_ipv6_of(device));
+    return value && *value == "0";
+}
+
 std::string ipv6_switched_off(std::string_view own_device) {
     const std::vector<std::string> names = ipv6_interfaces();
     if (names.empty()) {
         return "ipv6.disable = 1 on the kernel's command line";
     }
     const bool is_off = std::all_of(names.begin(), names.end(), [&](const std::string& name) {
-        const auto value = read_sysctl(disable_ipv6_of(name));
-        return name == own_device || name == "lo" || (value && *value != "0");
+        return name == own_device || name == "lo" || !has_ipv6(name);
     });
     return is_off ? "net.ipv6.conf.all.disable_ipv6 = 1" : "";
 }
 
-Result<void> switch_ipv6_on(std::string_view device) {
-    return write_sysctl(disable_ipv6_of(device), "0");
+Result<void> switch_ipv6(std::string_view device, bool is_on) {
+    return write_sysctl(disable_ipv6_of(device), is_on ? "0" : "1");
 }
 
 std::vector<std::string> interfaces_with_router_advertisements() {

@@ -27,8 +27,11 @@ base::Result<void> write_sysctl(std::string_view key, std::string_view value);
 // What switches IPv6 off on this host, as "net.ipv6.conf.all.disable_ipv6 = 1"; empty: some
 // interface but the loopback and `own_device` has it.
 std::string ipv6_switched_off(std::string_view own_device);
-// An interface has it whatever new ones get. Errors: NotFound (no such interface), System.
-base::Result<void> switch_ipv6_on(std::string_view device);
+// One interface has it, whatever new ones get, or has it not. Errors: NotFound (no such interface),
+// System.
+base::Result<void> switch_ipv6(std::string_view device, bool is_on);
+// "all": nobody has switched it off for all at once.
+bool has_ipv6(std::string_view device);
 
 // Interfaces on which the kernel takes router advertisements only while not forwarding (accept_ra
 // 1): switching IPv6 forwarding on would cost them their addresses.

@@ -44,6 +44,28 @@ in_ns node sysctl -qw net.ipv6.conf.all.disable_ipv6=1
 start_cnapt
 claim "a node without IPv6 uses a SNAPT that has it" works
 claim "and says so" says cnapt 2
+
+# Switched while it runs.
+off() { in_ns node sysctl -qw net.ipv6.conf.all.disable_ipv6=1; }
+on() { in_ns node sysctl -qw net.ipv6.conf.all.disable_ipv6=0; }
+six() { in_ns node ping -n -c 1 -W 5 $inet6; }
+has_rules() { [ "$(ip -n "$(ns node)" -6 rule | grep -c 'proto 147')" -gt 0 ]; }
+no_rules() { ! has_rules && equal "$(ip -n "$(ns node)" -6 route show table 9347)" ""; }
+claim "without IPv6 there are no rules for it" no_rules
+on
+claim "switched on while it runs, IPv6 goes through the tunnel" wait_for 10 six
+claim "which is said" equal "$(grep -c 'IPv6 is switched on again on this host' "$work/cnapt.log")" 1
+off
+claim "switched off, nothing is left of it" wait_for 10 no_rules
+claim "which is said" equal "$(grep -c 'IPv6 was switched off on this host' "$work/cnapt.log")" 1
+claim "and IPv4 goes on" works
+on
+claim "on again, IPv6 goes through the tunnel" wait_for 10 six
+for _ in 1 2 3; do off; on; done
+claim "also after it was off for a moment" wait_for 10 six
+in_ns node sysctl -qw net.ipv6.conf.cnapt0.disable_ipv6=1
+claim "or on cnapt0 alone" wait_for 10 six
+claim "nothing failed in all this" eval '! grep -E "cannot|error" "$work/cnapt.log"'
 stop cnapt
 stop snapt1
 

@@ -102,10 +102,15 @@ TEST_F(SysctlTest, Ipv6IsOffWhereNoInterfaceButOnesOwnHasIt) {
     EXPECT_EQ(ipv6_switched_off("own0"), "");
     ASSERT_TRUE(write_sysctl("net/ipv6/conf/all/disable_ipv6", "1"));
     EXPECT_EQ(ipv6_switched_off("own0"), "net.ipv6.conf.all.disable_ipv6 = 1");
-    ASSERT_TRUE(switch_ipv6_on("one0"));
+    EXPECT_FALSE(has_ipv6("one0") || has_ipv6("all"));
+    ASSERT_TRUE(switch_ipv6("one0", true));
+    EXPECT_TRUE(has_ipv6("one0"));
     EXPECT_EQ(ipv6_switched_off("own0"), "");
     EXPECT_EQ(ipv6_switched_off("one0"), "net.ipv6.conf.all.disable_ipv6 = 1");
-    EXPECT_FALSE(switch_ipv6_on("none0"));
+    EXPECT_FALSE(switch_ipv6("none0", true));
+    EXPECT_FALSE(has_ipv6("none0"));
+    ASSERT_TRUE(switch_ipv6("one0", false));
+    EXPECT_EQ(ipv6_switched_off("own0"), "net.ipv6.conf.all.disable_ipv6 = 1");
 }
 
 TEST_F(SysctlTest, ListsInterfacesThatTakeRouterAdvertisements) {
