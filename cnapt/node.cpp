@@ -382,6 +382,7 @@ void Node::on_housekeeping() {
     tun_port_->coalescer().flush();
     flows_.expire(now, [&](Flow& flow) { end_flow(flow, now); });
     ask_signals(now);
+    follow_snapt_addresses();
     for (const auto& link : links_) {
         measure_throughput(*link, now);
         end_bars(*link, now);

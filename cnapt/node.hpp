@@ -290,6 +290,8 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
 
     // node_paths.cpp
     void on_network_changed();
+    std::vector<base::IpAddress> snapt_addresses() const;
+    void follow_snapt_addresses();
     void update_all_paths(const Uplinks::Change& change, base::TimePoint now);
     void update_paths(SnaptLink& link, const Uplinks::Change& change, base::TimePoint now);
     void add_paths(SnaptLink& link, base::TimePoint now);

@@ -32,6 +32,7 @@ bool is_known(const session::Path& path) {
 
 void Node::on_network_changed() {
     const TimePoint now = loop_.refresh_now();
+    static_cast<void>(uplinks_->set_snapts(snapt_addresses()));
     const Uplinks::Change change = uplinks_->update(monitor_->snapshot());
     if (!change.added.empty()) {
         follow_wireless();
@@ -39,7 +40,18 @@ void Node::on_network_changed() {
     update_all_paths(change, now);
 }
 
-NearLinks Node::near_links(uint32_t group) const {
+// A route to a SNAPT makes an uplink, too.
+void Node::follow_snapt_addresses() {
+    if (uplinks_->set_snapts(snapt_addresses())) {
+        const Uplinks::Change change = uplinks_->update(monitor_->snapshot());
+        if (!change.added.empty() || !change.removed.empty()) {
+            follow_wireless();
+            update_all_paths(change, loop_.now());
+        }
+    }
+}
+
+std::vector<base::IpAddress> Node::snapt_addresses() const {
     std::vector<base::IpAddress> snapts;
     for (const auto& link : links_) {
         // One by hearsay must not make an uplink of a tunnel by the address that was told.
@@ -52,7 +64,11 @@ NearLinks Node::near_links(uint32_t group) const {
             }
         }
     }
-    return cnapt::near_links(monitor_->snapshot(), settings_.uplinks, snapts, group);
+    return snapts;
+}
+
+NearLinks Node::near_links(uint32_t group) const {
+    return cnapt::near_links(monitor_->snapshot(), settings_.uplinks, snapt_addresses(), group);
 }
 
 void Node::update_all_paths(const Uplinks::Change& change, TimePoint now) {

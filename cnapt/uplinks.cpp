@@ -1,5 +1,6 @@
 #include "cnapt/uplinks.hpp"
 
+#include "cnapt/near_links.hpp"
 #include "common/base/log.hpp"
 
 #include <algorithm>
@@ -40,15 +41,19 @@ uint64_t route_cost(const Uplink& uplink,
     return cost;
 }
 
+// By the operator, who knows of routes in other tables.
+bool is_named(const io::LinkEntry& link, const UplinkRules& rules) {
+    return std::any_of(rules.allow.begin(), rules.allow.end(), [&](const std::string& glob) {
+        return glob != "*" && fnmatch(glob.c_str(), link.name.c_str(), 0) == 0;
+    });
+}
+
 // Clients are there; the Internet is only where a default route leads, or `allow` names it.
 bool is_lan_only(const io::LinkEntry& link,
                  const UplinkRules& rules,
                  const io::NetSnapshot& snapshot) {
-    const auto names_it = [&](const std::string& glob) {
-        return glob != "*" && fnmatch(glob.c_str(), link.name.c_str(), 0) == 0;
-    };
     return std::find(rules.lan.begin(), rules.lan.end(), link.name) != rules.lan.end() &&
-           std::none_of(rules.allow.begin(), rules.allow.end(), names_it) &&
+           !is_named(link, rules) &&
            std::none_of(
                snapshot.routes.begin(), snapshot.routes.end(), [&](const io::RouteEntry& route) {
                    return route.interface_index == link.index && route.destination.length == 0;
@@ -117,6 +122,9 @@ Uplinks::Change Uplinks::update(const io::NetSnapshot& snapshot) {
             note_carrier(*known, link->has_carrier, change);
             continue;
         }
+        if (!leads_out(address, *link, snapshot)) {
+            continue;
+        }
         const auto slot = free_slot();
         if (!slot) {
             ++failed_;
@@ -147,6 +155,31 @@ Uplinks::Change Uplinks::update(const io::NetSnapshot& snapshot) {
     }
     refused_ = std::move(refused);
     return change;
+}
+
+bool Uplinks::set_snapts(std::vector<base::IpAddress> snapts) {
+    const bool is_other = snapts_ != snapts;
+    snapts_ = std::move(snapts);
+    return is_other;
+}
+
+bool Uplinks::leads_out(const io::UsableAddress& address,
+                        const io::LinkEntry& link,
+                        const io::NetSnapshot& snapshot) const {
+    const auto leads_to_snapt = [&](const io::RouteEntry& route) {
+        return std::any_of(snapts_.begin(), snapts_.end(), [&](const base::IpAddress& snapt) {
+            return route.destination.contains(snapt);
+        });
+    };
+    const auto leads = [&](const io::RouteEntry& route) {
+        const base::IpPrefix& to = route.destination;
+        const bool is_default = to.length <= kLongestPartOfDefault && !is_private(to.address);
+        return route.interface_index == address.interface_index &&
+               to.address.version == address.address.version &&
+               (is_default || leads_to_snapt(route));
+    };
+    return is_named(link, rules_) ||
+           std::any_of(snapshot.routes.begin(), snapshot.routes.end(), leads);
 }
 
 void Uplinks::note_carrier(Uplink& uplink, bool has_carrier, Change& change) {

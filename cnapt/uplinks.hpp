@@ -74,8 +74,12 @@ class Uplinks {
     // The last index is TCP's.
     static constexpr size_t kSlots = wire::kTcpPath;
     using SlotSet = std::bitset<kSlots>;
-    // Follows the host's state.
+    // Follows the host's state. An address becomes an uplink when its interface has a default route
+    // of its IP version (also in parts), or a route to a SNAPT, or is named by a glob of `allow`
+    // other than "*". It stays one as long as it is there: routes may be replaced in two steps.
     Change update(const io::NetSnapshot& snapshot);
+    // Addresses of SNAPTs, for the next update(). True: they are others than before.
+    bool set_snapts(std::vector<base::IpAddress> snapts);
     // An access point was joined or left; interface 0: any may have been joined.
     Change note_joined(uint32_t interface_index, bool is_joined);
     // Signal of the access point; nothing: not known. Weak below one level until above another.
@@ -112,6 +116,9 @@ class Uplinks {
     template <typename Each>
     void for_each_on(uint32_t interface_index, Each each);
     static void note_carrier(Uplink& uplink, bool has_carrier, Change& change);
+    bool leads_out(const io::UsableAddress& address,
+                   const io::LinkEntry& link,
+                   const io::NetSnapshot& snapshot) const;
     bool open_ports(Uplink& uplink);
     std::optional<uint8_t> free_slot();
 
@@ -124,6 +131,7 @@ class Uplinks {
     uint8_t last_slot_ = kSlots - 1;
     uint64_t failed_ = 0;
     std::vector<base::IpAddress> refused_;  // for want of a slot
+    std::vector<base::IpAddress> snapts_;
 };
 
 }  // namespace continuo::cnapt

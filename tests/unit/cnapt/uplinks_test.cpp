@@ -137,6 +137,36 @@ TEST_F(UplinksTest, TheLanOfAGatewayIsNoUplinkUnlessADefaultRouteLeadsThere) {
     EXPECT_EQ(update().added, (Slots{0, 1}));
 }
 
+TEST_F(UplinksTest, WhatLeadsNowhereIsNoUplink) {
+    const io::RouteEntry route = snapshot_.routes.back();  // of cable
+    const auto is_uplink_by = [&](const char* prefix) {
+        snapshot_.routes.back().destination = *base::IpPrefix::parse(prefix);
+        return update().added == Slots{1};
+    };
+    EXPECT_FALSE(is_uplink_by("192.168.1.0/24")) << "its own network";
+    EXPECT_FALSE(is_uplink_by("10.0.0.0/7"));
+    EXPECT_FALSE(is_uplink_by("::/0")) << "another version";
+    EXPECT_FALSE(is_uplink_by("198.51.100.0/24"));
+    EXPECT_TRUE(uplinks_->set_snapts({*IpAddress::parse("198.51.100.2")}));
+    EXPECT_FALSE(uplinks_->set_snapts({*IpAddress::parse("198.51.100.2")}));
+    EXPECT_TRUE(is_uplink_by("198.51.100.0/24")) << "of the SNAPT";
+    snapshot_.routes.pop_back();
+    EXPECT_TRUE(update().removed.empty()) << "a route may be replaced in two steps";
+    for (const char* part : {"128.0.0.0/1", "0.0.0.0/0"}) {
+        uplinks_.emplace(
+            loop_, UplinkRules{}, [](Uplink&, io::UdpSocket&) {}, [] {});
+        EXPECT_EQ(update().added, Slots{0});
+        snapshot_.routes.push_back(route);
+        EXPECT_TRUE(is_uplink_by(part));
+        snapshot_.routes.pop_back();
+    }
+    UplinkRules rules;
+    rules.allow = {"*", "cab*"};
+    uplinks_.emplace(
+        loop_, rules, [](Uplink&, io::UdpSocket&) {}, [] {});
+    EXPECT_EQ(update().added, (Slots{0, 1})) << "named by its operator";
+}
+
 TEST_F(UplinksTest, WhatHasNoCarrierIsTheLastToBeChosen) {
     update();
     snapshot_.links[0].has_carrier = false;
