@@ -1,6 +1,7 @@
 #include "cnapt/cli.hpp"
 
 #include "cnapt/app.hpp"
+#include "cnapt/check_files.hpp"
 #include "cnapt/dns_helper.hpp"
 #include "cnapt/dns_restore.hpp"
 #include "cnapt/failure_text.hpp"
@@ -40,17 +41,18 @@ CommandOutput run_daemon_command(const ParsedCommand& command) {
     return daemon::run_command("cnapt", [&] { return run_daemon(options); });
 }
 
-// Without arguments: the configuration, and the policy if it is there.
+// Without arguments: what `run` would read.
 CommandOutput check_command(const ParsedCommand& command) {
     std::vector<std::string> files = command.arguments;
     if (files.empty()) {
         files.push_back(command.value_or("--config", kDefaultConfig));
-        const std::string policy = command.value_or("--policy", kDefaultPolicy);
-        if (command.has("--policy") || access(policy.c_str(), F_OK) == 0) {
-            files.push_back(policy);
+        const auto policy = command.has("--policy") ? command.value_or("--policy", "")
+                                                    : policy_file_of(files.front());
+        if (policy) {
+            files.push_back(*policy);
         }
     }
-    return daemon::check_command(files, command, check_node_text);
+    return daemon::check_command(files, command, check_node_file);
 }
 
 // With a question mark while nothing of that size has come through; none over TCP.

@@ -6,6 +6,7 @@
 #include "common/report/table.hpp"
 #include "snapt/accounting/time_zone.hpp"
 #include "snapt/app.hpp"
+#include "snapt/check_files.hpp"
 
 namespace continuo::snapt {
 
@@ -26,10 +27,7 @@ CommandOutput check_command(const ParsedCommand& command) {
     if (files.empty()) {
         files.push_back(command.value_or("--config", kDefaultConfig));
     }
-    return daemon::check_command(files, command,
-                                 [](std::string_view text, const std::string& file) {
-                                     return parse_snapt_config(text, file).diagnostics;
-                                 });
+    return daemon::check_command(files, command, check_snapt_file);
 }
 
 std::optional<int64_t> parse_time_us(const std::string& text, const std::string& zone) {

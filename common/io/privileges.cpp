@@ -5,6 +5,7 @@
 #include "common/io/unique_fd.hpp"
 #include "common/io/unix_socket.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <fstream>
@@ -329,6 +330,18 @@ void match_owner(const std::string& directory) {
     if (::geteuid() == 0 && ::stat(directory.c_str(), &status) == 0 && status.st_uid != 0) {
         hand_over(directory, kRoot, User{status.st_uid, status.st_gid});
     }
+}
+
+std::optional<bool> service_user_may_read(const char* user, const std::string& path) {
+    const auto service = service_user(user);
+    struct stat status {};
+    if (!service || ::stat(path.c_str(), &status) != 0) {
+        return std::nullopt;
+    }
+    const std::vector<gid_t> groups = service->groups();
+    const bool is_of_group = std::find(groups.begin(), groups.end(), status.st_gid) != groups.end();
+    const unsigned bit = status.st_uid == service->user ? S_IRUSR : is_of_group ? S_IRGRP : S_IROTH;
+    return (status.st_mode & bit) != 0;
 }
 
 void share_with_service(const std::string& path, const char* user) {

@@ -63,6 +63,10 @@ base::Result<void> keep_capabilities(std::span<const Capability> kept);
 // that a command run by root leaves nothing that the daemon cannot open. Not below it.
 void match_owner(const std::string& directory);
 
+// Whether the service user `user` may read the file, by owner, group and mode. Nothing: there is no
+// such user here, or no such file.
+std::optional<bool> service_user_may_read(const char* user, const std::string& path);
+
 // Lets the private group of `user`, where there is one, read a file that root made.
 void share_with_service(const std::string& path, const char* user);
 

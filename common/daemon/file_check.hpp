@@ -1,0 +1,25 @@
+// What `check` finds out about files beside their text: who may read them, and whether those can be
+// written that the configuration names.
+#pragma once
+
+#include "common/config/debug_section.hpp"
+#include "common/config/diagnostic.hpp"
+
+#include <string>
+#include <vector>
+
+namespace continuo::daemon {
+
+// Warnings about the mode of a file: `user`, the daemon's, must be able to read it where there is
+// such a user, and with `holds_key` not everybody.
+void check_readers(const std::string& path,
+                   bool holds_key,
+                   const char* user,
+                   std::vector<config::Diagnostic>& found);
+
+// Errors about what `run` would refuse to write; `file` is the configuration.
+void check_recordings(const config::DebugConfig& debug,
+                      const std::string& file,
+                      std::vector<config::Diagnostic>& found);
+
+}  // namespace continuo::daemon
