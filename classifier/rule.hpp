@@ -57,6 +57,7 @@ struct RuleMatch {
     bool is_known_to_routing() const { return !has_process() && dscp.empty(); }
     // How many routing rules that takes: one for each combination of what is listed.
     size_t routing_rules() const;
+    bool operator==(const RuleMatch&) const = default;
 };
 
 struct Rule {
@@ -69,6 +70,8 @@ struct Rule {
     std::optional<uint32_t> max_delay_ms;
     std::vector<std::string> snapts;  // preference, in order
     std::optional<PathMode> mode;
+
+    bool operator==(const Rule&) const = default;
 };
 
 struct DefaultClasses {
@@ -76,16 +79,22 @@ struct DefaultClasses {
     base::TrafficClass udp = base::TrafficClass::HtLd;
     base::TrafficClass icmp = base::TrafficClass::LtLd;
     PathMode mode = PathMode::Handover;
+
+    bool operator==(const DefaultClasses&) const = default;
 };
 
 struct Promotion {
     bool is_enabled = false;
     uint64_t above_bits_per_s = 64'000;
     base::Duration sustained = base::seconds(2);
+
+    bool operator==(const Promotion&) const = default;
 };
 
 struct Admission {
     WhenUnmet when_unmet = WhenUnmet::Serve;
+
+    bool operator==(const Admission&) const = default;
 };
 
 struct PolicyFile {

@@ -75,6 +75,7 @@ class Ruleset {
     const std::vector<Rule>& rules() const { return file_.rules; }
     const Promotion& promotion() const { return file_.promotion; }
     const Admission& admission() const { return file_.admission; }
+    const DefaultClasses& defaults() const { return file_.defaults; }
     // Names of application tags; [0] is empty.
     const std::vector<std::string>& app_names() const { return app_names_; }
 

@@ -1,5 +1,6 @@
 #include "cnapt/app.hpp"
 
+#include "classifier/policy_changes.hpp"
 #include "cnapt/bypassed_cgroups.hpp"
 #include "cnapt/capture_switch.hpp"
 #include "cnapt/commands.hpp"
@@ -360,10 +361,13 @@ std::string App::reload() {
     if (!loaded.config) {
         return report::error_json(loaded.complaint);
     }
+    const auto former = ruleset_;
     if (!load_policy(loaded.config->policy)) {
         return report::error_json("bad policy file");
     }
     ConfigChanges changes = changes_between(config_, *loaded.config);
+    const auto of_policy = classifier::policy_changes(*former, *ruleset_);
+    changes.applied.insert(changes.applied.end(), of_policy.begin(), of_policy.end());
     if (cgroups_.keep_only(ruleset_->bypassed_cgroups())) {
         changes.needs_restart.emplace_back("cgroup in policy");
     }

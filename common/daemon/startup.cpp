@@ -155,7 +155,12 @@ std::string reloaded(const std::string& path,
     for (const std::string& key : needs_restart) {
         log(LogLevel::Warning, "%s: needs restart", key.c_str());
     }
-    log(LogLevel::Info, "reloaded %s", path.c_str());
+    std::string text;
+    for (const std::string& key : applied) {
+        text += (text.empty() ? ": " : ", ") + key;
+    }
+    log(LogLevel::Info, "reloaded %s%s", path.c_str(),
+        text.empty() ? "; nothing changed" : text.c_str());
     return report::reload_json(applied, needs_restart);
 }
 
