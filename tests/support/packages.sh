@@ -1,4 +1,4 @@
-# Sourced by ./test and ./demo: installs what is missing, and runs long steps with a sign of life.
+# Sourced by ./test and ./demo: installs what is missing, configures, and runs long steps with a sign of life.
 
 # need_packages PACKAGE... : installs by apt-get what is not there.
 need_packages() {
@@ -25,6 +25,17 @@ need_packages() {
 install_missing() {
     apt-get update -qq &&
         apt-get install -y -qq --no-install-recommends -o Dpkg::Use-Pty=0 "$@"
+}
+
+# configure_preset PRESET [ARGUMENTS...] : anew where the build folder is that of a tree that lay elsewhere, which CMake refuses.
+configure_preset() {
+    local folder=build/$1 source
+    source=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$folder/CMakeCache.txt" 2>/dev/null) || source=
+    if [ -n "$source" ] && ! [ "$source" -ef . ]; then
+        echo "the build folder is of $source: made anew"
+        rm -rf "$folder"
+    fi
+    cmake --preset "$@"
 }
 
 # step TEXT COMMAND... : quiet; a line at the beginning and every 20 s, the end of its log when it fails.
