@@ -20,7 +20,10 @@ class ControlsTest : public testing::Test {
         folder_ = pattern;
         ASSERT_TRUE(controls_.open(path()));
     }
-    void TearDown() override { ::rmdir(folder_.c_str()); }
+    void TearDown() override {
+        controls_.close();
+        EXPECT_EQ(::rmdir(folder_.c_str()), 0);
+    }
 
     std::string path() const { return folder_ + "/s.sock"; }
     // Empty when nobody answers.
