@@ -266,6 +266,7 @@ SnaptInfo App::info() {
     info.now = loop_.now();
     info.ledger = accountant_->status();
     info.deny = effective_deny_list(config_.relay.allow, config_.relay.deny);
+    info.allow_self = config_.relay.allow_self;
     info.state_directory = options_.state;
     info.version = std::string(base::kVersion);
     info.slow_iterations = loop_.counters().slow_iterations;

@@ -93,6 +93,11 @@ std::string status_json(Relay& relay, const SnaptInfo& info) {
         json.string(prefix.to_string());
     }
     json.end_array();
+    json.key("allow_self").begin_array();
+    for (const SelfService& service : info.allow_self) {
+        json.string(service.to_string());
+    }
+    json.end_array();
     json.key("control");
     write_control(json, info.control);
     json.key("ledger");

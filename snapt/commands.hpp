@@ -5,6 +5,7 @@
 #include "snapt/accounting/accountant.hpp"
 #include "snapt/control_server.hpp"
 #include "snapt/relay.hpp"
+#include "snapt/self_service.hpp"
 
 #include <optional>
 #include <string>
@@ -28,6 +29,7 @@ struct SnaptInfo {
     ControlServerCounters control;
     std::optional<uint64_t> refused_connections;  // absent: they are not limited
     std::vector<base::IpPrefix> deny;             // as effective_deny_list()
+    std::vector<SelfService> allow_self;
     const dataplane::PacketRecorder* recorder = nullptr;
 };
 

@@ -33,6 +33,7 @@ RelayOptions nat_options(const SnaptConfig& config) {
     options.source_pool = config.relay.source_pool;
     options.allow = config.relay.allow;
     options.deny = config.relay.deny;
+    options.allow_self = config.relay.allow_self;
     return options;
 }
 

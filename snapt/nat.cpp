@@ -185,21 +185,53 @@ std::string spoof_rule(IpVersion version, const std::optional<IpPrefix>& lease) 
            " counter name spoofed drop\n";
 }
 
-std::string filter_chains(const RelayOptions& options) {
-    const std::string device = quoted(options.device);
-    return "  chain up {\n"
+// Leases but the SNAPT's own address, which is the first.
+std::string other_node_rule(const std::optional<IpPrefix>& lease, const std::string& verdict) {
+    if (!lease) {
+        return "";
+    }
+    IpAddress own = lease->address;
+    own.octets[own.bytes().size() - 1] |= 1U;
+    const std::string daddr = family_word(own.version) + " daddr ";
+    return "    " + daddr + lease->to_string() + " " + daddr + "!= " + own.to_string() +
+           " counter name client_to_client" + verdict;
+}
+
+// What comes from a node: `up` is for others, `self` for this host. What is refused is rejected, so
+// that the application notices at once; a foreign source is no node, and hears nothing. Packets to
+// other nodes are refused before routing: the kernel would answer them with a redirect, and then
+// not with the refusal, because of its limit of ICMP to one host.
+std::string up_chains(const RelayOptions& options) {
+    const std::string is_from_a_node = spoof_rule(IpVersion::V4, options.lease_ipv4) +
+                                       spoof_rule(IpVersion::V6, options.lease_ipv6) +
+                                       "    ct state invalid counter name invalid drop\n";
+    const std::string reject = " reject with icmpx type admin-prohibited\n";
+    return "  chain from_node {\n" + is_from_a_node + other_node_rule(options.lease_ipv4, reject) +
+           other_node_rule(options.lease_ipv6, reject) +
+           "  }\n"
+           "  chain prerouting {\n"
+           "    type filter hook prerouting priority filter; policy accept;\n"
+           "    iifname " +
+           quoted(options.device) +
+           " jump from_node\n"
+           "  }\n"
+           "  chain up {\n"
            "    oifname " +
-           device + " counter name client_to_client drop\n" +
-           spoof_rule(IpVersion::V4, options.lease_ipv4) +
-           spoof_rule(IpVersion::V6, options.lease_ipv6) +
-           "    ct state invalid counter name invalid drop\n"
-           "    ip daddr @denied4 counter name denied reject with icmpx type admin-prohibited\n"
-           "    ip6 daddr @denied6 counter name denied reject with icmpx type admin-prohibited\n"
-           "    " +
+           quoted(options.device) +
+           " counter name client_to_client drop\n"
+           "    ip daddr @denied4 counter name denied" +
+           reject + "    ip6 daddr @denied6 counter name denied" + reject + "    " +
            egress_match(options) +
            " accept\n"
            "    counter name no_egress drop\n"
            "  }\n"
+           "  chain self {\n" +
+           self_service_rules(options.allow_self) + "    counter name to_self" + reject + "  }\n";
+}
+
+std::string filter_chains(const RelayOptions& options) {
+    const std::string device = quoted(options.device);
+    return up_chains(options) +
            "  chain down {\n"
            "    ct state established,related accept\n"
            "    counter name unsolicited drop\n"
@@ -217,7 +249,7 @@ std::string filter_chains(const RelayOptions& options) {
            "    type filter hook input priority filter; policy accept;\n"
            "    iifname " +
            device +
-           " counter name to_self drop\n"
+           " jump self\n"
            "  }\n"
            // Router and listener messages of the relay's kernel are for no lease.
            "  chain output {\n"

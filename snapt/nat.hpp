@@ -4,6 +4,7 @@
 
 #include "common/base/ip_address.hpp"
 #include "common/io/sysctl.hpp"
+#include "snapt/self_service.hpp"
 
 #include <optional>
 #include <span>
@@ -32,6 +33,7 @@ struct RelayOptions {
     std::vector<PortRange> source_ports = {PortRange{}};
     std::vector<base::IpPrefix> allow;
     std::vector<base::IpPrefix> deny;
+    std::vector<SelfService> allow_self;  // of this host; nodes reach nothing else of it
 };
 
 // Destinations that clients may not reach unless allowed: this host, loopback, link-local, RFC

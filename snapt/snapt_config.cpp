@@ -175,6 +175,7 @@ void read_relay(Section& root, RelayConfig& relay, const std::string& inner_devi
                              .value_or(relay.source_ports);
     relay.allow = config::read_prefixes(section, "allow");
     relay.deny = config::read_prefixes(section, "deny");
+    relay.allow_self = read_self_services(section);
     check_relay(section, relay, inner_device);
     relay.set_forwarding = section.boolean("set_forwarding", relay.set_forwarding);
     section.finish();
@@ -320,6 +321,7 @@ std::string render_network(const SnaptConfig& config) {
     text += line("source_ports = " + quote(config.relay.source_ports.to_string()));
     text += line("allow = []", "prefixes taken out of the built-in deny list");
     text += line("deny = []", "added to it");
+    text += line("allow_self = []", "of this host for nodes, such as \"tcp/22\"");
     text += line("set_forwarding = true", "ip_forward on while running, restored after");
     return text;
 }
@@ -344,12 +346,10 @@ std::string render_accounting(const AccountingConfig& accounting) {
     std::string text = "\n" + line("[accounting]");
     text += line("interval_s = " + std::to_string(accounting.interval_s), "divides 900");
     text += line("destinations = \"none\"", "none | port | full, in the records");
-    text +=
-        line("live_slots = " + std::to_string(accounting.live_slots), "flows counted one by one");
+    text += line("live_slots = " + std::to_string(accounting.live_slots), "flows counted singly");
     text += line("user_records = " + std::to_string(accounting.user_records),
                  "of a user in an interval; further flows share");
-    text +=
-        line("retention_days = " + std::to_string(accounting.retention_days), "of usage records");
+    text += line("retention_days = " + std::to_string(accounting.retention_days), "of records");
     text += line("min_free_bytes = " + std::to_string(accounting.min_free_bytes),
                  "of disk; with less all flows share records");
     return text;
@@ -385,6 +385,7 @@ void compare_network(const SnaptConfig& from,
     note(keys, "relay.source_ports", from.relay.source_ports == to.relay.source_ports);
     note(keys, "relay.allow", from.relay.allow == to.relay.allow);
     note(keys, "relay.deny", from.relay.deny == to.relay.deny);
+    note(keys, "relay.allow_self", from.relay.allow_self == to.relay.allow_self);
     note(keys, "relay.set_forwarding", from.relay.set_forwarding == to.relay.set_forwarding);
     note(keys, "session.rekey_s", from.session.rekey == to.session.rekey);
     note(keys, "session.rekey_datagrams",

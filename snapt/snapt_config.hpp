@@ -10,6 +10,7 @@
 #include "common/config/snapt_entries.hpp"
 #include "common/config/values.hpp"
 #include "snapt/accounting/destinations.hpp"
+#include "snapt/self_service.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -43,6 +44,7 @@ struct RelayConfig {
     config::PortRange source_ports = {1024, 65535};
     std::vector<base::IpPrefix> allow;  // taken out of the built-in deny list
     std::vector<base::IpPrefix> deny;   // added to it
+    std::vector<SelfService> allow_self;
     bool set_forwarding = true;
 
     bool operator==(const RelayConfig&) const = default;

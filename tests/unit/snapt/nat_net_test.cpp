@@ -442,14 +442,64 @@ TEST_P(RelayTest, DeniedDestinationsAreRefusedWithAWordAndAllowedOnesPass) {
     EXPECT_TRUE(receive(near));
 }
 
-TEST_P(RelayTest, ClientsReachNeitherEachOtherNorTheRelay) {
+TEST_P(RelayTest, ClientsReachNeitherEachOtherNorTheRelayAndHearSo) {
     start();
-    put(datagram(side().lease, side().other_lease));
-    put(datagram(side().lease, side().inner));
-    put(datagram(side().lease, side().wan));
-    EXPECT_FALSE(take(kSilenceMs));
+    for (const char* to : {side().other_lease, side().inner, side().wan}) {
+        put(datagram(side().lease, to));
+        const auto word = take();
+        ASSERT_TRUE(word) << to;
+        EXPECT_EQ(word->protocol, side().icmp) << to;
+        EXPECT_EQ(word->destination, address(side().lease)) << to;
+    }
     EXPECT_EQ(counter(kClientToClientCounter), 1U);
     EXPECT_EQ(counter(kToSelfCounter), 2U);
+}
+
+TEST_P(RelayTest, OfTheRelaysHostOnlyAllowedServicesAreReached) {
+    options_.allow_self = {SelfService::parse("udp/52-53").value(),
+                           SelfService::parse("ping").value()};
+    start();
+    const NetNamespace::Visit visit(*relay_);
+    const UniqueFd service(::socket(GetParam() ? AF_INET : AF_INET6, SOCK_DGRAM, 0));
+    const SocketAddress name(Endpoint{address(side().wan), 53});
+    ASSERT_EQ(::bind(service.value(), name.data(), name.size()), 0);
+    put(datagram(side().lease, side().wan));
+    const auto asked = receive(service);
+    ASSERT_TRUE(asked);
+    EXPECT_EQ(asked->from, (Endpoint{address(side().lease), 5000})) << "no translation";
+    send(service, asked->from, "answer");
+    const auto answer = take();
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(answer->source, address(side().wan));
+    EXPECT_EQ(std::string(answer->payload.begin(), answer->payload.end()), "answer");
+    RawPacket echo = datagram(side().lease, side().inner);
+    echo.protocol = side().icmp;
+    put(echo);
+    const auto reply = take();
+    ASSERT_TRUE(reply);
+    EXPECT_EQ(reply->source, address(side().inner));
+    EXPECT_EQ(counter(kToSelfCounter), 0U);
+    put(datagram(side().lease, side().wan, 54));
+    EXPECT_TRUE(take());
+    RawPacket syn = datagram(side().lease, side().wan);
+    syn.protocol = 6;
+    syn.payload.clear();
+    put(syn);
+    const auto word = take();
+    ASSERT_TRUE(word);
+    EXPECT_EQ(word->protocol, side().icmp);
+    EXPECT_EQ(counter(kToSelfCounter), 2U);
+}
+
+TEST_P(RelayTest, AForeignSourceReachesNoServiceAndHearsNothing) {
+    options_.allow_self = {SelfService::parse("ping").value()};
+    start();
+    RawPacket echo = datagram(GetParam() ? "100.127.0.9" : "fd93:48::9", side().inner);
+    echo.protocol = side().icmp;
+    put(echo);
+    put(datagram(GetParam() ? "100.127.0.9" : "fd93:48::9", side().other_lease));
+    EXPECT_FALSE(take(kSilenceMs));
+    EXPECT_EQ(counter(kSpoofedCounter), 2U);
 }
 
 TEST_P(RelayTest, ForeignSourcesAreDropped) {

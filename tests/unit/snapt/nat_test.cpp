@@ -189,6 +189,31 @@ TEST(RelayRuleset, VersionWithoutLeasesIsSpoofedWhateverItsSource) {
     EXPECT_FALSE(contains(text, "ip6 saddr"));
 }
 
+TEST(SelfService, IsAPortARangeOrPing) {
+    for (const char* text : {"tcp/22", "udp/5000-5010", "ping"}) {
+        const auto service = SelfService::parse(text);
+        ASSERT_TRUE(service) << text;
+        EXPECT_EQ(service->to_string(), text);
+    }
+    for (const char* bad : {"", "22", "tcp", "tcp/", "tcp/0", "tcp/65536", "tcp/9-8", "TCP/22",
+                            "sctp/22", "icmp", "ping/1", "tcp/22;", "tcp/22 accept", "tcp/ 22"}) {
+        EXPECT_FALSE(SelfService::parse(bad)) << bad;
+    }
+}
+
+TEST(RelayRuleset, AllowsServicesOfItsHostAndRejectsTheRest) {
+    RelayOptions options = usual();
+    const std::string_view refused =
+        "    counter name to_self reject with icmpx type admin-prohibited\n  }\n";
+    EXPECT_TRUE(contains(build_relay_ruleset(options), refused));
+    EXPECT_FALSE(contains(build_relay_ruleset(options), "dport"));
+    options.allow_self = {*SelfService::parse("tcp/22"), *SelfService::parse("udp/1-9")};
+    EXPECT_TRUE(
+        contains(build_relay_ruleset(options), "    tcp dport 22 accept\n    udp dport 1-9 accept\n"
+                                               "    ct state related accept\n" +
+                                                   std::string(refused)));
+}
+
 TEST(ConnectionLimit, ALeaseHasSoManyCountsThatEachIsShort) {
     EXPECT_EQ(connection_counts(1), (ConnectionCounts{1, 4}));
     EXPECT_EQ(connection_counts(31), (ConnectionCounts{1, 124}));

@@ -69,6 +69,21 @@ TEST(SnaptConfig, WarnsOfSinksAndGoesOn) {
               "version; expected no sink; usage stays in the ledger");
 }
 
+TEST(SnaptConfig, TakesServicesOfItsHostForNodes) {
+    const SnaptConfig config =
+        good(std::string(kBeginning) + "[relay]\nallow_self = [\"tcp/22\", \"ping\"]\n");
+    ASSERT_EQ(config.relay.allow_self.size(), 2U);
+    EXPECT_EQ(config.relay.allow_self[0].to_string(), "tcp/22");
+    std::string many;
+    for (size_t port = 1; port <= kMaxSelfServices + 1; ++port) {
+        many += "\"udp/" + std::to_string(port) + "\",";
+    }
+    const ParsedSnaptConfig parsed = parse_snapt_config(
+        std::string(kBeginning) + "[relay]\nallow_self = [" + many + "]\n", "snapt.toml");
+    EXPECT_EQ(joined(parsed.diagnostics),
+              "snapt.toml:4:14: error: 65 services; expected 64 at most");
+}
+
 TEST(SnaptConfig, GoesRoundThroughTheTextOfInit) {
     const std::vector<config::HostPort> addresses = {{"192.0.2.1", 9400}, {"a.example", 9400}};
     const SnaptConfig config =
@@ -89,13 +104,15 @@ TEST(SnaptConfig, TellsReloadFromRestart) {
     EXPECT_TRUE(changes_between(running, fresh).needs_restart.empty());
     fresh.workers = 2;
     fresh.inner.mtu = 1400;
+    fresh.relay.allow_self = {*SelfService::parse("tcp/22")};
     fresh.accounting.interval_s = 30;
     fresh.limits.user_flows = 1;
     fresh.classes[1].dscp = 0;
     const ConfigChanges changes = changes_between(running, fresh);
     EXPECT_EQ(changes.applied, (std::vector<std::string>{"class.ht-ld.dscp", "limits.user_flows"}));
     EXPECT_EQ(changes.needs_restart,
-              (std::vector<std::string>{"workers", "inner.mtu", "accounting.interval_s"}));
+              (std::vector<std::string>{"workers", "inner.mtu", "relay.allow_self",
+                                        "accounting.interval_s"}));
 }
 
 }  // namespace
