@@ -21,10 +21,6 @@ using daemon::utc_us;
 
 namespace {
 
-// How often a lease is renewed within its time, while its session is here.
-constexpr int kRenewalsOfALease = 8;
-// A wall clock that is set differs by more than one that is kept right.
-constexpr int64_t kClockSetUs = 60'000'000;
 // A load that goes to and fro is not worth the traffic: all nodes are told.
 constexpr base::Duration kLoadLookInterval = base::seconds(600);
 constexpr int kLoadDifference = 200;  // permille
@@ -67,7 +63,11 @@ void Admission::connect(Relay& relay, ControlServer& server) {
 void Admission::on_tick() {
     ask_for_rekeys();
     end_old_keys(parts_.loop.now());
+    if (parts_.users.expire(utc_us())) {
+        end_revoked();
+    }
     renew_leases();
+    write_seen();
     renew_load();
     tell_directories();
 }
@@ -401,6 +401,7 @@ void Admission::on_session_closed(const NodeSession& session) {
     overhead.tun_up = session.session.counters().overhead_received;
     overhead.tun_down = session.session.counters().overhead_sent;
     parts_.accountant.close_session(session.grant.accounting_number, overhead, utc_us());
+    note_seen(session);
     if (!has_finished_leases_) {
         release_lease(session.grant);
     }
@@ -413,49 +414,6 @@ void Admission::on_session_closed(const NodeSession& session) {
         } else {
             server_->tell_session_state(*id, false);
         }
-    }
-}
-
-// Held until it is renewed: an expired one would be anybody's.
-void Admission::release_lease(const SessionGrant& grant) {
-    const bool is_submitted = parts_.worker.submit(
-        [&leases = parts_.leases, user = grant.user, node = grant.node, now_us = utc_us()] {
-            if (const auto renewed = leases.renew(user, node, now_us); !renewed) {
-                log(LogLevel::Warning, "no lease for %s/%s: %s", user.c_str(), node.c_str(),
-                    describe(renewed.error()).c_str());
-            }
-            leases.release(user, node);
-        });
-    if (!is_submitted) {
-        log(LogLevel::Warning, "the lease of %s/%s is not renewed: too much work",
-            grant.user.c_str(), grant.node.c_str());
-        parts_.leases.release(grant.user, grant.node);
-    }
-}
-
-void Admission::renew_leases() {
-    const base::TimePoint now = parts_.loop.now();
-    // A clock that was wrong has given wrong times.
-    const int64_t offset_us = wall_clock_offset_us(now);
-    const bool is_clock_set = std::abs(offset_us - clock_offset_us_) > kClockSetUs;
-    if (!is_clock_set && now - leases_renewed_at_ < parts_.config.inner.lease / kRenewalsOfALease) {
-        return;
-    }
-    const bool is_accepted = parts_.worker.submit([&leases = parts_.leases, now_us = utc_us()] {
-        if (const auto renewed = leases.renew_held(now_us); !renewed) {
-            log(LogLevel::Warning, "leases are not renewed: %s", describe(renewed.error()).c_str());
-        }
-    });
-    if (is_accepted) {  // else there is too much to do: at the next tick
-        leases_renewed_at_ = now;
-        clock_offset_us_ = offset_us;
-    }
-}
-
-void Admission::finish_leases() {
-    has_finished_leases_ = true;
-    if (const auto renewed = parts_.leases.renew_held(utc_us()); !renewed) {
-        log(LogLevel::Warning, "leases are not renewed: %s", describe(renewed.error()).c_str());
     }
 }
 

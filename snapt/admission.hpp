@@ -28,7 +28,7 @@ struct AdmissionParts {
     const SnaptConfig& config;  // its limits may change
     Accountant& accountant;
     LeaseStore& leases;
-    const UserStore& users;
+    UserStore& users;
 };
 
 // Keys are no newer a secret than the handshake they come from (docs/PROTOCOL.md section 4.5).
@@ -42,6 +42,7 @@ class Admission final : public ControlHandler, public RelayEvents {
     explicit Admission(const AdmissionParts& parts)
         : parts_(parts)
         , leases_renewed_at_(parts.loop.now())
+        , seen_written_at_(leases_renewed_at_)
         , clock_offset_us_(wall_clock_offset_us(leases_renewed_at_)) {}
 
     // Before the loop runs. Both must outlive the last call to this as their handler.
@@ -55,8 +56,11 @@ class Admission final : public ControlHandler, public RelayEvents {
     void end_user(std::string_view user);
     void end_revoked();
     void end_old_keys(base::TimePoint now);
-    // The last renewal, which waits for the disk: sessions that close from now on renew none.
+    // The last renewal, and when keys were last in use; waits for the disk. Sessions that close
+    // from now on renew nothing.
     void finish_leases();
+    // Notes in the user store when the keys of all sessions were last in use.
+    void note_seen();
 
     // --- ControlHandler
     void on_hello(LinkId id,
@@ -95,6 +99,8 @@ class Admission final : public ControlHandler, public RelayEvents {
     // for none, and would have lost its own after a crash of the SNAPT.
     void renew_leases();
     void renew_load();
+    void note_seen(const NodeSession& session);
+    void write_seen();
     void tell_directories();
     void assign_lease(LinkId id);
     void on_lease(LinkId id, const base::Result<Lease>& lease);
@@ -120,6 +126,7 @@ class Admission final : public ControlHandler, public RelayEvents {
     uint16_t told_load_ = 0;
     base::TimePoint load_looked_at_{};
     base::TimePoint leases_renewed_at_;
+    base::TimePoint seen_written_at_;
     int64_t clock_offset_us_;  // of the wall clock, when leases were renewed
     bool has_finished_leases_ = false;
     bool is_replacing_ = false;  // the session that ends gives way to its node's next one

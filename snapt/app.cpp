@@ -160,6 +160,7 @@ base::Result<void> App::start_stores(std::string& failure) {
     accountant_ = CTN_TRY(Accountant::start(ledger, utc_us(), config_.accounting.retention_days));
     failure = "cannot open the user database in " + options_.state;
     users_ = CTN_TRY(UserStore::open(options_.state));
+    (void)users_->expire(utc_us());
     failure = "cannot open the lease database in " + options_.state;
     LeasePool pool;
     pool.ipv4 = config_.inner.ipv4;
@@ -297,14 +298,19 @@ void App::answer_user(const report::JsonValue& request, const io::UnixReply& rep
         reply.finish(report::error_json(failure) + "\n");
         return;
     }
+    if (wanted->action == UserAction::List) {
+        admission_->note_seen();
+    }
     auto result = std::make_shared<UserResult>();
     const bool queued = worker_.submit(
         [this, result, wanted = *wanted, config = config_] {
             *result = run_user_request(*users_, config, wanted, utc_us(), random_);
         },
         [this, result, reply, name = wanted->name] {
-            if (result->ends_sessions) {
+            if (result->ends == UserResult::Ends::User) {
                 admission_->end_user(name);
+            } else if (result->ends == UserResult::Ends::Revoked) {
+                admission_->end_revoked();
             }
             reply.finish(result->json + "\n");
         });

@@ -8,6 +8,8 @@
 #include "snapt/app.hpp"
 #include "snapt/check_files.hpp"
 
+#include <algorithm>
+
 namespace continuo::snapt {
 
 using report::Align;
@@ -39,6 +41,23 @@ report::OptionSpec config_option() {
     return {"--config", "F", OptionValue::Required, false, {}, "configuration file"};
 }
 
+constexpr int64_t kMicroseconds = 1'000'000;
+constexpr int64_t kMaxShownS = 253'402'300'799;  // the end of 9999
+
+// "2026-11-23 18:05", UTC.
+std::string minute_cell(const JsonValue& time_s) {
+    const auto seconds = time_s.integer();
+    if (!seconds || *seconds < 0 || *seconds > kMaxShownS) {
+        return std::string(report::kUnknown);
+    }
+    const auto two = [](int64_t number) {
+        return std::string(number < 10 ? "0" : "") + std::to_string(number);
+    };
+    const int64_t minute = *seconds % 86'400 / 60;
+    return TimeZone::utc().day(*seconds * kMicroseconds) + " " + two(minute / 60) + ":" +
+           two(minute % 60);
+}
+
 std::vector<report::OptionSpec> user_options(std::vector<report::OptionSpec> more = {}) {
     std::vector<report::OptionSpec> options = std::move(more);
     options.push_back(config_option());
@@ -46,9 +65,20 @@ std::vector<report::OptionSpec> user_options(std::vector<report::OptionSpec> mor
     return options;
 }
 
+report::OptionSpec device_option(std::string_view help) {
+    return {"--device", "DEVICE", OptionValue::Required, false, {}, help};
+}
+
+// Which of a user's keys is meant.
+std::vector<report::OptionSpec> key_options() {
+    return user_options({device_option("the keys of this device alone"),
+                         {"--key-id", "ID", OptionValue::Required, false, {}, "this key alone"}});
+}
+
 std::vector<report::CommandSpec> user_commands() {
     return {{"user add", "NAME", 1, 1,
-             user_options({{"--quota",
+             user_options({device_option("that the key is for"),
+                           {"--quota",
                             "Q",
                             OptionValue::Required,
                             false,
@@ -65,11 +95,19 @@ std::vector<report::CommandSpec> user_commands() {
                             "file and give --key-file FILE, or --key-file - for standard input"}}),
              "make a user; prints a cnapt.toml with its key"},
             daemon::shown_as_table(
-                {"user list", "", 0, 0, user_options(), "users with state, valid keys and quota"}),
-            {"user disable", "NAME", 1, 1, user_options(), "end its sessions, let none in"},
-            {"user enable", "NAME", 1, 1, user_options(), "let a disabled user in again"},
-            {"user rotate", "NAME", 1, 1, user_options(),
+                {"user list", "", 0, 0, user_options(), "users with state, keys and quota"}),
+            {"user disable", "NAME", 1, 1, key_options(), "end its sessions, let none in"},
+            {"user enable", "NAME", 1, 1, key_options(), "let a disabled user in again"},
+            {"user rotate", "NAME", 1, 1,
+             user_options({device_option("whose key is replaced"),
+                           {"--overlap",
+                            "TIME",
+                            OptionValue::Required,
+                            false,
+                            {},
+                            "for so long the former key is taken, too, such as 24h"}}),
              "revoke its keys; prints a cnapt.toml with a new one"},
+            {"user revoke", "NAME", 1, 1, key_options(), "end one key for good"},
             {"user remove", "NAME", 1, 1, user_options(), "forget it; usage records stay"}};
 }
 
@@ -222,22 +260,38 @@ std::string sessions_text(const JsonValue& sessions, bool is_terminal, size_t co
     return table.rows() == 0 ? "no sessions\n" : table.render(is_terminal, columns);
 }
 
+// A row for each key; a user without one has a row, too.
 std::string users_text(const JsonValue& users, bool is_terminal, size_t columns) {
     Table table({{"USER"},
                  {"STATE"},
-                 {"KEYS", Align::Left, 1},
-                 {"QUOTA", Align::Right, 2},
-                 {"SINCE", Align::Left, 3}});
-    for (const JsonValue& user : users.items()) {
-        const bool is_disabled = user["disabled"].boolean().value_or(false);
+                 {"KEY"},
+                 {"DEVICE"},
+                 {"LAST SEEN", Align::Left, 1},
+                 {"QUOTA", Align::Right, 4},
+                 {"SINCE", Align::Left, 3},
+                 {"UNTIL", Align::Left, 2}});
+    const auto add_row = [&](const JsonValue& user, const JsonValue& key) {
+        const bool is_disabled =
+            user["disabled"].boolean().value_or(false) || key["disabled"].boolean().value_or(false);
         const std::string quota = user["quota_bytes"].is_null()
                                       ? "none"
                                       : report::bytes_cell(user["quota_bytes"]) + "/" +
                                             report::cell(user["quota_period"]);
-        const int64_t created_us = user["created"].integer().value_or(0) * 1'000'000;
+        const auto created_s = (key.is_object() ? key : user)["created"].integer().value_or(0);
         table.add_row({report::cell(user["user"]), is_disabled ? "disabled" : "enabled",
-                       report::list_cell(user["keys"]), quota, TimeZone::utc().day(created_us)},
+                       report::cell(key["key_id"]), report::cell(key["device"]),
+                       minute_cell(key["last_seen"]), quota,
+                       TimeZone::utc().day(std::min(created_s, kMaxShownS) * kMicroseconds),
+                       key["expires"].is_null() ? "" : minute_cell(key["expires"])},
                       is_disabled ? report::Colour::Dim : report::Colour::None);
+    };
+    for (const JsonValue& user : users.items()) {
+        if (user["devices"].items().empty()) {
+            add_row(user, {});
+        }
+        for (const JsonValue& key : user["devices"].items()) {
+            add_row(user, key);
+        }
     }
     return table.rows() == 0 ? "no users\n" : table.render(is_terminal, columns);
 }

@@ -1,6 +1,7 @@
 // The commands of snapt that work without a daemon: init and user.
 #include "common/base/secret.hpp"
 #include "common/config/keys.hpp"
+#include "common/config/units.hpp"
 #include "common/daemon/startup.hpp"
 #include "common/io/file.hpp"
 #include "common/io/privileges.hpp"
@@ -27,6 +28,7 @@ namespace {
 
 constexpr unsigned kStateMode = 0750;
 constexpr size_t kMaxKeyFileBytes = 4096;
+constexpr const char* kNameForm = "1 to 64 letters, digits and . _ @ -, not . or - first";
 constexpr const char* kDatabaseName = "ledger.db";  // kLedgerFileName
 
 CommandOutput failure(const std::string& text, int exit_code = report::kExitError) {
@@ -64,22 +66,58 @@ int write_new_file(const std::string& path, std::string_view text) {
 }
 
 // `add` and `rotate` print the configuration as it is, so that it can be redirected to a file.
-std::string
-user_answer_text(const JsonValue& answer, UserAction action, bool is_terminal, size_t columns) {
-    switch (action) {
+std::string user_answer_text(const JsonValue& answer,
+                             const UserRequest& request,
+                             bool is_terminal,
+                             size_t columns) {
+    const std::string what = request.name +
+                             (request.device.empty() ? "" : ", device " + request.device) +
+                             (request.key_id.empty() ? "" : ", key " + request.key_id);
+    switch (request.action) {
     case UserAction::Add:
     case UserAction::Rotate:
         return answer.text("config");
     case UserAction::List:
         return users_text(answer, is_terminal, columns);
     case UserAction::Disable:
-        return answer.text("user") + " disabled\n";
+        return what + " disabled\n";
     case UserAction::Enable:
-        return answer.text("user") + " enabled\n";
+        return what + " enabled\n";
+    case UserAction::Revoke:
+        return what + " revoked\n";
     case UserAction::Remove:
-        return answer.text("user") + " removed; the usage records stay\n";
+        return what + " removed; the usage records stay\n";
     }
     return {};
+}
+
+// What is wrong, if anything.
+std::optional<CommandOutput> take_key_options(const ParsedCommand& command, UserRequest& request) {
+    const std::string form = kNameForm;
+    request.device = command.value_or("--device", "");
+    if (command.has("--device") && !is_valid_name(request.device)) {
+        return failure("--device \"" + request.device + "\"; expected " + form, report::kExitUsage);
+    }
+    request.key_id = command.value_or("--key-id", "");
+    if (command.has("--key-id") && !is_valid_key_id(request.key_id)) {
+        return failure("--key-id \"" + request.key_id + "\"; expected a name such as k1",
+                       report::kExitUsage);
+    }
+    if (request.action == UserAction::Revoke && request.device.empty() && request.key_id.empty()) {
+        return failure("which key? name --device or --key-id; `snapt user list` shows them, and "
+                       "`snapt user remove` removes the user",
+                       report::kExitUsage);
+    }
+    if (const auto overlap = command.value("--overlap")) {
+        const auto parsed = config::parse_duration(*overlap);
+        if (!parsed || *parsed > kMaxOverlap || *parsed % base::seconds(1) != base::Duration{}) {
+            return failure("--overlap \"" + *overlap +
+                               "\"; expected a time such as 24h or 7d, 366d at most",
+                           report::kExitUsage);
+        }
+        request.overlap = *parsed;
+    }
+    return std::nullopt;
 }
 
 // Without a daemon: on the database itself.
@@ -120,7 +158,7 @@ CommandOutput user_command_offline(const ParsedCommand& command,
         return {result.json + "\n", "", report::kExitGood};
     }
     const auto answer = JsonValue::parse(result.json);
-    return {answer ? user_answer_text(*answer, request.action, is_terminal, columns) : "", "",
+    return {answer ? user_answer_text(*answer, request, is_terminal, columns) : "", "",
             report::kExitGood};
 }
 
@@ -210,9 +248,11 @@ CommandOutput user_command(const report::DaemonAccess& access,
         }
     }
     if (!request.name.empty() && !is_valid_name(request.name)) {
-        return failure("user name \"" + request.name +
-                           "\"; expected 1 to 64 letters, digits and . _ @ -, not . or - first",
+        return failure("user name \"" + request.name + "\"; expected " + kNameForm,
                        report::kExitUsage);
+    }
+    if (auto wrong = take_key_options(command, request)) {
+        return std::move(*wrong);
     }
     // One question, and the database only when nobody could have acted on it.
     bool is_absent = false;
@@ -225,7 +265,7 @@ CommandOutput user_command(const report::DaemonAccess& access,
     const CommandOutput output =
         report::ask_daemon(watched, user_request_json(request, quota), report::kUsageTimeout,
                            command.has("--json"), [&](const JsonValue& answer) {
-                               return user_answer_text(answer, *action, is_terminal, columns);
+                               return user_answer_text(answer, request, is_terminal, columns);
                            });
     return is_absent ? user_command_offline(command, request, is_terminal, columns) : output;
 }

@@ -13,8 +13,8 @@
 namespace continuo::snapt {
 namespace {
 
-constexpr std::array<std::string_view, 6> kActions = {"add",    "list",   "disable",
-                                                      "enable", "rotate", "remove"};
+constexpr std::array<std::string_view, 7> kActions = {"add",    "list",   "disable", "enable",
+                                                      "rotate", "revoke", "remove"};
 constexpr int64_t kMicroseconds = 1'000'000;
 
 std::string line(std::string text, std::string_view comment = {}) {
@@ -22,9 +22,21 @@ std::string line(std::string text, std::string_view comment = {}) {
     return config::commented_line(std::move(text), comment, kCommentColumn);
 }
 
-std::string describe(const base::Error& error, const std::string& name) {
+// As UserStore says it.
+constexpr std::string_view kNoSuchKey = "no such key";
+
+std::optional<std::string> if_any(const std::string& text) {
+    return text.empty() ? std::nullopt : std::optional(text);
+}
+
+std::string describe(const base::Error& error, const UserRequest& request) {
+    if (error.code == base::Errc::NotFound && error.where == kNoSuchKey) {
+        return "the user \"" + request.name + "\" has no valid key " +
+               (request.device.empty() ? "\"" + request.key_id + "\""
+                                       : "for a device \"" + request.device + "\"");
+    }
     if (error.code == base::Errc::NotFound) {
-        return "there is no user \"" + name + "\"";
+        return "there is no user \"" + request.name + "\"";
     }
     std::string text(error.where.empty() ? base::to_string(error.code) : error.where);
     if (error.sys_errno != 0) {
@@ -45,6 +57,7 @@ UserResult enrolled(const SnaptConfig& config, const Credential& credential) {
     json.begin_object();
     json.field("user", credential.user_id);
     json.field("key_id", credential.key_id);
+    json.field("device", if_any(credential.device));
     json.field("config", render_enrolment(config, credential));
     json.end_object();
     UserResult result;
@@ -52,10 +65,24 @@ UserResult enrolled(const SnaptConfig& config, const Credential& credential) {
     return result;
 }
 
-UserResult list_users(UserStore& users) {
-    const auto list = users.list();
+void write_key(report::JsonWriter& json, const KeyInfo& key) {
+    const auto in_seconds = [](const std::optional<int64_t>& time_us) {
+        return time_us ? std::optional(*time_us / kMicroseconds) : std::nullopt;
+    };
+    json.begin_object();
+    json.field("key_id", key.key_id);
+    json.field("device", if_any(key.device));
+    json.field("disabled", key.is_disabled);
+    json.field("created", key.created_us / kMicroseconds);
+    json.field("last_seen", in_seconds(key.seen_us));
+    json.field("expires", in_seconds(key.expires_us));
+    json.end_object();
+}
+
+UserResult list_users(UserStore& users, int64_t now_us) {
+    const auto list = users.list(now_us);
     if (!list) {
-        return refused(describe(list.error(), ""));
+        return refused(describe(list.error(), {}));
     }
     report::JsonWriter json;
     json.begin_array();
@@ -64,8 +91,15 @@ UserResult list_users(UserStore& users) {
         json.field("user", user.user_id);
         json.field("disabled", user.is_disabled);
         json.key("keys").begin_array();
-        for (const std::string& key_id : user.key_ids) {
-            json.string(key_id);
+        for (const KeyInfo& key : user.keys) {
+            if (!key.is_disabled) {
+                json.string(key.key_id);
+            }
+        }
+        json.end_array();
+        json.key("devices").begin_array();
+        for (const KeyInfo& key : user.keys) {
+            write_key(json, key);
         }
         json.end_array();
         json.field("created", user.created_us / kMicroseconds);
@@ -79,16 +113,63 @@ UserResult list_users(UserStore& users) {
     return result;
 }
 
-UserResult done(const base::Result<void>& outcome, const std::string& name, bool ends_sessions) {
+UserResult
+done(const base::Result<void>& outcome, const UserRequest& request, UserResult::Ends ends) {
     if (!outcome) {
-        return refused(describe(outcome.error(), name));
+        return refused(describe(outcome.error(), request));
     }
     report::JsonWriter json;
-    json.begin_object().field("user", name).field("done", true).end_object();
+    json.begin_object().field("user", request.name).field("done", true).end_object();
     UserResult result;
     result.json = json.take();
-    result.ends_sessions = ends_sessions;
+    result.ends = ends;
     return result;
+}
+
+// Of Add and Rotate.
+UserResult make_key(UserStore& users,
+                    const SnaptConfig& config,
+                    const UserRequest& request,
+                    int64_t now_us,
+                    base::Random& random) {
+    if (config.public_addresses.empty()) {
+        return refused("snapt.toml names no `public` address that the node could use");
+    }
+    const bool is_new = request.action == UserAction::Add;
+    const NewKey wanted{request.device, request.key_id, request.key};
+    const auto credential =
+        is_new ? users.add(request.name, request.quota, now_us, random, wanted)
+               : users.rotate(request.name, now_us, random, wanted, base::to_us(request.overlap));
+    if (!credential) {
+        return refused(describe(credential.error(), request));
+    }
+    UserResult result = enrolled(config, *credential);
+    result.ends = is_new ? UserResult::Ends::Nothing : UserResult::Ends::Revoked;
+    return result;
+}
+
+// Nothing, with the reason in `failure`, when a part of the request is wrong.
+bool parse_key_parts(const report::JsonValue& request, UserRequest& parsed, std::string& failure) {
+    parsed.device = request.text("device");
+    parsed.key_id = request.text("key_id");
+    if (!parsed.device.empty() && !is_valid_name(parsed.device)) {
+        failure = "bad name of a device";
+    } else if (!parsed.key_id.empty() && !is_valid_key_id(parsed.key_id)) {
+        failure = "bad key id";
+    } else if (!request["key"].is_null()) {
+        parsed.key = config::parse_key(request.text("key"));
+        failure = parsed.key ? "" : "bad key; expected 32 bytes in base64";
+    }
+    if (failure.empty() && !request["overlap_s"].is_null()) {
+        const auto overlap_s = request["overlap_s"].unsigned_integer();
+        const auto most = static_cast<uint64_t>(kMaxOverlap / base::seconds(1));
+        if (!overlap_s || *overlap_s > most) {
+            failure = "bad overlap; expected at most " + std::to_string(most) + " s";
+        } else {
+            parsed.overlap = base::seconds(static_cast<int64_t>(*overlap_s));
+        }
+    }
+    return failure.empty();
 }
 
 }  // namespace
@@ -124,8 +205,17 @@ std::string user_request_json(const UserRequest& request, const std::optional<st
     json.field("action", to_string(request.action));
     json.field("name", request.name);
     json.field("quota", quota);
+    if (!request.device.empty()) {
+        json.field("device", request.device);
+    }
+    if (!request.key_id.empty()) {
+        json.field("key_id", request.key_id);
+    }
     if (request.key) {
         json.field("key", config::to_base64(*request.key));
+    }
+    if (request.overlap > base::Duration{}) {
+        json.field("overlap_s", request.overlap / base::seconds(1));
     }
     json.end_object();
     return json.take();
@@ -153,12 +243,8 @@ std::optional<UserRequest> parse_user_request(const report::JsonValue& request,
             return std::nullopt;
         }
     }
-    if (!request["key"].is_null()) {
-        parsed.key = config::parse_key(request.text("key"));
-        if (!parsed.key) {
-            failure = "bad key; expected 32 bytes in base64";
-            return std::nullopt;
-        }
+    if (!parse_key_parts(request, parsed, failure)) {
+        return std::nullopt;
     }
     return parsed;
 }
@@ -168,31 +254,24 @@ UserResult run_user_request(UserStore& users,
                             const UserRequest& request,
                             int64_t now_us,
                             base::Random& random) {
+    using Ends = UserResult::Ends;
     const std::string& name = request.name;
+    const KeyChoice keys{request.device, request.key_id};
     switch (request.action) {
     case UserAction::List:
-        return list_users(users);
+        return list_users(users, now_us);
     case UserAction::Add:
-    case UserAction::Rotate: {
-        if (config.public_addresses.empty()) {
-            return refused("snapt.toml names no `public` address that the node could use");
-        }
-        const bool is_new = request.action == UserAction::Add;
-        const auto credential = is_new ? users.add(name, request.quota, now_us, random, request.key)
-                                       : users.rotate(name, now_us, random);
-        if (!credential) {
-            return refused(describe(credential.error(), name));
-        }
-        UserResult result = enrolled(config, *credential);
-        result.ends_sessions = !is_new;
-        return result;
-    }
+    case UserAction::Rotate:
+        return make_key(users, config, request, now_us, random);
     case UserAction::Disable:
-        return done(users.set_disabled(name, true), name, true);
+        return done(users.set_disabled(name, true, keys), request,
+                    keys.is_all() ? Ends::User : Ends::Revoked);
     case UserAction::Enable:
-        return done(users.set_disabled(name, false), name, false);
+        return done(users.set_disabled(name, false, keys), request, Ends::Nothing);
+    case UserAction::Revoke:
+        return done(users.revoke(name, keys, now_us), request, Ends::Revoked);
     case UserAction::Remove:
-        return done(users.remove(name), name, true);
+        return done(users.remove(name), request, Ends::User);
     }
     return refused("unknown user action");
 }
@@ -201,8 +280,9 @@ std::string render_enrolment(const SnaptConfig& config, const Credential& creden
     using config::quote;
     const bool is_encrypted = config.protection.encrypt;
     const bool is_default_realm = config.realm == SnaptConfig{}.realm;
+    const std::string device = credential.device.empty() ? "" : " --device " + credential.device;
     std::string text = "# cnapt.toml, as printed by `snapt user add " + credential.user_id +
-                       "`. Mode 0600: it holds the key.\n";
+                       device + "`. Mode 0600: it holds the key.\n";
     text += line("# node = \"laptop\"", "default: host name");
     text += line((is_default_realm ? "# realm = " : "realm = ") + quote(config.realm),
                  "of the operator");

@@ -13,7 +13,7 @@
 
 namespace continuo::snapt {
 
-enum class UserAction : uint8_t { Add, List, Disable, Enable, Rotate, Remove };
+enum class UserAction : uint8_t { Add, List, Disable, Enable, Rotate, Revoke, Remove };
 
 std::optional<UserAction> parse_user_action(std::string_view text);
 std::string_view to_string(UserAction action);
@@ -22,13 +22,19 @@ struct UserRequest {
     UserAction action = UserAction::List;
     std::string name;            // of all but List
     std::optional<Quota> quota;  // of Add
-    std::optional<UserKey> key;  // of Add: the user's key at another SNAPT; else a fresh one
+    std::string device;          // of all but List and Remove; empty: none is named
+    std::string key_id;          // which key, else (Add, Rotate) the id of `key`
+    std::optional<UserKey> key;  // of Add, Rotate: the key at another SNAPT; else a fresh one
+    base::Duration overlap{};    // of Rotate: how long the keys before are valid still
 };
+
+inline constexpr base::Duration kMaxOverlap = base::seconds(366 * 86'400);
 
 // "50GiB/month" or "1GiB/day".
 std::optional<Quota> parse_user_quota(std::string_view text);
 
-// {"command":"user","action":"add","name":"alice","quota":"50GiB/month"|null}
+// {"command":"user","action":"add","name":"alice","quota":"50GiB/month"|null}, and what else is
+// given of "device", "key_id", "key" and "overlap_s".
 std::string user_request_json(const UserRequest& request, const std::optional<std::string>& quota);
 // Nothing, with the reason in `failure`, when the request is wrong.
 std::optional<UserRequest> parse_user_request(const report::JsonValue& request,
@@ -38,13 +44,14 @@ std::optional<UserRequest> parse_user_request(const report::JsonValue& request,
 struct UserResult {
     std::string json;   // the answer; {"error":…} when it failed
     std::string error;  // empty when it was done
-    // Sessions of the user are to be closed: its keys before are not valid any more.
-    bool ends_sessions = false;
+    // Sessions to be closed: none, those whose key is not valid any more, all of the user.
+    enum class Ends : uint8_t { Nothing, Revoked, User };
+    Ends ends = Ends::Nothing;
 };
 
-// Add and Rotate answer {"user","key_id","config"}, where `config` is the text of a cnapt.toml.
-// List answers [{user, disabled, keys[], created, quota_bytes, quota_period}]. The others
-// {"user","done":true}.
+// Add and Rotate answer {"user","key_id","device","config"}, where `config` is the text of a
+// cnapt.toml. List answers [{user, disabled, keys[], devices[{key_id, device, disabled, created,
+// last_seen, expires}], created, quota_bytes, quota_period}]. The others {"user","done":true}.
 UserResult run_user_request(UserStore& users,
                             const SnaptConfig& config,
                             const UserRequest& request,

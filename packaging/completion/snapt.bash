@@ -20,7 +20,7 @@ _snapt()
             user)
                 command=user
                 case ${COMP_WORDS[at + 1]-} in
-                    add | list | disable | enable | rotate | remove)
+                    add | list | disable | enable | rotate | revoke | remove)
                         if ((at + 1 < COMP_CWORD)); then
                             command="user ${COMP_WORDS[at + 1]}"
                         fi
@@ -67,7 +67,7 @@ _snapt()
             _snapt_users "$current"
             return
             ;;
-        --timeout | --from | --to | --name | --public | --quota) return ;;
+        --timeout | --from | --to | --name | --public | --quota | --device | --key-id | --overlap) return ;;
     esac
 
     case $command in
@@ -81,11 +81,16 @@ _snapt()
             ;;
         init) options='--name --public --config --state' ;;
         run) options='--verbose --config --state' ;;
-        user) options='add list disable enable rotate remove' ;;
-        'user add') options='--quota --key-file --config --state' ;;
+        user) options='add list disable enable rotate revoke remove' ;;
+        'user add') options='--device --quota --key-file --config --state' ;;
         'user list') options='--config --state --wide --watch' ;;
-        'user disable' | 'user enable' | 'user rotate' | 'user remove')
+        'user disable' | 'user enable' | 'user rotate' | 'user revoke' | 'user remove')
             options='--config --state'
+            case $command in
+                'user rotate') options+=' --device --overlap' ;;
+                'user remove') ;;
+                *) options+=' --device --key-id' ;;
+            esac
             if [[ $current != -* ]]; then
                 _snapt_users "$current"
                 return
@@ -141,7 +146,7 @@ _snapt_zones()
 _snapt_users()
 {
     local names
-    names=$(snapt user list 2>/dev/null | awk 'NR > 1 { print $1 }')
+    names=$(snapt user list 2>/dev/null | awk 'NR > 1 { print $1 }' | sort -u)
     COMPREPLY=($(compgen -W "$names" -- "$1"))
 }
 

@@ -193,6 +193,7 @@ Result<Database> Database::open(const std::string& path, OpenMode mode) {
     if (may_write) {
         CTN_TRY(database.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;"));
         CTN_TRY(database.create_schema());
+        CTN_TRY(database.migrate());
     }
     return database;
 }
@@ -229,6 +230,24 @@ Result<void> Database::create_schema() {
                                   "; PRAGMA user_version=" + std::to_string(kSchemaVersion);
         CTN_TRY(execute(owner.c_str()));
     }
+    return transaction.commit();
+}
+
+Result<void> Database::migrate() {
+    if (CTN_TRY(query_integer(*this, "PRAGMA user_version")) == kSchemaVersion) {
+        return {};
+    }
+    Transaction transaction = CTN_TRY(Transaction::begin(*this));
+    // Another process may have been faster.
+    int64_t version = CTN_TRY(query_integer(*this, "PRAGMA user_version"));
+    if (version < 1) {
+        return Error{Errc::Malformed, "ledger.db is damaged", 0};
+    }
+    for (; version < kSchemaVersion; ++version) {
+        CTN_TRY(execute(kMigrations[static_cast<size_t>(version - 1)]));
+    }
+    const std::string reached = "PRAGMA user_version=" + std::to_string(kSchemaVersion);
+    CTN_TRY(execute(reached.c_str()));
     return transaction.commit();
 }
 

@@ -57,8 +57,9 @@ enum class OpenMode : uint8_t { ReadWrite, ReadOnly };
 class Database {
   public:
     // Opens the ledger database; in mode ReadWrite creates it (0600) and its tables when there is
-    // none, and sets WAL with synchronous=FULL. Fails on a damaged or foreign file and on one of a
-    // newer version. Waits up to kBusyTimeoutMs for other writers, as every later call does.
+    // none, brings one of an older version to this one, and sets WAL with synchronous=FULL. Fails
+    // on a damaged or foreign file and on one of a newer version. Waits up to kBusyTimeoutMs for
+    // other writers, as every later call does.
     static base::Result<Database> open(const std::string& path, OpenMode mode);
     static constexpr int kBusyTimeoutMs = 5000;
 
@@ -81,6 +82,7 @@ class Database {
     explicit Database(sqlite3* connection) : connection_(connection) {}
     base::Result<void> check_owner(OpenMode mode);
     base::Result<void> create_schema();
+    base::Result<void> migrate();
 
     std::unique_ptr<sqlite3, Closer> connection_;
 };

@@ -2,12 +2,13 @@
 // user_version), so that a file of another program is never touched.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 namespace continuo::snapt {
 
 inline constexpr int64_t kApplicationId = 0x43544E4C;  // "CTNL"
-inline constexpr int64_t kSchemaVersion = 1;
+inline constexpr int64_t kSchemaVersion = 2;
 
 inline constexpr const char* kSchemaSql = R"sql(
 CREATE TABLE state(k TEXT PRIMARY KEY, v INTEGER NOT NULL) STRICT;
@@ -49,7 +50,8 @@ CREATE TABLE event(id INTEGER PRIMARY KEY, at INTEGER NOT NULL, kind TEXT NOT NU
 CREATE TABLE user(user_id TEXT PRIMARY KEY, created INTEGER NOT NULL, disabled INTEGER NOT NULL) STRICT;
 CREATE TABLE credential(
   user_id TEXT NOT NULL, key_id TEXT NOT NULL, secret BLOB NOT NULL, created INTEGER NOT NULL,
-  disabled INTEGER NOT NULL, revoked INTEGER, PRIMARY KEY(user_id, key_id)) STRICT;
+  disabled INTEGER NOT NULL, revoked INTEGER, device TEXT NOT NULL DEFAULT '', seen INTEGER, expires INTEGER,
+  PRIMARY KEY(user_id, key_id)) STRICT;
 CREATE TABLE account(
   user_id TEXT PRIMARY KEY, plan_id INTEGER, status TEXT, credit_limit_ud INTEGER NOT NULL DEFAULT 0,
   quota_bytes INTEGER, quota_period TEXT, zone TEXT NOT NULL DEFAULT 'UTC') STRICT;
@@ -57,5 +59,12 @@ CREATE TABLE lease(
   user_id TEXT NOT NULL, node TEXT NOT NULL, address_index INTEGER NOT NULL UNIQUE, ipv4 TEXT, ipv6 TEXT,
   expires INTEGER NOT NULL, PRIMARY KEY(user_id, node)) STRICT;
 )sql";
+
+// What makes a database of version i + 1 one of version i + 2.
+inline constexpr std::array<const char*, kSchemaVersion - 1> kMigrations = {
+    "ALTER TABLE credential ADD COLUMN device TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE credential ADD COLUMN seen INTEGER;"
+    "ALTER TABLE credential ADD COLUMN expires INTEGER;",
+};
 
 }  // namespace continuo::snapt

@@ -3,6 +3,8 @@
 #include "snapt/accounting/ledger.hpp"
 
 #include <algorithm>
+#include <limits>
+#include <utility>
 
 namespace continuo::snapt {
 namespace {
@@ -11,6 +13,8 @@ using base::Errc;
 using base::Error;
 using base::Result;
 
+constexpr int64_t kNeverUs = std::numeric_limits<int64_t>::max();
+constexpr Error kNoSuchKey{Errc::NotFound, "no such key", 0};
 constexpr Error kBadName{Errc::InvalidConfig,
                          "user name: 1 to 64 letters, digits and . _ @ - (not . or - first)", 0};
 
@@ -41,6 +45,10 @@ bool is_valid_name(std::string_view name) {
            });
 }
 
+bool is_valid_key_id(std::string_view key_id) {
+    return is_valid_name(key_id) && key_id.size() <= kMaxKeyIdBytes;
+}
+
 Result<std::unique_ptr<UserStore>> UserStore::open(const std::string& state_directory) {
     Database database =
         CTN_TRY(Database::open(state_directory + "/" + kLedgerFileName, OpenMode::ReadWrite));
@@ -49,54 +57,38 @@ Result<std::unique_ptr<UserStore>> UserStore::open(const std::string& state_dire
     return store;
 }
 
+Result<void> UserStore::add_user(const std::string& user_id, int64_t now_us, bool may_be_there) {
+    Statement insert = CTN_TRY(database_.prepare(
+        "INSERT INTO user(user_id,created,disabled) VALUES(?,?,0) ON CONFLICT DO NOTHING"));
+    CTN_TRY(insert.bind(1, std::string_view(user_id)).bind(2, now_us).run());
+    if (database_.changes() == 0 && !may_be_there) {
+        return Error{Errc::InvalidState,
+                     "there is a user of this name already; --device NAME gives it another key", 0};
+    }
+    return {};
+}
+
 Result<Credential> UserStore::add(const std::string& user_id,
                                   const std::optional<Quota>& quota,
                                   int64_t now_us,
                                   base::Random& random,
-                                  const std::optional<UserKey>& key) {
+                                  const NewKey& wanted) {
     if (!is_valid_name(user_id)) {
         return kBadName;
     }
     CTN_TRY(check_quota(quota));
+    const bool may_be_there = !quota && (!wanted.device.empty() || !wanted.key_id.empty());
     const std::lock_guard lock(database_mutex_);
     Transaction transaction = CTN_TRY(Transaction::begin(database_));
-    Statement insert = CTN_TRY(database_.prepare(
-        "INSERT INTO user(user_id,created,disabled) VALUES(?,?,0) ON CONFLICT DO NOTHING"));
-    CTN_TRY(insert.bind(1, std::string_view(user_id)).bind(2, now_us).run());
-    if (database_.changes() == 0) {
-        return Error{Errc::InvalidState, "there is a user of this name already", 0};
+    CTN_TRY(add_user(user_id, now_us, may_be_there));
+    const bool is_new = database_.changes() != 0;
+    if (is_new) {
+        CTN_TRY(write_quota(user_id, quota));
     }
-    CTN_TRY(write_quota(user_id, quota));
-    Credential credential = CTN_TRY(insert_key(user_id, now_us, random, key));
+    CTN_TRY(require_free(user_id, wanted, now_us));
+    Credential credential = CTN_TRY(insert_key(user_id, now_us, random, wanted));
     CTN_TRY(transaction.commit());
     CTN_TRY(load_directory());
-    return credential;
-}
-
-Result<Credential> UserStore::insert_key(const std::string& user_id,
-                                         int64_t now_us,
-                                         base::Random& random,
-                                         const std::optional<UserKey>& key) {
-    // Numbers are never used again, so that an old file does not seem to have a valid key id.
-    Statement last = CTN_TRY(database_.prepare(
-        "SELECT max(CAST(substr(key_id,2) AS INTEGER)) FROM credential WHERE user_id=?"));
-    last.bind(1, std::string_view(user_id));
-    CTN_TRY(last.step());
-    Credential credential;
-    credential.user_id = user_id;
-    credential.key_id = "k" + std::to_string(last.integer(0) + 1);
-    if (key) {
-        credential.key = *key;
-    } else {
-        random.fill(credential.key);
-    }
-    Statement insert = CTN_TRY(database_.prepare(
-        "INSERT INTO credential(user_id,key_id,secret,created,disabled) VALUES(?,?,?,?,0)"));
-    CTN_TRY(insert.bind(1, std::string_view(user_id))
-                .bind(2, std::string_view(credential.key_id))
-                .bind(3, base::ByteView(credential.key))
-                .bind(4, now_us)
-                .run());
     return credential;
 }
 
@@ -113,27 +105,21 @@ Result<void> UserStore::write_quota(const std::string& user_id, const std::optio
     return upsert.run();
 }
 
-Result<std::vector<UserInfo>> UserStore::list() {
+Result<std::vector<UserInfo>> UserStore::list(int64_t now_us) {
     const std::lock_guard lock(database_mutex_);
     Statement select = CTN_TRY(database_.prepare(
-        "SELECT u.user_id,u.created,u.disabled,c.key_id,a.quota_bytes,a.quota_period FROM user u "
-        "LEFT JOIN credential c ON c.user_id=u.user_id AND c.disabled=0 AND c.revoked IS NULL "
-        "LEFT JOIN account a ON a.user_id=u.user_id ORDER BY u.user_id,c.created,c.key_id"));
+        "SELECT u.user_id,u.created,u.disabled,a.quota_bytes,a.quota_period FROM user u "
+        "LEFT JOIN account a ON a.user_id=u.user_id ORDER BY u.user_id"));
     std::vector<UserInfo> users;
     while (CTN_TRY(select.step())) {
-        const std::string user_id = select.text(0);
-        if (users.empty() || users.back().user_id != user_id) {
-            UserInfo& info = users.emplace_back();
-            info.user_id = user_id;
-            info.created_us = select.integer(1);
-            info.is_disabled = select.integer(2) != 0;
-            if (!select.is_null(4)) {
-                info.quota = Quota{select.integer(4), select.text(5)};
-            }
-        }
+        UserInfo& info = users.emplace_back();
+        info.user_id = select.text(0);
+        info.created_us = select.integer(1);
+        info.is_disabled = select.integer(2) != 0;
         if (!select.is_null(3)) {
-            users.back().key_ids.push_back(select.text(3));
+            info.quota = Quota{select.integer(3), select.text(4)};
         }
+        CTN_TRY(add_keys(info, now_us));
     }
     return users;
 }
@@ -146,28 +132,24 @@ Result<void> UserStore::require_user(const std::string& user_id) {
     return {};
 }
 
-Result<void> UserStore::set_disabled(const std::string& user_id, bool is_disabled) {
+Result<void>
+UserStore::set_disabled(const std::string& user_id, bool is_disabled, const KeyChoice& keys) {
     const std::lock_guard lock(database_mutex_);
-    Statement update = CTN_TRY(database_.prepare("UPDATE user SET disabled=?2 WHERE user_id=?1"));
-    CTN_TRY(update.bind(1, std::string_view(user_id)).bind(2, int64_t{is_disabled}).run());
+    CTN_TRY(require_user(user_id));
+    Statement update = CTN_TRY(database_.prepare(
+        keys.is_all()
+            ? "UPDATE user SET disabled=?2 WHERE user_id=?1"
+            : "UPDATE credential SET disabled=?2 WHERE user_id=?1 AND revoked IS NULL AND "
+              "?3 IN ('',device) AND ?4 IN ('',key_id)"));
+    update.bind(1, std::string_view(user_id)).bind(2, int64_t{is_disabled});
+    if (!keys.is_all()) {
+        update.bind(3, std::string_view(keys.device)).bind(4, std::string_view(keys.key_id));
+    }
+    CTN_TRY(update.run());
     if (database_.changes() == 0) {
-        return Error{Errc::NotFound, "no such user", 0};
+        return kNoSuchKey;
     }
     return load_directory();
-}
-
-Result<Credential>
-UserStore::rotate(const std::string& user_id, int64_t now_us, base::Random& random) {
-    const std::lock_guard lock(database_mutex_);
-    Transaction transaction = CTN_TRY(Transaction::begin(database_));
-    CTN_TRY(require_user(user_id));
-    Statement revoke = CTN_TRY(
-        database_.prepare("UPDATE credential SET revoked=?2 WHERE user_id=?1 AND revoked IS NULL"));
-    CTN_TRY(revoke.bind(1, std::string_view(user_id)).bind(2, now_us).run());
-    Credential credential = CTN_TRY(insert_key(user_id, now_us, random));
-    CTN_TRY(transaction.commit());
-    CTN_TRY(load_directory());
-    return credential;
 }
 
 Result<void> UserStore::remove(const std::string& user_id) {
@@ -181,6 +163,10 @@ Result<void> UserStore::remove(const std::string& user_id) {
         CTN_TRY(erase.bind(1, std::string_view(user_id)).run());
     }
     CTN_TRY(transaction.commit());
+    {
+        const std::lock_guard seen_lock(seen_mutex_);
+        std::erase_if(seen_, [&user_id](const auto& seen) { return seen.first.first == user_id; });
+    }
     return load_directory();
 }
 
@@ -194,24 +180,49 @@ Result<void> UserStore::set_quota(const std::string& user_id, const std::optiona
 }
 
 Result<void> UserStore::load_directory() {
-    auto fresh = std::make_shared<Directory>();
+    Directory fresh;
     Statement select = CTN_TRY(database_.prepare(
-        "SELECT u.user_id,c.key_id,c.secret FROM user u JOIN credential c ON c.user_id=u.user_id "
-        "WHERE u.disabled=0 AND c.disabled=0 AND c.revoked IS NULL"));
+        "SELECT u.user_id,c.key_id,c.secret,c.expires FROM user u JOIN credential c ON "
+        "c.user_id=u.user_id WHERE u.disabled=0 AND c.disabled=0 AND c.revoked IS NULL"));
     while (CTN_TRY(select.step())) {
         const base::ByteView secret = select.blob(2);
-        UserKey key{};
-        if (secret.size() != key.size()) {
+        Entry entry;
+        if (secret.size() != entry.key.size()) {
             return Error{Errc::Malformed, "ledger.db is damaged", 0};
         }
-        std::copy(secret.begin(), secret.end(), key.begin());
-        fresh->keys[directory_key(select.text(0), select.text(1))] = key;
-        fresh->list.push_back(key);
-        fresh->users[select.text(0)] = true;
+        std::copy(secret.begin(), secret.end(), entry.key.begin());
+        entry.expires_us = select.is_null(3) ? kNeverUs : select.integer(3);
+        fresh.keys[directory_key(select.text(0), select.text(1))] = entry;
     }
     const std::lock_guard lock(directory_mutex_);
-    directory_ = std::move(fresh);
+    publish(std::move(fresh));
     return {};
+}
+
+// Of `fresh` only the keys are known yet, those that have expired among them. The caller has locked
+// directory_mutex_.
+void UserStore::publish(Directory&& fresh) {
+    const size_t expired = std::erase_if(
+        fresh.keys, [this](const auto& key) { return key.second.expires_us <= expired_until_us_; });
+    has_expired_ = has_expired_ || expired != 0;
+    fresh.next_expiry_us = kNeverUs;
+    for (const auto& [name, entry] : fresh.keys) {
+        fresh.list.push_back(entry.key);
+        fresh.users[name.substr(0, name.find('/'))] = true;
+        fresh.next_expiry_us = std::min(fresh.next_expiry_us, entry.expires_us);
+    }
+    directory_ = std::make_shared<const Directory>(std::move(fresh));
+}
+
+bool UserStore::expire(int64_t now_us) {
+    const std::lock_guard lock(directory_mutex_);
+    expired_until_us_ = now_us;
+    if (directory_->next_expiry_us <= now_us) {
+        Directory fresh;
+        fresh.keys = directory_->keys;
+        publish(std::move(fresh));
+    }
+    return std::exchange(has_expired_, false);
 }
 
 std::shared_ptr<const UserStore::Directory> UserStore::directory() const {
@@ -225,7 +236,7 @@ std::optional<UserKey> UserStore::lookup(std::string_view user_id, std::string_v
     }
     const auto current = directory();
     const auto found = current->keys.find(directory_key(user_id, key_id));
-    return found == current->keys.end() ? std::nullopt : std::optional(found->second);
+    return found == current->keys.end() ? std::nullopt : std::optional(found->second.key);
 }
 
 bool UserStore::is_known(std::string_view user_id) const {

@@ -1,17 +1,19 @@
-// UserStore: users and their keys, in the ledger's database. Used by the daemon and, when none
-// runs, by the commands directly. Every call is thread-safe; lookup() reads a snapshot in memory
-// and never waits for the disk.
+// UserStore: users and their keys, in the ledger's database. A user has one key for each device,
+// and during a rotation two. Used by the daemon and, when none runs, by the commands directly.
+// Every call is thread-safe; lookup() reads a snapshot in memory and never waits for the disk.
 #pragma once
 
 #include "common/base/random.hpp"
 #include "common/base/secret.hpp"
 #include "snapt/accounting/database.hpp"
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace continuo::snapt {
@@ -19,8 +21,14 @@ namespace continuo::snapt {
 using UserKey = base::Secret<32>;
 
 inline constexpr size_t kMaxNameBytes = 64;
-// Names of users and nodes: 1 to kMaxNameBytes of A-Z a-z 0-9 . _ @ -, not beginning with . or -
+inline constexpr size_t kMaxKeyIdBytes = 32;  // docs/PROTOCOL.md section 4.2
+// Keys of one user that are not revoked and not expired.
+inline constexpr int64_t kMaxUserKeys = 64;
+// Names of users, devices and nodes: 1 to kMaxNameBytes of A-Z a-z 0-9 . _ @ -, not beginning with
+// . or -
 bool is_valid_name(std::string_view name);
+// A name of 1 to kMaxKeyIdBytes.
+bool is_valid_key_id(std::string_view key_id);
 
 struct Quota {
     int64_t bytes = 0;
@@ -29,15 +37,40 @@ struct Quota {
 
 struct Credential {
     std::string user_id;
-    std::string key_id;  // "k1", "k2", …
+    std::string key_id;  // "k1", "k2", …, or as another SNAPT called it
     UserKey key{};
+    std::string device{};  // empty: none was named
+};
+
+// What a new key is to be.
+struct NewKey {
+    std::string device;          // empty: none
+    std::string key_id;          // empty: the next number
+    std::optional<UserKey> key;  // that of another SNAPT of the realm; else a fresh one
+};
+
+// Which keys of a user are meant: all, those of a device, or one.
+struct KeyChoice {
+    std::string device;
+    std::string key_id;
+
+    bool is_all() const { return device.empty() && key_id.empty(); }
+};
+
+struct KeyInfo {
+    std::string key_id;
+    std::string device;
+    int64_t created_us = 0;
+    bool is_disabled = false;
+    std::optional<int64_t> seen_us;     // when a session last used it
+    std::optional<int64_t> expires_us;  // of a key that another one takes the place of
 };
 
 struct UserInfo {
     std::string user_id;
     int64_t created_us = 0;
     bool is_disabled = false;
-    std::vector<std::string> key_ids;  // valid ones
+    std::vector<KeyInfo> keys;  // neither revoked nor expired
     std::optional<Quota> quota;
 };
 
@@ -48,19 +81,27 @@ class UserStore {
     UserStore(const UserStore&) = delete;
     UserStore& operator=(const UserStore&) = delete;
 
-    // A fresh key, or `key`: the one that the user has at another SNAPT of the realm.
-    // InvalidConfig: bad name or quota; InvalidState: there is such a user.
+    // Makes a user with a key; a user that is there gets one more if `wanted` names a device or an
+    // id. InvalidConfig: bad name or quota; InvalidState: there is such a user, key id, or a key of
+    // the device; LimitReached: kMaxUserKeys.
     base::Result<Credential> add(const std::string& user_id,
                                  const std::optional<Quota>& quota,
                                  int64_t now_us,
                                  base::Random& random,
-                                 const std::optional<UserKey>& key = std::nullopt);
-    base::Result<std::vector<UserInfo>> list();
-    // NotFound: no such user (these four).
-    base::Result<void> set_disabled(const std::string& user_id, bool is_disabled);
-    // A new key; the ones before are revoked.
-    base::Result<Credential>
-    rotate(const std::string& user_id, int64_t now_us, base::Random& random);
+                                 const NewKey& wanted = {});
+    base::Result<std::vector<UserInfo>> list(int64_t now_us);
+    // NotFound: no such user, or no such key (these five).
+    base::Result<void>
+    set_disabled(const std::string& user_id, bool is_disabled, const KeyChoice& keys = {});
+    // A new key for a device; the ones before are valid for `overlap_us` more. Without a device the
+    // one that the user has. InvalidState: it has several.
+    base::Result<Credential> rotate(const std::string& user_id,
+                                    int64_t now_us,
+                                    base::Random& random,
+                                    const NewKey& wanted = {},
+                                    int64_t overlap_us = 0);
+    // For good. InvalidConfig when `keys` names none.
+    base::Result<void> revoke(const std::string& user_id, const KeyChoice& keys, int64_t now_us);
     // Usage records and leases stay.
     base::Result<void> remove(const std::string& user_id);
     base::Result<void> set_quota(const std::string& user_id, const std::optional<Quota>& quota);
@@ -70,29 +111,54 @@ class UserStore {
     bool is_known(std::string_view user_id) const;  // and enabled
     // Of all users who may log in; another object when they have changed.
     std::shared_ptr<const std::vector<UserKey>> all_keys() const;
+    // Lets no key in that has expired; call it often. True when there was one.
+    bool expire(int64_t now_us);
     // Makes changes of other processes visible.
     base::Result<void> refresh();
 
+    // The key was in use then: list() knows at once, the disk after write_seen().
+    void note_seen(const std::string& user_id, const std::string& key_id, int64_t at_us);
+    base::Result<void> write_seen();
+
   private:
-    struct Directory {
-        std::unordered_map<std::string, UserKey> keys;  // "user/key id"
-        std::unordered_map<std::string, bool> users;    // enabled ones
-        std::vector<UserKey> list;                      // all of `keys`
+    struct Entry {
+        UserKey key{};
+        int64_t expires_us = 0;
     };
+    struct Directory {
+        std::unordered_map<std::string, Entry> keys;  // "user/key id"
+        std::unordered_map<std::string, bool> users;  // enabled ones
+        std::vector<UserKey> list;                    // all of `keys`
+        int64_t next_expiry_us = 0;
+    };
+    using SeenKey = std::pair<std::string, std::string>;  // user, key id
+
     explicit UserStore(Database database) : database_(std::move(database)) {}
     base::Result<void> load_directory();
+    void publish(Directory&& fresh);
+    base::Result<void> add_user(const std::string& user_id, int64_t now_us, bool may_be_there);
     base::Result<Credential> insert_key(const std::string& user_id,
                                         int64_t now_us,
                                         base::Random& random,
-                                        const std::optional<UserKey>& key = std::nullopt);
+                                        const NewKey& wanted);
+    base::Result<std::string> next_key_id(const std::string& user_id);
+    base::Result<std::string>
+    device_to_rotate(const std::string& user_id, const std::string& wanted, int64_t now_us);
+    base::Result<void>
+    require_free(const std::string& user_id, const NewKey& wanted, int64_t now_us);
     base::Result<void> write_quota(const std::string& user_id, const std::optional<Quota>& quota);
     base::Result<void> require_user(const std::string& user_id);
+    base::Result<void> add_keys(UserInfo& user, int64_t now_us);
     std::shared_ptr<const Directory> directory() const;
 
     std::mutex database_mutex_;
     Database database_;
     mutable std::mutex directory_mutex_;
     std::shared_ptr<const Directory> directory_;
+    int64_t expired_until_us_ = 0;
+    bool has_expired_ = false;  // some key, since expire() told so
+    std::mutex seen_mutex_;
+    std::map<SeenKey, int64_t> seen_;  // not written yet; only of keys that are valid
 };
 
 }  // namespace continuo::snapt

@@ -1,5 +1,6 @@
 // Who is let in, and who is let out: an Admission with its stores, a relay without devices, a
 // server and a node over loopback.
+#include "common/daemon/startup.hpp"
 #include "common/io/system_random.hpp"
 #include "snapt/admission.hpp"
 #include "tests/unit/snapt/accounting/accounting_fixture.hpp"
@@ -217,6 +218,43 @@ TEST_F(AdmissionTest, SessionsOfAFormerKeyEnd) {
     ASSERT_TRUE(users->rotate("alice", kNoon, random));
     admission->end_revoked();
     EXPECT_EQ(let_in(), Names{"bob"});
+}
+
+TEST_F(AdmissionTest, ARevokedDeviceLosesItsSessionAndNoOther) {
+    ASSERT_TRUE(users->add("alice", {}, kNoon, random, {"phone", "", std::nullopt}));
+    log_in("alice");
+    admission->on_hello(70, {}, {{"alice", "k2"}, hello_of("phone")});
+    ASSERT_TRUE(wait([this] { return let_in().size() == 2; }));
+    ASSERT_TRUE(users->revoke("alice", {"phone", ""}, kNoon));
+    admission->end_revoked();
+    ASSERT_EQ(let_in(), Names{"alice"});
+    EXPECT_EQ(relay->sessions()[0]->grant.node, "laptop");
+}
+
+TEST_F(AdmissionTest, SessionsOfAKeyEndWithItsOverlap) {
+    log_in("alice");
+    const int64_t now_us = daemon::utc_us();
+    ASSERT_TRUE(users->rotate("alice", now_us, random, {}, 3600 * kSecond));
+    admission->on_tick();
+    EXPECT_EQ(let_in(), Names{"alice"});
+    ASSERT_TRUE(users->rotate("alice", now_us - 20 * kSecond, random, {}, 10 * kSecond));
+    admission->on_tick();
+    EXPECT_TRUE(let_in().empty());
+    ASSERT_TRUE(wait([this] { return !node.closed.empty(); }));
+    EXPECT_EQ(node.closed[0].peer.reason, control::CloseReason::Disconnected);
+}
+
+TEST_F(AdmissionTest, KeysThatSessionsUseAreSeen) {
+    const auto seen_us = [this] { return users->list(kNoon).value()[0].keys[0].seen_us; };
+    EXPECT_FALSE(seen_us());
+    const int64_t began_us = daemon::utc_us();
+    log_in("alice");
+    admission->note_seen();
+    ASSERT_TRUE(seen_us());
+    EXPECT_GE(*seen_us(), began_us - kSecond);
+    EXPECT_LE(*seen_us(), daemon::utc_us());
+    admission->finish_leases();
+    EXPECT_GT(number("SELECT seen FROM credential WHERE user_id='alice'"), 0) << "on the disk";
 }
 
 TEST_F(AdmissionTest, KeysOfAHandshakeADayAgoAreEnded) {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 #include <vector>
 
@@ -87,7 +88,7 @@ TEST(SnaptCommandLine, KnowsTheCommandsOfTheContract) {
          {"init", "run", "status", "sessions", "flows", "usage", "check", "reload"}) {
         EXPECT_TRUE(parse({name}).command) << name;
     }
-    for (const char* action : {"add", "disable", "enable", "rotate", "remove"}) {
+    for (const char* action : {"add", "disable", "enable", "rotate", "revoke", "remove"}) {
         EXPECT_TRUE(parse({"user", action, "alice"}).command) << action;
         EXPECT_EQ(parse({"user", action}).exit_code, report::kExitUsage) << action;
     }
@@ -143,6 +144,58 @@ TEST_F(SnaptCli, UsersLiveInTheDatabaseWhenNoDaemonAnswers) {
     const CommandOutput missing = user({"disable", "bob"});
     EXPECT_EQ(missing.exit_code, report::kExitError);
     EXPECT_TRUE(contains(missing.err, "there is no user \"bob\"")) << missing.err;
+}
+
+TEST_F(SnaptCli, EachDeviceHasAKeyOfItsOwn) {
+    ASSERT_EQ(init({"--name", "zrh-1", "--public", "192.0.2.1:9347"}).exit_code, report::kExitGood);
+    const CommandOutput laptop = user({"add", "alice", "--device", "laptop"});
+    ASSERT_EQ(laptop.exit_code, report::kExitGood) << laptop.err;
+    EXPECT_TRUE(contains(laptop.out, "`snapt user add alice --device laptop`")) << laptop.out;
+    EXPECT_EQ(user({"add", "alice", "--device", "phone"}).exit_code, report::kExitGood);
+    const CommandOutput again = user({"add", "alice"});
+    EXPECT_TRUE(contains(again.err, "--device NAME")) << again.err;
+    const CommandOutput unclear = user({"rotate", "alice"});
+    EXPECT_TRUE(contains(unclear.err, "several devices")) << unclear.err;
+    EXPECT_EQ(user({"rotate", "alice", "--device", "phone", "--overlap", "24h"}).exit_code,
+              report::kExitGood);
+    EXPECT_EQ(user({"disable", "alice", "--device", "laptop"}).out,
+              "alice, device laptop disabled\n");
+    std::istringstream list(user({"list"}).out);
+    std::string line;
+    std::vector<std::vector<std::string>> rows;
+    while (std::getline(list, line)) {
+        std::istringstream words(line);
+        rows.emplace_back(std::istream_iterator<std::string>(words),
+                          std::istream_iterator<std::string>());
+    }
+    ASSERT_EQ(rows.size(), 4U);
+    EXPECT_EQ(rows[1][1], "disabled");
+    EXPECT_EQ(rows[1][3], "laptop");
+    EXPECT_EQ(rows[2].size(), 9U) << "k2 has an end";
+    EXPECT_EQ(rows[3][2], "k3");
+    EXPECT_EQ(rows[3][4], "-") << "never seen";
+    EXPECT_EQ(user({"revoke", "alice", "--key-id", "k3"}).out, "alice, key k3 revoked\n");
+    EXPECT_EQ(user({"revoke", "alice"}).exit_code, report::kExitUsage) << "which?";
+    EXPECT_EQ(user({"revoke", "alice", "--device", "tv"}).exit_code, report::kExitError);
+    EXPECT_EQ(user({"add", "bob", "--device", "a b"}).exit_code, report::kExitUsage);
+    EXPECT_EQ(user({"rotate", "alice", "--overlap", "soon"}).exit_code, report::kExitUsage);
+    EXPECT_EQ(user({"rotate", "alice", "--overlap", "2000d"}).exit_code, report::kExitUsage);
+}
+
+TEST(SnaptUsers, ShowsWhenEachKeyWasSeen) {
+    const std::string text = users_text(
+        json(
+            R"([{"user":"alice","disabled":false,"keys":["k1","k2"],"created":1793491200,"devices":[
+{"key_id":"k1","device":"laptop","disabled":false,"created":1793491200,"last_seen":1793577600,"expires":1793664059},
+{"key_id":"k2","device":null,"disabled":false,"created":1793491200,"last_seen":null,"expires":null}],
+"quota_bytes":null,"quota_period":null},{"user":"bob","disabled":true,"keys":[],"devices":[],"created":1793491200}])"),
+        false);
+    EXPECT_EQ(
+        text,
+        "USER   STATE     KEY  DEVICE  LAST SEEN         QUOTA  SINCE       UNTIL\n"
+        "alice  enabled   k1   laptop  2026-11-02 00:00   none  2026-11-01  2026-11-03 00:00\n"
+        "alice  enabled   k2   -       -                  none  2026-11-01\n"
+        "bob    disabled  -    -       -                  none  2026-11-01\n");
 }
 
 TEST_F(SnaptCli, AKeyComesFromAFileAndNeverFromTheCommandLine) {
@@ -212,16 +265,37 @@ TEST_F(SnaptCli, RequestsOfTheSocketAreCheckedAndTellWhoseSessionsEnd) {
         EXPECT_TRUE(request) << failure;
         return request ? run_user_request(**users, config, *request, kNow, random) : UserResult{};
     };
-    EXPECT_FALSE(run(R"({"action":"add","name":"alice","quota":null})").ends_sessions);
-    EXPECT_TRUE(run(R"({"action":"disable","name":"alice"})").ends_sessions);
-    EXPECT_FALSE(run(R"({"action":"enable","name":"alice"})").ends_sessions);
-    EXPECT_TRUE(run(R"({"action":"rotate","name":"alice"})").ends_sessions);
+    using Ends = UserResult::Ends;
+    EXPECT_EQ(run(R"({"action":"add","name":"alice","quota":null})").ends, Ends::Nothing);
+    EXPECT_EQ(run(R"({"action":"disable","name":"alice"})").ends, Ends::User);
+    EXPECT_EQ(run(R"({"action":"enable","name":"alice"})").ends, Ends::Nothing);
+    EXPECT_EQ(run(R"({"action":"rotate","name":"alice"})").ends, Ends::Revoked);
+    EXPECT_EQ(run(R"({"action":"add","name":"alice","device":"tv"})").ends, Ends::Nothing);
+    EXPECT_EQ(run(R"({"action":"rotate","name":"alice","device":"tv","overlap_s":60})").ends,
+              Ends::Revoked);
+    EXPECT_EQ(run(R"({"action":"disable","name":"alice","key_id":"k3"})").ends, Ends::Revoked);
     EXPECT_EQ(run(R"({"action":"list"})").json,
-              R"([{"user":"alice","disabled":false,"keys":["k2"],"created":1793491200,)"
+              R"([{"user":"alice","disabled":false,"keys":["k2","k4"],"devices":[)"
+              R"({"key_id":"k2","device":null,"disabled":false,"created":1793491200,)"
+              R"("last_seen":null,"expires":null},)"
+              R"({"key_id":"k3","device":"tv","disabled":true,"created":1793491200,)"
+              R"("last_seen":null,"expires":1793491260},)"
+              R"({"key_id":"k4","device":"tv","disabled":false,"created":1793491200,)"
+              R"("last_seen":null,"expires":null}],"created":1793491200,)"
               R"("quota_bytes":null,"quota_period":null}])");
-    EXPECT_FALSE(run(R"({"action":"remove","name":"bob"})").ends_sessions);
+    EXPECT_EQ(run(R"({"action":"revoke","name":"alice","device":"tv"})").ends, Ends::Revoked);
+    EXPECT_EQ(run(R"({"action":"revoke","name":"alice","device":"tv"})").error,
+              "the user \"alice\" has no valid key for a device \"tv\"");
+    EXPECT_EQ(run(R"({"action":"revoke","name":"alice","key_id":"k4"})").error,
+              "the user \"alice\" has no valid key \"k4\"");
+    EXPECT_FALSE(run(R"({"action":"revoke","name":"alice"})").error.empty());
+    EXPECT_EQ(run(R"({"action":"remove","name":"bob"})").ends, Ends::Nothing);
     for (const char* text : {R"({"action":"fly","name":"a"})", R"({"action":"add"})",
-                             R"({"action":"add","name":"a","quota":"much"})"}) {
+                             R"({"action":"add","name":"a","quota":"much"})",
+                             R"({"action":"add","name":"a","device":"a/b"})",
+                             R"({"action":"revoke","name":"a","key_id":"/"})",
+                             R"({"action":"rotate","name":"a","overlap_s":-1})",
+                             R"({"action":"rotate","name":"a","overlap_s":99999999})"}) {
         std::string failure;
         EXPECT_FALSE(parse_user_request(json(text), failure)) << text;
         EXPECT_FALSE(failure.empty());

@@ -3,6 +3,7 @@
 #include "tests/unit/snapt/accounting/accounting_fixture.hpp"
 
 #include <set>
+#include <sstream>
 #include <thread>
 
 namespace continuo::snapt {
@@ -28,7 +29,7 @@ TEST_F(UserStoreTest, AddedUserIsFoundByNameAndKeyId) {
     EXPECT_FALSE(store_->lookup("alice", "k2"));
     EXPECT_FALSE(store_->lookup("carol", "k1"));
     EXPECT_FALSE(store_->lookup("alice/k1", "k1"));
-    const auto users = store_->list().value();
+    const auto users = store_->list(kNoon).value();
     ASSERT_EQ(users.size(), 2U);
     EXPECT_EQ(users[0].user_id, "alice");
     EXPECT_FALSE(users[0].quota);
@@ -62,7 +63,9 @@ TEST_F(UserStoreTest, RotationRevokesOldKeysAndNeverReusesAKeyId) {
     EXPECT_FALSE(store_->lookup("alice", "k1"));
     EXPECT_EQ(store_->lookup("alice", "k2"), second.key);
     EXPECT_EQ(store_->rotate("alice", kNoon + 2, random_)->key_id, "k3");
-    EXPECT_EQ(store_->list().value()[0].key_ids, std::vector<std::string>{"k3"});
+    const auto keys = store_->list(kNoon + 2).value()[0].keys;
+    ASSERT_EQ(keys.size(), 1U);
+    EXPECT_EQ(keys[0].key_id, "k3");
     EXPECT_EQ(store_->rotate("nobody", kNoon, random_).error().code, Errc::NotFound);
 }
 
@@ -71,7 +74,7 @@ TEST_F(UserStoreTest, DisabledUserCannotLogInUntilEnabled) {
     ASSERT_TRUE(store_->set_disabled("alice", true));
     EXPECT_FALSE(store_->lookup("alice", "k1"));
     EXPECT_FALSE(store_->is_known("alice"));
-    EXPECT_TRUE(store_->list().value()[0].is_disabled);
+    EXPECT_TRUE(store_->list(kNoon).value()[0].is_disabled);
     ASSERT_TRUE(store_->set_disabled("alice", false));
     EXPECT_EQ(store_->lookup("alice", "k1"), alice.key);
     EXPECT_EQ(store_->set_disabled("nobody", true).error().code, Errc::NotFound);
@@ -81,7 +84,7 @@ TEST_F(UserStoreTest, RemovedUserIsGoneAndTheNameIsFree) {
     const auto old = store_->add("alice", {}, kNoon, random_).value();
     ASSERT_TRUE(store_->remove("alice"));
     EXPECT_FALSE(store_->lookup("alice", "k1"));
-    EXPECT_TRUE(store_->list().value().empty());
+    EXPECT_TRUE(store_->list(kNoon).value().empty());
     EXPECT_EQ(store_->remove("alice").error().code, Errc::NotFound);
     EXPECT_NE(store_->add("alice", {}, kNoon, random_)->key, old.key);
 }
@@ -124,241 +127,195 @@ TEST_F(UserStoreTest, LookupIsSafeWhileUsersChange) {
     EXPECT_EQ(wrong, 0);
 }
 
-class LeaseStoreTest : public StateFolder {
+std::vector<std::string> key_ids(const UserInfo& user) {
+    std::vector<std::string> ids;
+    for (const KeyInfo& key : user.keys) {
+        ids.push_back(key.key_id);
+    }
+    return ids;
+}
+
+using Ids = std::vector<std::string>;
+
+NewKey of_device(const char* device) {
+    return {device, "", std::nullopt};
+}
+
+TEST_F(UserStoreTest, EachDeviceHasAKeyThatIsRevokedAlone) {
+    const auto laptop = store_->add("alice", {}, kNoon, random_, of_device("laptop")).value();
+    const auto phone = store_->add("alice", {}, kNoon, random_, of_device("phone")).value();
+    EXPECT_EQ(phone.key_id, "k2");
+    EXPECT_NE(phone.key, laptop.key);
+    EXPECT_EQ(store_->add("alice", {}, kNoon, random_, of_device("phone")).error().code,
+              Errc::InvalidState);
+    EXPECT_EQ(store_->add("alice", {}, kNoon, random_).error().code, Errc::InvalidState);
+    EXPECT_EQ(store_->add("bob", {}, kNoon, random_, of_device("a/b")).error().code,
+              Errc::InvalidConfig);
+    EXPECT_FALSE(store_->is_known("bob"));
+    ASSERT_TRUE(store_->revoke("alice", {"laptop", ""}, kNoon));
+    EXPECT_FALSE(store_->lookup("alice", "k1"));
+    EXPECT_EQ(store_->lookup("alice", "k2"), phone.key);
+    EXPECT_EQ(store_->revoke("alice", {"laptop", ""}, kNoon).error().code, Errc::NotFound);
+    EXPECT_EQ(store_->revoke("alice", {"phone", "k1"}, kNoon).error().code, Errc::NotFound);
+    EXPECT_EQ(store_->revoke("alice", {}, kNoon).error().code, Errc::InvalidConfig);
+    const auto users = store_->list(kNoon).value();
+    ASSERT_EQ(key_ids(users[0]), Ids{"k2"});
+    EXPECT_EQ(users[0].keys[0].device, "phone");
+    EXPECT_EQ(store_->add("alice", {}, kNoon, random_, of_device("laptop"))->key_id, "k3");
+}
+
+TEST_F(UserStoreTest, ADeviceIsDisabledAlone) {
+    ASSERT_TRUE(store_->add("alice", {}, kNoon, random_, of_device("laptop")));
+    ASSERT_TRUE(store_->add("alice", {}, kNoon, random_, of_device("phone")));
+    ASSERT_TRUE(store_->set_disabled("alice", true, {"laptop", ""}));
+    EXPECT_FALSE(store_->lookup("alice", "k1"));
+    EXPECT_TRUE(store_->lookup("alice", "k2"));
+    const auto users = store_->list(kNoon).value();
+    EXPECT_FALSE(users[0].is_disabled);
+    EXPECT_TRUE(users[0].keys[0].is_disabled);
+    ASSERT_TRUE(store_->set_disabled("alice", false, {"", "k1"}));
+    EXPECT_TRUE(store_->lookup("alice", "k1"));
+    EXPECT_EQ(store_->set_disabled("alice", true, {"tablet", ""}).error().code, Errc::NotFound);
+}
+
+TEST_F(UserStoreTest, RotationMayLeaveTheKeyBeforeValidForAWhile) {
+    const auto first = store_->add("alice", {}, kNoon, random_).value();
+    const auto second = store_->rotate("alice", kNoon, random_, {}, 10 * kSecond).value();
+    EXPECT_EQ(store_->lookup("alice", "k1"), first.key);
+    EXPECT_EQ(store_->lookup("alice", "k2"), second.key);
+    EXPECT_FALSE(store_->expire(kNoon + 10 * kSecond - 1));
+    EXPECT_TRUE(store_->lookup("alice", "k1"));
+    EXPECT_EQ(store_->list(kNoon).value()[0].keys[0].expires_us, kNoon + 10 * kSecond);
+    EXPECT_TRUE(store_->expire(kNoon + 10 * kSecond));
+    EXPECT_FALSE(store_->lookup("alice", "k1"));
+    EXPECT_EQ(store_->lookup("alice", "k2"), second.key);
+    EXPECT_EQ(store_->all_keys()->size(), 1U);
+    EXPECT_FALSE(store_->expire(kNoon + 11 * kSecond));
+    ASSERT_TRUE(store_->refresh());
+    EXPECT_FALSE(store_->lookup("alice", "k1")) << "whoever reads the disk again";
+    EXPECT_EQ(key_ids(store_->list(kNoon + 10 * kSecond).value()[0]), Ids{"k2"});
+}
+
+TEST_F(UserStoreTest, AnotherRotationMakesNoOverlapLonger) {
+    ASSERT_TRUE(store_->add("alice", {}, kNoon, random_));
+    ASSERT_TRUE(store_->rotate("alice", kNoon, random_, {}, 10 * kSecond));
+    ASSERT_TRUE(store_->rotate("alice", kNoon + kSecond, random_, {}, 100 * kSecond));
+    EXPECT_EQ(store_->list(kNoon).value()[0].keys[0].expires_us, kNoon + 10 * kSecond);
+    ASSERT_TRUE(store_->rotate("alice", kNoon + 2 * kSecond, random_));
+    EXPECT_EQ(key_ids(store_->list(kNoon + 2 * kSecond).value()[0]), Ids{"k4"}) << "at once";
+}
+
+TEST_F(UserStoreTest, RotationIsOfOneDevice) {
+    ASSERT_TRUE(store_->add("alice", {}, kNoon, random_, of_device("laptop")));
+    EXPECT_EQ(store_->rotate("alice", kNoon, random_)->device, "laptop") << "its only one";
+    ASSERT_TRUE(store_->add("alice", {}, kNoon, random_, of_device("phone")));
+    EXPECT_EQ(store_->rotate("alice", kNoon, random_).error().code, Errc::InvalidState);
+    EXPECT_EQ(store_->rotate("alice", kNoon, random_, of_device("phone"))->key_id, "k4");
+    EXPECT_EQ(key_ids(store_->list(kNoon).value()[0]), (Ids{"k2", "k4"}));
+    EXPECT_EQ(store_->rotate("alice", kNoon, random_, of_device("tv")).error().code,
+              Errc::NotFound);
+}
+
+TEST_F(UserStoreTest, AKeyOfAnotherSnaptKeepsItsId) {
+    const UserKey key{1, 2, 3};
+    const auto alice = store_->add("alice", {}, kNoon, random_, {"", "k7", key}).value();
+    EXPECT_EQ(alice.key_id, "k7");
+    EXPECT_EQ(store_->lookup("alice", "k7"), key);
+    EXPECT_EQ(store_->add("alice", {}, kNoon, random_, {"tv", "k7", key}).error().code,
+              Errc::InvalidState);
+    EXPECT_EQ(store_->add("alice", {}, kNoon, random_, of_device("phone"))->key_id, "k8");
+    EXPECT_EQ(store_->rotate("alice", kNoon, random_, {"phone", "2026", key})->key_id, "2026");
+    EXPECT_EQ(
+        store_->rotate("alice", kNoon, random_, {"phone", "k99999999999999999999", key})->key_id,
+        "k99999999999999999999");
+    EXPECT_EQ(store_->rotate("alice", kNoon, random_, of_device("phone"))->key_id, "k9");
+    for (const std::string& bad : {std::string("a/b"), std::string("k 1"), std::string(33, 'k')}) {
+        EXPECT_EQ(store_->add("carol", {}, kNoon, random_, {"", bad, key}).error().code,
+                  Errc::InvalidConfig)
+            << bad;
+    }
+}
+
+TEST_F(UserStoreTest, AUserHasOnlySoManyKeys) {
+    for (int64_t i = 0; i < kMaxUserKeys; ++i) {
+        ASSERT_TRUE(
+            store_->add("alice", {}, kNoon, random_, of_device(("d" + std::to_string(i)).c_str())));
+    }
+    EXPECT_EQ(store_->add("alice", {}, kNoon, random_, of_device("more")).error().code,
+              Errc::LimitReached);
+    EXPECT_TRUE(store_->rotate("alice", kNoon, random_, of_device("d0")));
+    ASSERT_TRUE(store_->revoke("alice", {"d1", ""}, kNoon));
+    EXPECT_TRUE(store_->add("alice", {}, kNoon, random_, of_device("more")));
+}
+
+TEST_F(UserStoreTest, KnowsWhenAKeyWasLastInUse) {
+    ASSERT_TRUE(store_->add("alice", {}, kNoon, random_));
+    EXPECT_FALSE(store_->list(kNoon).value()[0].keys[0].seen_us);
+    store_->note_seen("alice", "k1", kNoon + 5);
+    store_->note_seen("alice", "k1", kNoon + 3);
+    store_->note_seen("alice", "k9", kNoon + 3);
+    EXPECT_EQ(store_->list(kNoon).value()[0].keys[0].seen_us, kNoon + 5);
+    ASSERT_TRUE(store_->write_seen());
+    EXPECT_EQ(UserStore::open(folder_).value()->list(kNoon).value()[0].keys[0].seen_us, kNoon + 5);
+    store_->note_seen("alice", "k1", kNoon + 7);
+    ASSERT_TRUE(store_->remove("alice"));
+    ASSERT_TRUE(store_->add("alice", {}, kNoon, random_));
+    EXPECT_FALSE(store_->list(kNoon).value()[0].keys[0].seen_us) << "another alice";
+}
+
+class MigrationTest : public StateFolder {
   protected:
-    static LeasePool pool(const char* ipv4, const char* ipv6) {
-        LeasePool pool;
-        pool.ipv4 = *ipv4 == '\0' ? std::nullopt : IpPrefix::parse(ipv4);
-        pool.ipv6 = *ipv6 == '\0' ? std::nullopt : IpPrefix::parse(ipv6);
-        pool.lease_s = 100;
-        return pool;
+    // Tables as that version made them, with users, keys and a lease.
+    void write_database(const std::string& version) const {
+        std::ifstream file(CONTINUO_SOURCE_DIR "/tests/unit/snapt/accounting/data/ledger_" +
+                           version + ".sql");
+        std::ostringstream sql;
+        sql << file.rdbuf();
+        ASSERT_FALSE(sql.str().empty());
+        auto database = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
+        std::string clear;
+        {
+            auto tables =
+                database.prepare("SELECT name FROM sqlite_schema WHERE type='table'").value();
+            while (*tables.step()) {
+                clear += "DROP TABLE " + tables.text(0) + ";";
+            }
+        }
+        ASSERT_TRUE(database.execute(clear.c_str()));
+        ASSERT_TRUE(database.execute(sql.str().c_str()));
     }
-    std::unique_ptr<LeaseStore> open(const char* ipv4, const char* ipv6) const {
-        return LeaseStore::open(folder_, pool(ipv4, ipv6)).value();
-    }
-    static IpAddress ip(const char* text) { return *IpAddress::parse(text); }
 };
 
-TEST_F(LeaseStoreTest, FirstAddressIsTheSnaptsAndNodesFollow) {
-    const auto leases = open("100.64.0.0/16", "fd93:47::/64");
-    EXPECT_EQ(leases->own_ipv4(), ip("100.64.0.1"));
-    EXPECT_EQ(leases->own_ipv6(), ip("fd93:47::1"));
-    const auto first = leases->assign("alice", "laptop", kNoon).value();
-    EXPECT_EQ(first.ipv4, ip("100.64.0.2"));
-    EXPECT_EQ(first.ipv6, ip("fd93:47::2"));
-    EXPECT_EQ(first.expires_us, kNoon + 100 * kSecond);
-    EXPECT_EQ(leases->assign("alice", "phone", kNoon)->ipv4, ip("100.64.0.3"));
-    EXPECT_EQ(leases->assign("bob", "laptop", kNoon)->ipv4, ip("100.64.0.4"));
-}
-
-TEST_F(LeaseStoreTest, NodeKeepsItsAddressesOverRestartAndLongAfterExpiry) {
-    {
-        const auto leases = open("100.64.0.0/16", "fd93:47::/64");
-        ASSERT_TRUE(leases->assign("bob", "x", kNoon));
-        ASSERT_TRUE(leases->assign("alice", "laptop", kNoon));
-    }
-    const auto leases = open("100.64.0.0/16", "fd93:47::/64");
-    const auto again = leases->assign("alice", "laptop", kNoon + 5000 * kSecond).value();
-    EXPECT_EQ(again.ipv4, ip("100.64.0.3"));
-    EXPECT_EQ(again.expires_us, kNoon + 5100 * kSecond);
-    EXPECT_EQ(leases->list()->size(), 2U);
-}
-
-TEST_F(LeaseStoreTest, AddressIsGivenToAnotherOnlyAfterItsLeaseExpired) {
-    const auto leases = open("192.0.2.0/29", "");  // .2 to .6 for nodes
-    for (int i = 0; i < 5; ++i) {
-        const auto lease = leases->assign("u" + std::to_string(i), "n", kNoon + i * kSecond);
-        ASSERT_TRUE(lease);
-        EXPECT_FALSE(lease->ipv6);
-        EXPECT_NE(lease->ipv4, ip("192.0.2.7"));
-    }
-    ASSERT_TRUE(leases->assign("u0", "n", kNoon + 50 * kSecond));
-    EXPECT_EQ(leases->assign("new", "n", kNoon + 101 * kSecond - 1).error().code,
-              Errc::LimitReached);
-    EXPECT_EQ(leases->assign("new", "n", kNoon + 101 * kSecond)->ipv4, ip("192.0.2.3"));
-    // The node that lost it gets the next expired one.
-    EXPECT_EQ(leases->assign("u1", "n", kNoon + 102 * kSecond)->ipv4, ip("192.0.2.4"));
-}
-
-TEST_F(LeaseStoreTest, ALeaseThatASessionHasIsNobodyElsesHoweverLate) {
-    const auto leases = open("192.0.2.0/30", "");  // .2 for a node
-    ASSERT_TRUE(leases->assign("alice", "n", kNoon));
-    leases->hold("alice", "n");
-    leases->hold("alice", "n");  // a newer session
-    leases->release("alice", "n");
-    constexpr int64_t kLate = kNoon + 5'000'000 * kSecond;
-    EXPECT_EQ(leases->assign("bob", "n", kLate).error().code, Errc::LimitReached);
-    EXPECT_EQ(leases->assign("alice", "n", kNoon)->ipv4, ip("192.0.2.2"));
-    leases->release("alice", "n");
-    leases->release("alice", "n");
-    ASSERT_TRUE(leases->renew("alice", "n", kLate));
-    EXPECT_EQ(leases->assign("bob", "n", kLate + 100 * kSecond - 1).error().code,
-              Errc::LimitReached);
-    EXPECT_EQ(leases->assign("bob", "n", kLate + 100 * kSecond)->ipv4, ip("192.0.2.2"));
-    ASSERT_TRUE(leases->renew("alice", "n", kLate));
-    EXPECT_EQ(leases->list()->size(), 1U);
-}
-
-// Names of nodes cost nothing.
-TEST_F(LeaseStoreTest, AUserWithManyNodesDoesNotTakeAllAddresses) {
-    const auto leases = open("192.0.2.0/24", "");
-    for (int64_t i = 0; i < LeasePool{}.user_leases; ++i) {
-        ASSERT_TRUE(leases->assign("alice", "n" + std::to_string(i), kNoon + i));
-    }
-    leases->hold("alice", "n0");
-    for (int i = 0; i < 300; ++i) {
-        const auto lease = leases->assign("alice", "m" + std::to_string(i), kNoon + kSecond + i);
-        ASSERT_TRUE(lease) << i;
-        EXPECT_NE(lease->ipv4, ip("192.0.2.2")) << "a session has it";
-    }
-    EXPECT_EQ(leases->list()->size(), static_cast<size_t>(LeasePool{}.user_leases));
-    EXPECT_TRUE(leases->assign("bob", "n", kNoon + kSecond));
-    EXPECT_EQ(leases->assign("alice", "n0", kNoon + kSecond)->ipv4, ip("192.0.2.2"));
-}
-
-TEST_F(LeaseStoreTest, WhatSessionsHaveIsRenewedAndNothingElse) {
-    const auto leases = open("192.0.2.0/24", "");
-    for (const char* user : {"alice", "bob", "carol"}) {
-        ASSERT_TRUE(leases->assign(user, "n", kNoon));
-    }
-    leases->hold("alice", "n");
-    leases->hold("alice", "n");
-    leases->hold("carol", "n");
-    leases->hold("dave", "n");  // has none
-    ASSERT_TRUE(leases->renew_held(kNoon + 50 * kSecond));
-    const auto list = leases->list().value();
-    ASSERT_EQ(list.size(), 3U);
-    EXPECT_EQ(list[0].expires_us, kNoon + 150 * kSecond);
-    EXPECT_EQ(list[1].expires_us, kNoon + 100 * kSecond);
-    EXPECT_EQ(list[2].expires_us, kNoon + 150 * kSecond);
-}
-
-TEST_F(LeaseStoreTest, OtherPrefixMovesEveryNodeToItsPlaceThere) {
-    ASSERT_TRUE(open("100.64.0.0/16", "")->assign("alice", "laptop", kNoon));
-    const auto leases = open("198.51.100.0/24", "2001:db8::/64");
-    const auto lease = leases->assign("alice", "laptop", kNoon).value();
-    EXPECT_EQ(lease.ipv4, ip("198.51.100.2"));
-    EXPECT_EQ(lease.ipv6, ip("2001:db8::2"));
-}
-
-TEST_F(LeaseStoreTest, GapsAreFilledWhenThePrefixEnds) {
-    const auto leases = open("192.0.2.0/29", "");
-    for (int i = 0; i < 5; ++i) {
-        ASSERT_TRUE(leases->assign("u" + std::to_string(i), "n", kNoon));
-    }
-    auto database = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
-    ASSERT_TRUE(database.execute("DELETE FROM lease WHERE user_id='u2'"));
-    EXPECT_EQ(leases->assign("new", "n", kNoon)->ipv4, ip("192.0.2.4"));
-}
-
-TEST_F(LeaseStoreTest, AddressesThatAnotherNodeHadAreClearedBeforeTheyAreGiven) {
-    std::vector<Lease> cleared;
-    bool succeeds = true;
-    LeasePool settings = pool("192.0.2.0/29", "2001:db8::/64");
-    settings.user_leases = 4;
-    settings.clear = [&](const Lease& lease) {
-        cleared.push_back(lease);
-        return succeeds ? base::Result<void>() : base::Error{Errc::System, "clear"};
-    };
-    const auto leases = LeaseStore::open(folder_, settings).value();
-    for (int i = 0; i < 4; ++i) {
-        ASSERT_TRUE(leases->assign("alice", "n" + std::to_string(i), kNoon + i));
-    }
-    ASSERT_TRUE(leases->assign("bob", "n", kNoon + 4));
-    ASSERT_TRUE(leases->assign("alice", "n0", kNoon + 10));
-    EXPECT_TRUE(cleared.empty()) << "never leased, or its own";
-    // Of the same user, for more nodes than it may have.
-    ASSERT_TRUE(leases->assign("alice", "n4", kNoon + 5));
-    ASSERT_EQ(cleared.size(), 1U);
-    EXPECT_EQ(cleared[0].ipv4, ip("192.0.2.3"));
-    EXPECT_EQ(cleared[0].ipv6, ip("2001:db8::3"));
-    // Of another user, expired.
-    succeeds = false;
-    EXPECT_EQ(leases->assign("carol", "n", kNoon + 1000 * kSecond).error().code, Errc::System);
-    EXPECT_EQ(cleared.size(), 2U);
-    EXPECT_EQ(leases->list()->size(), 5U) << "nothing has changed";
-    succeeds = true;
-    const auto lease = leases->assign("carol", "n", kNoon + 1000 * kSecond);
-    ASSERT_TRUE(lease);
-    EXPECT_EQ(cleared.size(), 3U);
-    EXPECT_EQ(cleared[2].ipv4, lease->ipv4);
-    EXPECT_EQ(cleared[1].ipv4, lease->ipv4);
-}
-
-// It takes long, and the ledger's writer would wait for it.
-TEST_F(LeaseStoreTest, TheDatabaseIsNotLockedWhileAddressesAreCleared) {
-    LeaseStore* store = nullptr;
-    std::vector<base::IpAddress> cleared;
-    LeasePool settings = pool("192.0.2.0/29", "");
-    settings.user_leases = 2;
-    settings.clear = [&](const Lease& lease) {
-        auto other = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
-        EXPECT_TRUE(other.execute("UPDATE lease SET expires=expires+1"));
-        // Its session comes back meanwhile: another address is chosen.
-        if (cleared.empty()) {
-            store->hold("alice", "n0");
-        }
-        cleared.push_back(*lease.ipv4);
-        return base::Result<void>();
-    };
-    const auto leases = LeaseStore::open(folder_, settings).value();
-    store = leases.get();
-    ASSERT_TRUE(leases->assign("alice", "n0", kNoon));
-    ASSERT_TRUE(leases->assign("alice", "n1", kNoon + 1));
-    const auto lease = leases->assign("alice", "n2", kNoon + 2);
-    ASSERT_TRUE(lease);
-    EXPECT_EQ(lease->ipv4, ip("192.0.2.3"));
-    EXPECT_EQ(cleared, (std::vector{ip("192.0.2.2"), ip("192.0.2.3")}));
-    EXPECT_EQ(leases->assign("alice", "n0", kNoon + 3)->ipv4, ip("192.0.2.2"));
-}
-
-TEST_F(LeaseStoreTest, AUserGetsOnlySoManyAddressesOfOtherNodesInATime) {
-    int64_t cleared = 0;
-    LeasePool settings = pool("192.0.2.0/24", "");
-    settings.user_leases = 2;
-    settings.clear = [&](const Lease& /*lease*/) {
-        ++cleared;
-        return base::Result<void>();
-    };
-    const auto leases = LeaseStore::open(folder_, settings).value();
-    const auto assign = [&](int i, int64_t now_us) {
-        return leases->assign("alice", "n" + std::to_string(i), now_us);
-    };
-    ASSERT_TRUE(assign(0, kNoon));
-    ASSERT_TRUE(assign(1, kNoon));
-    for (int i = 2; i < 500; ++i) {
-        const auto lease = assign(i, kNoon);
-        EXPECT_EQ(lease.has_value(), i < 2 + kUsedLeaseBurst) << i;
-        EXPECT_TRUE(lease || lease.error().code == Errc::WouldBlock) << i;
-    }
-    EXPECT_EQ(cleared, kUsedLeaseBurst);
-    EXPECT_TRUE(assign(1 + kUsedLeaseBurst, kNoon)) << "its own";
-    ASSERT_TRUE(leases->assign("bob", "n", kNoon));
-    EXPECT_TRUE(assign(1000, kNoon + kUsedLeaseIntervalUs));
-    EXPECT_FALSE(assign(1001, kNoon + kUsedLeaseIntervalUs));
-    EXPECT_TRUE(assign(1002, kNoon - 1000 * kSecond)) << "the clock was set";
-}
-
-TEST_F(LeaseStoreTest, AnAddressOnItsWayToANodeIsGivenToNoOther) {
-    const auto leases = open("192.0.2.0/24", "");
-    leases->set_user_leases(2);
-    EXPECT_EQ(leases->assign_held("alice", "n0", kNoon)->ipv4, ip("192.0.2.2"));
-    EXPECT_EQ(leases->assign_held("alice", "n1", kNoon + 1)->ipv4, ip("192.0.2.3"));
-    EXPECT_EQ(leases->assign_held("alice", "n2", kNoon + 2)->ipv4, ip("192.0.2.4"));
-    leases->release("alice", "n1");
-    EXPECT_EQ(leases->assign_held("alice", "n3", kNoon + 3)->ipv4, ip("192.0.2.3"));
-    leases->set_user_leases(8);
-    EXPECT_EQ(leases->assign_held("alice", "n4", kNoon + 4)->ipv4, ip("192.0.2.5"));
-}
-
-TEST_F(LeaseStoreTest, PoolWithoutRoomAndBadNamesAreErrors) {
-    EXPECT_FALSE(LeaseStore::open(folder_, pool("192.0.2.0/31", "")));
-    EXPECT_FALSE(LeaseStore::open(folder_, pool("", "2001:db8::/128")));
-    EXPECT_FALSE(LeaseStore::open(folder_, pool("", "")));
-    const auto leases = open("192.0.2.0/24", "");
-    EXPECT_FALSE(leases->assign("alice", "", kNoon));
-    EXPECT_FALSE(leases->assign("alice", "a/b", kNoon));
-    EXPECT_FALSE(leases->assign("alice", std::string(65, 'n'), kNoon));
+TEST_F(MigrationTest, ADatabaseOfTheFirstVersionGoesOn) {
+    write_database("1");
+    ASSERT_TRUE(Database::open(path(kLedgerFileName), OpenMode::ReadOnly)) << "as it is";
+    const auto users = UserStore::open(folder_);
+    ASSERT_TRUE(users) << users.error().where;
+    const auto list = (*users)->list(kNoon).value();
+    ASSERT_EQ(list.size(), 2U);
+    EXPECT_EQ(list[0].user_id, "alice");
+    ASSERT_EQ(key_ids(list[0]), Ids{"k2"});
+    EXPECT_EQ(list[0].keys[0].device, "");
+    EXPECT_FALSE(list[0].keys[0].seen_us);
+    EXPECT_EQ(list[0].quota->bytes, 1000);
+    EXPECT_TRUE(list[1].is_disabled);
+    UserKey key;
+    key.fill(0x22);
+    EXPECT_EQ((*users)->lookup("alice", "k2"), key);
+    EXPECT_FALSE((*users)->lookup("alice", "k1"));
+    EXPECT_FALSE((*users)->lookup("bob", "k1"));
+    base::SeededRandom random(1);
+    EXPECT_EQ((*users)->add("alice", {}, kNoon, random, of_device("phone"))->key_id, "k3");
+    LeasePool pool;
+    pool.ipv4 = IpPrefix::parse("100.64.0.0/16");
+    const auto leases = LeaseStore::open(folder_, pool).value();
+    EXPECT_EQ(leases->assign("alice", "laptop", kNoon)->ipv4, IpAddress::parse("100.64.0.9"));
+    LedgerOptions options;
+    options.state_directory = folder_;
+    options.snapt_id = "zrh-1";
+    options.live_slots = 16;
+    EXPECT_TRUE(Ledger::open(options, kNoon));
+    EXPECT_TRUE(UserStore::open(folder_)) << "nothing is left to do";
 }
 
 }  // namespace

@@ -1,0 +1,105 @@
+// Admission: what is written while sessions go on, and at their end: that their leases last, and
+// when their keys were last in use.
+#include "common/base/log.hpp"
+#include "common/daemon/startup.hpp"
+#include "snapt/admission.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace continuo::snapt {
+
+using base::log;
+using base::LogLevel;
+using daemon::describe;
+using daemon::utc_us;
+
+namespace {
+
+// How often a lease is renewed within its time, while its session is here.
+constexpr int kRenewalsOfALease = 8;
+// A wall clock that is set differs by more than one that is kept right.
+constexpr int64_t kClockSetUs = 60'000'000;
+// A crash forgets what was seen for so long.
+constexpr base::Duration kSeenInterval = base::seconds(300);
+
+}  // namespace
+
+// Held until it is renewed: an expired one would be anybody's.
+void Admission::release_lease(const SessionGrant& grant) {
+    const bool is_submitted = parts_.worker.submit(
+        [&leases = parts_.leases, user = grant.user, node = grant.node, now_us = utc_us()] {
+            if (const auto renewed = leases.renew(user, node, now_us); !renewed) {
+                log(LogLevel::Warning, "no lease for %s/%s: %s", user.c_str(), node.c_str(),
+                    describe(renewed.error()).c_str());
+            }
+            leases.release(user, node);
+        });
+    if (!is_submitted) {
+        log(LogLevel::Warning, "the lease of %s/%s is not renewed: too much work",
+            grant.user.c_str(), grant.node.c_str());
+        parts_.leases.release(grant.user, grant.node);
+    }
+}
+
+void Admission::renew_leases() {
+    const base::TimePoint now = parts_.loop.now();
+    // A clock that was wrong has given wrong times.
+    const int64_t offset_us = wall_clock_offset_us(now);
+    const bool is_clock_set = std::abs(offset_us - clock_offset_us_) > kClockSetUs;
+    if (!is_clock_set && now - leases_renewed_at_ < parts_.config.inner.lease / kRenewalsOfALease) {
+        return;
+    }
+    const bool is_accepted = parts_.worker.submit([&leases = parts_.leases, now_us = utc_us()] {
+        if (const auto renewed = leases.renew_held(now_us); !renewed) {
+            log(LogLevel::Warning, "leases are not renewed: %s", describe(renewed.error()).c_str());
+        }
+    });
+    if (is_accepted) {  // else there is too much to do: at the next tick
+        leases_renewed_at_ = now;
+        clock_offset_us_ = offset_us;
+    }
+}
+
+void Admission::finish_leases() {
+    has_finished_leases_ = true;
+    note_seen();
+    if (const auto written = parts_.users.write_seen(); !written) {
+        log(LogLevel::Warning, "when keys were last seen is not written: %s",
+            describe(written.error()).c_str());
+    }
+    if (const auto renewed = parts_.leases.renew_held(utc_us()); !renewed) {
+        log(LogLevel::Warning, "leases are not renewed: %s", describe(renewed.error()).c_str());
+    }
+}
+
+void Admission::note_seen(const NodeSession& session) {
+    const base::TimePoint heard_at = std::max(session.session.heard_at(), session.handshake_at);
+    const int64_t ago_us = base::to_us(parts_.loop.now() - heard_at);
+    parts_.users.note_seen(session.grant.user, session.grant.key_id, utc_us() - ago_us);
+}
+
+void Admission::note_seen() {
+    for (const auto& session : relay_->sessions()) {
+        note_seen(*session);
+    }
+}
+
+void Admission::write_seen() {
+    const base::TimePoint now = parts_.loop.now();
+    if (now - seen_written_at_ < kSeenInterval) {
+        return;
+    }
+    note_seen();
+    const bool is_accepted = parts_.worker.submit([&users = parts_.users] {
+        if (const auto written = users.write_seen(); !written) {
+            log(LogLevel::Warning, "when keys were last seen is not written: %s",
+                describe(written.error()).c_str());
+        }
+    });
+    if (is_accepted) {
+        seen_written_at_ = now;
+    }
+}
+
+}  // namespace continuo::snapt

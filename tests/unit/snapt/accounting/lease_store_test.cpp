@@ -1,0 +1,250 @@
+#include "snapt/accounting/lease_store.hpp"
+#include "snapt/accounting/user_store.hpp"
+#include "tests/unit/snapt/accounting/accounting_fixture.hpp"
+
+namespace continuo::snapt {
+namespace {
+
+using base::Errc;
+using base::IpAddress;
+using base::IpPrefix;
+
+class LeaseStoreTest : public StateFolder {
+  protected:
+    static LeasePool pool(const char* ipv4, const char* ipv6) {
+        LeasePool pool;
+        pool.ipv4 = *ipv4 == '\0' ? std::nullopt : IpPrefix::parse(ipv4);
+        pool.ipv6 = *ipv6 == '\0' ? std::nullopt : IpPrefix::parse(ipv6);
+        pool.lease_s = 100;
+        return pool;
+    }
+    std::unique_ptr<LeaseStore> open(const char* ipv4, const char* ipv6) const {
+        return LeaseStore::open(folder_, pool(ipv4, ipv6)).value();
+    }
+    static IpAddress ip(const char* text) { return *IpAddress::parse(text); }
+};
+
+TEST_F(LeaseStoreTest, FirstAddressIsTheSnaptsAndNodesFollow) {
+    const auto leases = open("100.64.0.0/16", "fd93:47::/64");
+    EXPECT_EQ(leases->own_ipv4(), ip("100.64.0.1"));
+    EXPECT_EQ(leases->own_ipv6(), ip("fd93:47::1"));
+    const auto first = leases->assign("alice", "laptop", kNoon).value();
+    EXPECT_EQ(first.ipv4, ip("100.64.0.2"));
+    EXPECT_EQ(first.ipv6, ip("fd93:47::2"));
+    EXPECT_EQ(first.expires_us, kNoon + 100 * kSecond);
+    EXPECT_EQ(leases->assign("alice", "phone", kNoon)->ipv4, ip("100.64.0.3"));
+    EXPECT_EQ(leases->assign("bob", "laptop", kNoon)->ipv4, ip("100.64.0.4"));
+}
+
+TEST_F(LeaseStoreTest, NodeKeepsItsAddressesOverRestartAndLongAfterExpiry) {
+    {
+        const auto leases = open("100.64.0.0/16", "fd93:47::/64");
+        ASSERT_TRUE(leases->assign("bob", "x", kNoon));
+        ASSERT_TRUE(leases->assign("alice", "laptop", kNoon));
+    }
+    const auto leases = open("100.64.0.0/16", "fd93:47::/64");
+    const auto again = leases->assign("alice", "laptop", kNoon + 5000 * kSecond).value();
+    EXPECT_EQ(again.ipv4, ip("100.64.0.3"));
+    EXPECT_EQ(again.expires_us, kNoon + 5100 * kSecond);
+    EXPECT_EQ(leases->list()->size(), 2U);
+}
+
+TEST_F(LeaseStoreTest, AddressIsGivenToAnotherOnlyAfterItsLeaseExpired) {
+    const auto leases = open("192.0.2.0/29", "");  // .2 to .6 for nodes
+    for (int i = 0; i < 5; ++i) {
+        const auto lease = leases->assign("u" + std::to_string(i), "n", kNoon + i * kSecond);
+        ASSERT_TRUE(lease);
+        EXPECT_FALSE(lease->ipv6);
+        EXPECT_NE(lease->ipv4, ip("192.0.2.7"));
+    }
+    ASSERT_TRUE(leases->assign("u0", "n", kNoon + 50 * kSecond));
+    EXPECT_EQ(leases->assign("new", "n", kNoon + 101 * kSecond - 1).error().code,
+              Errc::LimitReached);
+    EXPECT_EQ(leases->assign("new", "n", kNoon + 101 * kSecond)->ipv4, ip("192.0.2.3"));
+    // The node that lost it gets the next expired one.
+    EXPECT_EQ(leases->assign("u1", "n", kNoon + 102 * kSecond)->ipv4, ip("192.0.2.4"));
+}
+
+TEST_F(LeaseStoreTest, ALeaseThatASessionHasIsNobodyElsesHoweverLate) {
+    const auto leases = open("192.0.2.0/30", "");  // .2 for a node
+    ASSERT_TRUE(leases->assign("alice", "n", kNoon));
+    leases->hold("alice", "n");
+    leases->hold("alice", "n");  // a newer session
+    leases->release("alice", "n");
+    constexpr int64_t kLate = kNoon + 5'000'000 * kSecond;
+    EXPECT_EQ(leases->assign("bob", "n", kLate).error().code, Errc::LimitReached);
+    EXPECT_EQ(leases->assign("alice", "n", kNoon)->ipv4, ip("192.0.2.2"));
+    leases->release("alice", "n");
+    leases->release("alice", "n");
+    ASSERT_TRUE(leases->renew("alice", "n", kLate));
+    EXPECT_EQ(leases->assign("bob", "n", kLate + 100 * kSecond - 1).error().code,
+              Errc::LimitReached);
+    EXPECT_EQ(leases->assign("bob", "n", kLate + 100 * kSecond)->ipv4, ip("192.0.2.2"));
+    ASSERT_TRUE(leases->renew("alice", "n", kLate));
+    EXPECT_EQ(leases->list()->size(), 1U);
+}
+
+// Names of nodes cost nothing.
+TEST_F(LeaseStoreTest, AUserWithManyNodesDoesNotTakeAllAddresses) {
+    const auto leases = open("192.0.2.0/24", "");
+    for (int64_t i = 0; i < LeasePool{}.user_leases; ++i) {
+        ASSERT_TRUE(leases->assign("alice", "n" + std::to_string(i), kNoon + i));
+    }
+    leases->hold("alice", "n0");
+    for (int i = 0; i < 300; ++i) {
+        const auto lease = leases->assign("alice", "m" + std::to_string(i), kNoon + kSecond + i);
+        ASSERT_TRUE(lease) << i;
+        EXPECT_NE(lease->ipv4, ip("192.0.2.2")) << "a session has it";
+    }
+    EXPECT_EQ(leases->list()->size(), static_cast<size_t>(LeasePool{}.user_leases));
+    EXPECT_TRUE(leases->assign("bob", "n", kNoon + kSecond));
+    EXPECT_EQ(leases->assign("alice", "n0", kNoon + kSecond)->ipv4, ip("192.0.2.2"));
+}
+
+TEST_F(LeaseStoreTest, WhatSessionsHaveIsRenewedAndNothingElse) {
+    const auto leases = open("192.0.2.0/24", "");
+    for (const char* user : {"alice", "bob", "carol"}) {
+        ASSERT_TRUE(leases->assign(user, "n", kNoon));
+    }
+    leases->hold("alice", "n");
+    leases->hold("alice", "n");
+    leases->hold("carol", "n");
+    leases->hold("dave", "n");  // has none
+    ASSERT_TRUE(leases->renew_held(kNoon + 50 * kSecond));
+    const auto list = leases->list().value();
+    ASSERT_EQ(list.size(), 3U);
+    EXPECT_EQ(list[0].expires_us, kNoon + 150 * kSecond);
+    EXPECT_EQ(list[1].expires_us, kNoon + 100 * kSecond);
+    EXPECT_EQ(list[2].expires_us, kNoon + 150 * kSecond);
+}
+
+TEST_F(LeaseStoreTest, OtherPrefixMovesEveryNodeToItsPlaceThere) {
+    ASSERT_TRUE(open("100.64.0.0/16", "")->assign("alice", "laptop", kNoon));
+    const auto leases = open("198.51.100.0/24", "2001:db8::/64");
+    const auto lease = leases->assign("alice", "laptop", kNoon).value();
+    EXPECT_EQ(lease.ipv4, ip("198.51.100.2"));
+    EXPECT_EQ(lease.ipv6, ip("2001:db8::2"));
+}
+
+TEST_F(LeaseStoreTest, GapsAreFilledWhenThePrefixEnds) {
+    const auto leases = open("192.0.2.0/29", "");
+    for (int i = 0; i < 5; ++i) {
+        ASSERT_TRUE(leases->assign("u" + std::to_string(i), "n", kNoon));
+    }
+    auto database = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
+    ASSERT_TRUE(database.execute("DELETE FROM lease WHERE user_id='u2'"));
+    EXPECT_EQ(leases->assign("new", "n", kNoon)->ipv4, ip("192.0.2.4"));
+}
+
+TEST_F(LeaseStoreTest, AddressesThatAnotherNodeHadAreClearedBeforeTheyAreGiven) {
+    std::vector<Lease> cleared;
+    bool succeeds = true;
+    LeasePool settings = pool("192.0.2.0/29", "2001:db8::/64");
+    settings.user_leases = 4;
+    settings.clear = [&](const Lease& lease) {
+        cleared.push_back(lease);
+        return succeeds ? base::Result<void>() : base::Error{Errc::System, "clear"};
+    };
+    const auto leases = LeaseStore::open(folder_, settings).value();
+    for (int i = 0; i < 4; ++i) {
+        ASSERT_TRUE(leases->assign("alice", "n" + std::to_string(i), kNoon + i));
+    }
+    ASSERT_TRUE(leases->assign("bob", "n", kNoon + 4));
+    ASSERT_TRUE(leases->assign("alice", "n0", kNoon + 10));
+    EXPECT_TRUE(cleared.empty()) << "never leased, or its own";
+    // Of the same user, for more nodes than it may have.
+    ASSERT_TRUE(leases->assign("alice", "n4", kNoon + 5));
+    ASSERT_EQ(cleared.size(), 1U);
+    EXPECT_EQ(cleared[0].ipv4, ip("192.0.2.3"));
+    EXPECT_EQ(cleared[0].ipv6, ip("2001:db8::3"));
+    // Of another user, expired.
+    succeeds = false;
+    EXPECT_EQ(leases->assign("carol", "n", kNoon + 1000 * kSecond).error().code, Errc::System);
+    EXPECT_EQ(cleared.size(), 2U);
+    EXPECT_EQ(leases->list()->size(), 5U) << "nothing has changed";
+    succeeds = true;
+    const auto lease = leases->assign("carol", "n", kNoon + 1000 * kSecond);
+    ASSERT_TRUE(lease);
+    EXPECT_EQ(cleared.size(), 3U);
+    EXPECT_EQ(cleared[2].ipv4, lease->ipv4);
+    EXPECT_EQ(cleared[1].ipv4, lease->ipv4);
+}
+
+// It takes long, and the ledger's writer would wait for it.
+TEST_F(LeaseStoreTest, TheDatabaseIsNotLockedWhileAddressesAreCleared) {
+    LeaseStore* store = nullptr;
+    std::vector<base::IpAddress> cleared;
+    LeasePool settings = pool("192.0.2.0/29", "");
+    settings.user_leases = 2;
+    settings.clear = [&](const Lease& lease) {
+        auto other = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
+        EXPECT_TRUE(other.execute("UPDATE lease SET expires=expires+1"));
+        // Its session comes back meanwhile: another address is chosen.
+        if (cleared.empty()) {
+            store->hold("alice", "n0");
+        }
+        cleared.push_back(*lease.ipv4);
+        return base::Result<void>();
+    };
+    const auto leases = LeaseStore::open(folder_, settings).value();
+    store = leases.get();
+    ASSERT_TRUE(leases->assign("alice", "n0", kNoon));
+    ASSERT_TRUE(leases->assign("alice", "n1", kNoon + 1));
+    const auto lease = leases->assign("alice", "n2", kNoon + 2);
+    ASSERT_TRUE(lease);
+    EXPECT_EQ(lease->ipv4, ip("192.0.2.3"));
+    EXPECT_EQ(cleared, (std::vector{ip("192.0.2.2"), ip("192.0.2.3")}));
+    EXPECT_EQ(leases->assign("alice", "n0", kNoon + 3)->ipv4, ip("192.0.2.2"));
+}
+
+TEST_F(LeaseStoreTest, AUserGetsOnlySoManyAddressesOfOtherNodesInATime) {
+    int64_t cleared = 0;
+    LeasePool settings = pool("192.0.2.0/24", "");
+    settings.user_leases = 2;
+    settings.clear = [&](const Lease& /*lease*/) {
+        ++cleared;
+        return base::Result<void>();
+    };
+    const auto leases = LeaseStore::open(folder_, settings).value();
+    const auto assign = [&](int i, int64_t now_us) {
+        return leases->assign("alice", "n" + std::to_string(i), now_us);
+    };
+    ASSERT_TRUE(assign(0, kNoon));
+    ASSERT_TRUE(assign(1, kNoon));
+    for (int i = 2; i < 500; ++i) {
+        const auto lease = assign(i, kNoon);
+        EXPECT_EQ(lease.has_value(), i < 2 + kUsedLeaseBurst) << i;
+        EXPECT_TRUE(lease || lease.error().code == Errc::WouldBlock) << i;
+    }
+    EXPECT_EQ(cleared, kUsedLeaseBurst);
+    EXPECT_TRUE(assign(1 + kUsedLeaseBurst, kNoon)) << "its own";
+    ASSERT_TRUE(leases->assign("bob", "n", kNoon));
+    EXPECT_TRUE(assign(1000, kNoon + kUsedLeaseIntervalUs));
+    EXPECT_FALSE(assign(1001, kNoon + kUsedLeaseIntervalUs));
+    EXPECT_TRUE(assign(1002, kNoon - 1000 * kSecond)) << "the clock was set";
+}
+
+TEST_F(LeaseStoreTest, AnAddressOnItsWayToANodeIsGivenToNoOther) {
+    const auto leases = open("192.0.2.0/24", "");
+    leases->set_user_leases(2);
+    EXPECT_EQ(leases->assign_held("alice", "n0", kNoon)->ipv4, ip("192.0.2.2"));
+    EXPECT_EQ(leases->assign_held("alice", "n1", kNoon + 1)->ipv4, ip("192.0.2.3"));
+    EXPECT_EQ(leases->assign_held("alice", "n2", kNoon + 2)->ipv4, ip("192.0.2.4"));
+    leases->release("alice", "n1");
+    EXPECT_EQ(leases->assign_held("alice", "n3", kNoon + 3)->ipv4, ip("192.0.2.3"));
+    leases->set_user_leases(8);
+    EXPECT_EQ(leases->assign_held("alice", "n4", kNoon + 4)->ipv4, ip("192.0.2.5"));
+}
+
+TEST_F(LeaseStoreTest, PoolWithoutRoomAndBadNamesAreErrors) {
+    EXPECT_FALSE(LeaseStore::open(folder_, pool("192.0.2.0/31", "")));
+    EXPECT_FALSE(LeaseStore::open(folder_, pool("", "2001:db8::/128")));
+    EXPECT_FALSE(LeaseStore::open(folder_, pool("", "")));
+    const auto leases = open("192.0.2.0/24", "");
+    EXPECT_FALSE(leases->assign("alice", "", kNoon));
+    EXPECT_FALSE(leases->assign("alice", "a/b", kNoon));
+    EXPECT_FALSE(leases->assign("alice", std::string(65, 'n'), kNoon));
+}
+
+}  // namespace
+}  // namespace continuo::snapt
