@@ -75,37 +75,52 @@ std::vector<report::OptionSpec> key_options() {
                          {"--key-id", "ID", OptionValue::Required, false, {}, "this key alone"}});
 }
 
+// Of a key that is made, or taken over from another SNAPT.
+std::vector<report::OptionSpec> new_key_options(std::string_view device_help,
+                                                const report::OptionSpec& more) {
+    return user_options(
+        {device_option(device_help),
+         more,
+         {"--key-file",
+          "F|-",
+          OptionValue::Required,
+          false,
+          {},
+          "cnapt.toml, or key, that another SNAPT gave; - is standard input"},
+         {"--key-id",
+          "ID",
+          OptionValue::Required,
+          false,
+          {},
+          "its id, where the file has the key alone"},
+         {"--block", "", OptionValue::None, false, {}, "print only the [[snapt]] of this SNAPT"},
+         {"--key", "", OptionValue::Optional, false,
+          "arguments can be read by every user of this host; write the key to a "
+          "file and give --key-file FILE, or --key-file - for standard input"}});
+}
+
 std::vector<report::CommandSpec> user_commands() {
     return {{"user add", "NAME", 1, 1,
-             user_options({device_option("that the key is for"),
-                           {"--quota",
-                            "Q",
-                            OptionValue::Required,
-                            false,
-                            {},
-                            "bytes per day or month, such as 50GiB/month; shown, not enforced"},
-                           {"--key-file",
-                            "F|-",
-                            OptionValue::Required,
-                            false,
-                            {},
-                            "file with the key that another SNAPT gave; - is standard input"},
-                           {"--key", "", OptionValue::Optional, false,
-                            "arguments can be read by every user of this host; write the key to a "
-                            "file and give --key-file FILE, or --key-file - for standard input"}}),
-             "make a user; prints a cnapt.toml with its key"},
+             new_key_options("that the key is for",
+                             {"--quota",
+                              "Q",
+                              OptionValue::Required,
+                              false,
+                              {},
+                              "bytes per day or month, such as 50GiB/month; shown, not enforced"}),
+             "make a user, or a key; prints a cnapt.toml with it"},
             daemon::shown_as_table(
                 {"user list", "", 0, 0, user_options(), "users with state, keys and quota"}),
             {"user disable", "NAME", 1, 1, key_options(), "end its sessions, let none in"},
             {"user enable", "NAME", 1, 1, key_options(), "let a disabled user in again"},
             {"user rotate", "NAME", 1, 1,
-             user_options({device_option("whose key is replaced"),
-                           {"--overlap",
-                            "TIME",
-                            OptionValue::Required,
-                            false,
-                            {},
-                            "for so long the former key is taken, too, such as 24h"}}),
+             new_key_options("whose key is replaced",
+                             {"--overlap",
+                              "TIME",
+                              OptionValue::Required,
+                              false,
+                              {},
+                              "for so long the former key is taken, too, such as 24h"}),
              "revoke its keys; prints a cnapt.toml with a new one"},
             {"user revoke", "NAME", 1, 1, key_options(), "end one key for good"},
             {"user remove", "NAME", 1, 1, user_options(), "forget it; usage records stay"}};

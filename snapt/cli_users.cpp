@@ -10,6 +10,7 @@
 #include "common/report/check_report.hpp"
 #include "common/report/status_report.hpp"
 #include "snapt/cli.hpp"
+#include "snapt/key_file.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -27,7 +28,6 @@ using report::ParsedCommand;
 namespace {
 
 constexpr unsigned kStateMode = 0750;
-constexpr size_t kMaxKeyFileBytes = 4096;
 constexpr const char* kNameForm = "1 to 64 letters, digits and . _ @ -, not . or - first";
 constexpr const char* kDatabaseName = "ledger.db";  // kLedgerFileName
 
@@ -65,9 +65,11 @@ int write_new_file(const std::string& path, std::string_view text) {
     return fsync(file.value()) == 0 ? 0 : errno;
 }
 
-// `add` and `rotate` print the configuration as it is, so that it can be redirected to a file.
+// `add` and `rotate` print the configuration, or the block, as it is, so that it can be redirected
+// to a file.
 std::string user_answer_text(const JsonValue& answer,
                              const UserRequest& request,
+                             bool wants_block,
                              bool is_terminal,
                              size_t columns) {
     const std::string what = request.name +
@@ -76,7 +78,7 @@ std::string user_answer_text(const JsonValue& answer,
     switch (request.action) {
     case UserAction::Add:
     case UserAction::Rotate:
-        return answer.text("config");
+        return answer.text(wants_block ? "block" : "config");
     case UserAction::List:
         return users_text(answer, is_terminal, columns);
     case UserAction::Disable:
@@ -120,6 +122,47 @@ std::optional<CommandOutput> take_key_options(const ParsedCommand& command, User
     return std::nullopt;
 }
 
+// What is wrong, if anything.
+std::optional<CommandOutput> take_key_file(const ParsedCommand& command, UserRequest& request) {
+    const bool makes_key =
+        request.action == UserAction::Add || request.action == UserAction::Rotate;
+    const auto path = command.value("--key-file");
+    if (!path) {
+        return makes_key && !request.key_id.empty()
+                   ? std::optional(failure("--key-id without --key-file: it names the key of "
+                                           "another SNAPT; a new key gets the next number",
+                                           report::kExitUsage))
+                   : std::nullopt;
+    }
+    auto text = *path == "-" ? io::read_all(STDIN_FILENO, daemon::kMaxFileBytes)
+                             : io::read_file(*path, daemon::kMaxFileBytes);
+    if (!text) {
+        return failure("cannot read --key-file " + *path + ": " + describe(text.error()));
+    }
+    const base::WipedAtEnd wiped(*text);
+    std::string reason;
+    const auto file = parse_key_file(*text, reason);
+    if (!file) {
+        return failure("--key-file " + *path + ": " + reason, report::kExitUsage);
+    }
+    if (!file->user.empty() && file->user != request.name) {
+        return failure("--key-file " + *path + " is of another user, \"" + file->user + "\"",
+                       report::kExitUsage);
+    }
+    if (!file->key_id.empty() && !request.key_id.empty() && file->key_id != request.key_id) {
+        return failure("--key-file " + *path + " has key id \"" + file->key_id +
+                           "\", and --key-id says \"" + request.key_id + "\"",
+                       report::kExitUsage);
+    }
+    if (!file->key_id.empty() && !is_valid_key_id(file->key_id)) {
+        return failure("--key-file " + *path + " has a bad key id", report::kExitUsage);
+    }
+    request.key = file->key;
+    request.key_id = file->key_id.empty() ? request.key_id : file->key_id;
+    request.realm = file->realm;
+    return std::nullopt;
+}
+
 // Without a daemon: on the database itself.
 CommandOutput user_command_offline(const ParsedCommand& command,
                                    const UserRequest& request,
@@ -158,8 +201,10 @@ CommandOutput user_command_offline(const ParsedCommand& command,
         return {result.json + "\n", "", report::kExitGood};
     }
     const auto answer = JsonValue::parse(result.json);
-    return {answer ? user_answer_text(*answer, request, is_terminal, columns) : "", "",
-            report::kExitGood};
+    return {answer
+                ? user_answer_text(*answer, request, command.has("--block"), is_terminal, columns)
+                : "",
+            "", report::kExitGood};
 }
 
 }  // namespace
@@ -234,24 +279,14 @@ CommandOutput user_command(const report::DaemonAccess& access,
                            report::kExitUsage);
         }
     }
-    if (const auto file = command.value("--key-file")) {
-        auto text = *file == "-" ? io::read_all(STDIN_FILENO, kMaxKeyFileBytes)
-                                 : io::read_file(*file, kMaxKeyFileBytes);
-        if (!text) {
-            return failure("cannot read --key-file " + *file + ": " + describe(text.error()));
-        }
-        const base::WipedAtEnd wiped(*text);
-        request.key = config::parse_key(*text);
-        if (!request.key) {
-            return failure("no key in --key-file " + *file + "; expected 32 bytes in base64",
-                           report::kExitUsage);
-        }
-    }
     if (!request.name.empty() && !is_valid_name(request.name)) {
         return failure("user name \"" + request.name + "\"; expected " + kNameForm,
                        report::kExitUsage);
     }
     if (auto wrong = take_key_options(command, request)) {
+        return std::move(*wrong);
+    }
+    if (auto wrong = take_key_file(command, request)) {
         return std::move(*wrong);
     }
     // One question, and the database only when nobody could have acted on it.
@@ -262,11 +297,11 @@ CommandOutput user_command(const report::DaemonAccess& access,
         is_absent = !reply && report::is_no_daemon(reply.error());
         return reply;
     };
-    const CommandOutput output =
-        report::ask_daemon(watched, user_request_json(request, quota), report::kUsageTimeout,
-                           command.has("--json"), [&](const JsonValue& answer) {
-                               return user_answer_text(answer, request, is_terminal, columns);
-                           });
+    const CommandOutput output = report::ask_daemon(
+        watched, user_request_json(request, quota), report::kUsageTimeout, command.has("--json"),
+        [&](const JsonValue& answer) {
+            return user_answer_text(answer, request, command.has("--block"), is_terminal, columns);
+        });
     return is_absent ? user_command_offline(command, request, is_terminal, columns) : output;
 }
 

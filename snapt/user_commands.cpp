@@ -59,6 +59,7 @@ UserResult enrolled(const SnaptConfig& config, const Credential& credential) {
     json.field("key_id", credential.key_id);
     json.field("device", if_any(credential.device));
     json.field("config", render_enrolment(config, credential));
+    json.field("block", render_snapt_block(config));
     json.end_object();
     UserResult result;
     result.json = json.take();
@@ -135,6 +136,10 @@ UserResult make_key(UserStore& users,
     if (config.public_addresses.empty()) {
         return refused("snapt.toml names no `public` address that the node could use");
     }
+    if (!request.realm.empty() && request.realm != config.realm) {
+        return refused("the key is of realm \"" + request.realm + "\", this SNAPT of \"" +
+                       config.realm + "\"");
+    }
     const bool is_new = request.action == UserAction::Add;
     const NewKey wanted{request.device, request.key_id, request.key};
     const auto credential =
@@ -152,6 +157,7 @@ UserResult make_key(UserStore& users,
 bool parse_key_parts(const report::JsonValue& request, UserRequest& parsed, std::string& failure) {
     parsed.device = request.text("device");
     parsed.key_id = request.text("key_id");
+    parsed.realm = request.text("realm");
     if (!parsed.device.empty() && !is_valid_name(parsed.device)) {
         failure = "bad name of a device";
     } else if (!parsed.key_id.empty() && !is_valid_key_id(parsed.key_id)) {
@@ -213,6 +219,9 @@ std::string user_request_json(const UserRequest& request, const std::optional<st
     }
     if (request.key) {
         json.field("key", config::to_base64(*request.key));
+    }
+    if (!request.realm.empty()) {
+        json.field("realm", request.realm);
     }
     if (request.overlap > base::Duration{}) {
         json.field("overlap_s", request.overlap / base::seconds(1));
@@ -276,6 +285,22 @@ UserResult run_user_request(UserStore& users,
     return refused("unknown user action");
 }
 
+std::string render_snapt_block(const SnaptConfig& config) {
+    using config::quote;
+    std::string text = "\n" + line("[[snapt]]", "one or more");
+    text += line("name = " + quote(config.name));
+    std::string addresses;
+    for (const config::HostPort& address : config.public_addresses) {
+        addresses += (addresses.empty() ? "" : ", ") + quote(address.to_string());
+    }
+    text += line("addresses = [" + addresses + "]", "UDP and TCP; names are resolved anew");
+    if (config.identity_key) {
+        text += line("identity_key = " + quote(config::to_base64(*config.identity_key)),
+                     "hides the user's name on the wire");
+    }
+    return text;
+}
+
 std::string render_enrolment(const SnaptConfig& config, const Credential& credential) {
     using config::quote;
     const bool is_encrypted = config.protection.encrypt;
@@ -296,17 +321,7 @@ std::string render_enrolment(const SnaptConfig& config, const Credential& creden
     text += line("key_id = " + quote(credential.key_id));
     text +=
         line("key = " + quote(config::to_base64(credential.key)), "base64, 32 bytes; or key_file");
-    text += "\n" + line("[[snapt]]", "one or more");
-    text += line("name = " + quote(config.name));
-    std::string addresses;
-    for (const config::HostPort& address : config.public_addresses) {
-        addresses += (addresses.empty() ? "" : ", ") + quote(address.to_string());
-    }
-    text += line("addresses = [" + addresses + "]", "UDP and TCP; names are resolved anew");
-    if (config.identity_key) {
-        text += line("identity_key = " + quote(config::to_base64(*config.identity_key)),
-                     "hides the user's name on the wire");
-    }
+    text += render_snapt_block(config);
     text += "\n" + line("[capture]");
     text += line("# exclude = [\"192.0.2.0/24\"]", "destinations never captured");
     text += line("# gateway_interfaces = [\"br-lan\"]", "LAN sides");

@@ -25,6 +25,7 @@ struct UserRequest {
     std::string device;          // of all but List and Remove; empty: none is named
     std::string key_id;          // which key, else (Add, Rotate) the id of `key`
     std::optional<UserKey> key;  // of Add, Rotate: the key at another SNAPT; else a fresh one
+    std::string realm;           // of `key`; empty: not known
     base::Duration overlap{};    // of Rotate: how long the keys before are valid still
 };
 
@@ -34,7 +35,7 @@ inline constexpr base::Duration kMaxOverlap = base::seconds(366 * 86'400);
 std::optional<Quota> parse_user_quota(std::string_view text);
 
 // {"command":"user","action":"add","name":"alice","quota":"50GiB/month"|null}, and what else is
-// given of "device", "key_id", "key" and "overlap_s".
+// given of "device", "key_id", "key", "realm" and "overlap_s".
 std::string user_request_json(const UserRequest& request, const std::optional<std::string>& quota);
 // Nothing, with the reason in `failure`, when the request is wrong.
 std::optional<UserRequest> parse_user_request(const report::JsonValue& request,
@@ -49,14 +50,18 @@ struct UserResult {
     Ends ends = Ends::Nothing;
 };
 
-// Add and Rotate answer {"user","key_id","device","config"}, where `config` is the text of a
-// cnapt.toml. List answers [{user, disabled, keys[], devices[{key_id, device, disabled, created,
-// last_seen, expires}], created, quota_bytes, quota_period}]. The others {"user","done":true}.
+// Add and Rotate answer {"user","key_id","device","config","block"}, where `config` is the text of
+// a cnapt.toml, and `block` its part on this SNAPT. List answers [{user, disabled, keys[],
+// devices[{key_id, device, disabled, created, last_seen, expires}], created, quota_bytes,
+// quota_period}]. The others {"user","done":true}.
 UserResult run_user_request(UserStore& users,
                             const SnaptConfig& config,
                             const UserRequest& request,
                             int64_t now_us,
                             base::Random& random);
+
+// The [[snapt]] block of a cnapt.toml for this SNAPT.
+std::string render_snapt_block(const SnaptConfig& config);
 
 // A complete cnapt.toml of that user for this SNAPT; what has its default is commented out.
 std::string render_enrolment(const SnaptConfig& config, const Credential& credential);

@@ -82,12 +82,12 @@ _snapt()
         init) options='--name --public --config --state' ;;
         run) options='--verbose --config --state' ;;
         user) options='add list disable enable rotate revoke remove' ;;
-        'user add') options='--device --quota --key-file --config --state' ;;
+        'user add') options='--device --quota --key-file --key-id --block --config --state' ;;
         'user list') options='--config --state --wide --watch' ;;
         'user disable' | 'user enable' | 'user rotate' | 'user revoke' | 'user remove')
             options='--config --state'
             case $command in
-                'user rotate') options+=' --device --overlap' ;;
+                'user rotate') options+=' --device --overlap --key-file --key-id --block' ;;
                 'user remove') ;;
                 *) options+=' --device --key-id' ;;
             esac

@@ -61,4 +61,23 @@ start_cnapt
 claim "the laptop is revoked" user revoke alice --key-id k3
 claim "its session ends at once" no_sessions
 claim "nothing of it is left in the list" equal "$(user list --json | json 'd[0]["devices"]')" "[]"
+stop cnapt
+
+# --- A second SNAPT after a rotation on the first: README's recipe
+start_snapt 2
+second() { snapt user "$@" --socket "$(snapt_socket 2)"; }
+user add alice --device laptop >"$work/alice.toml"
+claim "the second SNAPT takes the key with its id" eval 'second add alice --device laptop --key-file "$work/alice.toml" --block >"$work/gva-1.toml"'
+claim "user rotate on the first" eval 'user rotate alice --device laptop --overlap 1h >"$work/alice.toml"'
+claim "and with its result on the second" \
+    eval 'second rotate alice --device laptop --overlap 1h --key-file "$work/alice.toml" --block >"$work/gva-1.toml"'
+claim "both know the key by one id" equal "$(second list --json | json "d[0]['keys']")" "$(user list --json | json "d[0]['keys']")"
+claim "the block has the second SNAPT's identity key" \
+    equal "$(grep '^identity_key' "$work/gva-1.toml" | cut -d'"' -f2)" "$(grep '^identity_key' "$work/snapt2.toml" | cut -d'"' -f2)"
+cat "$work/alice.toml" "$work/gva-1.toml" >"$work/cnapt.toml"
+start_cnapt
+both_up() { equal "$(cnapt_json status | json "sorted(s['snapt'] for s in d['sessions'])")" "['zrh-1', 'zrh-2']"; }
+claim "the node has sessions with both" wait_for 10 both_up
+claim "a mistake is an error, and prints no file" eval '! second add bob --key-file "$work/alice.toml" --block >"$work/none" 2>"$work/wrong" && ! test -s "$work/none"'
+claim "which says what is wrong" grep -q 'of another user, "alice"' "$work/wrong"
 finish

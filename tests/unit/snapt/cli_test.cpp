@@ -1,5 +1,7 @@
+#include "common/config/base64.hpp"
 #include "common/report/status_report.hpp"
 #include "snapt/cli.hpp"
+#include "snapt/key_file.hpp"
 
 #include <cerrno>
 #include <cstdlib>
@@ -218,6 +220,51 @@ TEST_F(SnaptCli, AKeyComesFromAFileAndNeverFromTheCommandLine) {
         EXPECT_TRUE(contains(line.text, "--key-file")) << line.text;
         EXPECT_FALSE(contains(line.text, key)) << line.text;
     }
+}
+
+TEST_F(SnaptCli, AConfigurationOfAnotherSnaptBringsKeyAndId) {
+    ASSERT_EQ(init({"--name", "zrh-1", "--public", "192.0.2.1:9347"}).exit_code, report::kExitGood);
+    ASSERT_EQ(user({"add", "alice"}).exit_code, report::kExitGood);
+    const std::string file = folder_ + "/alice.toml";
+    const auto save = [&file](const std::string& text) { std::ofstream(file) << text; };
+    const std::string rotated = user({"rotate", "alice"}).out;
+    save(rotated);
+    // The second SNAPT.
+    std::filesystem::rename(folder_ + "/etc", folder_ + "/etc1");
+    std::filesystem::rename(state(), folder_ + "/state1");
+    ASSERT_EQ(init({"--name", "gva-1", "--public", "192.0.2.2:9347"}).exit_code, report::kExitGood);
+    const CommandOutput added = user({"add", "alice", "--key-file", file, "--block"});
+    ASSERT_EQ(added.exit_code, report::kExitGood) << added.err;
+    EXPECT_EQ(added.out.find("\n[[snapt]]"), 0U) << added.out;
+    EXPECT_TRUE(contains(added.out, "name = \"gva-1\"")) << added.out;
+    const auto own = parse_snapt_config(content_of(this->config()), "");
+    EXPECT_TRUE(contains(added.out, "identity_key = \"" +
+                                        config::to_base64(*own.config->identity_key) + "\""));
+    EXPECT_FALSE(contains(added.out, "\nkey = ")) << added.out;
+    const auto users = UserStore::open(state()).value();
+    std::string failure;
+    EXPECT_EQ(users->lookup("alice", "k2"), parse_key_file(rotated, failure)->key);
+    // What does not fit is an error.
+    EXPECT_EQ(user({"add", "bob", "--key-file", file}).exit_code, report::kExitUsage);
+    EXPECT_EQ(user({"rotate", "alice", "--key-file", file, "--key-id", "k3"}).exit_code,
+              report::kExitUsage);
+    const CommandOutput twice = user({"rotate", "alice", "--key-file", file});
+    EXPECT_TRUE(contains(twice.err, "has, or had, a key of this id")) << twice.err;
+    EXPECT_EQ(user({"add", "alice", "--key-id", "k7"}).exit_code, report::kExitUsage);
+    save("realm = \"other\"\n" + rotated);
+    const CommandOutput foreign = user({"add", "alice", "--device", "tv", "--key-file", file});
+    EXPECT_TRUE(contains(foreign.err, "of realm \"other\"")) << foreign.err;
+    save("[identity]\nuser = \"alice\"\nkey_id = \"k9\"\nkey_file = \"/x\"\n");
+    EXPECT_TRUE(contains(user({"add", "alice", "--key-file", file}).err, "key_file"));
+    save("[identity]\nuser = \"alice\"\nkey_id = \"k9\"\nkey = \"c2VjcmV0\"\n");
+    const CommandOutput bad = user({"add", "alice", "--key-file", file});
+    EXPECT_EQ(bad.exit_code, report::kExitUsage);
+    EXPECT_FALSE(contains(bad.err, "c2VjcmV0")) << bad.err;
+    // A key alone, of a device, under its id elsewhere.
+    save("3q2+7wABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhs=\n");
+    const CommandOutput tv =
+        user({"add", "alice", "--device", "tv", "--key-file", file, "--key-id", "k5"});
+    EXPECT_TRUE(contains(tv.out, "key_id = \"k5\"")) << tv.out << tv.err;
 }
 
 TEST_F(SnaptCli, UsersGoToTheDaemonThatAnswers) {
