@@ -66,8 +66,7 @@ SnaptClient::SnaptClient(
 
 base::Result<void> SnaptClient::start(const NodeConfig& config,
                                       const SnaptEntry& entry,
-                                      const std::string& node_name,
-                                      const control::SessionId& session_id,
+                                      const NodeIdentity& identity,
                                       std::vector<base::Endpoint> addresses) {
     ControlClientOptions options;
     options.parameters.identity = {config.identity.user, config.identity.key_id};
@@ -76,10 +75,12 @@ base::Result<void> SnaptClient::start(const NodeConfig& config,
     options.parameters.identity_key = entry.identity_key;
     options.parameters.expected_snapt = link_.name;
     options.parameters.hello.versions = {control::kProtocolVersion};
-    options.parameters.hello.node = node_name;
+    options.parameters.hello.node = identity.name;
+    options.parameters.hello.node_id = identity.id;
+    node_name_ = identity.name;
     options.parameters.hello.snapt = link_.name;
     options.parameters.hello.software = "cnapt";
-    options.parameters.hello.session_id = session_id;
+    options.parameters.hello.session_id = identity.session_id;
     options.parameters.hello.wire_session_down = link_.local_id;
     options.parameters.hello.offers = offers_of(config);
     options.parameters.hello.want_ipv4 = config.capture.ipv4;
@@ -194,6 +195,11 @@ void SnaptClient::on_established(const base::Endpoint& remote,
     node_.open_stream(link_, client_.stream(), remote);
     log(LogLevel::Info, "%s: session %s, epoch %u", link_.name.c_str(),
         established.accept.continued ? "continued" : "established", established.keys.epoch);
+    const std::string& called = established.accept.node;
+    if (!established.accept.continued && !called.empty() && called != node_name_) {
+        log(LogLevel::Warning, "%s: another node of this user is called %s; this one is %s there",
+            link_.name.c_str(), node_name_.c_str(), called.c_str());
+    }
     answers_.on_established();
 }
 

@@ -6,6 +6,7 @@
 #include "cnapt/name_lookup.hpp"
 #include "cnapt/node.hpp"
 #include "cnapt/node_config.hpp"
+#include "cnapt/node_id.hpp"
 
 #include <functional>
 #include <optional>
@@ -44,8 +45,7 @@ class SnaptClient final : public ControlClientHandler {
     // Errors: as ControlClient::start.
     base::Result<void> start(const NodeConfig& config,
                              const SnaptEntry& entry,
-                             const std::string& node_name,
-                             const control::SessionId& session_id,
+                             const NodeIdentity& identity,
                              std::vector<base::Endpoint> addresses);
     void stop() { client_.stop(); }
 
@@ -122,6 +122,7 @@ class SnaptClient final : public ControlClientHandler {
     Uplinks::SlotSet unreached_;
     Uplinks::SlotSet tried_;
     size_t failures_ = 0;  // since those are tried
+    std::string node_name_;
     base::TimePoint round_began_at_{};
     std::vector<uint32_t> usage_asked_;  // without an answer; kMaxUsageQuestions at most
     base::TimePoint keyed_at_{};

@@ -44,13 +44,15 @@ std::vector<base::Endpoint> endpoints_of(const SnaptEntry& entry) {
 
 }  // namespace
 
-SnaptSet::SnaptSet(const SnaptSetParts& parts, std::string node_name, const std::string& state)
+SnaptSet::SnaptSet(const SnaptSetParts& parts,
+                   const std::string& node_name,
+                   const std::string& state)
     : parts_(parts)
-    , node_name_(std::move(node_name))
     , file_(state + "/snapts")
     , learned_(parts.config.realm, names_of(parts.config))
+    , identity_{node_name, load_node_id(state + "/node_id", parts.random), {}}
     , worker_(std::make_unique<io::WorkerThread>(parts.loop, "cnapt-resolve", kMaxWork)) {
-    parts_.random.fill(session_id_);
+    parts_.random.fill(identity_.session_id);
 }
 
 SnaptSet::~SnaptSet() {
@@ -119,8 +121,8 @@ void SnaptSet::use(const Member& member, std::vector<base::Endpoint> addresses) 
         member.client->set_addresses(std::move(addresses));
         return;
     }
-    if (const auto started = member.client->start(parts_.config, member.entry, node_name_,
-                                                  session_id_, std::move(addresses));
+    if (const auto started =
+            member.client->start(parts_.config, member.entry, identity_, std::move(addresses));
         !started) {
         log(LogLevel::Error, "%s: %s", member.entry.name.c_str(),
             describe(started.error()).c_str());

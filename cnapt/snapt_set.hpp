@@ -32,7 +32,7 @@ class SnaptSet {
     using OnUsage = std::function<void(std::string json)>;
 
     // `state`: the daemon's directory, for what is learned.
-    SnaptSet(const SnaptSetParts& parts, std::string node_name, const std::string& state);
+    SnaptSet(const SnaptSetParts& parts, const std::string& node_name, const std::string& state);
     SnaptSet(const SnaptSet&) = delete;
     SnaptSet& operator=(const SnaptSet&) = delete;
     // Says CLOSE on every link; a name look-up may take long and is not waited for.
@@ -86,13 +86,12 @@ class SnaptSet {
     void remember();
 
     SnaptSetParts parts_;
-    std::string node_name_;
     std::string file_;
     std::vector<UsageQuestion> questions_;  // the oldest first
     uint32_t next_request_ = 1;
     LearnedSnapts learned_;
     uint64_t told_left_out_ = 0;
-    control::SessionId session_id_{};
+    NodeIdentity identity_;
     ControlThread control_thread_;
     std::vector<Member> members_;  // first the configured ones
     std::unique_ptr<io::WorkerThread> worker_;

@@ -156,15 +156,18 @@ void Admission::on_hello(LinkId id,
     grant.user = received.identity.user;
     grant.key_id = received.identity.key_id;
     grant.node = hello.node;
+    grant.told_node = hello.node;
+    grant.node_id = hello.node_id;
     grant.session_id = hello.session_id;
     grant.peer_id = hello.wire_session_down;
     grant.protection = *protection;
     grant.continuation = hello.continuation;
-    if (reject_if_disabled(id, grant)) {
+    if (reject_if_disabled(id, grant) || reject_if_copied(id, grant)) {
         return;
     }
     if (relay_->may_continue(grant)) {
         const NodeSession* node = relay_->find(hello.continuation->wire_session_up);
+        grant.node = node->grant.node;
         grant.lease_ipv4 = node->grant.lease_ipv4;
         grant.lease_ipv6 = node->grant.lease_ipv6;
         grant.accounting_number = node->grant.accounting_number;
@@ -183,19 +186,16 @@ void Admission::on_hello(LinkId id,
 }
 
 size_t Admission::sessions_of_others(const SessionGrant& grant) const {
-    std::set<std::string_view> waiting;
+    std::set<std::pair<std::string_view, std::optional<control::NodeId>>> waiting;
     for (const auto& [id, link] : links_) {
         const SessionGrant& other = link.grant;
         // One that begins anew may have its former session still.
-        const auto is_its_own = [&](const auto& session) {
-            return session->grant.user == other.user && session->grant.node == other.node;
-        };
-        if (link.is_waiting && other.user == grant.user && other.node != grant.node &&
-            std::none_of(relay_->sessions().begin(), relay_->sessions().end(), is_its_own)) {
-            waiting.insert(other.node);
+        if (link.is_waiting && other.user == grant.user && !is_same_node(other, grant) &&
+            relay_->session_of(other) == nullptr) {
+            waiting.emplace(other.told_node, other.node_id);
         }
     }
-    return relay_->sessions_of(grant.user, grant.node) + waiting.size();
+    return relay_->sessions_of_others(grant) + waiting.size();
 }
 
 // The lease comes from the database: on the helper thread.
@@ -211,8 +211,9 @@ void Admission::assign_lease(LinkId id) {
         return;
     }
     const bool queued = parts_.worker.submit(
-        [&leases = parts_.leases, answer, user = grant.user, node = grant.node] {
-            answer->lease = leases.assign_held(user, node, utc_us());
+        [&leases = parts_.leases, answer, user = grant.user, node = grant.told_node,
+         node_id = grant.node_id] {
+            answer->lease = leases.assign_held(user, node, utc_us(), node_id);
         },
         [this, answer, id, user = grant.user] {
             lease_jobs_.erase(lease_jobs_.find(user));
@@ -245,6 +246,11 @@ void Admission::on_lease(LinkId id, const base::Result<Lease>& lease) {
         return;
     }
     at->second.holds_lease = true;
+    grant.node = lease->node;
+    if (grant.node != grant.told_node) {
+        log(LogLevel::Info, "%s: another node is called %s: this one is %s here",
+            grant.user.c_str(), grant.told_node.c_str(), grant.node.c_str());
+    }
     grant.lease_ipv4 = lease->ipv4;
     grant.lease_ipv6 = lease->ipv6;
     open_accounting(id);
@@ -325,6 +331,7 @@ void Admission::let_in(LinkId id) {
     accept.rekey_datagrams = config.session.rekey_datagrams;
     accept.idle_timeout_s = whole_seconds(config.session.idle_timeout);
     accept.udp_ports = udp_ports(config);
+    accept.node = link.grant.node;
     const NodeSession& node = *relay_->find(reserved->wire_id);
     link.desk = std::make_shared<SessionDesk>(parts_.loop, parts_.accountant, *server_,
                                               SessionDesk::Session{id, link.grant.user,

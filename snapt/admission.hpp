@@ -113,6 +113,8 @@ class Admission final : public ControlHandler, public RelayEvents {
     std::optional<LinkId> link_of(uint16_t wire_id) const;
     bool may_still_log_in(const SessionGrant& grant) const;
     bool reject_if_disabled(LinkId id, const SessionGrant& grant);
+    // Of two processes with one name and node id that take the session from each other.
+    bool reject_if_copied(LinkId id, const SessionGrant& grant);
     void end_all(const std::function<bool(const SessionGrant& grant)>& is_meant);
     void end_link(LinkId id, Link& link, control::CloseReason reason, const char* why);
 

@@ -21,6 +21,22 @@ bool Admission::reject_if_disabled(LinkId id, const SessionGrant& grant) {
     return true;
 }
 
+// A session that another process took over is not begun anew while that process is here: they would
+// take it from each other for ever.
+bool Admission::reject_if_copied(LinkId id, const SessionGrant& grant) {
+    const NodeSession* other = relay_->session_of(grant);
+    if (other == nullptr || other->replaced != grant.session_id || !link_of(other->wire_id)) {
+        return false;
+    }
+    server_->reject(id, control::RejectReason::NodeInUse,
+                    "another node has this one's name and id: is it a copy? Remove node_id in its "
+                    "state folder, or give it another name");
+    base::log(base::LogLevel::Warning,
+              "%s/%s: refused, another node with its name and id is here (a copy?)",
+              grant.user.c_str(), grant.told_node.c_str());
+    return true;
+}
+
 void Admission::end_user(std::string_view user) {
     end_all([user](const SessionGrant& grant) { return grant.user == user; });
 }

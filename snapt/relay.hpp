@@ -81,8 +81,10 @@ struct RelaySettings {
 // Who a session belongs to and what it got.
 struct SessionGrant {
     std::string user;
-    std::string key_id;  // that the latest handshake was made with
-    std::string node;
+    std::string key_id;     // that the latest handshake was made with
+    std::string node;       // as it is called here
+    std::string told_node;  // as it calls itself
+    std::optional<control::NodeId> node_id;
     control::SessionId session_id{};
     uint32_t accounting_number = 0;
     std::optional<base::IpAddress> lease_ipv4;
@@ -91,6 +93,8 @@ struct SessionGrant {
     control::ProtectionOffer protection;
     std::optional<control::Continuation> continuation;
 };
+
+bool is_same_node(const SessionGrant& one, const SessionGrant& other);
 
 struct Reservation {
     uint16_t wire_id = 0;
@@ -131,6 +135,7 @@ struct NodeSession {
     uint64_t refused_inputs = 0;  // datagrams and packets beyond its turns
     uint64_t dropped_inputs() const { return refused_inputs + lane.queue.dropped(); }
     SessionGrant grant;
+    std::optional<control::SessionId> replaced;  // of another run of the node, which was here still
     uint16_t wire_id = 0;
     std::shared_ptr<AppNames> apps = std::make_shared<AppNames>();
     // How often its control link was not read for a while: it said more than is taken.
@@ -180,8 +185,11 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     // --- Control, on the data loop
     // Whether the association that the node names is its own and goes on.
     bool may_continue(const SessionGrant& grant) const;
-    // Sessions of the user, without the one of `but_node`.
-    size_t sessions_of(std::string_view user, std::string_view but_node = {}) const;
+    size_t sessions_of(std::string_view user) const;
+    // Sessions of that user, without that node's.
+    size_t sessions_of_others(const SessionGrant& grant) const;
+    // Of that node; null: none.
+    const NodeSession* session_of(const SessionGrant& grant) const;
     // Errors: LimitReached.
     base::Result<Reservation> reserve(const SessionGrant& grant);
     base::Result<void> install(uint16_t wire_id, const control::EpochKeys& keys);

@@ -22,17 +22,35 @@ NodeSession& Relay::owner_of(session::Session& session) const {
 bool Relay::may_continue(const SessionGrant& grant) const {
     const NodeSession* node =
         grant.continuation ? by_wire_id_[grant.continuation->wire_session_up] : nullptr;
-    return node != nullptr && node->grant.user == grant.user && node->grant.node == grant.node &&
+    return node != nullptr && is_same_node(node->grant, grant) &&
            node->grant.session_id == grant.session_id &&
            node->session.settings().peer_id == grant.peer_id &&
            node->session.may_grant(grant.continuation->epoch + 1);
 }
 
-size_t Relay::sessions_of(std::string_view user, std::string_view but_node) const {
+bool is_same_node(const SessionGrant& one, const SessionGrant& other) {
+    return one.user == other.user && one.told_node == other.told_node &&
+           one.node_id == other.node_id;
+}
+
+size_t Relay::sessions_of(std::string_view user) const {
     return static_cast<size_t>(
-        std::count_if(sessions_.begin(), sessions_.end(), [&](const auto& node) {
-            return node->grant.user == user && node->grant.node != but_node;
+        std::count_if(sessions_.begin(), sessions_.end(),
+                      [user](const auto& node) { return node->grant.user == user; }));
+}
+
+size_t Relay::sessions_of_others(const SessionGrant& grant) const {
+    return static_cast<size_t>(
+        std::count_if(sessions_.begin(), sessions_.end(), [&grant](const auto& node) {
+            return node->grant.user == grant.user && !is_same_node(node->grant, grant);
         }));
+}
+
+const NodeSession* Relay::session_of(const SessionGrant& grant) const {
+    const auto found = std::find_if(sessions_.begin(), sessions_.end(), [&grant](const auto& node) {
+        return is_same_node(node->grant, grant);
+    });
+    return found == sessions_.end() ? nullptr : found->get();
 }
 
 base::Result<Reservation> Relay::reserve(const SessionGrant& grant) {
@@ -44,8 +62,11 @@ base::Result<Reservation> Relay::reserve(const SessionGrant& grant) {
         return Reservation{node->wire_id, grant.continuation->epoch + 1, true};
     }
     // The node began anew: what it had before is over.
+    std::optional<control::SessionId> replaced;
     for (size_t i = sessions_.size(); i-- > 0;) {
         if (sessions_[i]->grant.user == grant.user && sessions_[i]->grant.node == grant.node) {
+            const control::SessionId& former = sessions_[i]->grant.session_id;
+            replaced = former == grant.session_id ? sessions_[i]->replaced : former;
             close(sessions_[i]->wire_id);
         }
     }
@@ -70,6 +91,7 @@ base::Result<Reservation> Relay::reserve(const SessionGrant& grant) {
     settings.is_readable = grant.protection.kind == control::ProtectionKind::HmacSha256;
     auto node = std::make_unique<NodeSession>(settings, *this, scratch_, random_);
     node->grant = grant;
+    node->replaced = replaced;
     node->wire_id = wire_id;
     node->since = loop_.now();
     node->handshake_at = node->since;

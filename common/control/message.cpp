@@ -114,6 +114,9 @@ struct BodyWriter {
         if (!hello.snapt.empty()) {
             writer.field_text(10, hello.snapt, kMaxNameBytes);
         }
+        if (hello.node_id) {
+            writer.field_bytes(11, *hello.node_id);
+        }
         return MessageType::Hello;
     }
 
@@ -145,6 +148,9 @@ struct BodyWriter {
         writer.field_u64(14, accept.rekey_datagrams);
         writer.field_u32(15, accept.idle_timeout_s);
         write_limits(writer, 16, accept.limits);
+        if (!accept.node.empty()) {
+            writer.field_text(17, accept.node, kMaxNameBytes);
+        }
         return MessageType::Accept;
     }
 

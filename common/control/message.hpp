@@ -30,6 +30,7 @@ inline constexpr size_t kMaxDirectoryEntries = 64;
 inline constexpr size_t kMaxDirectoryAddresses = 16;
 inline constexpr size_t kMaxHostNameBytes = 253;  // RFC 1035 section 2.3.4, as text
 inline constexpr size_t kSessionIdBytes = 16;
+inline constexpr size_t kNodeIdBytes = 16;
 inline constexpr uint8_t kProtocolVersion = 1;
 
 // Values on the wire; the first three match crypto::Protection by meaning, not by number.
@@ -62,6 +63,7 @@ enum class MessageType : uint8_t {
 };
 
 using SessionId = std::array<uint8_t, kSessionIdBytes>;
+using NodeId = std::array<uint8_t, kNodeIdBytes>;
 
 // What the sender of this message is ready to hold for the peer.
 struct ReceiverLimits {
@@ -91,6 +93,8 @@ struct Hello {
     bool want_ipv6 = true;
     std::optional<Continuation> continuation;
     std::string snapt{};  // the one that is meant; empty: any
+    // The same for as long as the node is installed; tells it from others of its user and name.
+    std::optional<NodeId> node_id{};
     bool operator==(const Hello&) const = default;
 };
 
@@ -111,6 +115,7 @@ struct Accept {
     uint64_t rekey_datagrams = uint64_t{1} << 27;
     uint32_t idle_timeout_s = 86400;
     ReceiverLimits limits;
+    std::string node{};  // what the SNAPT calls the node; empty: as it calls itself
     bool operator==(const Accept&) const = default;
 };
 
@@ -126,6 +131,7 @@ enum class RejectReason : uint8_t {
     BadHello = 8,
     Internal = 9,
     OtherSnapt = 10,  // this is not the one that is meant
+    NodeInUse = 11,   // another node has the name and the id of this one
 };
 struct Reject {
     RejectReason reason = RejectReason::Unspecified;

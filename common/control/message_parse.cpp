@@ -129,6 +129,11 @@ base::Result<Message> parse_hello(ByteView body) {
         case 10:
             hello.snapt = read_text(value, kMaxNameBytes);
             return true;
+        case 11: {
+            const ByteView bytes = value.bytes(kNodeIdBytes);
+            std::copy(bytes.begin(), bytes.end(), hello.node_id.emplace().begin());
+            return true;
+        }
         default:
             return false;
         }
@@ -137,7 +142,7 @@ base::Result<Message> parse_hello(ByteView body) {
     return Message(std::move(hello));
 }
 
-// Fields 8 to 16. False for an unknown id.
+// Fields 8 to 17. False for an unknown id.
 bool read_accept_parameter(Accept& accept, uint8_t id, ByteReader& value) {
     switch (id) {
     case 8:
@@ -166,6 +171,9 @@ bool read_accept_parameter(Accept& accept, uint8_t id, ByteReader& value) {
         return true;
     case 16:
         accept.limits = read_limits(value);
+        return true;
+    case 17:
+        accept.node = read_name(value);
         return true;
     default:
         return false;

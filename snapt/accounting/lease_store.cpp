@@ -1,5 +1,6 @@
 #include "snapt/accounting/lease_store.hpp"
 
+#include "common/config/units.hpp"
 #include "snapt/accounting/ledger.hpp"
 #include "snapt/accounting/user_store.hpp"
 
@@ -40,6 +41,25 @@ IpAddress address_at(const IpPrefix& prefix, int64_t index) {
 
 std::optional<IpAddress> address_at(const std::optional<IpPrefix>& prefix, int64_t index) {
     return prefix ? std::optional(address_at(*prefix, index)) : std::nullopt;
+}
+
+// "laptop", "laptop-2", … of at most kMaxNameBytes.
+std::string numbered(const std::string& name, size_t number) {
+    if (number <= 1) {
+        return name;
+    }
+    const std::string suffix = "-" + std::to_string(number);
+    return name.substr(0, kMaxNameBytes - suffix.size()) + suffix;
+}
+
+// What numbered() makes of `name`.
+bool is_form_of(const std::string& form, const std::string& name) {
+    constexpr uint64_t kMaxNumber = 1'000'000;
+    const size_t dash = form.rfind('-');
+    const auto number = dash == std::string::npos
+                            ? std::nullopt
+                            : config::parse_unsigned(form.substr(dash + 1), kMaxNumber);
+    return form == name || (number && numbered(name, *number) == form);
 }
 
 std::optional<std::string> text_of(const std::optional<IpAddress>& address) {
@@ -130,11 +150,7 @@ Result<std::optional<int64_t>> LeaseStore::expired_index(int64_t now_us) {
 
 // Of rows of address_index, user_id and node.
 Result<std::optional<int64_t>> LeaseStore::first_not_held(Statement& leases) {
-    std::multiset<Holder> held;
-    {
-        const std::lock_guard lock(held_mutex_);
-        held = held_;
-    }
+    const std::multiset<Holder> held = this->held();
     while (CTN_TRY(leases.step())) {
         if (!held.contains({std::string(leases.text(1)), std::string(leases.text(2))})) {
             return std::optional(leases.integer(0));
@@ -183,26 +199,73 @@ bool LeaseStore::may_have_used(const std::string& user_id, int64_t now_us) {
     return true;
 }
 
-Result<void> LeaseStore::write(const Lease& lease, int64_t index) {
+Result<void>
+LeaseStore::write(const Lease& lease, int64_t index, const std::optional<NodeId>& node_id) {
     Statement upsert = CTN_TRY(database_.prepare(
-        "INSERT INTO lease(user_id,node,address_index,ipv4,ipv6,expires) VALUES(?1,?2,?3,?4,?5,?6) "
-        "ON CONFLICT(user_id,node) DO UPDATE SET address_index=?3,ipv4=?4,ipv6=?5,expires=?6"));
-    return upsert.bind(1, std::string_view(lease.user_id))
+        "INSERT INTO lease(user_id,node,address_index,ipv4,ipv6,expires,node_id) "
+        "VALUES(?1,?2,?3,?4,?5,?6,?7) ON CONFLICT(user_id,node) DO UPDATE SET address_index=?3,"
+        "ipv4=?4,ipv6=?5,expires=?6,node_id=coalesce(?7,node_id)"));
+    upsert.bind(1, std::string_view(lease.user_id))
         .bind(2, std::string_view(lease.node))
         .bind(3, index)
         .bind(4, text_of(lease.ipv4))
         .bind(5, text_of(lease.ipv6))
-        .bind(6, lease.expires_us)
-        .run();
+        .bind(6, lease.expires_us);
+    if (node_id) {
+        upsert.bind(7, base::ByteView(*node_id));
+    } else {
+        upsert.bind_null(7);
+    }
+    return upsert.run();
 }
 
-Result<std::optional<Lease>> LeaseStore::try_to_assign(const std::string& user_id,
-                                                       const std::string& node,
+std::multiset<LeaseStore::Holder> LeaseStore::held() {
+    const std::lock_guard lock(held_mutex_);
+    return held_;
+}
+
+Result<LeaseStore::Naming> LeaseStore::name_of(const Claimant& claimant) {
+    if (!claimant.node_id) {
+        return Naming{claimant.node};
+    }
+    std::map<std::string, std::optional<NodeId>> nodes;  // of the user
+    Statement select = CTN_TRY(database_.prepare("SELECT node,node_id FROM lease WHERE user_id=?"));
+    select.bind(1, std::string_view(claimant.user_id));
+    while (CTN_TRY(select.step())) {
+        const base::ByteView bytes = select.blob(1);
+        std::optional<NodeId>& id = nodes[select.text(0)];
+        if (bytes.size() == NodeId().size()) {
+            std::copy(bytes.begin(), bytes.end(), id.emplace().begin());
+        }
+    }
+    for (const auto& [name, id] : nodes) {
+        if (id == claimant.node_id && is_form_of(name, claimant.node)) {
+            return Naming{name};
+        }
+    }
+    const std::multiset<Holder> held = this->held();
+    for (size_t number = 1;; ++number) {
+        const std::string name = numbered(claimant.node, number);
+        const auto other = nodes.find(name);
+        // Without an id: the node itself, of a version that had none.
+        if (other == nodes.end() || !other->second) {
+            return Naming{name};
+        }
+        if (!held.contains({claimant.user_id, name})) {
+            return Naming{name, true};
+        }
+    }
+}
+
+Result<std::optional<Lease>> LeaseStore::try_to_assign(const Claimant& claimant,
                                                        int64_t now_us,
                                                        std::optional<Cleared>& cleared) {
+    const std::string& user_id = claimant.user_id;
     Transaction transaction = CTN_TRY(Transaction::begin(database_));
+    const auto [node, is_taken_over] = CTN_TRY(name_of(claimant));
     const std::optional<int64_t> own = CTN_TRY(index_of(user_id, node));
-    const FreeIndex chosen = own ? FreeIndex{*own, false} : CTN_TRY(free_index(user_id, now_us));
+    const FreeIndex chosen =
+        own ? FreeIndex{*own, is_taken_over} : CTN_TRY(free_index(user_id, now_us));
     const bool is_cleared =
         cleared && cleared->index == chosen.index && cleared->assignments == assignments_;
     if (chosen.is_used && pool_.clear && !is_cleared) {
@@ -213,17 +276,14 @@ Result<std::optional<Lease>> LeaseStore::try_to_assign(const std::string& user_i
         return std::optional<Lease>();
     }
     const Lease lease = lease_of(user_id, node, chosen.index, now_us + pool_.lease_s * kUsPerS);
-    CTN_TRY(write(lease, chosen.index));
+    CTN_TRY(write(lease, chosen.index, claimant.node_id));
     CTN_TRY(transaction.commit());
     ++assignments_;
     return std::optional(lease);
 }
 
-Result<Lease> LeaseStore::assign(const std::string& user_id,
-                                 const std::string& node,
-                                 int64_t now_us,
-                                 bool is_held) {
-    if (!is_valid_name(user_id) || !is_valid_name(node)) {
+Result<Lease> LeaseStore::assign(const Claimant& claimant, int64_t now_us, bool is_held) {
+    if (!is_valid_name(claimant.user_id) || !is_valid_name(claimant.node)) {
         return Error{Errc::Malformed, "name of user or node", 0};
     }
     constexpr int kTries = 4;
@@ -231,27 +291,31 @@ Result<Lease> LeaseStore::assign(const std::string& user_id,
     for (int i = 0; i < kTries; ++i) {
         {
             const std::lock_guard lock(mutex_);
-            const auto lease = CTN_TRY(try_to_assign(user_id, node, now_us, cleared));
+            const auto lease = CTN_TRY(try_to_assign(claimant, now_us, cleared));
             if (lease && is_held) {
-                hold(user_id, node);
+                hold(lease->user_id, lease->node);
             }
             if (lease) {
                 return *lease;
             }
         }
-        CTN_TRY(pool_.clear(lease_of(user_id, node, cleared->index, now_us)));
+        CTN_TRY(pool_.clear(lease_of(claimant.user_id, claimant.node, cleared->index, now_us)));
     }
     return Error{Errc::WouldBlock, "others get the addresses first", 0};
 }
 
-Result<Lease>
-LeaseStore::assign(const std::string& user_id, const std::string& node, int64_t now_us) {
-    return assign(user_id, node, now_us, false);
+Result<Lease> LeaseStore::assign(const std::string& user_id,
+                                 const std::string& node,
+                                 int64_t now_us,
+                                 const std::optional<NodeId>& node_id) {
+    return assign({user_id, node, node_id}, now_us, false);
 }
 
-Result<Lease>
-LeaseStore::assign_held(const std::string& user_id, const std::string& node, int64_t now_us) {
-    return assign(user_id, node, now_us, true);
+Result<Lease> LeaseStore::assign_held(const std::string& user_id,
+                                      const std::string& node,
+                                      int64_t now_us,
+                                      const std::optional<NodeId>& node_id) {
+    return assign({user_id, node, node_id}, now_us, true);
 }
 
 void LeaseStore::set_user_leases(int64_t user_leases) {
@@ -274,11 +338,7 @@ LeaseStore::set_expiry(const std::string& user_id, const std::string& node, int6
 }
 
 Result<void> LeaseStore::renew_held(int64_t now_us) {
-    std::multiset<Holder> held;
-    {
-        const std::lock_guard lock(held_mutex_);
-        held = held_;
-    }
+    const std::multiset<Holder> held = this->held();
     if (held.empty()) {
         return {};
     }

@@ -1,10 +1,12 @@
 // LeaseStore: inner addresses of nodes at this SNAPT, stable for each (user, node), in the ledger's
-// database. Thread-safe, but waits for the disk.
+// database. A node is known by its id; of several with one name all but one get a number behind
+// theirs. Thread-safe, but waits for the disk.
 #pragma once
 
 #include "common/base/ip_address.hpp"
 #include "snapt/accounting/database.hpp"
 
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -18,6 +20,8 @@
 namespace continuo::snapt {
 
 struct Lease;
+
+using NodeId = std::array<uint8_t, 16>;
 
 // Addresses that another node had: how many a user gets at once, and one more each.
 inline constexpr int64_t kUsedLeaseBurst = 16;
@@ -37,7 +41,7 @@ struct LeasePool {
 
 struct Lease {
     std::string user_id;
-    std::string node;
+    std::string node;  // as it is called here
     std::optional<base::IpAddress> ipv4;
     std::optional<base::IpAddress> ipv6;
     int64_t expires_us = 0;  // from then on another node may get the addresses
@@ -58,10 +62,17 @@ class LeaseStore {
     // The node's lease, for lease_s from now. A new node gets addresses never leased, else those
     // that expired first and are not held. LimitReached when there are none, WouldBlock when the
     // user had too many of other nodes just now. The caller must release() a lease that it gets by
-    // assign_held(): nobody else got it since.
-    base::Result<Lease> assign(const std::string& user_id, const std::string& node, int64_t now_us);
-    base::Result<Lease>
-    assign_held(const std::string& user_id, const std::string& node, int64_t now_us);
+    // assign_held(), by the name that is in it: nobody else got it since. A node without an id is
+    // whoever has its name; one with an id takes over a name and its lease from another that holds
+    // none, and gets "NAME-2" and so on while that holds it.
+    base::Result<Lease> assign(const std::string& user_id,
+                               const std::string& node,
+                               int64_t now_us,
+                               const std::optional<NodeId>& node_id = std::nullopt);
+    base::Result<Lease> assign_held(const std::string& user_id,
+                                    const std::string& node,
+                                    int64_t now_us,
+                                    const std::optional<NodeId>& node_id = std::nullopt);
     // LeasePool::user_leases, from now on.
     void set_user_leases(int64_t user_leases);
     // From now on a lease that has begun lasts lease_s.
@@ -93,14 +104,23 @@ class LeaseStore {
         int64_t index = 0;
         uint64_t assignments = 0;
     };
+    // Who asks for a lease.
+    struct Claimant {
+        std::string user_id;
+        std::string node;  // as it calls itself
+        std::optional<NodeId> node_id;
+    };
+    struct Naming {
+        std::string name;
+        bool is_taken_over = false;  // from a node with another id
+    };
+    base::Result<Naming> name_of(const Claimant& claimant);
     // Nothing when `cleared` becomes what must be cleared first.
-    base::Result<std::optional<Lease>> try_to_assign(const std::string& user_id,
-                                                     const std::string& node,
-                                                     int64_t now_us,
-                                                     std::optional<Cleared>& cleared);
-    base::Result<Lease>
-    assign(const std::string& user_id, const std::string& node, int64_t now_us, bool is_held);
-    base::Result<void> write(const Lease& lease, int64_t index);
+    base::Result<std::optional<Lease>>
+    try_to_assign(const Claimant& claimant, int64_t now_us, std::optional<Cleared>& cleared);
+    base::Result<Lease> assign(const Claimant& claimant, int64_t now_us, bool is_held);
+    base::Result<void>
+    write(const Lease& lease, int64_t index, const std::optional<NodeId>& node_id);
     bool may_have_used(const std::string& user_id, int64_t now_us);
     // Of a user who has more than its share; the lease is removed.
     base::Result<std::optional<int64_t>> surplus_index(const std::string& user_id);
@@ -114,6 +134,7 @@ class LeaseStore {
     set_expiry(const std::string& user_id, const std::string& node, int64_t expires_us);
 
     using Holder = std::pair<std::string, std::string>;  // user, node
+    std::multiset<Holder> held();
 
     std::mutex held_mutex_;  // never locked over what waits for the disk
     std::multiset<Holder> held_;

@@ -8,7 +8,7 @@
 namespace continuo::snapt {
 
 inline constexpr int64_t kApplicationId = 0x43544E4C;  // "CTNL"
-inline constexpr int64_t kSchemaVersion = 2;
+inline constexpr int64_t kSchemaVersion = 3;
 
 inline constexpr const char* kSchemaSql = R"sql(
 CREATE TABLE state(k TEXT PRIMARY KEY, v INTEGER NOT NULL) STRICT;
@@ -57,7 +57,7 @@ CREATE TABLE account(
   quota_bytes INTEGER, quota_period TEXT, zone TEXT NOT NULL DEFAULT 'UTC') STRICT;
 CREATE TABLE lease(
   user_id TEXT NOT NULL, node TEXT NOT NULL, address_index INTEGER NOT NULL UNIQUE, ipv4 TEXT, ipv6 TEXT,
-  expires INTEGER NOT NULL, PRIMARY KEY(user_id, node)) STRICT;
+  expires INTEGER NOT NULL, node_id BLOB, PRIMARY KEY(user_id, node)) STRICT;
 )sql";
 
 // What makes a database of version i + 1 one of version i + 2.
@@ -65,6 +65,7 @@ inline constexpr std::array<const char*, kSchemaVersion - 1> kMigrations = {
     "ALTER TABLE credential ADD COLUMN device TEXT NOT NULL DEFAULT '';"
     "ALTER TABLE credential ADD COLUMN seen INTEGER;"
     "ALTER TABLE credential ADD COLUMN expires INTEGER;",
+    "ALTER TABLE lease ADD COLUMN node_id BLOB;",
 };
 
 }  // namespace continuo::snapt

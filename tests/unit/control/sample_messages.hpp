@@ -23,6 +23,7 @@ inline Hello full_hello() {
     hello.want_ipv6 = false;
     hello.continuation = Continuation{7, 0xFFFFFFFF};
     hello.snapt = "zrh-1";
+    hello.node_id = NodeId{4, 5, 6};
     return hello;
 }
 
@@ -43,6 +44,7 @@ inline Accept full_accept() {
     accept.rekey_datagrams = uint64_t{1} << 40;
     accept.idle_timeout_s = 5;
     accept.limits = {9, 8, 7, 6};
+    accept.node = "laptop-2";
     return accept;
 }
 

@@ -79,9 +79,13 @@ class AdmissionTest : public StateFolder {
     void hello(LinkId link, const std::string& user) {
         admission->on_hello(link, {}, {{user, "k1"}, hello_of(user)});
     }
-    void hello_of_alice(LinkId link, const std::string& name, uint8_t session) {
+    void hello_of_alice(LinkId link,
+                        const std::string& name,
+                        uint8_t session,
+                        std::optional<control::NodeId> node_id = std::nullopt) {
         control::Hello hello = hello_of(name);
         hello.session_id[0] = session;
+        hello.node_id = node_id;
         admission->on_hello(link, {}, {{"alice", "k1"}, hello});
     }
     // As NAME.SESSION.
@@ -207,6 +211,43 @@ TEST_F(AdmissionTest, NodesThatBeginAnewTogetherCountOnce) {
     hello(7, "bob");
     ASSERT_TRUE(wait([this] { return let_in().size() == 3; }));
     EXPECT_EQ(sessions(), (Sessions{"bob.0", "laptop.2", "phone.2"})) << "a third is refused";
+}
+
+TEST_F(AdmissionTest, NodesOfOneNameDoNotTakeEachOthersSessions) {
+    using Sessions = std::set<std::string>;
+    config.limits.user_sessions = 2;
+    hello_of_alice(1, "laptop", 1, control::NodeId{1});
+    ASSERT_TRUE(wait([this] { return sessions().size() == 1; }));
+    hello_of_alice(2, "laptop", 2, control::NodeId{2});
+    ASSERT_TRUE(wait([this] { return sessions().size() == 2; }));
+    EXPECT_EQ(sessions(), (Sessions{"laptop.1", "laptop-2.2"}));
+    // Each begins anew: its own session gives way, and counts once.
+    hello_of_alice(3, "laptop", 4, control::NodeId{2});
+    EXPECT_TRUE(wait([this] { return sessions() == Sessions{"laptop.1", "laptop-2.4"}; }));
+    hello_of_alice(4, "laptop", 3, control::NodeId{1});
+    EXPECT_TRUE(wait([this] { return sessions() == Sessions{"laptop.3", "laptop-2.4"}; }));
+    hello_of_alice(5, "laptop", 5, control::NodeId{3});
+    hello(7, "bob");
+    ASSERT_TRUE(wait([this] { return let_in().size() == 3; }));
+    EXPECT_EQ(sessions(), (Sessions{"bob.0", "laptop.3", "laptop-2.4"})) << "a third is refused";
+}
+
+// Two processes with one state folder, as a copied machine has it.
+TEST_F(AdmissionTest, ACopyDoesNotGetTheSessionBackWhileTheOtherIsHere) {
+    using Sessions = std::set<std::string>;
+    hello_of_alice(1, "laptop", 1, control::NodeId{1});
+    ASSERT_TRUE(wait([this] { return sessions() == Sessions{"laptop.1"}; }));
+    hello_of_alice(2, "laptop", 2, control::NodeId{1});
+    ASSERT_TRUE(wait([this] { return sessions() == Sessions{"laptop.2"}; }));
+    hello_of_alice(3, "laptop", 1, control::NodeId{1});
+    hello(7, "bob");
+    ASSERT_TRUE(wait([this] { return let_in().size() == 2; }));
+    EXPECT_EQ(sessions(), (Sessions{"bob.0", "laptop.2"}));
+    admission->on_closed(2, {});
+    hello_of_alice(4, "laptop", 1, control::NodeId{1});
+    EXPECT_TRUE(wait([this] {
+        return sessions() == Sessions{"bob.0", "laptop.1"};
+    })) << "the other one has gone";
 }
 
 TEST_F(AdmissionTest, SessionsOfAFormerKeyEnd) {

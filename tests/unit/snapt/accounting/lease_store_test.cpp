@@ -236,6 +236,60 @@ TEST_F(LeaseStoreTest, AnAddressOnItsWayToANodeIsGivenToNoOther) {
     EXPECT_EQ(leases->assign_held("alice", "n4", kNoon + 4)->ipv4, ip("192.0.2.5"));
 }
 
+TEST_F(LeaseStoreTest, NodesOfOneNameAreToldApartByTheirIds) {
+    const NodeId a{1};
+    const NodeId b{2};
+    const NodeId c{3};
+    {
+        const auto leases = open("192.0.2.0/24", "");
+        const auto first = leases->assign_held("alice", "laptop", kNoon, a).value();
+        const auto second = leases->assign_held("alice", "laptop", kNoon, b).value();
+        EXPECT_EQ(first.node, "laptop");
+        EXPECT_EQ(second.node, "laptop-2");
+        EXPECT_NE(first.ipv4, second.ipv4);
+        EXPECT_EQ(leases->assign_held("alice", "laptop", kNoon, c)->node, "laptop-3");
+        EXPECT_EQ(leases->assign_held("bob", "laptop", kNoon, b)->node, "laptop");
+        EXPECT_EQ(leases->assign_held("alice", "laptop-2", kNoon, a)->node, "laptop-2-2")
+            << "a name of its own, which another one has";
+        EXPECT_EQ(leases->assign("alice", "laptop", kNoon)->ipv4, first.ipv4) << "without an id";
+        EXPECT_EQ(leases->assign("alice", "laptop", kNoon, a)->ipv4, first.ipv4) << "it stays a's";
+    }
+    const auto leases = open("192.0.2.0/24", "");
+    EXPECT_EQ(leases->assign("alice", "laptop", kNoon, c)->node, "laptop-3") << "in any order";
+    EXPECT_EQ(leases->assign("alice", "laptop", kNoon, b)->node, "laptop-2");
+    EXPECT_EQ(leases->assign("alice", "laptop", kNoon, a)->node, "laptop");
+    EXPECT_EQ(leases->list()->size(), 5U);
+}
+
+// Installed anew, or a container without a state of its own.
+TEST_F(LeaseStoreTest, ANodeWithANewIdTakesOverItsNameAndAClearedLease) {
+    LeasePool settings = pool("192.0.2.0/24", "");
+    std::vector<Lease> cleared;
+    settings.clear = [&cleared](const Lease& lease) {
+        cleared.push_back(lease);
+        return base::Result<void>();
+    };
+    const auto leases = LeaseStore::open(folder_, settings).value();
+    const auto first = leases->assign_held("alice", "laptop", kNoon, NodeId{1}).value();
+    leases->release("alice", "laptop");
+    const auto second = leases->assign_held("alice", "laptop", kNoon, NodeId{2}).value();
+    EXPECT_EQ(second.node, "laptop");
+    EXPECT_EQ(second.ipv4, first.ipv4);
+    ASSERT_EQ(cleared.size(), 1U);
+    EXPECT_EQ(cleared[0].ipv4, first.ipv4);
+    EXPECT_EQ(leases->assign("alice", "laptop", kNoon, NodeId{1})->node, "laptop-2");
+    EXPECT_EQ(cleared.size(), 1U);
+}
+
+TEST_F(LeaseStoreTest, ANumberFitsBehindTheLongestName) {
+    const auto leases = open("192.0.2.0/24", "");
+    const std::string name(kMaxNameBytes, 'n');
+    EXPECT_EQ(leases->assign_held("alice", name, kNoon, NodeId{1})->node, name);
+    const auto second = leases->assign_held("alice", name, kNoon, NodeId{2}).value();
+    EXPECT_EQ(second.node, std::string(kMaxNameBytes - 2, 'n') + "-2");
+    EXPECT_EQ(leases->assign("alice", name, kNoon, NodeId{2})->node, second.node);
+}
+
 TEST_F(LeaseStoreTest, PoolWithoutRoomAndBadNamesAreErrors) {
     EXPECT_FALSE(LeaseStore::open(folder_, pool("192.0.2.0/31", "")));
     EXPECT_FALSE(LeaseStore::open(folder_, pool("", "2001:db8::/128")));

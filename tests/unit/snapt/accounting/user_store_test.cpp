@@ -309,7 +309,9 @@ TEST_F(MigrationTest, ADatabaseOfTheFirstVersionGoesOn) {
     LeasePool pool;
     pool.ipv4 = IpPrefix::parse("100.64.0.0/16");
     const auto leases = LeaseStore::open(folder_, pool).value();
-    EXPECT_EQ(leases->assign("alice", "laptop", kNoon)->ipv4, IpAddress::parse("100.64.0.9"));
+    const auto lease = leases->assign("alice", "laptop", kNoon, NodeId{1}).value();
+    EXPECT_EQ(lease.node, "laptop");
+    EXPECT_EQ(lease.ipv4, IpAddress::parse("100.64.0.9"));
     LedgerOptions options;
     options.state_directory = folder_;
     options.snapt_id = "zrh-1";

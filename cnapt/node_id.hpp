@@ -1,0 +1,23 @@
+// The node's id: random, kept in the state directory, the same as long as that is. SNAPTs tell
+// nodes of one user and name apart by it. No secret.
+#pragma once
+
+#include "common/base/random.hpp"
+#include "common/control/message.hpp"
+
+#include <string>
+
+namespace continuo::cnapt {
+
+// Who says HELLO.
+struct NodeIdentity {
+    std::string name;
+    control::NodeId id{};
+    control::SessionId session_id{};  // of this run
+};
+
+// Reads the file, or makes it. Where it cannot be written the log says so, and another id is made
+// with each start. Waits for the disk.
+control::NodeId load_node_id(const std::string& path, base::Random& random);
+
+}  // namespace continuo::cnapt
