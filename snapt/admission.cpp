@@ -133,31 +133,32 @@ void Admission::on_hello(LinkId id,
                          const control::HelloReceived& received) {
     const control::Hello& hello = received.hello;
     const auto protection = choose_protection(hello);
-    if (std::find(hello.versions.begin(), hello.versions.end(), control::kProtocolVersion) ==
-        hello.versions.end()) {
-        server_->reject(id, RejectReason::NoCommonVersion, "this SNAPT speaks version 1");
-        return;
-    }
-    // Before the session of this node is taken for one that it begins anew.
-    if (!hello.snapt.empty() && hello.snapt != parts_.config.name) {
-        server_->reject(id, RejectReason::OtherSnapt, "this is " + parts_.config.name);
-        return;
-    }
-    if (!protection) {
-        server_->reject(id, RejectReason::NoCommonProtection, "no protection that both accept");
-        return;
-    }
-    if (!is_valid_name(hello.node)) {
-        server_->reject(id, RejectReason::BadHello, "bad node name");
-        return;
-    }
-    links_[id].from = from;
-    SessionGrant& grant = links_[id].grant;
+    Link& link = links_[id];
+    link.from = from;
+    SessionGrant& grant = link.grant;
     grant.user = received.identity.user;
     grant.key_id = received.identity.key_id;
     grant.node = hello.node;
     grant.told_node = hello.node;
     grant.node_id = hello.node_id;
+    if (std::find(hello.versions.begin(), hello.versions.end(), control::kProtocolVersion) ==
+        hello.versions.end()) {
+        refuse(id, RejectReason::NoCommonVersion, "this SNAPT speaks version 1");
+        return;
+    }
+    // Before the session of this node is taken for one that it begins anew.
+    if (!hello.snapt.empty() && hello.snapt != parts_.config.name) {
+        refuse(id, RejectReason::OtherSnapt, "this is " + parts_.config.name);
+        return;
+    }
+    if (!protection) {
+        refuse(id, RejectReason::NoCommonProtection, "no protection that both accept");
+        return;
+    }
+    if (!is_valid_name(hello.node)) {
+        refuse(id, RejectReason::BadHello, "bad node name");
+        return;
+    }
     grant.session_id = hello.session_id;
     grant.peer_id = hello.wire_session_down;
     grant.protection = *protection;
@@ -178,10 +179,10 @@ void Admission::on_hello(LinkId id,
     // Before a lease is taken and the ledger written.
     const size_t limit = parts_.config.limits.user_sessions;
     if (limit != 0 && sessions_of_others(grant) >= limit) {
-        server_->reject(id, RejectReason::SessionLimit, "too many sessions");
+        refuse(id, RejectReason::SessionLimit, "too many sessions");
         return;
     }
-    links_[id].is_waiting = true;
+    link.is_waiting = true;
     assign_lease(id);
 }
 
@@ -207,7 +208,7 @@ void Admission::assign_lease(LinkId id) {
     const SessionGrant& grant = links_[id].grant;
     const size_t limit = parts_.config.limits.user_sessions;
     if (limit != 0 && lease_jobs_.count(grant.user) > limit) {
-        server_->reject(id, RejectReason::SessionLimit, "too many logins");
+        refuse(id, RejectReason::SessionLimit, "too many logins");
         return;
     }
     const bool queued = parts_.worker.submit(
@@ -220,7 +221,7 @@ void Admission::assign_lease(LinkId id) {
             on_lease(id, answer->lease);
         });
     if (!queued) {
-        server_->reject(id, RejectReason::Internal, "busy");
+        refuse(id, RejectReason::Internal, "busy");
         return;
     }
     lease_jobs_.insert(grant.user);
@@ -236,15 +237,14 @@ void Admission::on_lease(LinkId id, const base::Result<Lease>& lease) {
     }
     SessionGrant& grant = at->second.grant;
     if (!lease && lease.error().code == base::Errc::WouldBlock) {
-        server_->reject(id, RejectReason::SessionLimit, "too many logins");
+        refuse(id, RejectReason::SessionLimit, "too many logins");
         return;
     }
     if (!lease) {
-        log(LogLevel::Warning, "no lease for %s/%s: %s", grant.user.c_str(), grant.node.c_str(),
-            describe(lease.error()).c_str());
-        server_->reject(id, RejectReason::NoLease, "no address is free");
+        refuse_without_lease(id, lease.error());
         return;
     }
+    parts_.accountant.note_write({});  // the lease is on the disk
     at->second.holds_lease = true;
     grant.node = lease->node;
     if (grant.node != grant.told_node) {
@@ -269,7 +269,7 @@ void Admission::open_accounting(LinkId id) {
             loop.post([this, id, committed] { on_accounting_open(id, committed); });
         });
     if (!number) {
-        server_->reject(id, RejectReason::Internal, "the ledger is busy");
+        refuse(id, RejectReason::Internal, "the ledger is busy");
         return;
     }
     grant.accounting_number = *number;
@@ -283,8 +283,7 @@ void Admission::on_accounting_open(LinkId id, const base::Result<uint32_t>& comm
         return;
     }
     if (!committed) {
-        log(LogLevel::Error, "ledger: %s", describe(committed.error()).c_str());
-        server_->reject(id, RejectReason::Internal, "the ledger cannot be written");
+        refuse_without_ledger(id, committed.error());
         return;
     }
     let_in(id);
@@ -306,7 +305,7 @@ void Admission::let_in(LinkId id) {
     is_replacing_ = false;
     if (!reserved) {
         parts_.accountant.close_session(link.grant.accounting_number, {}, utc_us());
-        server_->reject(id, RejectReason::SessionLimit, "too many sessions");
+        refuse(id, RejectReason::SessionLimit, "too many sessions");
         return;
     }
     if (const auto former = link_of(reserved->wire_id); former && *former != id) {
@@ -315,6 +314,7 @@ void Admission::let_in(LinkId id) {
     }
     link.wire_id = reserved->wire_id;
     link.holds_lease = false;  // its session does
+    note_login(link, reserved->is_continued);
     const SnaptConfig& config = parts_.config;
     control::Accept accept;
     accept.wire_session_up = reserved->wire_id;
@@ -397,13 +397,14 @@ void Admission::on_closed(LinkId id, const control::LinkClosed& closed) {
                          (closed.peer.reason == control::CloseReason::Shutdown ||
                           closed.peer.reason == control::CloseReason::Disconnected);
     if (is_over && wire_id != 0) {
-        relay_->close(wire_id);
+        relay_->close(wire_id, SessionEnd::Left);
     } else if (wire_id != 0) {
         relay_->close_stream(wire_id);
     }
 }
 
 void Admission::on_session_closed(const NodeSession& session) {
+    note_end(session);
     SessionOverhead overhead;
     overhead.tun_up = session.session.counters().overhead_received;
     overhead.tun_down = session.session.counters().overhead_sent;

@@ -8,6 +8,7 @@
 #include "snapt/accounting/lease_store.hpp"
 #include "snapt/accounting/user_store.hpp"
 #include "snapt/control_server.hpp"
+#include "snapt/event_log.hpp"
 #include "snapt/relay.hpp"
 #include "snapt/session_desk.hpp"
 #include "snapt/snapt_config.hpp"
@@ -29,7 +30,11 @@ struct AdmissionParts {
     Accountant& accountant;
     LeaseStore& leases;
     UserStore& users;
+    EventLog* events = nullptr;  // of logins and ends; null: nobody reads them
 };
+
+// What a node is told that logs in meanwhile.
+inline constexpr const char* kDiskFullText = "the disk of this SNAPT is full";
 
 // Keys are no newer a secret than the handshake they come from (docs/PROTOCOL.md section 4.5).
 inline constexpr base::Duration kMaxHandshakeAge = base::seconds(86'400);
@@ -53,8 +58,9 @@ class Admission final : public ControlHandler, public RelayEvents {
     void on_tick();
     // Ends links and sessions at once: of that user; of all whose user or key is not valid any
     // more; of those whose handshake is kMaxHandshakeAge old.
-    void end_user(std::string_view user);
-    void end_revoked();
+    // Gives the number of sessions that ended.
+    size_t end_user(std::string_view user);
+    size_t end_revoked();
     void end_old_keys(base::TimePoint now);
     // The last renewal, and when keys were last in use; waits for the disk. Sessions that close
     // from now on renew nothing.
@@ -102,6 +108,19 @@ class Admission final : public ControlHandler, public RelayEvents {
     void note_seen(const NodeSession& session);
     void write_seen();
     void tell_directories();
+    // admission_events.cpp
+    void note(EventLog::Kind kind, EventLog::Fields fields);
+    // Of a link in links_.
+    // `cause`: for the log alone.
+    void refuse(LinkId id,
+                control::RejectReason reason,
+                const std::string& text,
+                const std::string& cause = "-");
+    void refuse_without_lease(LinkId id, const base::Error& error);
+    void refuse_without_ledger(LinkId id, const base::Error& error);
+    void note_login(const Link& link, bool is_continued);
+    void note_end(const NodeSession& session);
+
     void assign_lease(LinkId id);
     void on_lease(LinkId id, const base::Result<Lease>& lease);
     void open_accounting(LinkId id);
@@ -115,8 +134,12 @@ class Admission final : public ControlHandler, public RelayEvents {
     bool reject_if_disabled(LinkId id, const SessionGrant& grant);
     // Of two processes with one name and node id that take the session from each other.
     bool reject_if_copied(LinkId id, const SessionGrant& grant);
-    void end_all(const std::function<bool(const SessionGrant& grant)>& is_meant);
-    void end_link(LinkId id, Link& link, control::CloseReason reason, const char* why);
+    size_t end_all(const std::function<bool(const SessionGrant& grant)>& is_meant);
+    void end_link(LinkId id,
+                  Link& link,
+                  control::CloseReason reason,
+                  SessionEnd session_end,
+                  const char* why);
 
     AdmissionParts parts_;
     Relay* relay_ = nullptr;

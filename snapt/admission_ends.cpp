@@ -16,8 +16,8 @@ bool Admission::reject_if_disabled(LinkId id, const SessionGrant& grant) {
     if (may_still_log_in(grant)) {
         return false;
     }
-    server_->reject(id, control::RejectReason::UserDisabled,
-                    "the user is disabled, or its key is not valid any more");
+    refuse(id, control::RejectReason::UserDisabled,
+           "the user is disabled, or its key is not valid any more");
     return true;
 }
 
@@ -28,44 +28,44 @@ bool Admission::reject_if_copied(LinkId id, const SessionGrant& grant) {
     if (other == nullptr || other->replaced != grant.session_id || !link_of(other->wire_id)) {
         return false;
     }
-    server_->reject(id, control::RejectReason::NodeInUse,
-                    "another node has this one's name and id: is it a copy? Remove node_id in its "
-                    "state folder, or give it another name");
-    base::log(base::LogLevel::Warning,
-              "%s/%s: refused, another node with its name and id is here (a copy?)",
-              grant.user.c_str(), grant.told_node.c_str());
+    refuse(id, control::RejectReason::NodeInUse,
+           "another node has this one's name and id: is it a copy? Remove node_id in its state "
+           "folder, or give it another name");
     return true;
 }
 
-void Admission::end_user(std::string_view user) {
-    end_all([user](const SessionGrant& grant) { return grant.user == user; });
+size_t Admission::end_user(std::string_view user) {
+    return end_all([user](const SessionGrant& grant) { return grant.user == user; });
 }
 
-void Admission::end_revoked() {
-    end_all([this](const SessionGrant& grant) { return !may_still_log_in(grant); });
+size_t Admission::end_revoked() {
+    return end_all([this](const SessionGrant& grant) { return !may_still_log_in(grant); });
 }
 
 // The node is told to stay away, and not that its session is lost: it would begin another one.
-void Admission::end_all(const std::function<bool(const SessionGrant& grant)>& is_meant) {
+size_t Admission::end_all(const std::function<bool(const SessionGrant& grant)>& is_meant) {
+    const size_t before = relay_->sessions().size();
     for (auto& [id, link] : links_) {
         if (is_meant(link.grant)) {
-            end_link(id, link, control::CloseReason::Disconnected,
+            end_link(id, link, control::CloseReason::Disconnected, SessionEnd::NotAllowed,
                      "the user was disabled or removed, or got another key");
         }
     }
     const auto& sessions = relay_->sessions();
     for (size_t i = sessions.size(); i-- > 0;) {  // whose link was lost before
         if (is_meant(sessions[i]->grant)) {
-            relay_->close(sessions[i]->wire_id);
+            relay_->close(sessions[i]->wire_id, SessionEnd::NotAllowed);
         }
     }
+    return before - relay_->sessions().size();
 }
 
-void Admission::end_link(LinkId id, Link& link, control::CloseReason reason, const char* why) {
+void Admission::end_link(
+    LinkId id, Link& link, control::CloseReason reason, SessionEnd session_end, const char* why) {
     server_->close(id, reason, why);
     link.grant.key_id.clear();  // nobody's: a lease that is on its way lets nobody in
     if (const uint16_t wire_id = std::exchange(link.wire_id, uint16_t{0}); wire_id != 0) {
-        relay_->close(wire_id);
+        relay_->close(wire_id, session_end);
     }
 }
 
@@ -81,10 +81,10 @@ void Admission::end_old_keys(base::TimePoint now) {
         base::log(base::LogLevel::Warning, "%s/%s has made no handshake for a day: session ended",
                   grant.user.c_str(), grant.node.c_str());
         if (const auto id = link_of(wire_id)) {
-            end_link(*id, links_.at(*id), control::CloseReason::Timeout,
+            end_link(*id, links_.at(*id), control::CloseReason::Timeout, SessionEnd::OldHandshake,
                      "the handshake is a day old");
         } else {
-            relay_->close(wire_id);
+            relay_->close(wire_id, SessionEnd::OldHandshake);
         }
     }
 }

@@ -133,6 +133,7 @@ class App final : public control::CredentialSource {
     dataplane::Recorders recorders_;
     std::unique_ptr<Accountant> accountant_;
     std::unique_ptr<UserStore> users_;
+    EventLog events_;
     std::unique_ptr<LeaseStore> leases_;
     HostNetwork network_;
     std::unique_ptr<Admission> admission_;
@@ -177,7 +178,7 @@ base::Result<void> App::start(std::string& failure) {
     started_at_ = loop_.now();
     CTN_TRY(network_.open(failure));
     admission_ = std::make_unique<Admission>(
-        AdmissionParts{loop_, worker_, config_, *accountant_, *leases_, *users_});
+        AdmissionParts{loop_, worker_, config_, *accountant_, *leases_, *users_, &events_});
     RelaySettings settings = relay_settings(config_, *leases_);
     settings.recording = recorders_.recording();
     relay_ = std::make_unique<Relay>(loop_, settings, accountant_->slots(), random_, *admission_);
@@ -193,6 +194,7 @@ base::Result<void> App::start(std::string& failure) {
     control.parameters.identity_key = config_.identity_key;
     control.max_links = max_sessions(config_);
     control.user_sessions = config_.limits.user_sessions;
+    control.events = &events_;
     failure = "cannot listen for control connections";
     CTN_TRY(server_->start(std::move(control)));
     failure = "cannot open command socket " + options_.socket;
@@ -248,6 +250,7 @@ void App::on_tick() {
     relay_->look_at_rates(now);
     accountant_->tick(utc_us());
     admission_->on_tick();
+    events_.on_tick(now);
     if (loop_.now() - ports_renewed_at_ >= kPortsInterval) {
         renew_ports(false);
     }
@@ -266,6 +269,7 @@ SnaptInfo App::info() {
     info.started_at = started_at_;
     info.now = loop_.now();
     info.ledger = accountant_->status();
+    info.state = info.ledger->write_error ? "degraded" : "up";
     info.deny = effective_deny_list(config_.relay.allow, config_.relay.deny);
     info.allow_self = config_.relay.allow_self;
     info.state_directory = options_.state;
@@ -306,11 +310,19 @@ void App::answer_user(const report::JsonValue& request, const io::UnixReply& rep
         [this, result, wanted = *wanted, config = config_] {
             *result = run_user_request(*users_, config, wanted, utc_us(), random_);
         },
-        [this, result, reply, name = wanted->name] {
+        [this, result, reply, name = wanted->name, action = wanted->action] {
+            size_t ended = 0;
             if (result->ends == UserResult::Ends::User) {
-                admission_->end_user(name);
+                ended = admission_->end_user(name);
             } else if (result->ends == UserResult::Ends::Revoked) {
-                admission_->end_revoked();
+                ended = admission_->end_revoked();
+            }
+            if (result->error.empty() && action != UserAction::List) {
+                events_.write(EventLog::Kind::User,
+                              {{"user", name},
+                               {"change", std::string(to_string(action))},
+                               {"sessions_ended", std::to_string(ended)}},
+                              loop_.now());
             }
             reply.finish(result->json + "\n");
         });

@@ -162,6 +162,7 @@ std::vector<report::CommandSpec> commands() {
     return all;
 }
 
+// Also what is wrong with it.
 std::string ledger_text(const JsonValue& ledger) {
     if (!ledger.is_object()) {
         return "ledger    off\n";
@@ -173,6 +174,10 @@ std::string ledger_text(const JsonValue& ledger) {
                        report::count_cell(ledger["failed_seals"]) + " failed seals";
     if (ledger["coarse"].boolean().value_or(false)) {
         text += ", disk nearly full: flows share records";
+    }
+    if (const std::string error = ledger.text("write_error"); !error.empty()) {
+        text += "\n          cannot be written, " + error +
+                ": nodes that log in are refused, usage records wait";
     }
     return text + "\n";
 }

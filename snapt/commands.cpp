@@ -49,6 +49,11 @@ void write_ledger(JsonWriter& json, const SnaptInfo& info) {
     json.field("merged_flows", ledger.merged_flows);
     json.field("coarse", ledger.is_coarse);
     json.field("disk_free_bytes", ledger.free_bytes);
+    json.field("disk_full", ledger.is_disk_full);
+    json.field("write_error", ledger.write_error);
+    json.field("write_error_since", ledger.write_error
+                                        ? std::optional(ledger.write_error_since_us / kMicroseconds)
+                                        : std::nullopt);
     json.field("refused_commands", info.refused_ledger_commands);
     json.field("pruned_records", info.pruned_records);
     json.end_object();
@@ -126,17 +131,6 @@ std::string hex_of(const control::SessionId& id) {
     return text;
 }
 
-// Where the node is reached now.
-std::optional<std::string> remote_of(const Session& session) {
-    const auto active = session.paths().active();
-    if (!active) {
-        return std::nullopt;
-    }
-    const session::Path& path = session.paths().path(*active);
-    const session::Tuple& tuple = path.tuples[base::index_of(base::TrafficClass::LtLd)];
-    return tuple.is_known ? std::optional(tuple.remote.to_string()) : std::nullopt;
-}
-
 // Of the down direction on the path in use.
 void write_mtu(JsonWriter& json, const Session& session) {
     const auto active = session.paths().active();
@@ -166,7 +160,8 @@ void write_session(JsonWriter& json, const NodeSession& node, base::TimePoint no
     json.field("user", node.grant.user);
     json.field("node", node.grant.node);
     json.field("session_id", hex_of(node.grant.session_id));
-    json.field("from", remote_of(session));
+    const auto remote = remote_of(session);
+    json.field("from", remote ? std::optional(remote->to_string()) : std::nullopt);
     json.field("transport", active == wire::kTcpPath ? "tcp" : "udp");
     json.field("rtt_ms", dataplane::milliseconds_or_nan(rtt), dataplane::kMillisecondDigits);
     // Of the direction down, as the node reports it.

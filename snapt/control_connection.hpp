@@ -38,6 +38,13 @@ struct ControlShared {
     HelloDesk hellos;
     ControlCounts counts;
     UserLinks user_links;
+    EventLog* events = nullptr;
+
+    void note(EventLog::Kind kind, EventLog::Fields fields, base::TimePoint now) const {
+        if (events != nullptr) {
+            events->write(kind, fields, now);
+        }
+    }
 };
 
 // Datagrams of one link, on their way to the data loop; dropped when that is behind, as a network

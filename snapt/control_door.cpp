@@ -139,6 +139,11 @@ void ControlDoor::let_in(Stranger& stranger) {
     stranger.connection->place = shared_.user_links.take(control.identity().user);
     if (!stranger.connection->place) {
         ++shared_.counts.refused_links;
+        shared_.note(EventLog::Kind::Refusal,
+                     {{"user", control.identity().user},
+                      {"from", stranger.connection->from.to_string()},
+                      {"reason", "too many connections"}},
+                     thread_.loop().now());
         control.reject(control::RejectReason::SessionLimit, "too many connections");
         linger(stranger);
         update(stranger);
@@ -212,10 +217,32 @@ void ControlDoor::update(Stranger& stranger) {
     if (!stranger.lingering) {
         linger(stranger);
         ++shared_.counts.failed_handshakes;
+        note_failure(stranger);
     }
     if (*flushed) {
         connection.stream.shutdown_write();
     }
+}
+
+// For the operator. The node hears the same whatever the reason.
+void ControlDoor::note_failure(Stranger& stranger) {
+    control::ServerControl& control = stranger.connection->control;
+    bool is_key_wrong = false;
+    while (const auto event = control.poll_event()) {
+        const auto* closed = std::get_if<control::LinkClosed>(&*event);
+        is_key_wrong = closed != nullptr && closed->cause == control::CloseCause::HandshakeFailed;
+    }
+    const auto& named = control.named();
+    const char* reason = !named            ? "no identity of this SNAPT"
+                         : !named->has_key ? "unknown user or key, or disabled"
+                         : is_key_wrong    ? "wrong key"
+                                           : "handshake not finished";
+    shared_.note(EventLog::Kind::Stranger,
+                 {{"user", named ? named->identity.user : "-"},
+                  {"key_id", named ? named->identity.key_id : "-"},
+                  {"from", stranger.connection->from.to_string()},
+                  {"reason", reason}},
+                 thread_.loop().now());
 }
 
 void ControlDoor::linger(Stranger& stranger) {

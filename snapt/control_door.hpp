@@ -64,6 +64,7 @@ class ControlDoor {
     void on_timer();
     // After every input of a handshake: bytes, deadline. May destroy it.
     void update(Stranger& stranger);
+    void note_failure(Stranger& stranger);
     // The peer is to read why: a connection that is closed at once may lose what was sent.
     void linger(Stranger& stranger);
     // Failed unless it lingers, which is counted already.

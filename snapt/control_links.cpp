@@ -196,28 +196,29 @@ bool ControlLinks::serve(Link& link, const control::ServerEvent& event) {
     return false;
 }
 
-// One line a second at most: it is caused by who is named.
-void ControlLinks::log_refusal(const std::string& user) {
-    ++refusals_;
-    const base::TimePoint now = thread_.loop().now();
-    if (now >= log_refusals_at_) {
-        base::log(base::LogLevel::Warning, "%s logs in too often: %llu refused", user.c_str(),
-                  static_cast<unsigned long long>(std::exchange(refusals_, 0)));
-        log_refusals_at_ = now + base::seconds(1);
-    }
+void ControlLinks::refuse(Link& link,
+                          const control::HelloReceived& received,
+                          control::RejectReason reason,
+                          const char* text) {
+    shared_.note(EventLog::Kind::Refusal,
+                 {{"user", received.identity.user},
+                  {"node", received.hello.node},
+                  {"from", link.connection->from.to_string()},
+                  {"reason", text}},
+                 thread_.loop().now());
+    link.connection->control.reject(reason, text);
 }
 
 bool ControlLinks::let_hello_pass(Link& link, const control::HelloReceived& received) {
     if (!is_valid_name(received.hello.node)) {
-        link.connection->control.reject(control::RejectReason::BadHello, "bad node name");
+        refuse(link, received, control::RejectReason::BadHello, "bad node name");
         return false;
     }
     const bool passes = hello_gate_.admit(received.identity.user, received.hello.node,
                                           shared_.user_links.user_sessions(), thread_.loop().now());
     if (!passes) {
         ++shared_.counts.refused_hellos;
-        log_refusal(received.identity.user);
-        link.connection->control.reject(control::RejectReason::SessionLimit, "too many logins");
+        refuse(link, received, control::RejectReason::SessionLimit, "too many logins");
     }
     return passes;
 }

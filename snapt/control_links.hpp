@@ -101,7 +101,10 @@ class ControlLinks {
     // Serves messages that need no data loop.
     static bool serve(Link& link, const control::ServerEvent& event);
     bool let_hello_pass(Link& link, const control::HelloReceived& received);
-    void log_refusal(const std::string& user);
+    void refuse(Link& link,
+                const control::HelloReceived& received,
+                control::RejectReason reason,
+                const char* text);
     void tell(Link& link, control::ServerEvent&& event);
     void on_event_taken(LinkId id, int still_under_way);
     base::Result<bool> send_pending(Link& link);
@@ -120,8 +123,6 @@ class ControlLinks {
     ControlThread thread_{"snapt-links", kLinksNiceness};
     LinkDeadlines deadlines_;
     HelloGate hello_gate_;
-    uint64_t refusals_ = 0;  // of HELLOs, since the last line
-    base::TimePoint log_refusals_at_{};
     std::unordered_map<LinkId, std::unique_ptr<Link>> links_;
 };
 

@@ -28,6 +28,7 @@ base::Result<void> ControlServer::Inner::start(ControlServerOptions options) {
     shared.context.emplace(CTN_TRY(control::TlsContext::server()));
     shared.parameters = std::move(options.parameters);
     shared.user_links.set_user_sessions(options.user_sessions);
+    shared.events = options.events;
     endpoints = CTN_TRY(door.open(options.listen, options.max_links));
     links.start();
     door.start();

@@ -8,6 +8,7 @@
 #include "common/control/server_control.hpp"
 #include "common/dataplane/datagram_queue.hpp"
 #include "common/io/event_loop.hpp"
+#include "snapt/event_log.hpp"
 
 #include <memory>
 #include <optional>
@@ -66,8 +67,9 @@ class ControlHandler {
 struct ControlServerOptions {
     std::vector<base::Endpoint> listen;  // port 0: any, for tests
     control::ServerParameters parameters;
-    size_t max_links = 10000;  // authenticated ones; more are closed at accept
-    size_t user_sessions = 0;  // as ControlServer::set_user_sessions()
+    size_t max_links = 10000;    // authenticated ones; more are closed at accept
+    size_t user_sessions = 0;    // as ControlServer::set_user_sessions()
+    EventLog* events = nullptr;  // of refusals; must outlive the server; null: nobody reads them
 };
 
 struct ControlServerCounters {

@@ -348,7 +348,7 @@ void Relay::on_path_silent(session::Session& session, uint8_t /*path*/, TimePoin
 void Relay::on_peer_closed(session::Session& session, TimePoint /*now*/) {
     // Inside the session's own call: it ends when that has returned.
     const uint16_t wire_id = owner_of(session).wire_id;
-    loop_.post([this, wire_id] { close(wire_id); });
+    loop_.post([this, wire_id] { close(wire_id, SessionEnd::Left); });
 }
 
 void Relay::on_written(const packet::FrameInfo& info, bool written) {
@@ -397,7 +397,7 @@ void Relay::on_housekeeping() {
     for (size_t i = sessions_.size(); i-- > 0;) {
         const NodeSession& node = *sessions_[i];
         if (now - std::max(node.session.heard_at(), node.since) > settings_.idle_timeout) {
-            close(node.wire_id);
+            close(node.wire_id, SessionEnd::Idle);
         }
     }
 }

@@ -96,6 +96,17 @@ struct SessionGrant {
 
 bool is_same_node(const SessionGrant& one, const SessionGrant& other);
 
+// Why a session is over.
+enum class SessionEnd : uint8_t {
+    Replaced,      // its node began another one
+    Left,          // its node ended it
+    Idle,          // nothing was heard of its node for RelaySettings::idle_timeout
+    NotAllowed,    // its user is disabled or removed, or its key is not valid any more
+    OldHandshake,  // the latest handshake is too old
+    Stopped,       // this SNAPT ends
+};
+std::string_view to_string(SessionEnd end);
+
 struct Reservation {
     uint16_t wire_id = 0;
     uint32_t epoch = 1;
@@ -149,6 +160,7 @@ struct NodeSession {
     bool has_new_modes = false;  // which flows that there are do not have yet
     base::TimePoint since{};
     base::TimePoint handshake_at{};  // the latest one
+    SessionEnd end = SessionEnd::Stopped;
     int64_t since_utc_s = 0;
     uint64_t up_bytes = 0;         // inner, delivered to the kernel
     dataplane::RecentRates rates;  // of inner packets
@@ -156,6 +168,9 @@ struct NodeSession {
     UserShare* share = nullptr;    // of the user
     dataplane::StreamPort stream;  // into its control link; none: nothing can be sent over TCP
 };
+
+// Where the node is reached now.
+std::optional<base::Endpoint> remote_of(const session::Session& session);
 
 // Told on the data loop.
 class RelayEvents {
@@ -193,7 +208,7 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     // Errors: LimitReached.
     base::Result<Reservation> reserve(const SessionGrant& grant);
     base::Result<void> install(uint16_t wire_id, const control::EpochKeys& keys);
-    void close(uint16_t wire_id);
+    void close(uint16_t wire_id, SessionEnd why = SessionEnd::Stopped);
     // How flows with those tags use the paths from now on. For flows that there are all are looked
     // at together, at most once in kModesInterval, whoever asks for it and how often.
     void set_modes(uint16_t wire_id, std::span<const control::AppMode> modes);

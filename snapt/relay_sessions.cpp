@@ -13,6 +13,34 @@ using base::Error;
 using base::TimePoint;
 using flow::Flow;
 
+std::string_view to_string(SessionEnd end) {
+    switch (end) {
+    case SessionEnd::Replaced:
+        return "replaced";
+    case SessionEnd::Left:
+        return "left";
+    case SessionEnd::Idle:
+        return "idle";
+    case SessionEnd::NotAllowed:
+        return "not_allowed";
+    case SessionEnd::OldHandshake:
+        return "old_handshake";
+    case SessionEnd::Stopped:
+        return "stopped";
+    }
+    return "stopped";
+}
+
+std::optional<base::Endpoint> remote_of(const session::Session& session) {
+    const auto active = session.paths().active();
+    if (!active) {
+        return std::nullopt;
+    }
+    const session::Path& path = session.paths().path(*active);
+    const session::Tuple& tuple = path.tuples[base::index_of(base::TrafficClass::LtLd)];
+    return tuple.is_known ? std::optional(tuple.remote) : std::nullopt;
+}
+
 NodeSession& Relay::owner_of(session::Session& session) const {
     NodeSession* node = by_wire_id_[session.settings().local_id];
     CTN_ASSERT(node != nullptr && &node->session == &session);
@@ -67,7 +95,7 @@ base::Result<Reservation> Relay::reserve(const SessionGrant& grant) {
         if (sessions_[i]->grant.user == grant.user && sessions_[i]->grant.node == grant.node) {
             const control::SessionId& former = sessions_[i]->grant.session_id;
             replaced = former == grant.session_id ? sessions_[i]->replaced : former;
-            close(sessions_[i]->wire_id);
+            close(sessions_[i]->wire_id, SessionEnd::Replaced);
         }
     }
     if (sessions_.size() >= settings_.max_sessions ||
@@ -122,11 +150,12 @@ base::Result<void> Relay::install(uint16_t wire_id, const control::EpochKeys& ke
     return {};
 }
 
-void Relay::close(uint16_t wire_id) {
+void Relay::close(uint16_t wire_id, SessionEnd why) {
     NodeSession* node = by_wire_id_[wire_id];
     if (node == nullptr) {
         return;
     }
+    node->end = why;
     const TimePoint now = loop_.now();
     if (tun_port_) {
         tun_port_->coalescer().flush();

@@ -37,6 +37,7 @@ std::optional<Psk> ServerControl::find_psk(base::ByteView wire_identity) {
     base::Result<Identity> identity = decode_identity(wire_identity, parameters_.identity_key);
     if (identity) {
         key = credentials_.find(*identity);
+        named_ = Named{*identity, key.has_value()};
     }
     const Psk psk = derive_psk(key.value_or(UserKey{}), parameters_.realm);
     proof_ = proof_of(key.value_or(UserKey{}));

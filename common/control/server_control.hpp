@@ -106,6 +106,13 @@ class ServerControl final : private PskSource {
     ServerState state() const { return state_; }
     bool is_authenticated() const { return link_.is_open() && link_.channel().is_established(); }
     const Identity& identity() const { return identity_; }  // once authenticated
+    // Who the peer says it is, proven or not, and whether that one may log in at all. For the log:
+    // the peer is told nothing of it.
+    struct Named {
+        Identity identity;
+        bool has_key = false;
+    };
+    const std::optional<Named>& named() const { return named_; }
 
   private:
     enum class Timer : uint8_t { Handshake, Silence, Count };
@@ -130,6 +137,7 @@ class ServerControl final : private PskSource {
     base::TimerTable<Timer> timers_;
     std::deque<ServerEvent> events_;
     Identity identity_;
+    std::optional<Named> named_;
     std::array<uint8_t, 32> proof_{};  // of the user's key; says nothing about it
     Hello hello_;
     Accept accept_;

@@ -1,9 +1,11 @@
 #include "snapt/accounting/accountant.hpp"
 
 #include "common/base/log.hpp"
+#include "common/daemon/startup.hpp"
 #include "common/io/privileges.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include <sys/resource.h>
@@ -11,6 +13,7 @@
 namespace continuo::snapt {
 
 using base::Result;
+using daemon::utc_us;
 
 Result<std::unique_ptr<Accountant>>
 Accountant::start(const LedgerOptions& options, int64_t now_us, uint32_t retention_days) {
@@ -110,9 +113,28 @@ Result<size_t> Accountant::stop(int64_t now_us, flow::Cause cause) {
     return sealed;
 }
 
+void Accountant::note_write(const std::optional<base::Error>& error) {
+    const std::lock_guard lock(mutex_);
+    if (error && !write_error_) {
+        base::log(base::LogLevel::Error,
+                  "the ledger cannot be written (%.*s): nodes that log in are refused until it can",
+                  static_cast<int>(error->where.size()), error->where.data());
+        write_error_since_us_ = utc_us();
+    } else if (!error && write_error_) {
+        base::log(base::LogLevel::Info, "the ledger can be written again");
+    }
+    write_error_ = error;
+}
+
 LedgerStatus Accountant::status() const {
     const std::lock_guard lock(mutex_);
-    return status_;
+    LedgerStatus status = status_;
+    if (write_error_) {
+        status.write_error = write_error_->where;
+        status.write_error_since_us = write_error_since_us_;
+        status.is_disk_full = is_disk_full(*write_error_);
+    }
+    return status;
 }
 
 bool Accountant::push(Command command) {
@@ -154,7 +176,7 @@ void Accountant::run() {
         lock.unlock();
         serve(std::move(commands));
         if (tick_us) {
-            note(ledger_->tick(*tick_us));
+            on_tick(*tick_us);
         }
         const LedgerStatus status = ledger_->status();
         lock.lock();
@@ -162,6 +184,27 @@ void Accountant::run() {
         for (std::promise<void>* served : waiting) {
             served->set_value();
         }
+    }
+}
+
+void Accountant::on_tick(int64_t now_us) {
+    const int64_t committed_at_us = ledger_->status().last_commit_at_us;
+    const auto sealed = ledger_->tick(now_us);
+    note(sealed);
+    if (!sealed) {
+        note_write(sealed.error());
+        return;
+    }
+    if (ledger_->status().last_commit_at_us != committed_at_us) {
+        note_write({});
+        return;
+    }
+    // It may go well although nothing was written.
+    const bool is_due = status().write_error && std::abs(now_us - probed_at_us_) >= kWriteProbeUs;
+    if (is_due) {
+        probed_at_us_ = now_us;
+        const auto written = ledger_->probe_write(now_us);
+        note_write(written ? std::nullopt : std::optional(written.error()));
     }
 }
 
@@ -195,6 +238,7 @@ void Accountant::commit(std::vector<Opening>& openings) {
         sessions.push_back(opening.session);
     }
     const Result<void> committed = ledger_->open_sessions(sessions);
+    note_write(committed ? std::nullopt : std::optional(committed.error()));
     for (const Opening& opening : openings) {
         if (opening.committed) {
             opening.committed(committed ? Result<uint32_t>(opening.session.number)

@@ -25,6 +25,9 @@ inline constexpr size_t kMaxLedgerCommands = 16'384;
 // The ledger's thread stands back behind what carries data (nice(2)); logins wait for it.
 inline constexpr int kAccountantNiceness = 5;
 
+// After a write that failed, the next is tried so long after it, if nothing else writes.
+inline constexpr int64_t kWriteProbeUs = 10'000'000;
+
 class Accountant {
   public:
     using Committed = std::function<void(base::Result<uint32_t>)>;
@@ -57,6 +60,8 @@ class Accountant {
     // Serves what is queued, seals everything and ends the thread. Nobody may count any more. Once.
     base::Result<size_t> stop(int64_t now_us, flow::Cause cause = flow::Cause::Admin);
 
+    // Any thread. What became of a write of the database: an error, or nothing.
+    void note_write(const std::optional<base::Error>& error);
     LedgerStatus status() const;
     uint64_t refused_commands() const { return refused_.load(std::memory_order_relaxed); }
     uint64_t pruned_records() const { return desk_->pruned_records(); }
@@ -84,6 +89,7 @@ class Accountant {
     void commit(std::vector<Opening>& openings);
     void answer(const std::vector<Question>& questions);
     void note(const base::Result<size_t>& sealed);
+    void on_tick(int64_t now_us);
     void end_thread();
 
     std::unique_ptr<Ledger> ledger_;  // the thread's while it runs, but for live()
@@ -92,6 +98,7 @@ class Accountant {
     std::atomic<uint32_t> next_session_number_{1};
     std::atomic<uint64_t> refused_{0};
     bool was_failing_ = false;
+    int64_t probed_at_us_ = 0;
 
     mutable std::mutex mutex_;  // guards what follows
     std::condition_variable wake_;
@@ -100,6 +107,8 @@ class Accountant {
     std::vector<std::promise<void>*> waiting_;  // flush() calls
     bool is_ending_ = false;
     LedgerStatus status_;
+    std::optional<base::Error> write_error_;  // of the latest write; nothing: it went well
+    int64_t write_error_since_us_ = 0;
 
     std::thread thread_;
 };

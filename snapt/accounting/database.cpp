@@ -84,6 +84,10 @@ int length_of(size_t size) {
 
 }  // namespace
 
+bool is_disk_full(const Error& error) {
+    return error.sys_errno == ENOSPC || error.sys_errno == EDQUOT;
+}
+
 void Statement::Finalizer::operator()(sqlite3_stmt* statement) const {
     sqlite3_finalize(statement);
 }

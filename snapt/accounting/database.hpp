@@ -54,6 +54,9 @@ class Statement {
 
 enum class OpenMode : uint8_t { ReadWrite, ReadOnly };
 
+// Of an error of a database.
+bool is_disk_full(const base::Error& error);
+
 class Database {
   public:
     // Opens the ledger database; in mode ReadWrite creates it (0600) and its tables when there is

@@ -92,6 +92,9 @@ struct LedgerStatus {
         0;  // counts that got no record of their own, of which several are a flow's
     bool is_coarse = false;  // for want of disk all are merged
     std::optional<uint64_t> free_bytes{};
+    std::optional<std::string> write_error{};  // of the latest write, if it failed
+    int64_t write_error_since_us = 0;
+    bool is_disk_full = false;  // that is why
 };
 
 class Ledger {
@@ -106,6 +109,8 @@ class Ledger {
     LiveFile& live() { return *live_; }
     Database& database() { return database_; }
 
+    // Whether the database can be written: commits an event that says so.
+    base::Result<void> probe_write(int64_t now_us);
     // Commits; traffic may flow when it returned without error.
     base::Result<void> open_sessions(std::span<const SessionOpening> openings);
     // Its flows are to be released before. The session's row goes when the last of them is sealed.

@@ -60,6 +60,12 @@ void Ledger::look_at_disk(int64_t now_us) {
                                                std::to_string(*status_.free_bytes) + " bytes"));
 }
 
+Result<void> Ledger::probe_write(int64_t now_us) {
+    Transaction transaction = CTN_TRY(Transaction::begin(database_));
+    CTN_TRY(statements_->write_event(now_us, "writable", "after a write that failed"));
+    return transaction.commit();
+}
+
 bool Ledger::may_have_record(uint32_t session_number, Sealing& sealing) const {
     if (status_.is_coarse || options_.user_records == 0) {
         return !status_.is_coarse;

@@ -80,7 +80,7 @@ claim "hellos: they are refused in the end, and counted" wait_for 25 refusals_ab
 stop hellos
 # Those that came before had leases of theirs: hostile, and hostile0 to 3, which count here again.
 most_leases=$("$python" -c "print(int(4 * $user_sessions + $(since "$began") + 16))")
-claim "hellos: the log names their sender" grep -q 'mallory logs in too often' "$work/snapt1.log"
+claim "hellos: the log names their sender" grep -q 'login_refused user=mallory node=[^ ]* from=[^ ]* reason="too many logins"' "$work/snapt1.log"
 claim "hellos: no more left a lease than new nodes are let in ($(leases mallory) of $most_leases)" at_most "$(leases mallory)" "$most_leases"
 
 attack tcp datagrams 1000

@@ -7,6 +7,7 @@
 #include "tests/unit/snapt/control_link_fixture.hpp"
 
 #include <future>
+#include <mutex>
 #include <set>
 
 namespace continuo::snapt {
@@ -40,7 +41,7 @@ class AdmissionTest : public StateFolder {
             keys[user] = users->add(user, std::nullopt, kNoon, random)->key;
         }
         admission = std::make_unique<Admission>(
-            AdmissionParts{loop, worker, config, *accountant, *leases, *users});
+            AdmissionParts{loop, worker, config, *accountant, *leases, *users, &events});
         relay = std::make_unique<Relay>(loop, RelaySettings{}, slots, random, *admission);
         credentials = std::make_unique<StoredCredentials>(*users);
         server = std::make_unique<ControlServer>(loop, *admission, *credentials);
@@ -48,6 +49,7 @@ class AdmissionTest : public StateFolder {
         ControlServerOptions options;
         options.listen = {{base::IpAddress::v4(0x7F000001), 0}};
         options.parameters.realm = config.realm;
+        options.events = &events;
         ASSERT_TRUE(server->start(options));
     }
     void TearDown() override {
@@ -112,6 +114,30 @@ class AdmissionTest : public StateFolder {
         return statement->integer(0);
     }
 
+    // Lines of the log, of any thread.
+    std::vector<std::string> logged() {
+        const std::scoped_lock lock(lines_mutex);
+        return lines;
+    }
+    bool was_logged(const std::string& line) {
+        const auto all = logged();
+        return std::find(all.begin(), all.end(), line) != all.end();
+    }
+    // Of an event that has that field.
+    bool was_logged(const std::string& event, const std::string& field) {
+        const auto all = logged();
+        return std::any_of(all.begin(), all.end(), [&](const std::string& line) {
+            return line.starts_with(event + " ") &&
+                   (line + " ").find(" " + field + " ") != std::string::npos;
+        });
+    }
+
+    std::mutex lines_mutex;
+    std::vector<std::string> lines;
+    EventLog events{[this](base::LogLevel, const std::string& line) {
+        const std::scoped_lock lock(lines_mutex);
+        lines.push_back(line);
+    }};
     io::EventLoop loop;
     io::SystemRandom random;
     cnapt::ControlThread thread;
@@ -151,6 +177,60 @@ TEST_F(AdmissionTest, TheHelloOfAUserThatIsDisabledTakesNothing) {
     ASSERT_TRUE(wait([this] { return !let_in().empty(); }));
     EXPECT_EQ(let_in(), Names{"bob"});
     EXPECT_EQ(number("SELECT count(*) FROM lease"), 1);
+}
+
+TEST_F(AdmissionTest, LoginsAndEndsAreLogged) {
+    log_in("alice");
+    EXPECT_TRUE(was_logged("login", "user=alice"));
+    EXPECT_TRUE(was_logged("login", "continued=no"));
+    const base::Endpoint from = *base::Endpoint::parse("192.0.2.7:4711");
+    admission->on_hello(60, from, {{"bob", "k1"}, hello_of("phone")});
+    ASSERT_TRUE(wait([this] { return let_in().size() == 2; }));
+    EXPECT_TRUE(was_logged("login", "from=192.0.2.7:4711"));
+    hello(61, "bob");  // another node of his
+    ASSERT_TRUE(wait([this] { return let_in().size() == 3; }));
+    admission->on_hello(62, from, {{"bob", "k1"}, hello_of("phone")});  // begins anew
+    ASSERT_TRUE(wait([this] { return was_logged("session_end", "reason=replaced"); }));
+    EXPECT_EQ(admission->end_user("bob"), 2U);
+    EXPECT_TRUE(was_logged("session_end", "reason=not_allowed"));
+    EXPECT_TRUE(was_logged("session_end", "node=phone"));
+    EXPECT_FALSE(was_logged("session_end", "user=alice"));
+}
+
+TEST_F(AdmissionTest, RefusalsAreLoggedWithTheReason) {
+    const base::Endpoint from = *base::Endpoint::parse("192.0.2.7:4711");
+    config.limits.user_sessions = 1;
+    hello_of_alice(1, "laptop", 1);
+    ASSERT_TRUE(wait([this] { return let_in().size() == 1; }));
+    admission->on_hello(2, from, {{"alice", "k1"}, hello_of("phone")});
+    EXPECT_TRUE(was_logged("login_refused user=alice node=phone from=192.0.2.7:4711 "
+                           "reason=\"too many sessions\" cause=-"));
+    admission->on_hello(3, from, {{"alice", "k1"}, hello_of("a b")});
+    EXPECT_TRUE(was_logged("login_refused user=alice node=\"a b\" from=192.0.2.7:4711 "
+                           "reason=\"bad node name\" cause=-"));
+    EXPECT_EQ(let_in(), Names{"alice"});
+}
+
+// The node hears the same of both; the operator does not.
+TEST_F(AdmissionTest, TheLogTellsAWrongKeyFromAnUnknownUser) {
+    const auto try_as = [this](const std::string& user, const UserKey& key) {
+        cnapt::ControlClientOptions options;
+        options.parameters.identity = {user, "k1"};
+        options.parameters.key = key;
+        options.parameters.realm = config.realm;
+        options.parameters.hello = hello_of("laptop");
+        options.addresses = server->endpoints();
+        client = std::make_unique<cnapt::ControlClient>(thread, loop, node);
+        ASSERT_TRUE(client->start(options));
+    };
+    try_as("alice", keys["bob"]);
+    ASSERT_TRUE(wait([this] { return was_logged("login_refused", "user=alice"); }));
+    EXPECT_NE(logged().back().find("reason=\"wrong key\""), std::string::npos) << logged().back();
+    try_as("carol", keys["bob"]);
+    ASSERT_TRUE(wait([this] { return was_logged("login_refused", "user=carol"); }));
+    EXPECT_NE(logged().back().find("reason=\"unknown user or key, or disabled\""),
+              std::string::npos)
+        << logged().back();
 }
 
 // Links come and go faster than the database answers.

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# What a SNAPT logs of logins, refusals, changes of users and ends of sessions: a line of key=value each.
+. "$(dirname "$0")/lib.sh"
+require
+one_tunnel
+
+log=$work/snapt1.log
+logged() { grep -qE "$1" "$log"; }
+node='[^ ]+'
+at_gateway='192\.0\.2\.[26]:[0-9]+'
+claim "a login, with user, node, address and leases" \
+    wait_for 5 logged "login user=alice node=$node from=$at_gateway session=[0-9]+ continued=no ipv4=100\.64\.[0-9.]+ ipv6="
+
+# --- A user that is disabled, refused, and enabled again
+snapt_user() { snapt user "$@" --socket "$(snapt_socket 1)"; }
+snapt_user disable alice >/dev/null
+claim "the change of the user, with the sessions it ended" wait_for 5 logged 'user_changed user=alice change=disable sessions_ended=1'
+claim "the end of the session, and why" \
+    logged "session_end user=alice node=$node from=$at_gateway session=[0-9]+ reason=not_allowed duration_s=[0-9]+ up_bytes=[0-9]+ down_bytes=[0-9]+"
+claim "its further attempts" wait_for 30 logged "login_refused user=alice key_id=k1 from=$at_gateway reason=\"unknown user or key, or disabled\""
+snapt_user enable alice >/dev/null
+claim "that it is enabled" wait_for 5 logged 'user_changed user=alice change=enable sessions_ended=0'
+claim "and its next login" wait_for 30 eval '[ "$(grep -c " *login user=alice" "$log")" -ge 2 ]'
+wait_cnapt 30
+stop cnapt
+claim "a node that says goodbye" wait_for 5 logged "session_end user=alice .* reason=left duration_s="
+
+# --- Keys and users that are wrong: the node hears the same of both
+cp "$work/cnapt.toml" "$work/right.toml"
+sed -i 's|^key *=.*|key = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="|' "$work/cnapt.toml"
+run_cnapt
+claim "a key that is wrong" wait_for 10 logged 'login_refused user=alice key_id=k1 from=[^ ]+ reason="wrong key"'
+stop cnapt
+sed 's|^user *=.*|user = "carol"|' "$work/right.toml" >"$work/cnapt.toml"
+run_cnapt
+claim "a user that is unknown" wait_for 10 logged 'login_refused user=carol key_id=k1 from=[^ ]+ reason="unknown user or key, or disabled"'
+stop cnapt
+claim "no key is in the log" eval '! grep -q "$(key_of "$work/right.toml")" "$log"'
+
+# --- A crowd: its lines are few, and say how many were left out
+cp "$work/right.toml" "$work/cnapt.toml"
+before=$(grep -c login_refused "$log")
+in_ns node "$python" - "$(snapt_address 1)" <<'END'
+import socket, sys
+for _ in range(150):
+    with socket.create_connection((sys.argv[1], 9347), 5) as connection:
+        connection.sendall(b"\x16\x03\x01\x00\x04junk")
+        connection.settimeout(5)
+        try:
+            connection.recv(1)
+        except OSError:
+            pass
+END
+left_out() { grep -qE 'login_refused.* left_out=[0-9]+' "$log"; }
+claim "strangers are counted beyond the limit" wait_for 30 left_out
+claim "and not logged one by one" at_most $(($(grep -c login_refused "$log") - before)) 110
+start_cnapt
+claim "a login among them is logged" wait_for 5 eval '[ "$(grep -c " *login user=alice" "$log")" -ge 3 ]'
+finish

@@ -1,0 +1,62 @@
+#include "snapt/event_log.hpp"
+
+#include <gtest/gtest.h>
+
+namespace continuo::snapt {
+namespace {
+
+using Kind = EventLog::Kind;
+
+class EventLogTest : public testing::Test {
+  protected:
+    std::vector<std::string> lines;
+    EventLog events{[this](base::LogLevel level, const std::string& line) {
+        lines.push_back((level == base::LogLevel::Warning ? "warning: " : "") + line);
+    }};
+    base::TimePoint now{base::seconds(1000)};
+};
+
+TEST_F(EventLogTest, WritesAKeyAndAValueForEachField) {
+    events.write(Kind::Login, {{"user", "alice"}, {"from", "[2001:db8::1]:443"}}, now);
+    events.write(Kind::Refusal, {{"reason", "too many sessions"}, {"cause", ""}}, now);
+    events.write(Kind::End, {{"user", "a\"b\\c=d"}}, now);
+    EXPECT_EQ(lines, (std::vector<std::string>{
+                         "login user=alice from=[2001:db8::1]:443",
+                         "warning: login_refused reason=\"too many sessions\" cause=\"\"",
+                         "session_end user=\"a\\\"b\\\\c=d\""}));
+}
+
+TEST_F(EventLogTest, LeavesOutWhatIsTooMuchAndSaysHowMuch) {
+    for (int i = 0; i < kEventLinesAtOnce + 5; ++i) {
+        events.write(Kind::Stranger, {{"from", "x"}}, now);
+    }
+    EXPECT_EQ(lines.size(), static_cast<size_t>(kEventLinesAtOnce));
+    now += kEventLineSpacing;
+    events.write(Kind::Stranger, {{"from", "y"}}, now);
+    EXPECT_EQ(lines.back(), "warning: login_refused from=y left_out=5");
+}
+
+TEST_F(EventLogTest, StrangersHideNoLogin) {
+    for (int i = 0; i < 1000; ++i) {
+        events.write(Kind::Stranger, {}, now);
+    }
+    events.write(Kind::Login, {{"user", "alice"}}, now);
+    EXPECT_EQ(lines.back(), "login user=alice");
+}
+
+TEST_F(EventLogTest, SaysWhatWasLeftOutWhenNothingFollows) {
+    for (int i = 0; i < kEventLinesAtOnce + 2; ++i) {
+        events.write(Kind::End, {}, now);
+    }
+    events.on_tick(now);
+    EXPECT_EQ(lines.back(), "session_end");
+    now += kEventLineSpacing * (kEventLinesAtOnce + 1);
+    events.on_tick(now);
+    EXPECT_EQ(lines.back(), "session_end left_out=2");
+    const size_t before = lines.size();
+    events.on_tick(now + base::seconds(60));
+    EXPECT_EQ(lines.size(), before);
+}
+
+}  // namespace
+}  // namespace continuo::snapt
