@@ -136,16 +136,15 @@ Flow* Node::begin_flow(const packet::PacketSummary& summary, TimePoint now) {
     node_flow->dscp = static_cast<uint8_t>(summary.tos >> 2);
     flow->details = node_flow.get();
     NodeFlow& kept = *node_flow.release();  // end_flow deletes it
-    const bool has_process =
+    look_up(kept);
+    // A ping is not held up: what sends it is for display first of all.
+    const bool may_wait =
         summary.tuple.protocol == Protocol::Tcp || summary.tuple.protocol == Protocol::Udp;
-    if (has_process) {
-        look_up(kept);
-        if (ruleset_->needs_process(facts_of(kept))) {
-            kept.waits_until = now + kProcessWait;
-            waiting_flows_.push_back(&kept);
-            wait_timer_.set(std::min(wait_timer_.deadline(), kept.waits_until));
-            return flow;
-        }
+    if (may_wait && ruleset_->needs_process(facts_of(kept))) {
+        kept.waits_until = now + kProcessWait;
+        waiting_flows_.push_back(&kept);
+        wait_timer_.set(std::min(wait_timer_.deadline(), kept.waits_until));
+        return flow;
     }
     classify(kept, now);
     return flow;

@@ -1,6 +1,7 @@
 #include "common/io/process_lookup.hpp"
 
 #include "common/base/log.hpp"
+#include "common/io/ping_sockets.hpp"
 
 #include <algorithm>
 #include <array>
@@ -256,6 +257,10 @@ Result<void> ProcessLookup::query(const FiveTuple& tuple, IpVersion socket_versi
 }
 
 Result<ProcessLookup::Socket> ProcessLookup::find_socket(const FiveTuple& tuple) {
+    if (tuple.protocol != Protocol::Tcp && tuple.protocol != Protocol::Udp) {
+        const PingSocket found = CTN_TRY(find_ping_socket(tuple));
+        return Socket{found.inode, 0, found.user_id, 1};
+    }
     Socket best;
     const bool may_be_mapped = tuple.local.is_v4();
     for (const IpVersion version : {tuple.local.version, IpVersion::V6}) {
@@ -275,9 +280,6 @@ Result<ProcessLookup::Socket> ProcessLookup::find_socket(const FiveTuple& tuple)
 }
 
 Result<SocketOwner> ProcessLookup::find(const FiveTuple& tuple) {
-    if (tuple.protocol != Protocol::Tcp && tuple.protocol != Protocol::Udp) {
-        return Error{Errc::NotFound, "socket"};
-    }
     const Socket socket = CTN_TRY(find_socket(tuple));
     SocketOwner owner;
     owner.inode = socket.inode;

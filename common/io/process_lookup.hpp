@@ -1,5 +1,5 @@
-// ProcessLookup: which process owns a local socket. sock_diag gives user, inode and cookie; who
-// made the socket is known from a SocketRecorder, else /proc is searched, which takes up to
+// ProcessLookup: which process owns a local socket. sock_diag (for pings a list in /proc) gives
+// user, inode and cookie; who made the socket is known from a SocketRecorder, else /proc is searched, which takes up to
 // milliseconds and CAP_SYS_PTRACE for other users' processes. Runs on a helper thread, one object a
 // thread.
 #pragma once
@@ -36,7 +36,8 @@ class ProcessLookup {
     bool has_recorder() const { return recorder_.has_value(); }
 
     // TCP: the connection. UDP: the socket that best fits, connected or not. Also IPv6 sockets that
-    // speak IPv4. Errors: NotFound (no such socket, or ICMP), System.
+    // speak IPv4. ICMP: the socket with that echo identifier, if it is none of the raw ones; its
+    // process comes from /proc. Errors: NotFound (no such socket), System.
     base::Result<SocketOwner> find(const packet::FiveTuple& tuple);
 
   private:

@@ -10,12 +10,14 @@ start_cnapt
 mkdir "$work/www"
 head -c 3000000 /dev/urandom >"$work/www/file"
 http_server "$work/www"
+in_ns node sysctl -qw net.ipv4.ping_group_range="0 2147483647"
 spawn node ping4 ping -n -i 0.2 $inet4
 spawn node ping6 ping -n -i 0.2 $inet6
 spawn node curl curl -sS -m 120 --limit-rate 100k -o /dev/null "http://[$inet6]/file"
 
 flow() { cnapt_json flows | json_true "any($1 for f in d)"; }
-claim "pings are flows of their own" wait_for 5 flow "f['proto'] == 'icmpv6'"
+claim "a ping has its process" wait_for 5 flow "f['proto'] == 'icmp' and f['process'] == 'ping'"
+claim "over IPv6, too" wait_for 5 flow "f['proto'] == 'icmpv6' and f['process'] == 'ping'"
 claim "a download has its process" wait_for 5 flow "f['process'] == 'curl' and f['idle_s'] < 10"
 rate() { cnapt_json status | json "$1"; }
 claim "the rate of a download is that of the direction down" wait_for 15 eval 'rate "400000 < (d[\"traffic\"][\"down\"][\"bits_per_s\"] or 0) < 4000000" | grep -c True'
