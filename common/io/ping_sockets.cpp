@@ -104,9 +104,8 @@ Result<PingSocket> find_ping_socket(std::string_view list, const packet::FiveTup
 }
 
 Result<PingSocket> find_ping_socket(const packet::FiveTuple& tuple) {
-    const std::string list =
-        CTN_TRY(read_file(tuple.local.is_v4() ? "/proc/net/icmp" : "/proc/net/icmp6",
-                          kMaxListBytes));
+    const std::string list = CTN_TRY(
+        read_file(tuple.local.is_v4() ? "/proc/net/icmp" : "/proc/net/icmp6", kMaxListBytes));
     return find_ping_socket(list, tuple);
 }
 

@@ -46,11 +46,12 @@ TEST(PingSockets, AreFoundByTheirEchoIdentifier) {
 }
 
 TEST(PingSockets, FitTheAddressesThatTheyAreBoundTo) {
-    EXPECT_EQ(find_ping_socket(kList, echo(Protocol::Icmp, "192.0.0.5", "203.0.113.10", 0x1A2B))
-                  ->inode,
-              815U);
+    EXPECT_EQ(
+        find_ping_socket(kList, echo(Protocol::Icmp, "192.0.0.5", "203.0.113.10", 0x1A2B))->inode,
+        815U);
     EXPECT_FALSE(find_ping_socket(kList, echo(Protocol::Icmp, "192.0.0.5", "203.0.113.9", 0x1A2B)));
-    EXPECT_FALSE(find_ping_socket(kList, echo(Protocol::Icmp, "192.0.0.6", "203.0.113.10", 0x1A2B)));
+    EXPECT_FALSE(
+        find_ping_socket(kList, echo(Protocol::Icmp, "192.0.0.6", "203.0.113.10", 0x1A2B)));
     EXPECT_FALSE(find_ping_socket(kList, echo(Protocol::Icmp, "192.0.0.5", "203.0.113.10", 6)));
 }
 
