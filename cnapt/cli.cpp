@@ -4,6 +4,7 @@
 #include "cnapt/check_files.hpp"
 #include "cnapt/dns_helper.hpp"
 #include "cnapt/dns_restore.hpp"
+#include "cnapt/doctor.hpp"
 #include "cnapt/failure_text.hpp"
 #include "cnapt/node_config.hpp"
 #include "cnapt/ping_command.hpp"
@@ -216,6 +217,7 @@ std::vector<report::CommandSpec> commands() {
             {"portal", "[INTERFACE]", 0, 1, {}, "log in to a captive portal"},
             daemon::usage_spec(),
             {"reload", "", 0, 0, {}, "take over changes of configuration and policy"},
+            doctor_spec(),
             daemon::check_spec({config_option(), policy_option()})};
 }
 
@@ -279,6 +281,9 @@ int run_program(std::span<const char* const> arguments) {
         }
         const auto access =
             daemon::access_to("cnapt", command.value_or("--socket", kDefaultSocket));
+        if (command.name == "doctor") {
+            return doctor_command(access, command);
+        }
         if (command.name == "ping") {
             return ping_command(access, command, print_line);
         }

@@ -186,6 +186,13 @@ std::vector<base::IpAddress> servers_beside_tunnel(const LookupPlaces& places) {
     return servers;
 }
 
+bool answers_names(const base::Endpoint& server, uint32_t fwmark) {
+    // A name that is there for such questions (RFC 2606); that it has addresses does not matter.
+    const auto query = make_dns_query("example.org", base::IpVersion::V4,
+                                      static_cast<uint16_t>(io::SystemRandom().u64()));
+    return ask(server, query, fwmark).has_value();
+}
+
 std::vector<base::IpAddress> look_up(const std::string& name, const LookupPlaces& places) {
     std::vector<base::IpAddress> found = find_in_hosts(text_of(places.hosts, kMaxHostsBytes), name);
     if (found.empty() && (!ask_servers(name, places, found) || found.empty())) {

@@ -25,6 +25,10 @@ struct LookupPlaces {
 // Addresses of both versions; none when there are none.
 std::vector<base::IpAddress> look_up(const std::string& name, const LookupPlaces& places);
 
+// Whether that server answers questions for names: not when it refuses or is silent. Blocking, for
+// a second or two.
+bool answers_names(const base::Endpoint& server, uint32_t fwmark);
+
 // The parts of it.
 std::vector<base::IpAddress> find_in_hosts(std::string_view text, std::string_view name);
 // The name servers to ask, in this order.

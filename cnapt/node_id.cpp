@@ -26,9 +26,13 @@ std::optional<control::NodeId> parse_node_id(std::string_view text) {
 
 }  // namespace
 
-control::NodeId load_node_id(const std::string& path, base::Random& random) {
+std::optional<control::NodeId> read_node_id(const std::string& path) {
     const auto text = io::read_file(path, kMaxFileBytes);
-    if (const auto id = text ? parse_node_id(*text) : std::nullopt) {
+    return text ? parse_node_id(*text) : std::nullopt;
+}
+
+control::NodeId load_node_id(const std::string& path, base::Random& random) {
+    if (const auto id = read_node_id(path)) {
         return *id;
     }
     control::NodeId id{};

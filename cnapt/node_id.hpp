@@ -5,6 +5,7 @@
 #include "common/base/random.hpp"
 #include "common/control/message.hpp"
 
+#include <optional>
 #include <string>
 
 namespace continuo::cnapt {
@@ -16,6 +17,11 @@ struct NodeIdentity {
     control::SessionId session_id{};  // of this run
 };
 
+// In the state directory.
+inline constexpr const char* kNodeIdFile = "/node_id";
+
+// None: no such file, or it cannot be read.
+std::optional<control::NodeId> read_node_id(const std::string& path);
 // Reads the file, or makes it. Where it cannot be written the log says so, and another id is made
 // with each start. Waits for the disk.
 control::NodeId load_node_id(const std::string& path, base::Random& random);

@@ -56,6 +56,25 @@ resolve(const SnaptEntry& entry, const LookupPlaces& places, std::vector<std::st
     return endpoints;
 }
 
+control::ClientParameters
+login_parameters(const NodeConfig& config, const SnaptEntry& entry, const NodeIdentity& identity) {
+    control::ClientParameters parameters;
+    parameters.identity = {config.identity.user, config.identity.key_id};
+    parameters.key = *config.identity.key;
+    parameters.realm = config.realm;
+    parameters.identity_key = entry.identity_key;
+    parameters.expected_snapt = entry.name;
+    parameters.hello.versions = {control::kProtocolVersion};
+    parameters.hello.node = identity.name;
+    parameters.hello.node_id = identity.id;
+    parameters.hello.snapt = entry.name;
+    parameters.hello.software = "cnapt";
+    parameters.hello.offers = offers_of(config);
+    parameters.hello.want_ipv4 = config.capture.ipv4;
+    parameters.hello.want_ipv6 = config.capture.ipv6;
+    return parameters;
+}
+
 SnaptClient::SnaptClient(
     Node& node, SnaptLink& link, ControlThread& thread, io::EventLoop& loop, Answers answers)
     : node_(node)
@@ -69,22 +88,10 @@ base::Result<void> SnaptClient::start(const NodeConfig& config,
                                       const NodeIdentity& identity,
                                       std::vector<base::Endpoint> addresses) {
     ControlClientOptions options;
-    options.parameters.identity = {config.identity.user, config.identity.key_id};
-    options.parameters.key = *config.identity.key;
-    options.parameters.realm = config.realm;
-    options.parameters.identity_key = entry.identity_key;
-    options.parameters.expected_snapt = link_.name;
-    options.parameters.hello.versions = {control::kProtocolVersion};
-    options.parameters.hello.node = identity.name;
-    options.parameters.hello.node_id = identity.id;
-    node_name_ = identity.name;
-    options.parameters.hello.snapt = link_.name;
-    options.parameters.hello.software = "cnapt";
+    options.parameters = login_parameters(config, entry, identity);
     options.parameters.hello.session_id = identity.session_id;
+    node_name_ = identity.name;
     options.parameters.hello.wire_session_down = link_.local_id;
-    options.parameters.hello.offers = offers_of(config);
-    options.parameters.hello.want_ipv4 = config.capture.ipv4;
-    options.parameters.hello.want_ipv6 = config.capture.ipv6;
     addresses_ = addresses;
     node_.offer_addresses(link_, addresses);
     options.addresses = std::move(addresses);

@@ -28,6 +28,11 @@ std::vector<base::Endpoint> resolve(const SnaptEntry& entry,
                                     const LookupPlaces& places,
                                     std::vector<std::string>* unknown = nullptr);
 
+// What a node says of itself to that SNAPT. Session and its number are left to the caller. The key
+// must be there.
+control::ClientParameters
+login_parameters(const NodeConfig& config, const SnaptEntry& entry, const NodeIdentity& identity);
+
 class SnaptClient final : public ControlClientHandler {
   public:
     // What is not about this SNAPT alone.

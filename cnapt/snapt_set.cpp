@@ -50,7 +50,7 @@ SnaptSet::SnaptSet(const SnaptSetParts& parts,
     : parts_(parts)
     , file_(state + "/snapts")
     , learned_(parts.config.realm, names_of(parts.config))
-    , identity_{node_name, load_node_id(state + "/node_id", parts.random), {}}
+    , identity_{node_name, load_node_id(state + kNodeIdFile, parts.random), {}}
     , worker_(std::make_unique<io::WorkerThread>(parts.loop, "cnapt-resolve", kMaxWork)) {
     parts_.random.fill(identity_.session_id);
 }

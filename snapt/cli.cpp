@@ -7,6 +7,7 @@
 #include "snapt/accounting/time_zone.hpp"
 #include "snapt/app.hpp"
 #include "snapt/check_files.hpp"
+#include "snapt/doctor.hpp"
 
 #include <algorithm>
 
@@ -156,6 +157,7 @@ std::vector<report::CommandSpec> commands() {
              daemon::shown_as_table(report::flows_spec("--user")),
              daemon::usage_spec(),
              daemon::check_spec({config_option()}),
+             doctor_spec(),
              {"reload", "", 0, 0, {}, "take over changes of the configuration"}}) {
         all.push_back(std::move(command));
     }
@@ -220,6 +222,9 @@ int run_program(std::span<const char* const> arguments) {
         }
         const auto access =
             daemon::access_to("snapt", command.value_or("--socket", kDefaultSocket));
+        if (command.name == "doctor") {
+            return doctor_command(access, command);
+        }
         const bool is_terminal = daemon::is_stdout_terminal();
         const size_t columns = daemon::table_columns(command);
         return command.name.starts_with("user ")

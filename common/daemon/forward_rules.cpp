@@ -4,6 +4,7 @@
 #include "common/daemon/startup.hpp"
 #include "common/io/file.hpp"
 #include "common/io/nft.hpp"
+#include "common/io/preflight.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -223,6 +224,10 @@ base::Result<std::vector<BlockingChain>> blocking_chains(std::span<const std::st
 
 void check_forward_rules(std::span<const std::string> interfaces, report::Findings& findings) {
     const std::string check = "forward policy";
+    if (!io::missing_right().empty()) {
+        findings.skip(check, "only root may list rules", "run it as root");
+        return;
+    }
     const auto chains = blocking_chains(interfaces);
     if (!chains) {
         findings.skip(check, "cannot list nftables rules (" + describe(chains.error()) + ")",

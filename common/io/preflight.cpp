@@ -1,10 +1,14 @@
 #include "common/io/preflight.hpp"
 
+#include "common/io/unique_fd.hpp"
+
+#include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
 #include <string_view>
 
+#include <fcntl.h>
 #include <unistd.h>
 
 namespace continuo::io {
@@ -26,9 +30,21 @@ uint64_t effective_capabilities() {
 
 }  // namespace
 
+std::string missing_right() {
+    return (effective_capabilities() & kNetAdmin) != 0
+               ? ""
+               : "needs the right to configure the network (CAP_NET_ADMIN); run it as root";
+}
+
+base::Result<void> try_tun() {
+    const UniqueFd device(::open("/dev/net/tun", O_RDWR | O_CLOEXEC));
+    return device.is_open() ? base::Result<void>()
+                            : base::Error{base::Errc::System, "open /dev/net/tun", errno};
+}
+
 std::string missing_for_tun() {
-    if ((effective_capabilities() & kNetAdmin) == 0) {
-        return "needs the right to configure the network (CAP_NET_ADMIN); run it as root";
+    if (std::string missing = missing_right(); !missing.empty()) {
+        return missing;
     }
     if (access("/dev/net/tun", F_OK) != 0) {
         return "there is no /dev/net/tun; load the kernel module tun, or give the container the "

@@ -1,10 +1,16 @@
 // What a daemon needs of its host before it can begin.
 #pragma once
 
+#include "common/base/result.hpp"
+
 #include <string>
 
 namespace continuo::io {
 
+// One sentence on the right to configure the network; empty: this process has it.
+std::string missing_right();
+// Opens /dev/net/tun, which loads the driver, and makes no interface. Errors: System.
+base::Result<void> try_tun();
 // One sentence on what is missing for a TUN interface, routes and nftables: the right to configure
 // the network, or the TUN driver. Empty when nothing is.
 std::string missing_for_tun();

@@ -306,6 +306,15 @@ Result<IdentityChange> reduce_rights(const ServiceFiles& files,
     return change;
 }
 
+std::string service_obstacle(const ServiceFiles& files) {
+    const auto user = ::geteuid() == 0 ? service_user(files.user) : std::nullopt;
+    if (!user || !is_there(files.state) || !is_there(directory_of(files.socket))) {
+        return {};
+    }
+    const Result<std::string> obstacle = try_as(*user, files);
+    return obstacle ? *obstacle : "";
+}
+
 Result<void> keep_capabilities(std::span<const Capability> kept) {
     __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
     std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> data{};

@@ -56,6 +56,10 @@ struct IdentityChange {
 base::Result<IdentityChange> reduce_rights(const ServiceFiles& files,
                                            std::span<const Capability> for_start);
 
+// For checks, by root: why the service user could not work with `files`, as above; changes nothing.
+// Empty: it could, there is no such user, this is not root, or a folder is yet to be made.
+std::string service_obstacle(const ServiceFiles& files);
+
 // Of this thread only; what it does not have it does not get. Threads made later inherit.
 base::Result<void> keep_capabilities(std::span<const Capability> kept);
 

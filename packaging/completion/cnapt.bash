@@ -13,7 +13,7 @@ _cnapt()
     COMPREPLY=()
     for ((at = 1; at < COMP_CWORD; at++)); do
         case ${COMP_WORDS[at]} in
-            help | run | resolver | status | flows | paths | snapts | ping | portal | usage | reload | check)
+            help | run | resolver | status | flows | paths | snapts | ping | portal | usage | reload | doctor | check)
                 command=${COMP_WORDS[at]}
                 break
                 ;;
@@ -56,7 +56,7 @@ _cnapt()
     esac
 
     case $command in
-        '') options='run resolver status flows paths snapts ping portal usage reload check help --help --version' ;;
+        '') options='run resolver status flows paths snapts ping portal usage reload doctor check help --help --version' ;;
         help)
             options=''
             if [[ $current != -* ]]; then
@@ -78,6 +78,7 @@ _cnapt()
                 return
             fi
             ;;
+        doctor) options='--config --policy --state' ;;
         usage) options='--by --from --to --zone --user --wide --watch' ;;
         check)
             options='--config --policy'

@@ -13,7 +13,7 @@ _snapt()
     COMPREPLY=()
     for ((at = 1; at < COMP_CWORD; at++)); do
         case ${COMP_WORDS[at]} in
-            help | init | run | status | sessions | flows | usage | check | reload)
+            help | init | run | status | sessions | flows | usage | check | doctor | reload)
                 command=${COMP_WORDS[at]}
                 break
                 ;;
@@ -71,7 +71,7 @@ _snapt()
     esac
 
     case $command in
-        '') options='init run user status sessions flows usage check reload help --help --version' ;;
+        '') options='init run user status sessions flows usage check doctor reload help --help --version' ;;
         help)
             options=''
             if [[ $current != -* ]]; then
@@ -100,6 +100,7 @@ _snapt()
         sessions) options='--wide --watch' ;;
         flows) options='--all --class --user --sort --wide --watch' ;;
         reload) options='' ;;
+        doctor) options='--config --state' ;;
         usage) options='--by --from --to --zone --user --wide --watch' ;;
         check)
             options='--config'

@@ -75,7 +75,7 @@ const base::Error kRefused{base::Errc::System, "connect", ECONNREFUSED};
 
 TEST(CnaptCommandLine, KnowsTheCommandsOfTheContract) {
     for (const char* name : {"run", "resolver", "status", "flows", "paths", "snapts", "portal",
-                             "usage", "reload", "check"}) {
+                             "usage", "reload", "doctor", "check"}) {
         EXPECT_TRUE(parse({name}).command) << name;
     }
     EXPECT_EQ(parse({"fly"}).exit_code, report::kExitUsage);

@@ -87,7 +87,7 @@ std::string content_of(const std::string& path) {
 
 TEST(SnaptCommandLine, KnowsTheCommandsOfTheContract) {
     for (const char* name :
-         {"init", "run", "status", "sessions", "flows", "usage", "check", "reload"}) {
+         {"init", "run", "status", "sessions", "flows", "usage", "check", "doctor", "reload"}) {
         EXPECT_TRUE(parse({name}).command) << name;
     }
     for (const char* action : {"add", "disable", "enable", "rotate", "revoke", "remove"}) {

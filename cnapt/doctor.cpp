@@ -1,0 +1,150 @@
+#include "cnapt/doctor.hpp"
+
+#include "cnapt/cli.hpp"
+#include "cnapt/doctor_context.hpp"
+#include "cnapt/gateway_check.hpp"
+#include "common/crypto/library.hpp"
+#include "common/daemon/doctor_files.hpp"
+#include "common/daemon/doctor_host.hpp"
+#include "common/io/preflight.hpp"
+#include "common/io/privileges.hpp"
+
+#include <algorithm>
+
+namespace continuo::cnapt {
+
+namespace {
+
+// Of the state directory; what is written there is small.
+constexpr uint64_t kLeastFreeBytes = uint64_t{16} << 20;
+
+void check_rights(NodeDoctor& doctor) {
+    daemon::check_rights(doctor.status.json["process"], io::kNodeUser, doctor.findings);
+}
+
+void check_tun(NodeDoctor& doctor) {
+    daemon::check_tun(doctor.findings);
+}
+
+void check_nftables(NodeDoctor& doctor) {
+    daemon::check_nftables(doctor.findings);
+}
+
+void check_kernel(NodeDoctor& doctor) {
+    daemon::check_kernel(doctor.findings);
+}
+
+void check_clock(NodeDoctor& doctor) {
+    daemon::check_clock(false, doctor.findings);
+}
+
+void check_ipv6(NodeDoctor& doctor) {
+    const CaptureConfig capture = doctor.config ? doctor.config->capture : CaptureConfig{};
+    daemon::check_ipv6({capture.ipv6, capture.device, "capture.ipv6 = false"}, doctor.findings);
+}
+
+void check_disk(NodeDoctor& doctor) {
+    daemon::check_disk(doctor.state, kLeastFreeBytes, doctor.findings);
+}
+
+void check_files(NodeDoctor& doctor) {
+    daemon::CheckedFiles files;
+    files.secrets = {doctor.config_file};
+    if (doctor.config && !doctor.config->identity.key_file.empty()) {
+        files.secrets.push_back(doctor.config->identity.key_file);
+    }
+    files.read = {doctor.policy_file};
+    files.state = doctor.state;
+    files.socket = doctor.socket;
+    files.user = io::kNodeUser;
+    daemon::check_files(files, doctor.findings);
+}
+
+void check_lan(NodeDoctor& doctor) {
+    if (!doctor.config || doctor.config->capture.gateway_interfaces.empty()) {
+        return;
+    }
+    check_gateway(doctor.config->capture, doctor.findings);
+    daemon::check_conntrack(doctor.findings);
+}
+
+using Check = daemon::DoctorCheck<NodeDoctor>;
+
+// In this order: what stands above is needed by what stands below.
+constexpr Check kChecks[] = {
+    {"configuration", check_configuration},
+    {"policy", check_policy},
+    {"daemon", check_daemon},
+    {"rights", check_rights},
+    {"tun", check_tun},
+    {"nftables", check_nftables},
+    {"kernel", check_kernel},
+    {"clock", check_clock},
+    {"ipv6", check_ipv6},
+    {"disk", check_disk},
+    {"files", check_files},
+    {"uplinks", check_uplinks},
+    {"names", check_names},
+    {"tcp", check_tcp},
+    {"udp", check_udp},
+    {"mtu", check_mtu},
+    {"portal", check_portals},
+    {"login", check_logins},
+    {"tunnel", check_tunnels},
+    {"dns", check_dns},
+    {"capture", check_capture},
+    {"gateway", check_lan},
+};
+
+}  // namespace
+
+bool NodeDoctor::needs_config(const std::string& check) {
+    if (!config) {
+        findings.skip(check, "needs the configuration", config_failure);
+    }
+    return config.has_value();
+}
+
+bool NodeDoctor::needs_way_beside(const std::string& check) {
+    const bool has_way = !runs() || may_mark;
+    if (!has_way) {
+        findings.skip(check, "what this user sends goes through the tunnel",
+                      std::string(daemon::kRunAsRoot));
+    }
+    return has_way;
+}
+
+bool NodeDoctor::connects(const std::string& snapt) const {
+    return std::any_of(targets.begin(), targets.end(), [&](const SnaptTarget& target) {
+        return target.snapt == snapt && target.tcp.connected_in;
+    });
+}
+
+bool NodeDoctor::answers_by_udp(const std::string& snapt) const {
+    return std::any_of(targets.begin(), targets.end(), [&](const SnaptTarget& target) {
+        return target.snapt == snapt && target.udp.answered_in;
+    });
+}
+
+report::CommandSpec doctor_spec() {
+    return daemon::doctor_spec(
+        {{"--config", "F", report::OptionValue::Required, false, {}, "configuration file"},
+         {"--policy", "F", report::OptionValue::Required, false, {}, "policy file"},
+         {"--state", "DIR", report::OptionValue::Required, false, {}, "state directory"}});
+}
+
+report::CommandOutput doctor_command(const report::DaemonAccess& access,
+                                     const report::ParsedCommand& command) {
+    crypto::begin_library();
+    NodeDoctor doctor{access,
+                      command.value_or("--config", kDefaultConfig),
+                      command.value_or("--policy", ""),
+                      command.value_or("--state", kDefaultState),
+                      access.socket,
+                      daemon::is_root(),
+                      io::missing_right().empty()};
+    daemon::run_checks(std::span<const Check>(kChecks), doctor);
+    return daemon::doctor_output("cnapt", doctor.findings, command);
+}
+
+}  // namespace continuo::cnapt

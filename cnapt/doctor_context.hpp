@@ -1,0 +1,74 @@
+// What the checks of `cnapt doctor` know, and leave for those that follow. Only the files
+// doctor*.cpp know it.
+#pragma once
+
+#include "cnapt/node_config.hpp"
+#include "cnapt/reach_probe.hpp"
+#include "cnapt/tcp_connect.hpp"
+#include "common/daemon/doctor.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace continuo::cnapt {
+
+// Addresses of SNAPTs that are asked.
+inline constexpr size_t kMaxTargets = 64;
+
+struct SnaptTarget {
+    std::string snapt;
+    base::Endpoint endpoint;
+    TcpReach tcp{};
+    UdpReach udp{};
+};
+
+struct NodeDoctor {
+    report::DaemonAccess access;
+    std::string config_file;
+    std::string policy_file;  // empty: as the configuration says
+    std::string state;
+    std::string socket;
+    bool is_root = false;
+    bool may_mark = false;  // sockets, so that they are beside the tunnel
+    daemon::Deadline deadline{};
+
+    report::Findings findings{};
+    std::optional<NodeConfig> config{};  // with its key
+    std::string config_failure{};        // why there is none, for checks that need it
+    daemon::DaemonAnswer status{};       // of the daemon
+    report::JsonValue snapts{};          // likewise
+    report::JsonValue paths{};
+    std::vector<ControlUplink> uplinks{};
+    std::vector<SnaptTarget> targets{};
+    bool is_probed = false;  // the targets, by TCP and UDP
+
+    bool runs() const { return status.kind == daemon::DaemonAnswer::Kind::Answer; }
+    uint32_t mark() const { return may_mark && config ? config->capture.fwmark : 0; }
+    // Adds a finding when the check cannot be made without configuration.
+    bool needs_config(const std::string& check);
+    // The same when what this process sends would go through the tunnel, or be stopped by it.
+    bool needs_way_beside(const std::string& check);
+    bool connects(const std::string& snapt) const;        // TCP, at some address
+    bool answers_by_udp(const std::string& snapt) const;  // likewise
+};
+
+// doctor_config.cpp
+void check_configuration(NodeDoctor& doctor);
+void check_policy(NodeDoctor& doctor);
+void check_daemon(NodeDoctor& doctor);
+// doctor_network.cpp
+void check_uplinks(NodeDoctor& doctor);
+void check_names(NodeDoctor& doctor);
+void check_tcp(NodeDoctor& doctor);
+void check_udp(NodeDoctor& doctor);
+void check_mtu(NodeDoctor& doctor);
+void check_portals(NodeDoctor& doctor);
+// doctor_login.cpp
+void check_logins(NodeDoctor& doctor);
+// doctor_tunnel.cpp
+void check_tunnels(NodeDoctor& doctor);
+void check_dns(NodeDoctor& doctor);
+void check_capture(NodeDoctor& doctor);
+
+}  // namespace continuo::cnapt

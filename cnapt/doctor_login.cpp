@@ -1,0 +1,246 @@
+// Checks of `cnapt doctor`: whether each SNAPT lets this node in, and what it leases.
+#include "cnapt/doctor_context.hpp"
+#include "cnapt/snapt_client.hpp"
+#include "common/daemon/startup.hpp"
+#include "common/io/file.hpp"
+#include "common/io/system_random.hpp"
+#include "common/report/status_report.hpp"
+#include "common/report/table.hpp"
+
+#include <cstring>
+
+#include <unistd.h>
+
+namespace continuo::cnapt {
+
+using report::JsonValue;
+using Kind = LoginReach::Kind;
+
+namespace {
+
+constexpr base::Duration kLoginTime = base::seconds(8);
+
+std::string ms(base::Duration span) {
+    return report::format_milliseconds(static_cast<double>(base::to_us(span)) / 1000.0);
+}
+
+// A login with HELLO takes the place of the session that a daemon of this node has: only when none
+// can be running.
+bool may_say_hello(const NodeDoctor& doctor) {
+    if (doctor.status.kind != daemon::DaemonAnswer::Kind::Absent || !doctor.is_root) {
+        return false;
+    }
+    const std::string lock = doctor.state + "/lock";
+    return ::access(lock.c_str(), F_OK) != 0 || io::LockFile::acquire(lock).has_value();
+}
+
+std::string remedy_for(const control::Reject& reject) {
+    switch (reject.reason) {
+    case control::RejectReason::NoCommonVersion:
+        return "upgrade both ends";
+    case control::RejectReason::NoCommonProtection:
+        return "`protection` at node and SNAPT must have one in common";
+    case control::RejectReason::SessionLimit:
+        return "raise limits.user_sessions there, or log another node out";
+    case control::RejectReason::UserDisabled:
+        return "snapt user enable NAME, at the server";
+    case control::RejectReason::NoLease:
+        return "a larger [inner] prefix there, and room on its disk";
+    case control::RejectReason::BadHello:
+        return "`node` in the configuration: letters, digits and . _ @ -";
+    default:
+        return "`snapt doctor` at the server";
+    }
+}
+
+// --- What the daemon says
+
+const JsonValue& entry_of(const JsonValue& snapts, const std::string& name) {
+    static const JsonValue kNone;
+    for (const JsonValue& snapt : snapts.items()) {
+        if (snapt.text("snapt") == name) {
+            return snapt;
+        }
+    }
+    return kNone;
+}
+
+// Of a daemon that tells it.
+std::string last_error(const JsonValue& snapt) {
+    const std::string text = snapt["last_error"].text("text");
+    return text.empty() ? "" : ": " + text;
+}
+
+struct LoginCheck {
+    const SnaptEntry& entry;
+    const SnaptTarget& target;
+    bool says_hello;
+};
+
+void say_lease(NodeDoctor& doctor, const LoginCheck& login, const control::Accept& accept) {
+    const std::string check = "lease " + login.entry.name;
+    const CaptureConfig& capture = doctor.config->capture;
+    const std::string text = (accept.lease_ipv4 ? accept.lease_ipv4->to_string() : "no IPv4") +
+                             ", " +
+                             (accept.lease_ipv6 ? accept.lease_ipv6->to_string() : "no IPv6");
+    if ((capture.ipv4 && !accept.lease_ipv4) || (capture.ipv6 && !accept.lease_ipv6)) {
+        doctor.findings.warn(check, text, "[inner] of the SNAPT has no prefix for the other");
+    } else {
+        doctor.findings.ok(check, text);
+    }
+}
+
+void say_let_in(NodeDoctor& doctor, const LoginCheck& login, const LoginReach& reach) {
+    const std::string check = "login " + login.entry.name;
+    const std::string who = doctor.config->identity.psk_identity();
+    if (reach.accept) {
+        doctor.findings.ok(check, "let in as " + who + " in " + ms(reach.took));
+        say_lease(doctor, login, *reach.accept);
+    } else if (doctor.runs()) {
+        const std::string why = last_error(entry_of(doctor.snapts, login.entry.name));
+        doctor.findings.warn(check,
+                             "the key of " + who + " is right, but the daemon has no session" + why,
+                             "see `cnapt snapts` and its log");
+    } else {
+        doctor.findings.ok(check, "the key of " + who + " is right");
+        doctor.findings.skip("lease " + login.entry.name,
+                             "not asked for: a daemon might be running here",
+                             std::string(daemon::kRunAsRoot));
+    }
+}
+
+void say_login(NodeDoctor& doctor, const LoginCheck& login, const LoginReach& reach) {
+    const std::string check = "login " + login.entry.name;
+    const config::HostPort place{login.target.endpoint.address.to_string(),
+                                 login.target.endpoint.port};
+    const std::string at = " at " + place.to_string();
+    const NodeConfig& config = *doctor.config;
+    switch (reach.kind) {
+    case Kind::LetIn:
+        say_let_in(doctor, login, reach);
+        return;
+    case Kind::Refused:
+        doctor.findings.fail(check,
+                             "refused" + at + ": user " + config.identity.user + " or key " +
+                                 config.identity.key_id +
+                                 " is unknown, wrong or disabled, or realm " + config.realm +
+                                 " is another",
+                             "compare with `snapt user list` at the server; a new file comes from "
+                             "`snapt user rotate " +
+                                 config.identity.user + "`");
+        return;
+    case Kind::Rejected:
+        doctor.findings.fail(check, "refused" + at + ": " + reach.reject.text,
+                             remedy_for(reach.reject));
+        return;
+    case Kind::OtherSnapt:
+        doctor.findings.fail(
+            check,
+            "another SNAPT answers" + at + ": " +
+                (reach.reject.text.empty() ? "of another name or realm" : reach.reject.text),
+            "correct `name`, `addresses` or `realm`");
+        return;
+    case Kind::NoTls:
+        doctor.findings.fail(check, "what answers" + at + " is no SNAPT",
+                             "correct the address and port; a captive portal may do that, too");
+        return;
+    case Kind::Closed:
+        doctor.findings.fail(check, "the connection" + at + " is closed without a word",
+                             "`snapt doctor` at the server; a proxy on the way may do that, too");
+        return;
+    case Kind::Silent:
+        doctor.findings.fail(check, "no answer" + at + " to the handshake",
+                             "`snapt doctor` at the server; a firewall that inspects may do that");
+        return;
+    case Kind::Unreached:
+        doctor.findings.fail(check, "no connection" + at + ": " + std::strerror(reach.sys_errno),
+                             "see \"tcp\" above");
+        return;
+    }
+}
+
+// True: the daemon is logged in, and nothing has to be asked.
+bool say_login_of_daemon(NodeDoctor& doctor, const std::string& name) {
+    const JsonValue& snapt = entry_of(doctor.snapts, name);
+    if (!snapt["control_open"].boolean().value_or(false)) {
+        return false;
+    }
+    doctor.findings.ok("login " + name, "the daemon is logged in at " +
+                                            report::cell(snapt["address"]) + ", " +
+                                            report::cell(snapt["protection"]));
+    const std::string leases =
+        report::cell(snapt["inner_ipv4"]) + ", " + report::cell(snapt["inner_ipv6"]);
+    doctor.findings.ok("lease " + name, leases);
+    return true;
+}
+
+const SnaptTarget* target_of(const NodeDoctor& doctor, const std::string& snapt) {
+    for (const SnaptTarget& target : doctor.targets) {
+        if (target.snapt == snapt && target.tcp.connected_in) {
+            return &target;
+        }
+    }
+    return nullptr;
+}
+
+LoginQuestion question_of(const NodeDoctor& doctor, const LoginCheck& login) {
+    const NodeConfig& config = *doctor.config;
+    LoginQuestion question;
+    question.to = login.target.endpoint;
+    question.fwmark = doctor.mark();
+    question.time = doctor.deadline.time_for(kLoginTime);
+    question.says_hello = login.says_hello;
+    // As the node itself: a SNAPT would take one without its id for another.
+    NodeIdentity identity;
+    identity.name = config.node.empty() ? daemon::host_name("node") : config.node;
+    identity.id = read_node_id(doctor.state + kNodeIdFile).value_or(identity.id);
+    question.parameters = login_parameters(config, login.entry, identity);
+    io::SystemRandom random;
+    random.fill(question.parameters.hello.session_id);
+    question.parameters.hello.wire_session_down = static_cast<uint16_t>(random.u64() | 1U);
+    return question;
+}
+
+}  // namespace
+
+void check_logins(NodeDoctor& doctor) {
+    if (!doctor.config) {
+        if (doctor.runs()) {
+            for (const JsonValue& snapt : doctor.snapts.items()) {
+                const std::string name = snapt.text("snapt");
+                if (!say_login_of_daemon(doctor, name)) {
+                    doctor.findings.fail("login " + name,
+                                         "the daemon is not logged in" + last_error(snapt),
+                                         "run it as root, which may read the configuration");
+                }
+            }
+        } else {
+            doctor.needs_config("login");
+        }
+        return;
+    }
+    const bool says_hello = may_say_hello(doctor);
+    std::vector<LoginCheck> logins;
+    std::vector<std::function<LoginReach()>> works;
+    for (const SnaptEntry& entry : doctor.config->snapts) {
+        if (doctor.runs() && say_login_of_daemon(doctor, entry.name)) {
+            continue;
+        }
+        const SnaptTarget* target = target_of(doctor, entry.name);
+        if (target == nullptr) {
+            doctor.findings.skip("login " + entry.name, "no connection by TCP",
+                                 "see \"tcp\" above");
+            continue;
+        }
+        logins.push_back({entry, *target, says_hello});
+        works.emplace_back(
+            [question = question_of(doctor, logins.back())] { return probe_login(question); });
+    }
+    const auto reach =
+        daemon::within(doctor.deadline.time_for(kLoginTime + base::seconds(1)), works);
+    for (size_t i = 0; i < logins.size(); ++i) {
+        say_login(doctor, logins[i], reach[i].value_or(LoginReach{}));
+    }
+}
+
+}  // namespace continuo::cnapt

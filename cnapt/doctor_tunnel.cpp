@@ -1,0 +1,187 @@
+// Checks of `cnapt doctor`: what goes through the tunnel of a running daemon, and how names are
+// looked up.
+#include "cnapt/doctor_context.hpp"
+#include "cnapt/name_lookup.hpp"
+#include "cnapt/ping_desk.hpp"
+#include "cnapt/routes.hpp"
+#include "common/io/nft.hpp"
+#include "common/report/json.hpp"
+#include "common/report/status_report.hpp"
+#include "common/report/table.hpp"
+
+namespace continuo::cnapt {
+
+using report::JsonValue;
+
+namespace {
+
+constexpr base::Duration kDnsTime = base::seconds(4);
+constexpr size_t kMaxServersAsked = 6;
+constexpr uint16_t kDnsPort = 53;
+
+void say_ping(NodeDoctor& doctor, const std::string& check, const JsonValue& answer) {
+    std::string answered;
+    std::string silent;
+    for (const JsonValue& path : answer["paths"].items()) {
+        const std::string by =
+            report::cell(path["interface"]) + " (" + report::cell(path["transport"]) + ")";
+        const auto rtt_ms = path["rtt_ms"].number();
+        std::string& list = rtt_ms ? answered : silent;
+        list += (list.empty() ? "" : ", ") + by;
+        if (rtt_ms) {
+            list += " in " + report::format_milliseconds(rtt_ms);
+        }
+    }
+    if (answered.empty()) {
+        doctor.findings.fail(check, "no path answers" + (silent.empty() ? "" : ": " + silent),
+                             "see \"udp\" and \"login\" above");
+    } else if (!silent.empty()) {
+        doctor.findings.warn(check, "answers by " + answered + "; not by " + silent,
+                             "that uplink does not get through: [uplinks] deny keeps it out");
+    } else {
+        doctor.findings.ok(check, "answers by " + answered);
+    }
+}
+
+// Sealed and opened at both ends, as data is.
+void check_tunnel(NodeDoctor& doctor, const std::string& snapt) {
+    const std::string check = "tunnel " + snapt;
+    report::JsonWriter request;
+    request.begin_object().field("command", "ping").field("snapt", snapt).end_object();
+    const auto answer = daemon::ask_line(doctor.access, request.take(),
+                                         doctor.deadline.time_for(kPingTime + base::seconds(1)));
+    if (answer.kind == daemon::DaemonAnswer::Kind::Answer) {
+        say_ping(doctor, check, answer.json);
+    } else {
+        doctor.findings.fail(check, answer.failure, "see what fails above");
+    }
+}
+
+struct NameServer {
+    base::IpAddress address;
+    std::string how;
+    uint32_t fwmark = 0;
+};
+
+// Those of [dns] while they are asked through the tunnel, else those of the host.
+std::vector<NameServer> name_servers_of(const NodeDoctor& doctor, bool is_in_tunnel) {
+    std::vector<NameServer> servers;
+    if (is_in_tunnel) {
+        for (const base::IpAddress& server : doctor.config->dns.servers) {
+            servers.push_back({server, " through the tunnel", 0});
+        }
+        return servers;
+    }
+    for (const base::IpAddress& server : servers_beside_tunnel({})) {
+        servers.push_back({server, "", 0});
+    }
+    return servers;
+}
+
+void ask_name_servers(NodeDoctor& doctor, bool is_in_tunnel) {
+    const std::string check = "dns";
+    auto servers = name_servers_of(doctor, is_in_tunnel);
+    servers.resize(std::min(servers.size(), kMaxServersAsked));
+    std::vector<std::function<bool()>> works;
+    for (const NameServer& server : servers) {
+        works.emplace_back([server] {
+            return answers_names({server.address, kDnsPort}, server.fwmark);
+        });
+    }
+    const auto answers = daemon::within(doctor.deadline.time_for(kDnsTime), works);
+    std::string good;
+    std::string bad;
+    for (size_t i = 0; i < servers.size(); ++i) {
+        std::string& list = answers[i].value_or(false) ? good : bad;
+        list += (list.empty() ? "" : ", ") + servers[i].address.to_string();
+    }
+    if (servers.empty()) {
+        doctor.findings.warn(check, "/etc/resolv.conf names no server",
+                             "set [dns] servers, or one of the host's");
+    } else if (good.empty()) {
+        const std::string found = "no name server answers" + servers.front().how + ": " + bad;
+        const std::string remedy =
+            is_in_tunnel ? "correct [dns] servers" : "set [dns] servers, or one of the host's";
+        doctor.findings.add(
+            {is_in_tunnel ? report::Verdict::Fail : report::Verdict::Warn, check, found, remedy});
+    } else if (!bad.empty()) {
+        doctor.findings.warn(check, good + " answers" + servers.front().how + ", not " + bad,
+                             "take out the one that is silent");
+    } else {
+        doctor.findings.ok(check, good + " answers" + servers.front().how);
+    }
+}
+
+void check_leak(NodeDoctor& doctor) {
+    io::Nft nft;
+    const CaptureConfig& capture = doctor.config->capture;
+    const auto leak = nft.counter(capture_table(capture.device), kLeakCounter);
+    if (leak && leak->packets != 0) {
+        doctor.findings.warn("leak",
+                             std::to_string(leak->packets) +
+                                 " packets of the tunnel were about to leave an uplink, and were "
+                                 "dropped",
+                             "find what changes rules or routes beneath (ip rule, another VPN)");
+    } else if (leak) {
+        doctor.findings.ok("leak", "no packet of the tunnel left an uplink");
+    }
+}
+
+}  // namespace
+
+void check_tunnels(NodeDoctor& doctor) {
+    if (!doctor.runs()) {
+        doctor.findings.skip("tunnel", "needs a running daemon", "start it, see \"daemon\" above");
+        return;
+    }
+    for (const JsonValue& snapt : doctor.snapts.items()) {
+        if (doctor.deadline.is_over()) {
+            break;
+        }
+        const bool is_idle = snapt["learned"].boolean().value_or(false) &&
+                             snapt.text("state") == "down";  // by hearsay, and not needed
+        if (!is_idle) {
+            check_tunnel(doctor, snapt.text("snapt"));
+        }
+    }
+}
+
+void check_dns(NodeDoctor& doctor) {
+    const std::string check = "dns";
+    const JsonValue& dns = doctor.status.json["dns"];
+    const std::string state = dns.text("state", "off");
+    if (state == "failed") {
+        doctor.findings.fail(check,
+                             "names are looked up as without cnapt: " + report::cell(dns["error"]),
+                             "see \"Names\" in OPERATIONS");
+        return;
+    }
+    const bool is_in_tunnel = state == "tunnel";
+    if (!is_in_tunnel || doctor.needs_config(check)) {
+        ask_name_servers(doctor, is_in_tunnel);
+    }
+}
+
+void check_capture(NodeDoctor& doctor) {
+    const std::string check = "capture";
+    if (!doctor.runs()) {
+        doctor.findings.skip(check, "needs a running daemon", "start it, see \"daemon\" above");
+        return;
+    }
+    const bool is_blocked = (doctor.config && doctor.config->capture.kill_switch) ||
+                            doctor.status.json.text("tunnel") == "blocked";
+    const std::string state = doctor.status.json.text("state");
+    if (state == "up") {
+        doctor.findings.ok(check, "new flows go through the tunnel");
+    } else {
+        doctor.findings.fail(check,
+                             is_blocked ? "the kill switch blocks new flows: no SNAPT answers"
+                                        : "new flows go outside the tunnel: no SNAPT answers",
+                             "see what fails above");
+    }
+    if (doctor.config && doctor.may_mark) {
+        check_leak(doctor);
+    }
+}
+
+}  // namespace continuo::cnapt

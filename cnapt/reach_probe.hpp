@@ -1,0 +1,74 @@
+// Questions to SNAPTs without a session, for `cnapt doctor`: whether TCP connects, whether UDP is
+// answered and up to which size, and whether a key is let in. Blocking, each within its time; all
+// addresses at once.
+#pragma once
+
+#include "common/base/ip_address.hpp"
+#include "common/base/time.hpp"
+#include "common/control/client_control.hpp"
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace continuo::cnapt {
+
+// As the kernel routes what bears `fwmark`, beside the tunnel; 0: no mark, which takes no rights.
+struct ReachQuestion {
+    std::vector<base::Endpoint> to;
+    uint32_t fwmark = 0;
+    base::Duration time{};
+};
+
+struct TcpReach {
+    std::optional<base::Duration> connected_in;
+    int sys_errno = 0;  // of one that failed; ETIMEDOUT when the time is over
+};
+// In the order of `to`.
+std::vector<TcpReach> probe_tcp(const ReachQuestion& question);
+
+struct UdpReach {
+    std::optional<base::Duration> answered_in;
+    int sys_errno = 0;  // of what the host refused to send, or ICMP told; ETIMEDOUT: nothing came
+    std::string interface;  // by which it goes; empty: not known
+    // The largest outer packet that came through, of kProbedSizes; 0: none.
+    uint16_t largest = 0;
+    uint16_t interface_mtu = 0;
+};
+// Outer IP packets, the largest first.
+inline constexpr uint16_t kProbedSizes[] = {1500, 1492, 1440, 1400, 1340, 1280};
+// A SNAPT answers a datagram of a session that it does not know with UNKNOWN (docs/PROTOCOL.md
+// section 3.6), of which nobody learns who asks. Sent several times.
+std::vector<UdpReach> probe_udp(const ReachQuestion& question);
+
+struct LoginQuestion {
+    base::Endpoint to;
+    uint32_t fwmark = 0;
+    base::Duration time{};
+    control::ClientParameters parameters;
+    // Whether to say HELLO, which makes a session and ends it; without it only the key is proven
+    // and a session that is there stays.
+    bool says_hello = false;
+};
+
+struct LoginReach {
+    enum class Kind : uint8_t {
+        LetIn,       // the key is right; with HELLO `accept` is there
+        Refused,     // user, key or realm is not known there, or disabled
+        Rejected,    // `reject` says why
+        OtherSnapt,  // another name or realm
+        NoTls,       // what answers is something else
+        Closed,      // it ended the connection without a word
+        Silent,      // no answer in time
+        Unreached,   // `sys_errno`
+    };
+    Kind kind = Kind::Silent;
+    int sys_errno = 0;
+    base::Duration took{};
+    std::optional<control::Accept> accept;
+    control::Reject reject;
+};
+LoginReach probe_login(const LoginQuestion& question);
+
+}  // namespace continuo::cnapt

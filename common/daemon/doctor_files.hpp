@@ -1,0 +1,25 @@
+// Checks of files that both programs' `doctor` make: who may read keys, who may write what a daemon
+// trusts, and whether the user that the daemon becomes can work with them.
+#pragma once
+
+#include "common/report/findings.hpp"
+
+#include <string>
+#include <vector>
+
+namespace continuo::daemon {
+
+struct CheckedFiles {
+    // That the daemon reads; missing ones are passed over.
+    std::vector<std::string> secrets;  // with keys
+    std::vector<std::string> read;     // without
+    std::vector<std::string> kept;     // with keys, in its state folder
+    std::string state;                 // folder
+    std::string socket;                // of the commands
+    const char* user = "";             // whom the daemon becomes
+};
+
+// Findings "files": one for each that is wrong, else one that they are right.
+void check_files(const CheckedFiles& files, report::Findings& findings);
+
+}  // namespace continuo::daemon

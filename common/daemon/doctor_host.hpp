@@ -1,0 +1,34 @@
+// Checks of the host that both programs' `doctor` make: rights, TUN, nftables, kernel, clock, IPv6,
+// disk, connection tracking.
+#pragma once
+
+#include "common/report/findings.hpp"
+#include "common/report/json_value.hpp"
+
+#include <cstdint>
+#include <string>
+
+namespace continuo::daemon {
+
+// `process` of the daemon's status, null without a daemon: then the rights of this process.
+// `user` is whom the daemon becomes.
+void check_rights(const report::JsonValue& process,
+                  const std::string& user,
+                  report::Findings& findings);
+void check_tun(report::Findings& findings);
+void check_nftables(report::Findings& findings);
+void check_kernel(report::Findings& findings);
+// `counts`: records are kept by it.
+void check_clock(bool counts, report::Findings& findings);
+// Whether it is wanted, and what to write where it is not.
+struct Ipv6Wish {
+    bool is_wanted = true;
+    std::string device;
+    std::string switch_off;  // "capture.ipv6 = false"
+};
+void check_ipv6(const Ipv6Wish& wish, report::Findings& findings);
+// Of the file system that holds `path`, or will. `least_bytes`: below it, it is worth a warning.
+void check_disk(const std::string& path, uint64_t least_bytes, report::Findings& findings);
+void check_conntrack(report::Findings& findings);
+
+}  // namespace continuo::daemon

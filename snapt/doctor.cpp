@@ -1,0 +1,127 @@
+#include "snapt/doctor.hpp"
+
+#include "common/daemon/doctor_files.hpp"
+#include "common/daemon/doctor_host.hpp"
+#include "common/io/privileges.hpp"
+#include "snapt/accounting/ledger.hpp"
+#include "snapt/cli.hpp"
+#include "snapt/doctor_context.hpp"
+#include "snapt/relay_check.hpp"
+
+namespace continuo::snapt {
+
+namespace {
+
+// Without a configuration that says more.
+constexpr uint64_t kLeastFreeBytes = uint64_t{64} << 20;
+
+void check_rights(SnaptDoctor& doctor) {
+    daemon::check_rights(doctor.status.json["process"], io::kRelayUser, doctor.findings);
+}
+
+void check_tun(SnaptDoctor& doctor) {
+    daemon::check_tun(doctor.findings);
+}
+
+void check_nftables(SnaptDoctor& doctor) {
+    daemon::check_nftables(doctor.findings);
+}
+
+void check_kernel(SnaptDoctor& doctor) {
+    daemon::check_kernel(doctor.findings);
+}
+
+void check_clock(SnaptDoctor& doctor) {
+    daemon::check_clock(!doctor.config || doctor.config->accounting.is_enabled, doctor.findings);
+}
+
+void check_ipv6(SnaptDoctor& doctor) {
+    const InnerConfig inner = doctor.config ? doctor.config->inner : default_snapt_config().inner;
+    daemon::check_ipv6({inner.ipv6.has_value(), inner.device, "inner.ipv6 = \"\""},
+                       doctor.findings);
+}
+
+void check_disk(SnaptDoctor& doctor) {
+    const uint64_t least =
+        doctor.config ? doctor.config->accounting.min_free_bytes : kLeastFreeBytes;
+    daemon::check_disk(doctor.state, least, doctor.findings);
+}
+
+void check_files(SnaptDoctor& doctor) {
+    daemon::CheckedFiles files;
+    files.secrets = {doctor.config_file};
+    files.kept = {doctor.state + "/" + kLedgerFileName};
+    files.state = doctor.state;
+    files.socket = doctor.socket;
+    files.user = io::kRelayUser;
+    daemon::check_files(files, doctor.findings);
+}
+
+void check_forward_rules(SnaptDoctor& doctor) {
+    if (doctor.needs_config("forward policy")) {
+        check_relay(*doctor.config, doctor.findings);
+    }
+}
+
+void check_conntrack(SnaptDoctor& doctor) {
+    daemon::check_conntrack(doctor.findings);
+}
+
+using Check = daemon::DoctorCheck<SnaptDoctor>;
+
+// In this order: what stands above is needed by what stands below.
+constexpr Check kChecks[] = {
+    {"configuration", check_configuration},
+    {"daemon", check_daemon},
+    {"rights", check_rights},
+    {"tun", check_tun},
+    {"nftables", check_nftables},
+    {"kernel", check_kernel},
+    {"clock", check_clock},
+    {"ipv6", check_ipv6},
+    {"disk", check_disk},
+    {"files", check_files},
+    {"users", check_users},
+    {"ledger", check_ledger},
+    {"listen", check_listen},
+    {"public", check_public},
+    {"inner", check_inner},
+    {"way out", check_ways_out},
+    {"forwarding", check_forwarding},
+    {"forward policy", check_forward_rules},
+    {"conntrack", check_conntrack},
+    {"nat", check_nat},
+};
+
+}  // namespace
+
+bool SnaptDoctor::needs_config(const std::string& check) {
+    if (!config) {
+        findings.skip(check, "needs the configuration", config_failure);
+    }
+    return config.has_value();
+}
+
+bool SnaptDoctor::needs_root(const std::string& check) {
+    if (!is_root) {
+        findings.skip(check, "only root may look", std::string(daemon::kRunAsRoot));
+    }
+    return is_root;
+}
+
+report::CommandSpec doctor_spec() {
+    return daemon::doctor_spec(
+        {{"--config", "F", report::OptionValue::Required, false, {}, "configuration file"},
+         {"--state", "DIR", report::OptionValue::Required, false, {}, "state directory"}});
+}
+
+report::CommandOutput doctor_command(const report::DaemonAccess& access,
+                                     const report::ParsedCommand& command) {
+    SnaptDoctor doctor{access, command.value_or("--config", kDefaultConfig),
+                       command.value_or("--state", kDefaultState), access.socket,
+                       daemon::is_root()};
+    daemon::run_checks(std::span<const Check>(kChecks), doctor);
+    return daemon::doctor_output("snapt", doctor.findings, command);
+}
+
+}  // namespace continuo::snapt
