@@ -55,7 +55,7 @@ std::optional<JsonValue> list_users(SnaptDoctor& doctor) {
     if (!users) {
         return std::nullopt;
     }
-    const auto list = (*users)->list();
+    const auto list = (*users)->list(daemon::utc_us());
     io::match_owner(doctor.state);
     if (!list) {
         return std::nullopt;
@@ -64,7 +64,8 @@ std::optional<JsonValue> list_users(SnaptDoctor& doctor) {
     json.begin_array();
     for (const UserInfo& user : *list) {
         json.begin_object();
-        json.field("disabled", user.is_disabled || user.key_ids.empty());
+        json.field("disabled",
+                   user.is_disabled || std::ranges::all_of(user.keys, &KeyInfo::is_disabled));
         json.end_object();
     }
     json.end_array();

@@ -89,6 +89,8 @@ void SessionDriver::run_due(TimePoint now) {
 // back.
 void SessionDriver::poll_touched(TimePoint now) {
     polling_.swap(touched_);
+    const bool is_alone = polling_.size() == 1 && sender_.batch().empty();
+    sender_.batch().set_limit(!clock_ ? SIZE_MAX : is_alone ? kSoleTurnBytes : kSendTurnBytes);
     has_more_ = false;
     while (!polling_.empty() && !has_more_) {
         Session& session = *polling_.back();
@@ -115,8 +117,6 @@ void SessionDriver::poll_touched(TimePoint now) {
 // True: there may be more.
 bool SessionDriver::poll(Session& session, TimePoint now) {
     set_rooms(session);
-    const bool is_alone = polling_.size() == 1 && again_.empty() && sender_.batch().empty();
-    sender_.batch().set_limit(!clock_ ? SIZE_MAX : is_alone ? kSoleTurnBytes : kSendTurnBytes);
     const bool has_more = session.poll_transmit(sender_.batch(), now);
     if (has_more) {
         sender_.flush(now);
