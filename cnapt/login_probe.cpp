@@ -127,9 +127,9 @@ void take_event(const control::ClientEvent& event, LoginReach& reach) {
                                                                                   : Kind::Rejected;
         reach.reject = rejected->reject;
     } else if (const auto* closed = std::get_if<control::LinkClosed>(&event)) {
-        reach.kind = closed->cause == control::CloseCause::WrongSnapt        ? Kind::OtherSnapt
-                     : closed->cause == control::CloseCause::HandshakeFailed ? Kind::Refused
-                                                                             : Kind::Closed;
+        reach.kind = closed->cause == control::CloseCause::WrongSnapt     ? Kind::OtherSnapt
+                     : closed->cause == control::CloseCause::LoginRefused ? Kind::Refused
+                                                                          : Kind::Closed;
     }
 }
 
