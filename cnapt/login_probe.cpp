@@ -127,9 +127,11 @@ void take_event(const control::ClientEvent& event, LoginReach& reach) {
                                                                                   : Kind::Rejected;
         reach.reject = rejected->reject;
     } else if (const auto* closed = std::get_if<control::LinkClosed>(&event)) {
-        reach.kind = closed->cause == control::CloseCause::WrongSnapt     ? Kind::OtherSnapt
-                     : closed->cause == control::CloseCause::LoginRefused ? Kind::Refused
-                                                                          : Kind::Closed;
+        const bool is_handshake = closed->cause == control::CloseCause::LoginRefused ||
+                                  closed->cause == control::CloseCause::HandshakeFailed;
+        reach.kind = closed->cause == control::CloseCause::WrongSnapt ? Kind::OtherSnapt
+                     : is_handshake                                   ? Kind::Refused
+                                                                      : Kind::Closed;
     }
 }
 

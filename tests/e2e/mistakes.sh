@@ -6,14 +6,14 @@ require setpriv
 cd "$work" || exit 1
 made=0
 
-# mistake CODE MESSAGE COMMAND... : what is said, up to the usage, is that message. $work is written as DIR.
+# mistake CODE MESSAGE COMMAND... : what is said, without times and up to the usage, is that message. $work is written as DIR.
 mistake() {
     local code=$1 want=$2 got said
     shift 2
     made=$((made + 1))
     said=$("$@" 2>&1 </dev/null)
     got=$?
-    said=$(sed '/^usage:/,$d' <<<"$said")
+    said=$(sed -E '/^usage:/,$d; s/^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z //' <<<"$said")
     claim "${want%%$'\n'*}" equal "$got: ${said//"$work"/DIR}" "$code: $want"
 }
 
@@ -53,8 +53,8 @@ in_policy() {
 
 # --- On the command line
 mistake 64 'cnapt: no command' cnapt
-mistake 64 'cnapt: unknown command "stats"' cnapt stats
-mistake 64 'cnapt: unknown option "--jsn"' cnapt status --jsn
+mistake 64 'cnapt: unknown command "stats"; did you mean "status"?' cnapt stats
+mistake 64 'cnapt: unknown option "--jsn"; did you mean "--json"?' cnapt status --jsn
 mistake 64 'cnapt: unexpected argument "extra"' cnapt flows extra
 mistake 64 'cnapt: --timeout "soon"; expected seconds, such as 10' cnapt status --wait up --timeout soon
 mistake 1 'cnapt: no daemon answers at DIR/no.sock; start it with `cnapt run`' cnapt status --socket "$work/no.sock"
@@ -89,10 +89,10 @@ in_node 78 '11:10: error: "device" is "a-very-long-device-name"; expected an int
 in_server 78 '5:11: error: "listen" holds "0.0.0.0"; expected ADDRESS:PORT or [ADDRESS]:PORT, port 1 to 65535' 's/^listen = .*/listen = ["0.0.0.0"]/'
 in_server 78 '6:10: error: "public" is an empty list; expected at least one address' 's/^public = .*/public = []/'
 in_server 78 '11:8: error: "ipv4" is "100.64.0.1/16"; expected an IPv4 prefix of length 1 to 30, or an empty string' 's/^ipv4 = .*/ipv4 = "100.64.0.1\/16"/'
-in_server 78 '78:14: error: "interval_s" is 70; expected a divisor of 900' 's/^interval_s = .*/interval_s = 70/'
-in_server 78 '79:16: error: "destinations" is "all"; expected "none", "port" or "full"' 's/^destinations = .*/destinations = "all"/'
+in_server 78 '79:14: error: "interval_s" is 70; expected a divisor of 900' 's/^interval_s = .*/interval_s = 70/'
+in_server 78 '80:16: error: "destinations" is "all"; expected "none", "port" or "full"' 's/^destinations = .*/destinations = "all"/'
 in_server 78 '7:15: error: "protection" holds "none"; expected "encrypt" or "authenticate"' 's/^protection = .*/protection = ["none"]/'
-in_server 78 '38:11: error: "hold_ms" is -5; expected a number of ms from 0 to 10000' 's/^hold_ms = 5 .*/hold_ms = -5/'
+in_server 78 '39:11: error: "hold_ms" is -5; expected a number of ms from 0 to 10000' 's/^hold_ms = 5 .*/hold_ms = -5/'
 
 # --- In policy.toml
 rule='match = { proto = ["tcp"] }'
@@ -118,10 +118,10 @@ begin snapt snapt run --config "$work/server.toml" --state "$work/state" --socke
 mistake 1 'error: cannot open the ledger in DIR/state: state folder is in use by another snapt' in_ns one snapt run --config "$work/server.toml" --state "$work/state" --socket "$work/other.sock"
 mistake 1 'snapt: there is no user "bob"' in_ns one snapt user disable bob --socket "$work/snapt.sock"
 in_ns one snapt user add bob --socket "$work/snapt.sock" >/dev/null
-mistake 1 'snapt: there is a user of this name already' in_ns one snapt user add bob --socket "$work/snapt.sock"
+mistake 1 'snapt: there is a user of this name already; --device NAME gives it another key' in_ns one snapt user add bob --socket "$work/snapt.sock"
 mistake 1 'snapt: cannot read --key-file DIR/none: No such file or directory' in_ns one snapt user add carol --key-file "$work/none" --socket "$work/snapt.sock"
 echo abc >short.key
-mistake 64 'snapt: no key in --key-file DIR/short.key; expected 32 bytes in base64' in_ns one snapt user add carol --key-file "$work/short.key" --socket "$work/snapt.sock"
+mistake 64 'snapt: --key-file DIR/short.key: no key in it; expected 32 bytes in base64 and nothing else, or the cnapt.toml of the user' in_ns one snapt user add carol --key-file "$work/short.key" --socket "$work/snapt.sock"
 mistake 64 'snapt: --quota "lots"; expected a size per day or month, such as 50GiB/month' in_ns one snapt user add carol --quota lots --socket "$work/snapt.sock"
 mistake 1 "cnapt: no permission for the daemon's socket at DIR/snapt.sock; use root or join the group continuo" setpriv --reuid 65534 --clear-groups cnapt status --socket "$work/snapt.sock"
 begin cnapt cnapt run --config "$work/good.toml" --state "$work/node" --socket "$work/cnapt.sock"

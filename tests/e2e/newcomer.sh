@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What README says, word for word: the commands are taken from its blocks and typed on machines of their own (a network and a
-# mount namespace each), in the order in which a newcomer would. Two commands are stood in for, as they would take minutes:
+# What README says, word for word: the commands are taken from its blocks and typed on machines of their own (namespaces for the
+# network, mounts and processes each), in the order in which a newcomer would. Two commands are stood in for, as they would take minutes:
 # apt-get, by a look whether all that it is to install is there, and the build, by the programs under test.
 . "$(dirname "$0")/lib.sh"
 require cmake ping curl unshare nsenter
@@ -56,23 +56,27 @@ new_machine() {
     for name in "$@"; do
         mkdir "$work/$name"
         # shellcheck disable=SC2016  # the inner shell expands it
-        spawn "$name" "machine-$name" unshare -m --propagation private sh -c '
+        spawn "$name" "machine-$name" unshare -m --propagation private -p -f --mount-proc --kill-child sh -c '
             mount -t tmpfs tmpfs "$0" || exit 1
             for folder in etc usr/local var root; do
                 mkdir -p "$0/$folder/upper" "$0/$folder/work" &&
                     mount -t overlay overlay -o "lowerdir=/$folder,upperdir=$0/$folder/upper,workdir=$0/$folder/work" "/$folder" || exit 1
             done
             mount -t tmpfs tmpfs /run && rm -rf /etc/continuo /var/lib/cnapt /var/lib/snapt && touch "$0/ready" && exec sleep infinity' "$work/$name"
+        wait_for 10 find_first_of "$name"
         wait_for 10 on "$name" test -e "$work/$name/ready" || { show_logs; echo "cannot make the machine $name"; exit 1; }
     done
 }
 
+# The machine's first process, seen from here.
+declare -A first_of=()
+find_first_of() { first_of[$1]=$(pgrep -P "${pid_of[machine-$1]}"); }
 # on NAME COMMAND...
 on() {
     local name=$1
     shift
     # shellcheck disable=SC2016  # the inner shell expands it
-    nsenter --target "${pid_of[machine-$name]}" --mount --net \
+    nsenter --target "${first_of[$name]}" --mount --net --pid \
         env -i HOME=/root LC_ALL=C PATH="$shims:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" \
         sh -c 'cd "$0" && exec "$@"' "${folder:-/root}" "$@"
 }
@@ -177,11 +181,11 @@ claim "the commands that look whether it works" type_each laptop server < <(bloc
 
 more="A second server"
 claim "the second server begins" type_block second "$first" 1 's/zrh-1/gva-1/; s/203\.0\.113\.9:/203.0.113.77:/; /user add/d'
-claim "the key alone" type_block laptop "$more" 1
-carry laptop second alice.key
-claim "the second server has the same user" type_block second "$more" 2
-claim "the laptop gets the second server" eval 'block "$more" 3 | on laptop sh -c "cat >>/etc/continuo/cnapt.toml"'
+carry laptop second alice.toml
+claim "the second server has the same user" type_block second "$more" 1
+carry second laptop gva-1.toml
 claim "cnapt ends" end_program laptop cnapt
+claim "the laptop gets the second server" type_block laptop "$more" 2
 claim "cnapt begins again" type_on laptop <<<'cnapt check; cnapt run &
 cnapt status --wait up --timeout 10'
 both_up() { equal "$(on laptop cnapt snapts --json | json 'sorted(s["snapt"] for s in d if s["state"] == "up")')" "['gva-1', 'zrh-1']"; }

@@ -8,12 +8,13 @@ start_snapt 2
 add_user alice 1 2
 start_cnapt
 mkdir "$work/www"
-head -c 3000000 /dev/urandom >"$work/www/file"
+head -c 20000000 /dev/urandom >"$work/www/file"
 http_server "$work/www"
 in_ns node sysctl -qw net.ipv4.ping_group_range="0 2147483647"
 spawn node ping4 ping -n -i 0.2 $inet4
 spawn node ping6 ping -n -i 0.2 $inet6
-spawn node curl curl -sS -m 120 --limit-rate 100k -o /dev/null "http://[$inet6]/file"
+in_ns gw1 tc qdisc add dev lan root tbf rate 1mbit burst 16kb latency 200ms  # a whole file would fit the buffers
+spawn node curl curl -sS -m 120 -o /dev/null "http://[$inet6]/file"
 
 flow() { cnapt_json flows | json_true "any($1 for f in d)"; }
 claim "a ping has its process" wait_for 5 flow "f['proto'] == 'icmp' and f['process'] == 'ping'"
