@@ -100,7 +100,7 @@ void Relay::on_tun_readable() {
     const bool is_sole = receivers_.is_sole(now);
     const TimePoint until = settings_.clock() + (is_sole ? kRound : kSharedRound);
     const auto has_time = [&] { return settings_.clock() < until; };
-    // What comes while others send is not the only thing to do: no reason to wait for more.
+    // While others send, each packet seems to come after a pause, and would be the only one read.
     const bool is_stream = !is_sole || !turns_.is_empty();
     loop_.note_moved(tun_port_->read_burst(
         now, is_stream, is_sole ? dataplane::kTunBurst : kTunPackets,

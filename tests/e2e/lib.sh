@@ -80,7 +80,6 @@ show_logs() {
 }
 
 # --- Claims
-
 # claim TEXT COMMAND... : runs the command and tells whether the claim held.
 claim() {
     local text=$1
@@ -141,7 +140,6 @@ json_true() { [ "$(json "$1")" = True ]; }
 make_tun_device() { mknod -m 666 "$work/tun" c 10 200; }
 
 # --- Namespaces and links
-
 ns() { echo "$tag-$1"; }
 # What runs in the node's namespace is run by that command, if any: a shell that mounts something first.
 node_shell=()
@@ -321,7 +319,6 @@ new_stranger() {
 }
 
 # --- Processes
-
 # spawn NS NAME COMMAND... : in the background; output in $work/NAME.log, process id in pid_of[NAME].
 spawn() {
     local space=$1 name=$2
