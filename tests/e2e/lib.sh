@@ -40,7 +40,7 @@ require() {
     done
     if [ -n "${CONTINUO_BIN-}" ]; then PATH=$CONTINUO_BIN:$PATH; fi
     command -v cnapt >/dev/null && command -v snapt >/dev/null || { echo "no cnapt and snapt in CONTINUO_BIN"; exit 1; }
-    work=$(mktemp -d "${TMPDIR:-/tmp}/continuo-e2e.XXXXXX")
+    work=$(mktemp -d "${TMPDIR:-/tmp}/e2e.XXXXXX")
     trap clean_up EXIT
     trap 'exit 130' INT
     trap 'exit 143' TERM HUP

@@ -54,7 +54,9 @@ wait_for 10 listens snapt1 23
 stop snapt1
 sed -i 's/^allow_self = .*/allow_self = ["tcp\/22", "ping"]/' "$work/snapt1.toml"
 start_snapt 1
-claim "the node is back" wait_cnapt
+# cnapt may not have noticed yet that the SNAPT was away, so ask the SNAPT.
+has_session() { snapt_json 1 sessions | json_true "len(d) == 1"; }
+claim "the node is back" wait_for 10 has_session
 lease4=$(snapt_json 1 sessions | json "d[0]['inner_ipv4']")
 lease6=$(snapt_json 1 sessions | json "d[0]['inner_ipv6']")
 for host in $self4 100.64.0.1; do
