@@ -42,15 +42,15 @@ claim "it is still the first session" equal "$(session)" "$first"
 control_works() { timeout 2 cnapt usage --socket "$work/cnapt.sock" >/dev/null 2>&1; }
 claim "the control link is noticed to be dead and made anew" wait_for 8 control_works
 in_ns gw1 sysctl -qw net.netfilter.nf_conntrack_udp_timeout=2 net.netfilter.nf_conntrack_udp_timeout_stream=2
-exec_in_ns inet "$python" "$support_dir/pushes.py" serve $inet4 7000 5 4 &
+exec_in_ns inet "$python" "$support_dir/pushes.py" serve $inet4 7000 10 4 &
 listens() { in_ns inet ss -Hltn "sport = :7000" | grep -q .; }
 wait_for 5 listens
 exec_in_ns node "$python" "$support_dir/pushes.py" listen $inet4 7000 "$work/pushes" &
-pushed() { [ "$(wc -l <"$work/pushes")" -ge 5 ]; }
-wait_for 50 pushed
+# Two lost answers are a lesson, half of 4 s may be too long for a mapping of 2 s, and a busy machine may miss a lesson.
+is_learned() { awk '{ row = $1 < 0.3 ? row + 1 : 0 } END { exit !(NR >= 4 && row >= 2) }' "$work/pushes"; }
+claim "in the end the mapping is kept alive: two of at most ten come at once" wait_for 50 is_learned
 show="$(tr '\n' ' ' <"$work/pushes")"
 claim "a server's word after 4 s of silence reaches the node although the mapping lives 2 s (seconds: $show)" \
-    equal "$(awk '$1 > 2.5' "$work/pushes" | wc -l) $(wc -l <"$work/pushes")" "0 5"
-claim "in the end the mapping is kept alive: the last came at once" equal "$(tail -n 1 "$work/pushes" | awk '$1 < 0.3' | wc -l)" 1
+    equal "$(awk '$1 > 2.5' "$work/pushes" | wc -l)" 0
 
 finish
