@@ -137,13 +137,11 @@ UdpThrottle::Tick UdpThrottle::newest(size_t ticks) const {
     return in_use;
 }
 
-// All of the window, in two ticks at least, or the newest ticks alone: what came just before a box
-// began to hold UDP back hides nothing. What a pause of the link took is missed in one tick.
+// The whole window loses heavily, in two ticks at least. Or all newer ticks together do after one
+// that lost much, as the sender has slowed down since: the worst of these is left out, since a
+// pause of the link may end in it.
 std::optional<UdpThrottle::Tick> UdpThrottle::heavy_loss_down() const {
     const Tick window = newest(kWindowTicks);
-    if (window.lost < kFewestLost) {
-        return std::nullopt;
-    }
     size_t heavy_ticks = 0;
     for (size_t age = 1; age <= kWindowTicks; ++age) {
         heavy_ticks += remembered(age).loses(kHeavyLoss, kFewestLostInTick) ? 1U : 0U;
@@ -152,13 +150,20 @@ std::optional<UdpThrottle::Tick> UdpThrottle::heavy_loss_down() const {
         window.loses(kHeavyLoss, kFewestLost)) {
         return window;
     }
-    for (size_t age = 1; age <= kHeavyTicks; ++age) {
-        if (!remembered(age).loses(kHeavyLoss, kFewestLostInTick)) {
-            return std::nullopt;
+    Tick worst;
+    for (size_t age = 1; age < std::min(in_row_, filled_); ++age) {
+        worst = remembered(age).lost > worst.lost ? remembered(age) : worst;
+        const Tick since = newest(age);
+        Tick others = since;
+        others.lost -= worst.lost;
+        others.received -= worst.received;
+        if (remembered(age + 1).lost >= kFewestLost && since.rate(Way::Down) > 0 &&
+            since.loses(kHeavyLoss, kFewestLostInTick) &&
+            others.loses(kHeavyLoss, kFewestLostInTick)) {
+            return since;
         }
     }
-    const Tick slowed = newest(kHeavyTicks);
-    return slowed.rate(Way::Down) > 0 ? std::optional(slowed) : std::nullopt;
+    return std::nullopt;
 }
 
 UdpThrottle::Step UdpThrottle::watch(const UdpTraffic& traffic, bool may_try, TimePoint now) {

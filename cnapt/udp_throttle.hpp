@@ -39,8 +39,8 @@ class UdpThrottle {
     static constexpr size_t kWindowTicks = 3;
     static constexpr double kHeavyLoss = 0.2;
     static constexpr int64_t kFewestLost = 50;  // of those that come down, in the window
-    // In so many ticks of the window, or in each of the newest alone when the sender has slowed
-    // down since, each with so many: what a pause of the link took is missed in one.
+    // Heavy ticks of the window, and the fewest losses in each. A sender that has slowed down loses
+    // few in a tick: then the ticks since the loss count together.
     static constexpr size_t kHeavyTicks = 2;
     static constexpr int64_t kFewestLostInTick = 5;
     static constexpr int64_t kFewestBytesUp = 50000;  // that left, in the window

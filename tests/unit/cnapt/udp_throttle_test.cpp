@@ -262,6 +262,22 @@ TEST(UdpThrottle, WhatCameJustBeforeDoesNotHideTheLoss) {
 }
 
 // A roam: what was on its way is missed in one half second, beside the odd loss of each link.
+// As measured: all that was in flight is lost in one tick, and so few packets leave in each tick
+// after it that none of these alone says much.
+TEST(UdpThrottle, LossesOfASenderThatSlowedDownAtOnceCountTogether) {
+    Download download;
+    download.sent_per_s = 2500;
+    ASSERT_EQ(download.run(seconds(10)).first, Step::None);
+    download.sent_per_s = 1700;
+    download.loss = 0.41;
+    ASSERT_EQ(download.run(UdpThrottle::kTick).first, Step::None);
+    download.sent_per_s = 24;
+    download.loss = 0.26;
+    const auto [step, after] = download.run(seconds(20));
+    EXPECT_EQ(step, Step::TryStream);
+    EXPECT_LE(after, UdpThrottle::kTick * 4);
+}
+
 TEST(UdpThrottle, APauseOfAFastStreamIsNoReason) {
     Download download;
     download.sent_per_s = 2500;
