@@ -15,7 +15,13 @@ foreach(page ${man5} ${man8})  # Debian's policy wants them compressed, without 
   list(APPEND packed_pages ${packed})
   install(FILES ${packed} DESTINATION share/man/man${section})
 endforeach()
-add_custom_target(man ALL DEPENDS ${packed_pages})
+# Debian's changelog has the version and where the changes are told; SOURCE_DATE_EPOCH sets its date.
+string(TIMESTAMP changelog_date "%a, %d %b %Y %H:%M:%S +0000" UTC)
+configure_file(${CMAKE_SOURCE_DIR}/packaging/debian/changelog.in ${CMAKE_BINARY_DIR}/debian/changelog @ONLY)
+set(packed_changelog ${CMAKE_BINARY_DIR}/debian/changelog.gz)
+add_custom_command(OUTPUT ${packed_changelog} COMMAND gzip -9nc ${CMAKE_BINARY_DIR}/debian/changelog > ${packed_changelog}
+  DEPENDS ${CMAKE_BINARY_DIR}/debian/changelog VERBATIM)
+add_custom_target(man ALL DEPENDS ${packed_pages} ${packed_changelog})
 foreach(completion ${completions})
   get_filename_component(name ${completion} NAME_WE)
   install(FILES ${completion} DESTINATION share/bash-completion/completions RENAME ${name})
@@ -23,7 +29,6 @@ endforeach()
 file(GLOB dissector CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/packaging/wireshark/*.lua)
 install(FILES ${dissector} DESTINATION share/continuo/wireshark)
 install(FILES ${guides} README.md CHANGELOG.md DESTINATION share/doc/continuo)
-install(FILES LICENSE DESTINATION share/doc/continuo RENAME copyright)
 # Where the whole system is ours: an installation below another prefix leaves /etc and the units alone.
 set(CONTINUO_PACKAGING ${CMAKE_SOURCE_DIR}/packaging)
 install(CODE "
@@ -34,6 +39,10 @@ install(CODE "
       ${CONTINUO_PACKAGING}/systemd/cnapt-resolver.socket ${CONTINUO_PACKAGING}/systemd/cnapt-resolver@.service
       DESTINATION /usr/lib/systemd/system)
     file(INSTALL ${CONTINUO_PACKAGING}/tmpfiles/continuo.conf DESTINATION /usr/lib/tmpfiles.d)
+    file(INSTALL ${CONTINUO_PACKAGING}/debian/copyright ${packed_changelog} DESTINATION /usr/share/doc/continuo)
+    file(INSTALL ${CONTINUO_PACKAGING}/debian/lintian-overrides DESTINATION /usr/share/lintian/overrides RENAME continuo)
+  else()
+    file(INSTALL ${CMAKE_SOURCE_DIR}/LICENSE DESTINATION \${CMAKE_INSTALL_PREFIX}/share/doc/continuo)
   endif()")
 
 set(CPACK_GENERATOR DEB)
@@ -41,7 +50,7 @@ set(CPACK_PACKAGE_NAME continuo)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "mobility-transparent tunnel that aggregates traffic")
 set(CPACK_PACKAGE_DESCRIPTION
-  "cnapt keeps the connections of a mobile host alive while it changes its networks,\nand snapt relays them to the Internet. Small packets travel in aggregates.")
+  "cnapt keeps the connections of a mobile host alive while it changes its\nnetworks, and snapt relays them to the Internet. Small packets travel in\naggregates.")
 set(CPACK_PACKAGE_CONTACT "Continuo maintainers <maintainers@continuo.invalid>")
 set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)

@@ -2,7 +2,7 @@
 # Programs that write their own headers (mtr, and whatever uses IP_HDRINCL), or choose interface or source (ping -I): what has
 # cnapt0's address goes through the tunnel, what has another goes beside it, and nothing counts as a leak.
 . "$(dirname "$0")/lib.sh"
-require ping traceroute
+require ping traceroute mtr tracepath
 build_topology
 ipv6_beside 1
 count_beside
@@ -74,12 +74,16 @@ for host in $inet4 $inet6; do
     for how in -I -T -U; do claim "traceroute $how $host" reaches $how $host; done
 done
 claim "traceroute -T by an interface goes beside the tunnel" reaches -T -i up1 $inet4
-if command -v mtr >/dev/null; then
-    mtr_reaches() { node mtr -n -r -c 1 "$@" | tee "$work/mtr" && tail -n 1 "$work/mtr" | grep -qF "${*: -1}"; }
-    for host in $inet4 $inet6; do
-        for how in "" -u -T; do claim "mtr $how $host" mtr_reaches $how $host; done
-    done
-fi
+mtr_reaches() { node mtr -n -r -c 1 "$@" | tee "$work/mtr" && tail -n 1 "$work/mtr" | grep -qF "${*: -1}"; }
+for host in $inet4 $inet6; do
+    for how in "" -u -T; do claim "mtr $how $host" mtr_reaches $how $host; done
+done
+first_hop() { node mtr -n -r -c 1 -m 1 "$@" $inet4 | awk 'END { print $2 }'; }
+claim "mtr -I cnapt0 goes through the tunnel" equal "$(first_hop -I cnapt0)" 100.64.0.1
+claim "mtr -I up1 goes beside it" equal "$(first_hop -I up1)" 192.168.1.1
+for host in $inet4 $inet6; do
+    claim "tracepath $host" eval "node tracepath -n $host | grep ' reached'"
+done
 
 # A program keeps its source while no SNAPT answers, and new flows go plain.
 stop snapt1

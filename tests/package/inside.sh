@@ -70,8 +70,10 @@ claim "the state is each user's alone" equal "$(stat -c %a:%U:%G /var/lib/snapt 
     "750:continuo-snapt:continuo-snapt 750:continuo-cnapt:continuo-cnapt "
 claim "sockets have a folder for both" equal "$(stat -c %a:%U:%G /run/continuo)" 1770:root:continuo
 claim "the policy as shipped is good" cnapt check /etc/continuo/policy.toml
+head -c 32 /dev/urandom | base64 >/tmp/alice.key  # which the example of cnapt.toml names, and check wants to read
+chmod 600 /tmp/alice.key
 for example in cnapt snapt; do
-    check_example() { cp /etc/continuo/$example.toml.example /tmp/example.toml && $example check /tmp/example.toml; }
+    check_example() { sed 's|/etc/continuo/alice.key|/tmp/alice.key|' /etc/continuo/$example.toml.example >/tmp/example.toml && $example check /tmp/example.toml; }
     claim "so is the example of $example.toml" check_example
 done
 claim "the dissector for Wireshark is there" test -s /usr/share/continuo/wireshark/continuo.lua

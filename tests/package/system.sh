@@ -1,18 +1,9 @@
 # What the tests of the package begin with; sourced. $package: the file, made of a build directory if that was given.
 # Sets $work, which goes at the end, and makes $work/root a minimal Debian with what the package depends on.
-export LC_ALL=C DEBIAN_FRONTEND=noninteractive
-skip() { echo "skipped: $*"; exit 77; }
-[ "$(id -u)" = 0 ] || skip "needs root"
-for tool in debootstrap dpkg-deb; do command -v $tool >/dev/null || skip "needs $tool"; done
-
-work=$(mktemp -d "${TMPDIR:-/var/tmp}/continuo-package.XXXXXX")
-trap 'rm -rf --one-file-system "$work"' EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM HUP
-if [ -d "$package" ]; then
-    (cd "$package" && cpack -G DEB -B "$work/out") >"$work/cpack.log" 2>&1 || { cat "$work/cpack.log"; exit 1; }
-    package=$(ls "$work"/out/*.deb)
-fi
+[ "$(id -u)" = 0 ] || { echo "skipped: needs root"; exit 77; }
+. "$(dirname "${BASH_SOURCE[0]}")/packed.sh"
+command -v debootstrap >/dev/null || skip "needs debootstrap"
+pack
 
 # make_system PACKAGES : these and the package's dependencies, separated by commas.
 make_system() {
