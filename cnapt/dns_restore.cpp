@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace continuo::cnapt {
@@ -23,17 +24,32 @@ std::string line(const std::string& place, const base::Error& error) {
     return place + ": " + daemon::describe(error) + "\n";
 }
 
-// Without links, and each once: a place is locked while it is open. What cannot be seen stays, for
-// the failure to open it.
+// Its name without the links on the way to it; whether the last part is one is left to open().
+std::string resolved(std::string place) {
+    while (place.size() > 1 && place.back() == '/') {
+        place.pop_back();  // behind a link it would mean what the link leads to
+    }
+    const size_t slash = place.rfind('/');
+    const std::string parent =
+        slash == std::string::npos ? "." : place.substr(0, std::max<size_t>(slash, 1));
+    std::array<char, PATH_MAX> absolute{};
+    if (::realpath(parent.c_str(), absolute.data()) == nullptr) {
+        return place;
+    }
+    const std::string before(absolute.data());
+    return (before == "/" ? "" : before) + "/" + place.substr(slash + 1);
+}
+
+// Each once: a place is locked while it is open. What cannot be seen stays, for the failure to open
+// it.
 std::vector<std::string> existing(const std::vector<std::string>& places) {
     std::vector<std::string> found;
     for (const std::string& place : places) {
-        std::array<char, PATH_MAX> absolute{};
-        const bool is_there = ::realpath(place.c_str(), absolute.data()) != nullptr;
-        if (!is_there && (errno == ENOENT || errno == ENOTDIR)) {
+        std::string name = resolved(place);
+        struct stat status {};
+        if (::lstat(name.c_str(), &status) != 0 && (errno == ENOENT || errno == ENOTDIR)) {
             continue;
         }
-        std::string name = is_there ? std::string(absolute.data()) : place;
         if (std::find(found.begin(), found.end(), name) == found.end()) {
             found.push_back(std::move(name));
         }
@@ -41,11 +57,25 @@ std::vector<std::string> existing(const std::vector<std::string>& places) {
     return found;
 }
 
+// A place that is a link is not followed: whoever owns the directory around it may have made it, to
+// lead root to files that are none of ours.
+base::Result<ResolvFile> open_place(const std::string& resolv_conf, const std::string& place) {
+    struct stat status {};
+    if (::lstat(place.c_str(), &status) == 0 && S_ISLNK(status.st_mode)) {
+        return base::Error{base::Errc::InvalidState, "it is a link, which is not followed", 0};
+    }
+    return ResolvFile::open(resolv_conf, place);  // nor if it becomes one now
+}
+
 }  // namespace
 
 std::vector<std::string> kept_places_in(const std::string& state) {
-    std::string inner = state + (::geteuid() == 0 ? "/dns" : "/dns-user");
-    return {::access(inner.c_str(), F_OK) == 0 ? std::move(inner) : state};
+    const std::string inner = state + (::geteuid() == 0 ? "/dns" : "/dns-user");
+    struct stat status {};
+    // A helper keeps nothing in another user's directory: that is a daemon's.
+    const bool is_of_daemon = ::access(inner.c_str(), F_OK) == 0 ||
+                              (::stat(state.c_str(), &status) == 0 && status.st_uid != ::geteuid());
+    return {is_of_daemon ? inner : state};
 }
 
 std::vector<std::string> usual_kept_places(const std::string& resolv_conf) {
@@ -66,7 +96,7 @@ std::vector<std::string> usual_kept_places(const std::string& resolv_conf) {
 DnsRestored restore_dns(const std::vector<std::string>& places, const std::string& resolv_conf) {
     std::vector<std::pair<std::string, base::Result<ResolvFile>>> files;
     for (const std::string& place : existing(places)) {
-        files.emplace_back(place, ResolvFile::open(resolv_conf, place));
+        files.emplace_back(place, open_place(resolv_conf, place));
     }
     static_cast<void>(io::keep_capabilities({}).has_value());
     DnsRestored outcome;

@@ -81,6 +81,11 @@ Result<ResolvFile> ResolvFile::open(const std::string& path, const std::string& 
         return Error{Errc::InvalidState, "the directory of the kept resolv.conf is another user's",
                      0};
     }
+    struct stat around {};
+    if (::fstat(file.directory_.value(), &around) != 0 ||
+        (around.st_dev == status.st_dev && around.st_ino == status.st_ino)) {
+        return Error{Errc::InvalidState, "the original cannot be kept beside resolv.conf", 0};
+    }
     // One process at a time: the next waits for what this one puts back.
     if (::flock(file.kept_directory_.value(), LOCK_EX | LOCK_NB) != 0) {
         return Error{Errc::WouldBlock, "another process changes resolv.conf", 0};

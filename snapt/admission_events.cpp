@@ -32,8 +32,10 @@ void Admission::refuse_without_lease(LinkId id, const base::Error& error) {
     if (is_disk_full(error)) {
         parts_.accountant.note_write(error);
         refuse(id, RejectReason::Internal, kDiskFullText, describe(error));
-    } else {
+    } else if (error.code == base::Errc::LimitReached) {
         refuse(id, RejectReason::NoLease, "no address is free", describe(error));
+    } else {
+        refuse(id, RejectReason::Internal, "no lease can be given now", describe(error));
     }
 }
 

@@ -108,6 +108,7 @@ def check_completed(name, commands):
             seconds.setdefault(command.split()[0], set()).add(command.split()[1])
     rows = [(["-"], common | {"--version"}), ([""], common | {"--version"} | first)]
     rows += [([word, ""], common | words) for word, words in seconds.items()]
+    rows += [(["help", ""], first - {"help"})]
     for command, options in commands.items():
         if command:
             rows += [([*command.split(), "-"], options | common), (["--socket", "x", *command.split(), "--"], options | common)]

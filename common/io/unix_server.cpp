@@ -40,7 +40,8 @@ void give_to_group(const std::string& path) {
 Result<UniqueFd> bind_and_listen(const std::string& path) {
     sockaddr_un address = CTN_TRY(unix_address(path));
     // A file that nobody listens on is what kill -9 left.
-    if (const auto other = unix_connect(path)) {
+    const auto other = unix_connect(path);
+    if (other || other.error().code == Errc::WouldBlock) {
         return Error{Errc::System, "command socket", EADDRINUSE};
     }
     struct stat status {};

@@ -10,6 +10,7 @@
 
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 namespace continuo::io {
@@ -97,21 +98,27 @@ Result<sockaddr_un> unix_address(const std::string& path) {
     return address;
 }
 
-Result<UniqueFd> unix_connect(const std::string& path) {
+// The kernel waits for room in the listener's queue as long as for room to send.
+Result<UniqueFd> unix_connect(const std::string& path, Duration timeout) {
     const sockaddr_un address = CTN_TRY(unix_address(path));
     UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (!fd.is_open()) {
+    const auto us = std::max<int64_t>(base::to_us(timeout), 1);  // 0 would be for ever
+    constexpr int64_t kUsPerS = 1'000'000;
+    const timeval most{us / kUsPerS, us % kUsPerS};
+    if (!fd.is_open() ||
+        ::setsockopt(fd.value(), SOL_SOCKET, SO_SNDTIMEO, &most, sizeof most) != 0) {
         return Error{Errc::System, "open command socket", errno};
     }
     if (::connect(fd.value(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-        return Error{Errc::System, "connect to command socket", errno};
+        return errno == EAGAIN ? Error{Errc::WouldBlock, "command socket timeout"}
+                               : Error{Errc::System, "connect to command socket", errno};
     }
     return fd;
 }
 
 Result<std::string> unix_request(const std::string& path, std::string_view line, Duration timeout) {
     const TimePoint deadline = read_clock() + timeout;
-    const UniqueFd fd = CTN_TRY(unix_connect(path));
+    const UniqueFd fd = CTN_TRY(unix_connect(path, timeout));
     CTN_TRY(send_line(fd.value(), line, deadline));
     std::string answer;
     bool is_too_long = false;

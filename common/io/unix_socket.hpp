@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/base/result.hpp"
+#include "common/base/time.hpp"
 #include "common/io/unique_fd.hpp"
 
 #include <string>
@@ -12,7 +13,11 @@ namespace continuo::io {
 
 // Errors: InvalidConfig (path longer than 107 characters).
 base::Result<sockaddr_un> unix_address(const std::string& path);
-// Blocking socket. Errors: System.
-base::Result<UniqueFd> unix_connect(const std::string& path);
+// A listener that takes nobody for so long has stopped, or does not want to.
+inline constexpr base::Duration kUnixConnectTime = base::seconds(1);
+// Blocking socket, also for so long when it sends. Errors: System, WouldBlock (somebody listens,
+// and takes nobody in that time).
+base::Result<UniqueFd> unix_connect(const std::string& path,
+                                    base::Duration timeout = kUnixConnectTime);
 
 }  // namespace continuo::io

@@ -60,7 +60,7 @@ _cnapt()
         help)
             options=''
             if [[ $current != -* ]]; then
-                COMPREPLY=($(compgen -W 'run resolver status flows paths snapts ping portal usage reload check' -- "$current"))
+                COMPREPLY=($(compgen -W 'run resolver status flows paths snapts ping portal usage reload doctor check' -- "$current"))
                 return
             fi
             ;;

@@ -75,7 +75,7 @@ _snapt()
         help)
             options=''
             if [[ $current != -* ]]; then
-                COMPREPLY=($(compgen -W 'init run user status sessions flows usage check reload' -- "$current"))
+                COMPREPLY=($(compgen -W 'init run user status sessions flows usage check doctor reload' -- "$current"))
                 return
             fi
             ;;

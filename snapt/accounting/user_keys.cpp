@@ -23,7 +23,16 @@ Result<std::string> UserStore::next_key_id(const std::string& user_id) {
         "key_id GLOB 'k[0-9]*' AND NOT substr(key_id,2) GLOB '*[^0-9]*' AND length(key_id)<=10"));
     last.bind(1, std::string_view(user_id));
     CTN_TRY(last.step());
-    return "k" + std::to_string(last.integer(0) + 1);
+    // Another SNAPT's key may have a longer number.
+    for (int64_t number = last.integer(0) + 1;; ++number) {
+        std::string key_id = "k" + std::to_string(number);
+        Statement taken =
+            CTN_TRY(database_.prepare("SELECT 1 FROM credential WHERE user_id=? AND key_id=?"));
+        taken.bind(1, std::string_view(user_id)).bind(2, std::string_view(key_id));
+        if (!CTN_TRY(taken.step())) {
+            return key_id;
+        }
+    }
 }
 
 Result<Credential> UserStore::insert_key(const std::string& user_id,
@@ -193,9 +202,22 @@ Result<void> UserStore::write_seen() {
     if (seen.empty()) {
         return {};
     }
+    const Result<void> written = write_seen(seen);
+    if (!written) {
+        const std::lock_guard seen_lock(seen_mutex_);
+        for (const auto& [key, at_us] : seen) {
+            int64_t& seen_us = seen_[key];
+            seen_us = std::max(seen_us, at_us);
+        }
+    }
+    return written;
+}
+
+// A session that ends may have been silent for longer than others with its key.
+Result<void> UserStore::write_seen(const std::map<SeenKey, int64_t>& seen) {
     Transaction transaction = CTN_TRY(Transaction::begin(database_));
-    Statement update =
-        CTN_TRY(database_.prepare("UPDATE credential SET seen=?3 WHERE user_id=?1 AND key_id=?2"));
+    Statement update = CTN_TRY(database_.prepare(
+        "UPDATE credential SET seen=max(coalesce(seen,?3),?3) WHERE user_id=?1 AND key_id=?2"));
     for (const auto& [key, at_us] : seen) {
         CTN_TRY(update.bind(1, std::string_view(key.first))
                     .bind(2, std::string_view(key.second))

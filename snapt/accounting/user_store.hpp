@@ -149,6 +149,7 @@ class UserStore {
     base::Result<void> write_quota(const std::string& user_id, const std::optional<Quota>& quota);
     base::Result<void> require_user(const std::string& user_id);
     base::Result<void> add_keys(UserInfo& user, int64_t now_us);
+    base::Result<void> write_seen(const std::map<SeenKey, int64_t>& seen);
     std::shared_ptr<const Directory> directory() const;
 
     std::mutex database_mutex_;

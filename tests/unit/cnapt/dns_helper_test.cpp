@@ -185,6 +185,28 @@ TEST_F(DnsHelperTest, WhereTheOriginalIsKeptIsFound) {
     EXPECT_EQ(read(), kOriginal);
 }
 
+// Whoever owns the state directory could make one, and root's files would be taken for kept ones.
+TEST_F(DnsHelperTest, ALinkIsNoPlaceOfAnOriginal) {
+    const std::string others = root + "/others";
+    fs::create_directory(others);
+    ASSERT_TRUE(io::write_file_atomically(others + "/resolv.conf", kOriginal, 0644));
+    fs::create_directory_symlink(others, options.kept);
+    for (const std::string& place : {options.kept, options.kept + "/", root + "/others/../dns"}) {
+        const DnsRestored restored = restore_dns({place}, options.resolv_conf);
+        EXPECT_FALSE(restored.is_restored) << place;
+        EXPECT_NE(restored.failure.find("link"), std::string::npos) << restored.failure;
+    }
+    EXPECT_TRUE(fs::exists(others + "/resolv.conf"));
+    EXPECT_EQ(read(), kOriginal);
+}
+
+TEST_F(DnsHelperTest, TheDirectoryOfResolvConfIsNoPlaceOfItsOriginal) {
+    const std::string etc = fs::path(options.resolv_conf).parent_path();
+    EXPECT_NE(restore_dns({etc}, options.resolv_conf).failure, "");
+    EXPECT_EQ(read(), kOriginal);
+    EXPECT_FALSE(fs::exists(etc + "/resolv.conf.damaged"));
+}
+
 TEST_F(DnsHelperTest, WhatARunWithAnotherDirectoryLeftIsPutRight) {
     start();
     ask("tunnel");

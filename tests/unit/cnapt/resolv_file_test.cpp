@@ -1,3 +1,4 @@
+#include "cnapt/dns_restore.hpp"
 #include "common/io/privileges.hpp"
 #include "tests/unit/cnapt/resolv_file_fixture.hpp"
 
@@ -378,6 +379,19 @@ TEST_F(ResolvFileTest, ADirectoryThatOthersMayWriteToIsRefused) {
     const auto file = ResolvFile::open(path, kept);
     ASSERT_FALSE(file);
     EXPECT_EQ(file.error().code, base::Errc::InvalidState);
+}
+
+// As that of the package, whose helper is started by the service manager and keeps it elsewhere.
+TEST_F(ResolvFileTest, AServiceUsersStateDirectoryIsNoPlaceItself) {
+    if (::geteuid() != 0) {
+        GTEST_SKIP() << "another user's directory takes root";
+    }
+    constexpr uid_t kNobody = 65534;
+    const std::string state = root + "/state";
+    fs::create_directory(state);
+    EXPECT_EQ(kept_places_in(state), std::vector{state});
+    ASSERT_EQ(::chown(state.c_str(), kNobody, kNobody), 0);
+    EXPECT_EQ(kept_places_in(state), std::vector{state + "/dns"});
 }
 
 TEST_F(ResolvFileTest, KnowsResolved) {

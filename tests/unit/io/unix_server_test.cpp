@@ -200,6 +200,23 @@ TEST_F(UnixServerTest, RequestTimesOutWhenNobodyAnswers) {
     });
 }
 
+// As a daemon that is stopped, after some have asked it.
+TEST_F(UnixServerTest, NobodyWaitsForAListenerThatTakesNoMore) {
+    const UniqueFd full(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    auto name = unix_address(path_);
+    ASSERT_EQ(::bind(full.value(), reinterpret_cast<const sockaddr*>(&*name), sizeof *name), 0);
+    ASSERT_EQ(::listen(full.value(), 0), 0);
+    const auto first = unix_connect(path_);
+    ASSERT_TRUE(first);
+    const auto nothing = unix_request(path_, "x", milliseconds(10));
+    ASSERT_FALSE(nothing);
+    EXPECT_EQ(nothing.error().code, Errc::WouldBlock);
+    const auto second = UnixServer::listen(loop_, path_, {});
+    ASSERT_FALSE(second);
+    EXPECT_EQ(second.error().sys_errno, EADDRINUSE);
+    EXPECT_EQ(::access(path_.c_str(), F_OK), 0) << "it is somebody's";
+}
+
 TEST_F(UnixServerTest, ServiceManagerIsToldAtPathAndAbstractAddresses) {
     ::unsetenv("NOTIFY_SOCKET");
     EXPECT_FALSE(notify_service_manager("READY=1"));

@@ -211,6 +211,16 @@ TEST_F(AdmissionTest, RefusalsAreLoggedWithTheReason) {
     EXPECT_EQ(let_in(), Names{"alice"});
 }
 
+TEST_F(AdmissionTest, ALeaseThatCannotBeWrittenIsNotCalledAWantOfAddresses) {
+    auto database = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
+    ASSERT_TRUE(database.execute("CREATE TRIGGER no BEFORE INSERT ON lease BEGIN "
+                                 "SELECT RAISE(ABORT, 'no'); END"));
+    hello_of_alice(1, "laptop", 1);
+    ASSERT_TRUE(wait([this] { return was_logged("login_refused", "user=alice"); }));
+    EXPECT_EQ(logged().back().find("no address is free"), std::string::npos) << logged().back();
+    EXPECT_NE(logged().back().find("reason=\"no lease can be given now\""), std::string::npos);
+}
+
 // The node hears the same of both; the operator does not.
 TEST_F(AdmissionTest, TheLogTellsAWrongKeyFromAnUnknownUser) {
     const auto try_as = [this](const std::string& user, const UserKey& key) {

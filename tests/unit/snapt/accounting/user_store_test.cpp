@@ -236,6 +236,15 @@ TEST_F(UserStoreTest, AKeyOfAnotherSnaptKeepsItsId) {
     }
 }
 
+TEST_F(UserStoreTest, AKeyIdWithTheLargestNumberLeavesRoomForOthers) {
+    ASSERT_TRUE(store_->add("alice", {}, kNoon, random_, {"", "k999999999", UserKey{}}));
+    for (const char* next : {"k1000000000", "k1000000001"}) {
+        const auto rotated = store_->rotate("alice", kNoon, random_);
+        ASSERT_TRUE(rotated) << rotated.error().where;
+        EXPECT_EQ(rotated->key_id, next);
+    }
+}
+
 TEST_F(UserStoreTest, AUserHasOnlySoManyKeys) {
     for (int64_t i = 0; i < kMaxUserKeys; ++i) {
         ASSERT_TRUE(
@@ -261,6 +270,28 @@ TEST_F(UserStoreTest, KnowsWhenAKeyWasLastInUse) {
     ASSERT_TRUE(store_->remove("alice"));
     ASSERT_TRUE(store_->add("alice", {}, kNoon, random_));
     EXPECT_FALSE(store_->list(kNoon).value()[0].keys[0].seen_us) << "another alice";
+}
+
+TEST_F(UserStoreTest, AnOldSessionDoesNotSetBackWhenAKeyWasLastInUse) {
+    ASSERT_TRUE(store_->add("alice", {}, kNoon, random_));
+    store_->note_seen("alice", "k1", kNoon + 9);
+    ASSERT_TRUE(store_->write_seen());
+    store_->note_seen("alice", "k1", kNoon + 4);  // one that has been silent since
+    ASSERT_TRUE(store_->write_seen());
+    EXPECT_EQ(store_->list(kNoon).value()[0].keys[0].seen_us, kNoon + 9);
+}
+
+TEST_F(UserStoreTest, WhenAKeyWasLastInUseOutlivesAWriteThatFails) {
+    ASSERT_TRUE(store_->add("alice", {}, kNoon, random_));
+    auto other = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
+    ASSERT_TRUE(other.execute("CREATE TRIGGER no BEFORE UPDATE ON credential BEGIN "
+                              "SELECT RAISE(ABORT, 'no'); END"));
+    store_->note_seen("alice", "k1", kNoon + 5);
+    EXPECT_FALSE(store_->write_seen());
+    EXPECT_EQ(store_->list(kNoon).value()[0].keys[0].seen_us, kNoon + 5);
+    ASSERT_TRUE(other.execute("DROP TRIGGER no"));
+    ASSERT_TRUE(store_->write_seen());
+    EXPECT_EQ(UserStore::open(folder_).value()->list(kNoon).value()[0].keys[0].seen_us, kNoon + 5);
 }
 
 class MigrationTest : public StateFolder {
