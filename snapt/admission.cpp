@@ -252,7 +252,9 @@ void Admission::on_lease(LinkId id, const base::Result<Lease>& lease) {
             grant.user.c_str(), grant.told_node.c_str(), grant.node.c_str());
     }
     grant.lease_ipv4 = lease->ipv4;
-    grant.lease_ipv6 = lease->ipv6;
+    if (!parts_.has_ipv6 || parts_.has_ipv6()) {
+        grant.lease_ipv6 = lease->ipv6;
+    }
     open_accounting(id);
 }
 

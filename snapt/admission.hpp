@@ -30,7 +30,8 @@ struct AdmissionParts {
     Accountant& accountant;
     LeaseStore& leases;
     UserStore& users;
-    EventLog* events = nullptr;  // of logins and ends; null: nobody reads them
+    EventLog* events = nullptr;        // of logins and ends; null: nobody reads them
+    std::function<bool()> has_ipv6{};  // this host; empty: as the leases have it
 };
 
 // What a node is told that logs in meanwhile.

@@ -67,11 +67,11 @@ RelaySettings relay_settings(const SnaptConfig& config, const LeaseStore& leases
     return settings;
 }
 
-// Leaves out of the configuration what this host cannot do. Returns the reason; empty: nothing left
-// out.
+// Leaves out of the configuration what this host can never do. Returns why it has no IPv6 now, be
+// it only switched off; empty: it has.
 std::string fit_to_host(SnaptConfig& config) {
     std::string why = config.inner.ipv6 ? io::ipv6_switched_off(config.inner.device) : "";
-    if (!why.empty()) {
+    if (!why.empty() && !io::read_sysctl("net/ipv6/conf/all/disable_ipv6")) {
         config.inner.ipv6.reset();
     }
     return why;
@@ -178,7 +178,8 @@ base::Result<void> App::start(std::string& failure) {
     started_at_ = loop_.now();
     CTN_TRY(network_.open(failure));
     admission_ = std::make_unique<Admission>(
-        AdmissionParts{loop_, worker_, config_, *accountant_, *leases_, *users_, &events_});
+        AdmissionParts{loop_, worker_, config_, *accountant_, *leases_, *users_, &events_,
+                       [this] { return network_.has_ipv6(); }});
     RelaySettings settings = relay_settings(config_, *leases_);
     settings.recording = recorders_.recording();
     relay_ = std::make_unique<Relay>(loop_, settings, accountant_->slots(), random_, *admission_);
@@ -251,6 +252,7 @@ void App::on_tick() {
     accountant_->tick(utc_us());
     admission_->on_tick();
     events_.on_tick(now);
+    (void)worker_.submit([this] { network_.follow_ipv6(*leases_); });
     if (loop_.now() - ports_renewed_at_ >= kPortsInterval) {
         renew_ports(false);
     }

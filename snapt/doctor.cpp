@@ -37,7 +37,7 @@ void check_clock(SnaptDoctor& doctor) {
 
 void check_ipv6(SnaptDoctor& doctor) {
     const InnerConfig inner = doctor.config ? doctor.config->inner : default_snapt_config().inner;
-    daemon::check_ipv6({inner.ipv6.has_value(), inner.device, "inner.ipv6 = \"\""},
+    daemon::check_ipv6({inner.ipv6.has_value(), inner.device, "inner.ipv6 = false"},
                        doctor.findings);
 }
 

@@ -137,7 +137,7 @@ void check_way_out(SnaptDoctor& doctor, const WayOut& way, const io::NetSnapshot
         } else {
             doctor.findings.warn(check,
                                  "this host has no default route: IPv6 of nodes leads nowhere",
-                                 "set one, or inner.ipv6 = \"\"");
+                                 "set one, or inner.ipv6 = false");
         }
         return;
     }

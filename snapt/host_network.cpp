@@ -2,7 +2,6 @@
 
 #include "common/base/log.hpp"
 #include "common/daemon/startup.hpp"
-#include "common/io/netlink_route.hpp"
 #include "common/io/tun_device.hpp"
 #include "snapt/nat.hpp"
 #include "snapt/nat_limit.hpp"
@@ -84,7 +83,10 @@ base::Result<void> forget_connections_of(const Lease& lease) {
 }
 
 HostNetwork::HostNetwork(const SnaptConfig& config, std::string state)
-    : config_(config), state_(std::move(state)), taken_ports_(own_ports(config)) {}
+    : config_(config)
+    , state_(std::move(state))
+    , has_ipv6_(config.inner.ipv6 && io::ipv6_switched_off(config.inner.device).empty())
+    , taken_ports_(own_ports(config)) {}
 
 base::Result<void> HostNetwork::open(std::string& failure) {
     failure = "cannot keep kernel parameters in " + state_;
@@ -102,15 +104,24 @@ base::Result<void> HostNetwork::set_up_device(const LeaseStore& leases) {
     if (const auto own = leases.own_ipv4(); own && config_.inner.ipv4) {
         CTN_TRY(routes.add_address(index, *own, config_.inner.ipv4->length));
     }
-    if (const auto own = leases.own_ipv6(); own && config_.inner.ipv6) {
-        (void)io::switch_ipv6(config_.inner.device, true);
-        CTN_TRY(routes.add_address(index, *own, config_.inner.ipv6->length));
+    if (has_ipv6_) {
+        CTN_TRY(set_ipv6_address(routes, leases));
     }
     io::LinkSettings link;
     link.up = true;
     link.mtu = config_.inner.mtu;
     link.transmit_queue_length = kTransmitQueueLength;
     return routes.set_link(index, link);
+}
+
+base::Result<void> HostNetwork::set_ipv6_address(io::RouteClient& routes,
+                                                 const LeaseStore& leases) const {
+    const uint32_t index = CTN_TRY(routes.interface_index(config_.inner.device));
+    if (const auto own = leases.own_ipv6(); own && config_.inner.ipv6) {
+        (void)io::switch_ipv6(config_.inner.device, true);
+        CTN_TRY(routes.add_address(index, *own, config_.inner.ipv6->length));
+    }
+    return {};
 }
 
 base::Result<void> HostNetwork::set_up(LeaseStore& leases, std::string& failure) {
@@ -136,8 +147,16 @@ base::Result<void> HostNetwork::set_up(LeaseStore& leases, std::string& failure)
     }
     is_set_up_ = true;
     CTN_TRY(forget_left_connections(leases));
+    return set_parameters(failure);
+}
+
+base::Result<void> HostNetwork::set_parameters(std::string& failure) {
+    RelayOptions options = nat_;
+    if (!has_ipv6_) {
+        options.lease_ipv6.reset();
+    }
     for (const io::SysctlSetting& setting : relay_sysctls(
-             nat_, config_.relay.set_forwarding, io::interfaces_with_router_advertisements())) {
+             options, config_.relay.set_forwarding, io::interfaces_with_router_advertisements())) {
         failure = "cannot set kernel parameter " + setting.key + " to " + setting.value;
         const auto set = sysctls_->set(setting);
         // Nothing works without forwarding; the rest may be read-only, as in most containers.
@@ -151,6 +170,55 @@ base::Result<void> HostNetwork::set_up(LeaseStore& leases, std::string& failure)
         }
     }
     return {};
+}
+
+// The kernel takes the address away, and with it the route to the leases; rules stay as they are.
+base::Result<void>
+HostNetwork::restore_ipv6(const LeaseStore& leases, bool had_it, std::string& failure) {
+    const auto own = leases.own_ipv6();
+    failure = "cannot configure " + config_.inner.device + " for IPv6";
+    auto routes = CTN_TRY(io::RouteClient::open());
+    const uint32_t index = CTN_TRY(routes.interface_index(config_.inner.device));
+    const auto addresses = CTN_TRY(routes.addresses());
+    const bool is_there =
+        std::any_of(addresses.begin(), addresses.end(), [&](const io::AddressEntry& entry) {
+            return entry.interface_index == index && entry.address == own;
+        });
+    if (!is_there) {
+        CTN_TRY(set_ipv6_address(routes, leases));
+    }
+    return had_it ? base::Result<void>{} : set_parameters(failure);
+}
+
+void HostNetwork::follow_ipv6(const LeaseStore& leases) {
+    const std::lock_guard lock(mutex_);
+    const std::string& device = config_.inner.device;
+    if (!is_set_up_ || !config_.inner.ipv6) {
+        return;
+    }
+    const bool is_as_usual = has_ipv6_ && io::has_ipv6(device) && io::has_ipv6("all");
+    const std::string why = is_as_usual ? "" : io::ipv6_switched_off(device);
+    if (!why.empty() && !config_.inner.ipv4) {
+        return;  // there is nothing else to give
+    }
+    const bool had_it = has_ipv6_.exchange(why.empty());
+    if (!has_ipv6_) {
+        if (had_it) {
+            (void)io::switch_ipv6(device, false);
+            log(LogLevel::Warning, "IPv6 was switched off on this host (%s): leases have IPv4 only",
+                why.c_str());
+        }
+        return;
+    }
+    std::string failure;
+    const auto restored = restore_ipv6(leases, had_it, failure);
+    if (!restored && can_have_ipv6_) {
+        log(LogLevel::Warning, "%s: %s", failure.c_str(), describe(restored.error()).c_str());
+    }
+    can_have_ipv6_ = restored.has_value();
+    if (!had_it) {
+        log(LogLevel::Info, "IPv6 is switched on again on this host: leases have it, too");
+    }
 }
 
 // Of an earlier run: at ports that nobody listened on then, and of leases that the database has

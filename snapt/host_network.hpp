@@ -3,12 +3,14 @@
 #pragma once
 
 #include "common/io/netfilter.hpp"
+#include "common/io/netlink_route.hpp"
 #include "common/io/nft.hpp"
 #include "common/io/sysctl.hpp"
 #include "snapt/accounting/lease_store.hpp"
 #include "snapt/nat_ports.hpp"
 #include "snapt/snapt_config.hpp"
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -35,6 +37,11 @@ class HostNetwork {
     // what it has at one that is new. Milliseconds, more with many connections. `wants_all`:
     // TakenPorts::look.
     void renew_ports(bool wants_all);
+    // Any thread. IPv6 may have been switched off on this host, or on again, which costs the device
+    // its address. Milliseconds.
+    void follow_ipv6(const LeaseStore& leases);
+    // Any thread. Configured, and not switched off on this host.
+    bool has_ipv6() const { return has_ipv6_; }
     // Any thread. Another `user_flows` holds from now on; the counts of all leases begin anew then.
     void set_user_flows(uint32_t user_flows);
     // New connections that were refused; nothing where there is no limit.
@@ -44,6 +51,9 @@ class HostNetwork {
 
   private:
     base::Result<void> set_up_device(const LeaseStore& leases);
+    base::Result<void> set_ipv6_address(io::RouteClient& routes, const LeaseStore& leases) const;
+    base::Result<void> set_parameters(std::string& failure);
+    base::Result<void> restore_ipv6(const LeaseStore& leases, bool had_it, std::string& failure);
     base::Result<void> apply_limit(uint32_t user_flows);
     base::Result<void> forget_left_connections(LeaseStore& leases);
     // Nothing when they cannot be listed.
@@ -54,6 +64,7 @@ class HostNetwork {
     const SnaptConfig& config_;
     std::string state_;
     std::unique_ptr<io::SysctlGuard> sysctls_;
+    std::atomic<bool> has_ipv6_;
     // Guards the members below: renew_ports() is called beside the loop.
     std::mutex mutex_;
     io::Nft nft_;
@@ -62,6 +73,7 @@ class HostNetwork {
     TakenPorts taken_ports_;
     std::vector<io::ListeningPort> taken_;  // what has no connections since the last look
     bool can_list_ = true;
+    bool can_have_ipv6_ = true;  // restore_ipv6() did not fail
 };
 
 }  // namespace continuo::snapt

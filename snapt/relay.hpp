@@ -325,6 +325,11 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     void answer_unknown(Listener& listener,
                         const session::ReceivedDatagram& datagram,
                         base::TimePoint now);
+    void send_unknown(io::UdpSocket& socket,
+                      const base::Endpoint& to,
+                      const base::IpAddress& from,
+                      const wire::Quote& quote);
+    void tell_ended(const NodeSession& node);
 
     void on_written(const packet::FrameInfo& info, bool written);
     void on_housekeeping();

@@ -329,13 +329,41 @@ void Relay::answer_unknown(Listener& listener,
         return;
     }
     ++unknown_answers_;
+    send_unknown(listener.socket, datagram.from, datagram.to.address, *quote);
+}
+
+void Relay::send_unknown(io::UdpSocket& socket,
+                         const base::Endpoint& to,
+                         const base::IpAddress& from,
+                         const wire::Quote& quote) {
     std::array<uint8_t, wire::Unknown::kBytes> bytes{};
     base::ByteWriter writer(bytes);
-    wire::Unknown{wire::UnknownReason::Session, *quote}.serialize(writer);
-    io::SendItem item{datagram.from, datagram.to.address, bytes, 0};
-    listener.socket.send(std::span(&item, 1));
+    wire::Unknown{wire::UnknownReason::Session, quote}.serialize(writer);
+    io::SendItem item{to, from, bytes, 0};
+    socket.send(std::span(&item, 1));
     if (settings_.recording.packets != nullptr) {
-        settings_.recording.packets->sent(listener.socket, item);
+        settings_.recording.packets->sent(socket, item);
+    }
+}
+
+// The node hears it from its control link, unless a NAT has forgotten that, which neither end
+// knows: an idle one would ask only because of the answer to its next keepalive.
+void Relay::tell_ended(const NodeSession& node) {
+    const session::Session& session = node.session;
+    const auto active = session.paths().active();
+    if (!active || *active == wire::kTcpPath || !session.latest()) {
+        return;
+    }
+    const session::Tuple& tuple =
+        session.paths().path(*active).tuples[base::index_of(base::TrafficClass::LtLd)];
+    if (!tuple.is_proven) {
+        return;
+    }
+    session::TransmitItem item;
+    item.to = tuple.remote;
+    item.from = tuple.local;
+    if (io::UdpSocket* const socket = socket_for(item)) {
+        send_unknown(*socket, tuple.remote, tuple.local.address, *session.latest());
     }
 }
 

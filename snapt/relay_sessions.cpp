@@ -166,6 +166,9 @@ void Relay::close(uint16_t wire_id, SessionEnd why) {
             flows_.erase(flow, flow::Cause::SessionEnd);
         }
     });
+    if (why == SessionEnd::NotAllowed) {
+        tell_ended(*node);
+    }
     driver_.remove(node->session);
     forget_input(*node);
     by_wire_id_[wire_id] = nullptr;

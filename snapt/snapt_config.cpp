@@ -97,7 +97,13 @@ std::vector<config::SnaptEntry> read_snapts(Section& root, const std::string& ow
     return snapts;
 }
 
-// An empty string: none.
+// False, as in cnapt.toml, or an empty string.
+bool is_no_prefix(const config::Node& node) {
+    return (node.kind == config::NodeKind::Boolean && !node.boolean) ||
+           (node.kind == config::NodeKind::Text && node.text.empty());
+}
+
+// True: the default.
 std::optional<base::IpPrefix> read_lease_prefix(Section& section,
                                                 std::string_view key,
                                                 bool is_v4,
@@ -106,17 +112,20 @@ std::optional<base::IpPrefix> read_lease_prefix(Section& section,
     if (node == nullptr) {
         return fallback;
     }
-    const std::string& text = node->text;
-    if (node->kind == config::NodeKind::Text && text.empty()) {
+    if (is_no_prefix(*node)) {
         return std::nullopt;
     }
+    if (node->kind == config::NodeKind::Boolean) {
+        return fallback;
+    }
+    const std::string& text = node->text;
     const auto prefix = base::IpPrefix::parse(text);
     const unsigned bits = is_v4 ? 32 : 128;
     if (!prefix || prefix->address.is_v4() != is_v4 || bits - prefix->length < kMinLeaseBits ||
         bits - prefix->length > kMaxLeaseBits || prefix->length == 0) {
         section.reject(key, *node,
-                       is_v4 ? "an IPv4 prefix of length 1 to 30, or an empty string"
-                             : "an IPv6 prefix of length 64 to 126, or an empty string");
+                       is_v4 ? "an IPv4 prefix of length 1 to 30, or false"
+                             : "an IPv6 prefix of length 64 to 126, or false");
         return std::nullopt;
     }
     const base::IpAddress& address = prefix->address;
@@ -133,12 +142,12 @@ void read_inner(Section& root, InnerConfig& inner) {
     inner.device = section.text("device", inner.device, config::check_interface);
     inner.ipv4 = read_lease_prefix(section, "ipv4", true, inner.ipv4);
     inner.ipv6 = read_lease_prefix(section, "ipv6", false, inner.ipv6);
-    const auto is_empty = [&section](std::string_view key) {
+    const auto is_off = [&section](std::string_view key) {
         const config::Node* node = section.find(key);
-        return node != nullptr && node->kind == config::NodeKind::Text && node->text.empty();
+        return node != nullptr && is_no_prefix(*node);
     };
-    if (is_empty("ipv4") && is_empty("ipv6")) {
-        section.error("ipv6", R"("ipv4" and "ipv6" are both empty)", "at least one prefix");
+    if (is_off("ipv4") && is_off("ipv6")) {
+        section.error("ipv6", R"("ipv4" and "ipv6" are both off)", "at least one prefix");
     }
     inner.mtu = section.integer<uint16_t>("mtu", inner.mtu, kMinMtu, kMaxMtu);
     inner.lease =
@@ -309,10 +318,12 @@ std::string render_top(const SnaptConfig& config) {
 std::string render_network(const SnaptConfig& config) {
     std::string text = "\n" + line("[inner]");
     text += line("device = " + quote(config.inner.device));
-    text += line("ipv4 = " + quote(config.inner.ipv4 ? config.inner.ipv4->to_string() : ""),
+    const auto prefix_text = [](const std::optional<base::IpPrefix>& prefix) {
+        return prefix ? quote(prefix->to_string()) : std::string("false");
+    };
+    text += line("ipv4 = " + prefix_text(config.inner.ipv4),
                  "leases; the first address is the SNAPT's");
-    text += line("ipv6 = " + quote(config.inner.ipv6 ? config.inner.ipv6->to_string() : ""),
-                 "empty string: no IPv6");
+    text += line("ipv6 = " + prefix_text(config.inner.ipv6), "false: no IPv6");
     text += line("mtu = " + std::to_string(config.inner.mtu));
     text += line("lease_s = " + seconds_text(config.inner.lease));
     text += "\n" + line("[relay]");

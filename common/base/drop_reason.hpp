@@ -17,6 +17,7 @@ enum class DropReason : uint8_t {
     UnknownEpoch,
     Unauthentic,
     Replayed,
+    Repeated,            // as Replayed, and SNAPT had been asked to send again
     BadBody,             // authenticated, but does not parse: peer's mistake
     UnknownReference,    // coded against state that is not here
     BelowFloor,          // late: the sender has abandoned what it refers to
@@ -49,21 +50,37 @@ enum class DropReason : uint8_t {
 inline constexpr size_t kDropReasons = static_cast<size_t>(DropReason::Count);
 
 inline constexpr std::array<std::string_view, kDropReasons> kDropReasonNames = {
-    "too_short",         "bad_version",
-    "unknown_session",   "unknown_epoch",
-    "unauthentic",       "replayed",
-    "bad_body",          "unknown_reference",
-    "below_floor",       "duplicate_aggregate",
-    "decompress_failed", "not_ip",
-    "malformed_packet",  "unsupported_protocol",
-    "not_our_source",    "no_binding",
-    "no_session",        "flow_limit",
-    "queue_full",        "pool_empty",
-    "too_long",          "reassembly_timeout",
-    "reassembly_limit",  "policy_denied",
-    "spoofed_source",    "send_failed",
-    "tun_write_failed",  "amplification_limit",
-    "input_full",        "strangers_full"};
+    "too_short",
+    "bad_version",
+    "unknown_session",
+    "unknown_epoch",
+    "unauthentic",
+    "replayed",
+    "repeated",
+    "bad_body",
+    "unknown_reference",
+    "below_floor",
+    "duplicate_aggregate",
+    "decompress_failed",
+    "not_ip",
+    "malformed_packet",
+    "unsupported_protocol",
+    "not_our_source",
+    "no_binding",
+    "no_session",
+    "flow_limit",
+    "queue_full",
+    "pool_empty",
+    "too_long",
+    "reassembly_timeout",
+    "reassembly_limit",
+    "policy_denied",
+    "spoofed_source",
+    "send_failed",
+    "tun_write_failed",
+    "amplification_limit",
+    "input_full",
+    "strangers_full"};
 
 constexpr std::string_view to_string(DropReason reason) {
     return kDropReasonNames[static_cast<size_t>(reason)];

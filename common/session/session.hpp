@@ -112,6 +112,8 @@ class Session {
     const ResequencerCounters& resequencing() const { return resequencer_.counters(); }
     const base::DropCounters& drops() const { return drops_; }
     base::TimePoint heard_at() const { return heard_at_; }
+    // SNAPT: of the latest datagram that was taken in.
+    const std::optional<wire::Quote>& latest() const { return latest_; }
     size_t flows() const { return attached_; }
     // Some flow of it has another mode than handover.
     bool uses_several_paths() const {
@@ -403,6 +405,7 @@ class Session {
                       uint64_t highest,
                       base::TimePoint now);
     static uint8_t arrival_path(const Opened& opened);
+    bool may_be_repeat(const Opened& opened, base::TimePoint now) const;
     EpochState* acknowledged_epoch(const Opened& opened, bool previous);
 
     // session_deliver.cpp
@@ -451,7 +454,9 @@ class Session {
     SessionCounters counters_;
     base::TimerTable<Timer> timers_;
     base::TimePoint heard_at_{};
-    base::TimePoint packets_at_{};     // either way
+    std::optional<wire::Quote> latest_;
+    base::TimePoint asked_to_repeat_at_ = base::kNever;  // node: its latest ANNOUNCE (active)
+    base::TimePoint packets_at_{};                       // either way
     base::TimePoint kept_alive_at_{};  // last datagram of lt-ld on the active path
     bool keepalive_due_ = false;
     bool keeps_idle_alive_ = true;

@@ -112,7 +112,7 @@ void Session::on_authentic(const Opened& opened, TimePoint now) {
     const bool is_highest = opened.sequence >= window.next() &&
                             (&epoch == current_.get() || !current_ || !current_->is_heard);
     if (!window.check_and_mark(opened.sequence)) {
-        drops_.add(DropReason::Replayed);
+        drops_.add(may_be_repeat(opened, now) ? DropReason::Repeated : DropReason::Replayed);
         ++counters_.duplicates;
         return;
     }
@@ -174,6 +174,11 @@ bool Session::note_arrival(const Opened& opened,
     EpochState& epoch = *opened.epoch;
     const ReceivedDatagram& datagram = *opened.datagram;
     const uint16_t space = opened.header.space_number();
+    if (settings_.role == Role::Snapt) {
+        if (const auto quote = wire::Quote::of(datagram.bytes)) {
+            latest_ = *quote;
+        }
+    }
     const bool ends_doubt = paths_.on_authenticated(arrival, datagram.from, datagram.to,
                                                     datagram.bytes.size(), is_highest, now);
     paths_.on_received(arrival.path, outer_bytes_of(opened));

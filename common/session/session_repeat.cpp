@@ -1,7 +1,7 @@
 // What SNAPT sends again when the return path has moved: the datagrams that were on their way to
 // the old address. The node says in its announcements what it received last, so nothing else is
-// repeated but what reordering makes look lost; the replay window drops that (docs/PROTOCOL.md
-// section 5.6).
+// repeated but what reordering makes look lost; the replay window drops that, and it is counted
+// apart from what others replay (docs/PROTOCOL.md section 5.6).
 #include "common/session/session.hpp"
 
 #include <algorithm>
@@ -25,6 +25,9 @@ constexpr Duration kLongestRepeat = base::milliseconds(200);
 constexpr Duration kReleaseAfter = base::seconds(30);
 // What SNAPT may still have of a space that is silent for so long is of no use any more.
 constexpr Duration kReportHeard = base::seconds(120);
+// Beyond two round trips after the node asked, what comes twice may still be a repeat.
+constexpr Duration kRepeatsInPlace = base::seconds(1);
+constexpr Duration kRepeatsElsewhere = base::seconds(10);
 
 }  // namespace
 
@@ -160,6 +163,18 @@ void Session::release_sent(TimePoint now) {
         sent_ring_.release(now - std::min(kReleaseAfter, now.time_since_epoch()));
     }
     kept_ring_.release(now - std::min(kReleaseAfter, now.time_since_epoch()));
+}
+
+// Whether SNAPT may have sent again what has come twice. It does so only when the node asks, and
+// then most often by another path than the one in the header; by the same one soon
+// (docs/PROTOCOL.md section 5.6).
+bool Session::may_be_repeat(const Opened& opened, TimePoint now) const {
+    if (asked_to_repeat_at_ == base::kNever) {
+        return false;
+    }
+    const bool is_elsewhere = arrival_path(opened) != opened.header.path;
+    const Duration longest = is_elsewhere ? kRepeatsElsewhere : kRepeatsInPlace;
+    return now - asked_to_repeat_at_ <= longest + paths_.largest_rtt() * 2;
 }
 
 // The highest number of each space in which something came lately: SNAPT repeats from there on.

@@ -183,6 +183,7 @@ bool Session::send_probe(TransmitBatch& batch, TimePoint now) {
     }
     if (probe->announce && probe->announce->active) {
         write_received(*draft, body, now);
+        asked_to_repeat_at_ = now;
     }
     // An unproven tuple's few bytes are for the answer.
     if (probe->outer_bytes == 0 && (tuple.is_proven || padded != 0)) {

@@ -6,7 +6,7 @@ build_topology
 mkdir "$work/s1"
 in_ns snapt1 snapt init --config "$work/snapt1.toml" --state "$work/s1" --name zrh-1 --public "$(snapt_address 1):9347" >"$work/init.log" 2>&1
 # Two flows a user, so 8 connections a lease; and one lease.
-sed -i -e 's/^user_flows = .*/user_flows = 2/' -e 's|^ipv4 = .*|ipv4 = "100.64.0.0/30"|' -e 's|^ipv6 = .*|ipv6 = ""|' "$work/snapt1.toml"
+sed -i -e 's/^user_flows = .*/user_flows = 2/' -e 's|^ipv4 = .*|ipv4 = "100.64.0.0/30"|' -e 's|^ipv6 = .*|ipv6 = false|' "$work/snapt1.toml"
 start_snapt 1
 add_user bob
 cp "$work/cnapt.toml" "$work/bob.toml"

@@ -54,6 +54,11 @@ claim "of the call's packets none is lost" equal "$received" "$sent"
 claim "and none came twice" equal "$duplicates" 0
 claim "of the pings none is lost" grep -q ' 0% packet loss' "$work/ping.out"
 claim "and none was answered twice" equal "$(grep -c DUP "$work/ping.out")" 0
+# What SNAPT sent again had come by the path that was left.
+twice() { cnapt_json status | json "d['drops']['$1']"; }
+claim "datagrams that came twice are counted as repeated" more_than "$(twice repeated)" 0
+claim "and none as replayed" equal "$(twice replayed)" 0
+claim "at the SNAPT neither" equal "$(snapt_json 1 status | json "d['drops']['replayed']")" 0
 copies() { json "d[0]['copies']['sent']"; }
 claim "copies were sent up" more_than "$(cnapt_json status | json "d['sessions'][0]['copies']['sent']")" 0
 claim "and down" more_than "$(snapt_json 1 sessions | copies)" 0

@@ -88,7 +88,7 @@ in_node 78 '11:10: error: "device" is "a-very-long-device-name"; expected an int
 # --- In snapt.toml
 in_server 78 '5:11: error: "listen" holds "0.0.0.0"; expected ADDRESS:PORT or [ADDRESS]:PORT, port 1 to 65535' 's/^listen = .*/listen = ["0.0.0.0"]/'
 in_server 78 '6:10: error: "public" is an empty list; expected at least one address' 's/^public = .*/public = []/'
-in_server 78 '11:8: error: "ipv4" is "100.64.0.1/16"; expected an IPv4 prefix of length 1 to 30, or an empty string' 's/^ipv4 = .*/ipv4 = "100.64.0.1\/16"/'
+in_server 78 '11:8: error: "ipv4" is "100.64.0.1/16"; expected an IPv4 prefix of length 1 to 30, or false' 's/^ipv4 = .*/ipv4 = "100.64.0.1\/16"/'
 in_server 78 '79:14: error: "interval_s" is 70; expected a divisor of 900' 's/^interval_s = .*/interval_s = 70/'
 in_server 78 '80:16: error: "destinations" is "all"; expected "none", "port" or "full"' 's/^destinations = .*/destinations = "all"/'
 in_server 78 '7:15: error: "protection" holds "none"; expected "encrypt" or "authenticate"' 's/^protection = .*/protection = ["none"]/'

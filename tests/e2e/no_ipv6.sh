@@ -28,13 +28,23 @@ in_ns node sysctl -qw net.ipv6.conf.all.disable_ipv6=0
 start_cnapt
 claim "a node with IPv6 uses such a SNAPT" works
 claim "with IPv4 alone" equal "$(inner_ipv6)" "[None]"
+logs() { [ "$(grep -c "$2" "$work/$1.log")" = "$3" ]; }
+in_ns snapt1 sysctl -qw net.ipv6.conf.all.disable_ipv6=0
+claim "switched on there, the SNAPT says so" wait_for 10 logs snapt1 'IPv6 is switched on again on this host' 1
+stop cnapt
+start_cnapt
+has_inner_ipv6() { inner_ipv6 | grep -q 'fd93:47::'; }
+claim "and who logs in then has IPv6" wait_for 5 has_inner_ipv6
 stop cnapt
 stop snapt1
 # Only interfaces that are new have none.
-in_ns snapt1 sysctl -qw net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.default.disable_ipv6=1
+in_ns snapt1 sysctl -qw net.ipv6.conf.default.disable_ipv6=1
 in_ns node sysctl -qw net.ipv6.conf.default.disable_ipv6=1
-address snapt1 wan 2001:db8:1::2/64
-ip -n "$(ns snapt1)" -6 route replace default via 2001:db8:1::1
+wan_ipv6() {
+    address snapt1 wan 2001:db8:1::2/64
+    ip -n "$(ns snapt1)" -6 route replace default via 2001:db8:1::1
+}
+wan_ipv6
 start_snapt 1
 start_cnapt
 claim "where other interfaces have IPv6, both have it" wait_for 10 in_ns node ping -n -c 1 -W 5 $inet6
@@ -66,6 +76,28 @@ claim "also after it was off for a moment" wait_for 10 six
 in_ns node sysctl -qw net.ipv6.conf.cnapt0.disable_ipv6=1
 claim "or on cnapt0 alone" wait_for 10 six
 claim "nothing failed in all this" eval '! grep -E "cannot|error" "$work/cnapt.log"'
+
+# At the SNAPT, too. What the host had on its own interfaces is for the host to restore.
+server_off() { in_ns snapt1 sysctl -qw net.ipv6.conf.all.disable_ipv6=1; }
+server_on() { in_ns snapt1 sysctl -qw net.ipv6.conf.all.disable_ipv6=0 && wan_ipv6; }
+server_ipv6() { ip -n "$(ns snapt1)" -6 -o addr show dev snapt0 scope global | grep -q 'inet6 fd93:47::1/64' && ip -n "$(ns snapt1)" -6 route show fd93:47::/64 | grep -q snapt0; }
+server_rules() { in_ns snapt1 nft -s list ruleset | grep -E 'ip6|fd93' | grep -v '::[0-9]* [.] ' | sed -E 's/( th sport [0-9-]+)? masquerade.*/ masquerade/' | sort -u; }
+rules=$(server_rules)
+claim "snapt0 has its IPv6 address and route" server_ipv6
+server_off
+claim "switched off at the SNAPT, it says so" wait_for 10 logs snapt1 'IPv6 was switched off on this host' 1
+claim "it has no IPv6 then" eval '! server_ipv6'
+claim "and IPv4 goes on" works
+server_on
+claim "on again, IPv6 passes in the same session" wait_for 10 six
+claim "with address and route" server_ipv6
+claim "and the same rules" diff <(echo "$rules") <(server_rules)
+claim "which is said once" logs snapt1 'IPv6 is switched on again on this host' 2
+for _ in 1 2 3; do server_off; server_on; done
+claim "also after it was off for a moment" wait_for 10 six
+in_ns snapt1 sysctl -qw net.ipv6.conf.snapt0.disable_ipv6=1
+claim "or on snapt0 alone" wait_for 10 eval 'server_ipv6 && six'
+claim "nothing failed at the SNAPT" eval '! grep -E "cannot|error" "$work/snapt1.log"'
 stop cnapt
 stop snapt1
 

@@ -3,7 +3,7 @@
 # login that is refused is not taken for a captive portal, nor is a web server on the SNAPT's host. A node whose user is
 # disabled says so within five seconds.
 . "$(dirname "$0")/lib.sh"
-require curl ping
+require curl ping conntrack
 build_topology
 start_snapt 1
 add_user alice
@@ -71,15 +71,17 @@ claim "without snapt the connection is refused" wait_for 10 fails_by connection_
 claim "by the uplink, too" path_fails_by connection_refused
 questions() { grep -c 'GET /continuo/' "$work/web.log"; }
 asks_web() { [ "$(questions)" -ge "$1" ]; }
-claim "its web server is asked for a portal, and again" wait_for 30 asks_web 2
+claim "its web server is asked for a portal" wait_for 10 asks_web 1
 claim "and is none" is_no_portal
-stop web
 
 # --- Other reasons
 
 in_ns gw1 nft "add table ip hole; add chain ip hole pass { type filter hook forward priority 0; }; add rule ip hole pass tcp dport 9347 drop"
 claim "where nothing answers, it timed out" wait_for 30 fails_by timed_out
 claim "by the uplink, too" path_fails_by timed_out
+claim "the web server is asked again" wait_for 30 asks_web 2
+claim "and still is no portal" is_no_portal
+stop web
 in_ns gw1 nft "flush chain ip hole pass; add rule ip hole pass ip daddr 198.51.100.2 reject with icmp type host-unreachable"
 claim "where ICMP says so, it is unreachable" wait_for 30 fails_by unreachable
 in_ns gw1 nft delete table ip hole
@@ -107,6 +109,19 @@ claim "and the reason stays" grep -q '^login refused: the user was disabled' <<<
 claim "no portal is seen in that" is_no_portal
 snapt user enable alice --socket "$(snapt_socket 1)"
 claim "enabled again, it comes back by itself" wait_cnapt 30
+
+# An idle node behind a NAT that has forgotten the control link, without a word to either end.
+in_ns gw1 nft "add table ip mute; add chain ip mute own { type filter hook input priority 0; }; add rule ip mute own tcp sport 9347 drop"
+in_ns gw1 sysctl -qw net.netfilter.nf_conntrack_tcp_loose=0
+in_ns gw1 conntrack -D -p tcp >/dev/null 2>&1
+snapt user disable alice --socket "$(snapt_socket 1)"
+disabled=$EPOCHREALTIME
+is_refused() { state_is down && prints snapts "^zrh-1: $refused $time_text$"; }
+claim "disabled behind a NAT that forgot its control link, the idle node says so" wait_for 30 is_refused
+took=$(since "$disabled")
+claim "within five seconds, too ($took s)" at_most "$took" 5
+in_ns gw1 nft delete table ip mute
+snapt user enable alice --socket "$(snapt_socket 1)"
 stop cnapt
 
 # --- The kill switch

@@ -94,6 +94,56 @@ TEST(HandoverSim, WhatWasUnderWayToTheOldAddressIsRepeatedOnce) {
     }
 }
 
+// Both paths work: what SNAPT sends again has come, or comes yet, by the path that was left.
+TEST(HandoverSim, WhatWasAskedForAgainIsCountedApartFromReplays) {
+    for (const uint64_t seed : seeds(5)) {
+        TwoPaths two(TrafficClass::LtLd, base::PathMode::Handover, link_of(milliseconds(60)),
+                     link_of(milliseconds(10)), seed);
+        SessionPair& pair = two.pair;
+        two.talk(base::seconds(1));
+        const auto count = [&pair](base::DropReason reason) {
+            return pair.node.session->drops().count(reason);
+        };
+        EXPECT_EQ(count(base::DropReason::Repeated), 0U) << "nothing was asked for";
+        pair.record = true;
+        two.move();
+        two.talk(base::seconds(1));
+        pair.record = false;
+        ASSERT_GT(pair.snapt.session->counters().repeated_datagrams, 0U) << "seed " << seed;
+        EXPECT_GT(count(base::DropReason::Repeated), 0U) << "seed " << seed;
+        EXPECT_EQ(count(base::DropReason::Replayed), 0U) << "seed " << seed;
+
+        two.talk(base::seconds(12));
+        const uint64_t repeated = count(base::DropReason::Repeated);
+        const uint64_t recorded = pair.recorded_down.size();
+        for (const auto& datagram : pair.recorded_down) {
+            pair.inject(pair.node, datagram, pair.snapt_address, 0);
+            pair.inject(pair.node, datagram, pair.snapt_address, 1);
+        }
+        ASSERT_GT(recorded, 0U);
+        EXPECT_GE(count(base::DropReason::Replayed), recorded) << "long after the move";
+        EXPECT_EQ(count(base::DropReason::Repeated), repeated);
+    }
+}
+
+// A node sends nothing twice under one number.
+TEST(HandoverSim, WhatComesTwiceToSnaptIsAlwaysAReplay) {
+    TwoPaths two(TrafficClass::LtLd, base::PathMode::Handover, link_of(milliseconds(60)),
+                 link_of(milliseconds(10)));
+    SessionPair& pair = two.pair;
+    pair.record = true;
+    two.move();
+    two.talk(milliseconds(200));
+    pair.record = false;
+    const base::DropCounters& drops = pair.snapt.session->drops();
+    EXPECT_EQ(drops.count(base::DropReason::Replayed), 0U);
+    for (const auto& datagram : pair.recorded_up) {
+        pair.inject(pair.snapt, datagram, kOther);
+    }
+    EXPECT_GT(drops.count(base::DropReason::Replayed), 0U);
+    EXPECT_EQ(drops.count(base::DropReason::Repeated), 0U);
+}
+
 // The route of a new address comes late, so that the announcements are lost, and a keepalive finds
 // it before they are repeated: too short for SNAPT to ask back.
 TEST(HandoverSim, AShortDatagramAheadOfTheAnnouncementsDelaysNothing) {

@@ -272,6 +272,22 @@ TEST(SessionSim, ReplayedDatagramsAreDroppedAndDoNotMoveThePath) {
     EXPECT_GE(pair.snapt.session->drops().count(base::DropReason::Replayed), recorded.size());
 }
 
+// With it SNAPT can say unasked that the session has ended.
+TEST(SessionSim, WhatSnaptQuotesOfAnIdleNodeTheNodeKnowsAsItsOwn) {
+    SessionPair pair({});
+    EXPECT_FALSE(pair.snapt.session->latest()) << "nothing came yet";
+    send_stream(pair, tuple_of(Protocol::Udp, 9150), TrafficClass::LtLd, 20, milliseconds(5),
+                false);
+    pair.run_for(base::seconds(60));
+    const auto quote = pair.snapt.session->latest();
+    ASSERT_TRUE(quote);
+    EXPECT_TRUE(pair.node.session->may_have_sent(*quote));
+    EXPECT_FALSE(pair.node.session->latest()) << "a node tells nobody";
+    auto other = *quote;
+    other.first[3] ^= 1U;
+    EXPECT_FALSE(pair.node.session->may_have_sent(other)) << "of another session";
+}
+
 // Down-only traffic moves within a round trip although the node has nothing to send.
 TEST(SessionSim, ADownloadMovesWithinOneRoundTripWhileTheNodeIsSilent) {
     for (const uint64_t seed : seeds(20)) {

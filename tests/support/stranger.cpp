@@ -119,7 +119,8 @@ std::vector<int64_t> state_of(const SessionEnd& end, base::TimePoint now) {
 uint64_t refused(const SessionEnd& end) {
     const base::DropCounters& drops = end.session->drops();
     return drops.count(DropReason::TooShort) + drops.count(DropReason::UnknownEpoch) +
-           drops.count(DropReason::Unauthentic) + drops.count(DropReason::Replayed);
+           drops.count(DropReason::Unauthentic) + drops.count(DropReason::Replayed) +
+           drops.count(DropReason::Repeated);
 }
 
 }  // namespace

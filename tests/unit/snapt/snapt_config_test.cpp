@@ -39,6 +39,17 @@ TEST(SnaptConfig, ReadsTheSample) {
     EXPECT_EQ(config.session.rekey_datagrams, 4'294'967'296U);
 }
 
+TEST(SnaptConfig, AVersionIsSwitchedOffAsInTheNodesFileOrByAnEmptyPrefix) {
+    const std::string inner = std::string(kBeginning) + "[inner]\n";
+    for (const std::string off : {"false", "\"\""}) {
+        const SnaptConfig no_ipv6 = good(inner + "ipv6 = " + off + "\n");
+        EXPECT_FALSE(no_ipv6.inner.ipv6) << off;
+        EXPECT_EQ(no_ipv6.inner.ipv4, default_snapt_config().inner.ipv4) << off;
+        EXPECT_FALSE(good(inner + "ipv4 = " + off + "\n").inner.ipv4) << off;
+    }
+    EXPECT_EQ(good(inner + "ipv4 = true\nipv6 = true\n").inner, default_snapt_config().inner);
+}
+
 // What has no effect is warned of: tests/vectors/bad_config.
 TEST(SnaptConfig, TakesEveryAccountingKey) {
     const ParsedSnaptConfig parsed = parse_snapt_config(
