@@ -16,14 +16,14 @@ using Rules = std::span<const Rule>;
 std::vector<std::string> missing(Rules in, Rules other) {
     std::vector<std::string> found;
     std::vector<bool> is_taken(other.size(), false);
-    for (size_t i = 0; i < in.size(); ++i) {
+    for (const Rule& rule : in) {
         bool is_there = false;
         for (size_t j = 0; j < other.size() && !is_there; ++j) {
-            is_there = !is_taken[j] && in[i] == other[j];
+            is_there = !is_taken[j] && rule == other[j];
             is_taken[j] = is_taken[j] || is_there;
         }
         if (!is_there) {
-            found.push_back(in[i].app);
+            found.push_back(rule.app);
         }
     }
     return found;

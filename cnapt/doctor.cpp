@@ -22,18 +22,6 @@ void check_rights(NodeDoctor& doctor) {
     daemon::check_rights(doctor.status.json["process"], io::kNodeUser, doctor.findings);
 }
 
-void check_tun(NodeDoctor& doctor) {
-    daemon::check_tun(doctor.findings);
-}
-
-void check_nftables(NodeDoctor& doctor) {
-    daemon::check_nftables(doctor.findings);
-}
-
-void check_kernel(NodeDoctor& doctor) {
-    daemon::check_kernel(doctor.findings);
-}
-
 void check_clock(NodeDoctor& doctor) {
     daemon::check_clock(false, doctor.findings);
 }
@@ -55,7 +43,7 @@ void check_files(NodeDoctor& doctor) {
     }
     files.read = {doctor.policy_file};
     files.state = doctor.state;
-    files.socket = doctor.socket;
+    files.socket = doctor.access.socket;
     files.user = io::kNodeUser;
     daemon::check_files(files, doctor.findings);
 }
@@ -76,9 +64,9 @@ constexpr Check kChecks[] = {
     {"policy", check_policy},
     {"daemon", check_daemon},
     {"rights", check_rights},
-    {"tun", check_tun},
-    {"nftables", check_nftables},
-    {"kernel", check_kernel},
+    {"tun", daemon::check_host<NodeDoctor, daemon::check_tun>},
+    {"nftables", daemon::check_host<NodeDoctor, daemon::check_nftables>},
+    {"kernel", daemon::check_host<NodeDoctor, daemon::check_kernel>},
     {"clock", check_clock},
     {"ipv6", check_ipv6},
     {"disk", check_disk},
@@ -97,13 +85,6 @@ constexpr Check kChecks[] = {
 };
 
 }  // namespace
-
-bool NodeDoctor::needs_config(const std::string& check) {
-    if (!config) {
-        findings.skip(check, "needs the configuration", config_failure);
-    }
-    return config.has_value();
-}
 
 bool NodeDoctor::needs_way_beside(const std::string& check) {
     const bool has_way = !runs() || may_mark;
@@ -128,23 +109,16 @@ bool NodeDoctor::answers_by_udp(const std::string& snapt) const {
 
 report::CommandSpec doctor_spec() {
     return daemon::doctor_spec(
-        {{"--config", "F", report::OptionValue::Required, false, {}, "configuration file"},
-         {"--policy", "F", report::OptionValue::Required, false, {}, "policy file"},
-         {"--state", "DIR", report::OptionValue::Required, false, {}, "state directory"}});
+        {{"--policy", "F", report::OptionValue::Required, false, {}, "policy file"}});
 }
 
 report::CommandOutput doctor_command(const report::DaemonAccess& access,
                                      const report::ParsedCommand& command) {
     crypto::begin_library();
-    NodeDoctor doctor{access,
-                      command.value_or("--config", kDefaultConfig),
-                      command.value_or("--policy", ""),
-                      command.value_or("--state", kDefaultState),
-                      access.socket,
-                      daemon::is_root(),
-                      io::missing_right().empty()};
-    daemon::run_checks(std::span<const Check>(kChecks), doctor);
-    return daemon::doctor_output("cnapt", doctor.findings, command);
+    NodeDoctor doctor(access, command, kDefaultConfig, kDefaultState);
+    doctor.policy_file = command.value_or("--policy", "");
+    doctor.may_mark = io::missing_right().empty();
+    return daemon::run_doctor(std::span<const Check>(kChecks), doctor, command);
 }
 
 }  // namespace continuo::cnapt

@@ -5,9 +5,8 @@
 #include "cnapt/node_config.hpp"
 #include "cnapt/reach_probe.hpp"
 #include "cnapt/tcp_connect.hpp"
-#include "common/daemon/doctor.hpp"
+#include "common/daemon/doctor_context.hpp"
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,31 +22,19 @@ struct SnaptTarget {
     UdpReach udp{};
 };
 
-struct NodeDoctor {
-    report::DaemonAccess access;
-    std::string config_file;
-    std::string policy_file;  // empty: as the configuration says
-    std::string state;
-    std::string socket;
-    bool is_root = false;
-    bool may_mark = false;  // sockets, so that they are beside the tunnel
-    daemon::Deadline deadline{};
+struct NodeDoctor : daemon::ConfiguredDoctor<NodeConfig> {  // with its key
+    using ConfiguredDoctor::ConfiguredDoctor;
 
-    report::Findings findings{};
-    std::optional<NodeConfig> config{};  // with its key
-    std::string config_failure{};        // why there is none, for checks that need it
-    daemon::DaemonAnswer status{};       // of the daemon
-    report::JsonValue snapts{};          // likewise
+    std::string policy_file{};   // empty: as the configuration says
+    bool may_mark = false;       // sockets, so that they are beside the tunnel
+    report::JsonValue snapts{};  // of the daemon
     report::JsonValue paths{};
     std::vector<ControlUplink> uplinks{};
     std::vector<SnaptTarget> targets{};
     bool is_probed = false;  // the targets, by TCP and UDP
 
-    bool runs() const { return status.kind == daemon::DaemonAnswer::Kind::Answer; }
     uint32_t mark() const { return may_mark && config ? config->capture.fwmark : 0; }
-    // Adds a finding when the check cannot be made without configuration.
-    bool needs_config(const std::string& check);
-    // The same when what this process sends would go through the tunnel, or be stopped by it.
+    // Adds a finding when what this process sends would go through the tunnel, or be stopped by it.
     bool needs_way_beside(const std::string& check);
     bool connects(const std::string& snapt) const;        // TCP, at some address
     bool answers_by_udp(const std::string& snapt) const;  // likewise

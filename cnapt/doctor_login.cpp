@@ -56,13 +56,13 @@ std::string remedy_for(const control::Reject& reject) {
 // --- What the daemon says
 
 const JsonValue& entry_of(const JsonValue& snapts, const std::string& name) {
-    static const JsonValue kNone;
+    static const JsonValue none;
     for (const JsonValue& snapt : snapts.items()) {
         if (snapt.text("snapt") == name) {
             return snapt;
         }
     }
-    return kNone;
+    return none;
 }
 
 // Of a daemon that tells it.

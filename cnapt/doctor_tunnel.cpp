@@ -34,7 +34,7 @@ void say_ping(NodeDoctor& doctor, const std::string& check, const JsonValue& ans
     }
     if (answered.empty()) {
         doctor.findings.fail(check, "no path answers" + (silent.empty() ? "" : ": " + silent),
-                             "see \"udp\" and \"login\" above");
+                             R"(see "udp" and "login" above)");
     } else if (!silent.empty()) {
         doctor.findings.warn(check, "answers by " + answered + "; not by " + silent,
                              "that uplink does not get through: [uplinks] deny keeps it out");

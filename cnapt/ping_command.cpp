@@ -138,8 +138,7 @@ CommandOutput ping_command(const report::DaemonAccess& access,
     std::vector<PathSum> sums;
     for (uint64_t i = 0; i < *count; ++i) {
         const base::TimePoint began = access.now();
-        const CommandOutput output =
-            report::ask_daemon(access, line, report::kAnswerTimeout, true, {});
+        CommandOutput output = report::ask_daemon(access, line, report::kAnswerTimeout, true, {});
         if (output.exit_code != report::kExitGood) {
             return output;
         }

@@ -74,8 +74,9 @@ base::Result<io::UniqueFd> udp_socket(const base::Endpoint& to, uint32_t fwmark)
     io::UniqueFd fd(
         ::socket(is_v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     const io::SocketAddress address(to);
-    // No fragments, whatever the kernel remembers of the path.
-    const int probe = is_v4 ? IP_PMTUDISC_PROBE : IPV6_PMTUDISC_PROBE;
+    // No fragments, whatever the kernel remembers of the path. The same number for both versions.
+    static_assert(IP_PMTUDISC_PROBE == IPV6_PMTUDISC_PROBE);
+    const int probe = IP_PMTUDISC_PROBE;
     const int level = is_v4 ? IPPROTO_IP : IPPROTO_IPV6;
     const int option = is_v4 ? IP_MTU_DISCOVER : IPV6_MTU_DISCOVER;
     if (!fd.is_open() ||

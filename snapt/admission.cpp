@@ -16,7 +16,6 @@ namespace continuo::snapt {
 using base::log;
 using base::LogLevel;
 using control::RejectReason;
-using daemon::describe;
 using daemon::utc_us;
 
 namespace {
@@ -191,7 +190,7 @@ size_t Admission::sessions_of_others(const SessionGrant& grant) const {
     for (const auto& [id, link] : links_) {
         const SessionGrant& other = link.grant;
         // One that begins anew may have its former session still.
-        if (link.is_waiting && other.user == grant.user && !is_same_node(other, grant) &&
+        if (link.is_waiting && other.user == grant.user && !is_same_node(grant, other) &&
             relay_->session_of(other) == nullptr) {
             waiting.emplace(other.told_node, other.node_id);
         }

@@ -19,18 +19,6 @@ void check_rights(SnaptDoctor& doctor) {
     daemon::check_rights(doctor.status.json["process"], io::kRelayUser, doctor.findings);
 }
 
-void check_tun(SnaptDoctor& doctor) {
-    daemon::check_tun(doctor.findings);
-}
-
-void check_nftables(SnaptDoctor& doctor) {
-    daemon::check_nftables(doctor.findings);
-}
-
-void check_kernel(SnaptDoctor& doctor) {
-    daemon::check_kernel(doctor.findings);
-}
-
 void check_clock(SnaptDoctor& doctor) {
     daemon::check_clock(!doctor.config || doctor.config->accounting.is_enabled, doctor.findings);
 }
@@ -52,7 +40,7 @@ void check_files(SnaptDoctor& doctor) {
     files.secrets = {doctor.config_file};
     files.kept = {doctor.state + "/" + kLedgerFileName};
     files.state = doctor.state;
-    files.socket = doctor.socket;
+    files.socket = doctor.access.socket;
     files.user = io::kRelayUser;
     daemon::check_files(files, doctor.findings);
 }
@@ -63,10 +51,6 @@ void check_forward_rules(SnaptDoctor& doctor) {
     }
 }
 
-void check_conntrack(SnaptDoctor& doctor) {
-    daemon::check_conntrack(doctor.findings);
-}
-
 using Check = daemon::DoctorCheck<SnaptDoctor>;
 
 // In this order: what stands above is needed by what stands below.
@@ -74,9 +58,9 @@ constexpr Check kChecks[] = {
     {"configuration", check_configuration},
     {"daemon", check_daemon},
     {"rights", check_rights},
-    {"tun", check_tun},
-    {"nftables", check_nftables},
-    {"kernel", check_kernel},
+    {"tun", daemon::check_host<SnaptDoctor, daemon::check_tun>},
+    {"nftables", daemon::check_host<SnaptDoctor, daemon::check_nftables>},
+    {"kernel", daemon::check_host<SnaptDoctor, daemon::check_kernel>},
     {"clock", check_clock},
     {"ipv6", check_ipv6},
     {"disk", check_disk},
@@ -89,18 +73,11 @@ constexpr Check kChecks[] = {
     {"way out", check_ways_out},
     {"forwarding", check_forwarding},
     {"forward policy", check_forward_rules},
-    {"conntrack", check_conntrack},
+    {"conntrack", daemon::check_host<SnaptDoctor, daemon::check_conntrack>},
     {"nat", check_nat},
 };
 
 }  // namespace
-
-bool SnaptDoctor::needs_config(const std::string& check) {
-    if (!config) {
-        findings.skip(check, "needs the configuration", config_failure);
-    }
-    return config.has_value();
-}
 
 bool SnaptDoctor::needs_root(const std::string& check) {
     if (!is_root) {
@@ -110,18 +87,13 @@ bool SnaptDoctor::needs_root(const std::string& check) {
 }
 
 report::CommandSpec doctor_spec() {
-    return daemon::doctor_spec(
-        {{"--config", "F", report::OptionValue::Required, false, {}, "configuration file"},
-         {"--state", "DIR", report::OptionValue::Required, false, {}, "state directory"}});
+    return daemon::doctor_spec();
 }
 
 report::CommandOutput doctor_command(const report::DaemonAccess& access,
                                      const report::ParsedCommand& command) {
-    SnaptDoctor doctor{access, command.value_or("--config", kDefaultConfig),
-                       command.value_or("--state", kDefaultState), access.socket,
-                       daemon::is_root()};
-    daemon::run_checks(std::span<const Check>(kChecks), doctor);
-    return daemon::doctor_output("snapt", doctor.findings, command);
+    SnaptDoctor doctor(access, command, kDefaultConfig, kDefaultState);
+    return daemon::run_doctor(std::span<const Check>(kChecks), doctor, command);
 }
 
 }  // namespace continuo::snapt

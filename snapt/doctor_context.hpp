@@ -2,31 +2,17 @@
 // doctor*.cpp know it.
 #pragma once
 
-#include "common/daemon/doctor.hpp"
+#include "common/daemon/doctor_context.hpp"
 #include "snapt/snapt_config.hpp"
 
-#include <optional>
 #include <string>
 
 namespace continuo::snapt {
 
-struct SnaptDoctor {
-    report::DaemonAccess access;
-    std::string config_file;
-    std::string state;
-    std::string socket;
-    bool is_root = false;
-    daemon::Deadline deadline{};
+struct SnaptDoctor : daemon::ConfiguredDoctor<SnaptConfig> {
+    using ConfiguredDoctor::ConfiguredDoctor;
 
-    report::Findings findings{};
-    std::optional<SnaptConfig> config{};
-    std::string config_failure{};  // what to do about it, for checks that need it
-    daemon::DaemonAnswer status{};
-
-    bool runs() const { return status.kind == daemon::DaemonAnswer::Kind::Answer; }
-    bool is_absent() const { return status.kind == daemon::DaemonAnswer::Kind::Absent; }
-    // Adds a finding when the check cannot be made without configuration, or without root.
-    bool needs_config(const std::string& check);
+    // Adds a finding when the check cannot be made without root.
     bool needs_root(const std::string& check);
 };
 

@@ -155,7 +155,6 @@ PortalInput parse_portal_request(base::ByteView bytes) {
     constexpr size_t kVersionAt = kTagAt + 2 * kPortalTagBytes;
     PortalRequest request;
     const bool is_whole = length >= kShortestRequest &&
-                          length >= kAnswerHead.size() + 2 * kPortalTagBytes &&
                           read_hex(text.substr(kNonceAt, 2 * kPortalNonceBytes), request.nonce) &&
                           read_hex(text.substr(kTagAt, 2 * kPortalTagBytes), request.tag) &&
                           text.substr(kVersionAt, kVersion.size()) == kVersion;

@@ -20,8 +20,14 @@ size_t terminal_columns() {
 
 }  // namespace
 
-report::CommandSpec doctor_spec(std::vector<report::OptionSpec> options) {
-    return {"doctor", "", 0, 0, std::move(options), "what keeps it from working, and what to do"};
+report::CommandSpec doctor_spec(const std::vector<report::OptionSpec>& options) {
+    using report::OptionValue;
+    report::CommandSpec spec{"doctor", "", 0, 0, {}, "what keeps it from working, and what to do"};
+    spec.options.push_back(
+        {"--config", "F", OptionValue::Required, false, {}, "configuration file"});
+    spec.options.insert(spec.options.end(), options.begin(), options.end());
+    spec.options.push_back({"--state", "DIR", OptionValue::Required, false, {}, "state directory"});
+    return spec;
 }
 
 CommandOutput doctor_output(std::string_view program,

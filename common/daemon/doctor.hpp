@@ -80,7 +80,8 @@ void run_checks(std::span<const DoctorCheck<Context>> checks, Context& context) 
     }
 }
 
-report::CommandSpec doctor_spec(std::vector<report::OptionSpec> options);
+// `options`: beside --config and --state, between the two.
+report::CommandSpec doctor_spec(const std::vector<report::OptionSpec>& options = {});
 
 // Fails when a check has failed.
 report::CommandOutput doctor_output(std::string_view program,

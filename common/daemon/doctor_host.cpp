@@ -13,8 +13,9 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <cstdio>
 #include <ctime>
+#include <optional>
+#include <utility>
 
 #include <pwd.h>
 #include <sys/stat.h>
@@ -30,8 +31,7 @@ using report::JsonValue;
 namespace {
 
 constexpr uint64_t kFullBytes = uint64_t{1} << 20;
-constexpr int kOldestMajor = 6;
-constexpr int kOldestMinor = 1;
+constexpr std::pair<int, int> kOldestKernel{6, 1};
 // Of connections that the kernel may track.
 constexpr double kNearlyFull = 0.8;
 
@@ -56,6 +56,18 @@ void check_rights_of_daemon(const JsonValue& process, const std::string& user, F
         findings.warn(check, "the daemon runs as root, not as " + user,
                       "its log names the file in the way; see \"files\" below");
     }
+}
+
+// The first two numbers of "6.1.0-18-amd64".
+std::optional<std::pair<int, int>> version_of(std::string_view release) {
+    std::pair<int, int> version;
+    const char* const end = release.data() + release.size();
+    const auto [dot, first_error] = std::from_chars(release.data(), end, version.first);
+    if (first_error != std::errc{} || dot == end || *dot != '.') {
+        return std::nullopt;
+    }
+    const auto [rest, second_error] = std::from_chars(dot + 1, end, version.second);
+    return second_error == std::errc{} ? std::optional(version) : std::nullopt;
 }
 
 std::optional<uint64_t> number_of(std::string_view key) {
@@ -138,12 +150,10 @@ void check_nftables(Findings& findings) {
 
 void check_kernel(Findings& findings) {
     utsname name{};
-    int major = 0;
-    int minor = 0;
-    const bool is_known = ::uname(&name) == 0 && std::sscanf(static_cast<const char*>(name.release),
-                                                             "%d.%d", &major, &minor) == 2;
-    const std::string release = is_known ? static_cast<const char*>(name.release) : "unknown";
-    if (std::tie(major, minor) < std::tie(kOldestMajor, kOldestMinor)) {
+    const std::string_view told = ::uname(&name) == 0 ? static_cast<const char*>(name.release) : "";
+    const auto version = version_of(told);
+    const std::string release = version ? std::string(told) : "unknown";
+    if (!version || *version < kOldestKernel) {
         findings.warn("kernel",
                       "Linux " + release + " is older than 6.1, the oldest that is tested",
                       "update it");

@@ -17,7 +17,6 @@ namespace continuo::io {
 namespace {
 
 using base::ByteView;
-using base::Endpoint;
 using base::Errc;
 using base::Error;
 using base::IpAddress;

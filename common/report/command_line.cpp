@@ -215,7 +215,8 @@ class CommandLineParser {
     }
     std::string meant_option(std::string_view name) const {
         std::vector<std::string_view> known = {"--help"};
-        for (const auto* options : {&program_.options, command_ ? &command_->options : nullptr}) {
+        for (const auto* options :
+             {&program_.options, command_ != nullptr ? &command_->options : nullptr}) {
             for (size_t i = 0; options != nullptr && i < options->size(); ++i) {
                 if ((*options)[i].instead.empty()) {
                     known.push_back((*options)[i].name);

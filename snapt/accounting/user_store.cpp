@@ -141,7 +141,7 @@ UserStore::set_disabled(const std::string& user_id, bool is_disabled, const KeyC
             ? "UPDATE user SET disabled=?2 WHERE user_id=?1"
             : "UPDATE credential SET disabled=?2 WHERE user_id=?1 AND revoked IS NULL AND "
               "?3 IN ('',device) AND ?4 IN ('',key_id)"));
-    update.bind(1, std::string_view(user_id)).bind(2, int64_t{is_disabled});
+    update.bind(1, std::string_view(user_id)).bind(2, is_disabled ? 1 : 0);
     if (!keys.is_all()) {
         update.bind(3, std::string_view(keys.device)).bind(4, std::string_view(keys.key_id));
     }

@@ -5,10 +5,14 @@
 require setpriv
 build_topology
 etc=/etc/netns/$(ns node)
-mkdir -p "$etc" || skip "cannot write to /etc/netns"
-trap 'status=$?; rm -rf "$etc"; rmdir /etc/netns 2>/dev/null; (exit $status); clean_up' EXIT
-echo "127.0.0.1 localhost" >"$etc/hosts"
-echo "nameserver $inet4" >"$etc/resolv.conf"
+trap 'status=$?; rm -rf "/etc/netns/$tag-"*; rmdir /etc/netns 2>/dev/null; (exit $status); clean_up' EXIT
+# names_of NS SERVER : its hosts and resolv.conf.
+names_of() {
+    mkdir -p "/etc/netns/$(ns "$1")" || skip "cannot write to /etc/netns"
+    echo "127.0.0.1 localhost" >"/etc/netns/$(ns "$1")/hosts"
+    echo "nameserver $2" >"/etc/netns/$(ns "$1")/resolv.conf"
+}
+names_of node $inet4
 dns_server
 chmod 711 "$work"
 
@@ -39,12 +43,60 @@ with() {
     return $status
 }
 
+# Where nothing answers a doctor takes long. Hosts of their own have it beside all the rest.
+# guest NAME N NAME_SERVER [RULE] : such a host at the core; what comes from it meets the rule there.
+guest() {
+    new_namespace "$1"
+    connect "$1" eth core "$1"
+    address "$1" eth "192.0.2.$((130 + 16 * $2))/28"
+    address core "$1" "192.0.2.$((129 + 16 * $2))/28"
+    ip -n "$(ns "$1")" route add default via "192.0.2.$((129 + 16 * $2))"
+    names_of "$1" "$3"
+    [ -z "${4-}" ] || in_ns core nft "add table ip $1; add chain ip $1 from { type nat hook prerouting priority -100; };
+        add chain ip $1 cut { type filter hook prerouting priority -300; }; add rule ip $1 $4"
+}
+# doctor_of_guest NAME CONFIGURATION : begins; finds_there has what it said.
+doctor_of_guest() {
+    chmod 600 "$2"
+    {
+        began=$SECONDS
+        in_ns "$1" cnapt doctor --config "$2" --state "$work/c" --socket "$work/guest.sock" >"$work/$1.said" 2>&1
+        echo $? $((SECONDS - began)) >"$work/$1.end.new"
+        mv "$work/$1.end.new" "$work/$1.end"
+    } &
+}
+# finds_there NAME CHECK TEXT : as finds.
+finds_there() {
+    wait_for 70 test -e "$work/$1.end"
+    cp "$work/$1.said" "$work/said"
+    equal "$(cut -d' ' -f1 "$work/$1.end")" 1 && line fail "$2" "$3"
+}
+
 # --- Healthy
 
 claim "before snapt init it says what to run" finds_in_snapt configuration 'snapt init'
 start_snapt 1
 claim "a SNAPT without users is told what to add" eval 'doctor_of_snapt; line warn users "snapt user add NAME"'
 add_user alice
+
+guest deaf 0 192.0.2.77 'cut iifname deaf ip daddr 192.0.2.77 drop'
+sed 's/198.51.100.2:9347/snapt.invalid:9347/' "$work/cnapt.toml" >"$work/deaf.toml"
+doctor_of_guest deaf "$work/deaf.toml"
+# Nothing answers anywhere: three SNAPTs, seven addresses.
+guest cut_off 1 $inet4 'cut iifname cut_off drop'
+{
+    cat "$work/cnapt.toml"
+    for n in 2 3; do
+        printf '\n[[snapt]]\nname = "far-%s"\naddresses = ["192.0.2.%s:9347", "192.0.2.%s:443", "far%s.invalid:9347"]\n' $n $((n + 60)) $((n + 70)) $n
+    done
+} >"$work/many.toml"
+doctor_of_guest cut_off "$work/many.toml"
+spawn core portal "$python" "$support_dir/portal.py" --port 8080 --url http://192.168.1.1:8080/login
+wait_for 10 listens core 8080
+guest stranded 2 $inet4 'from iifname stranded tcp dport { 80, 9347 } redirect to :8080'
+cp "$work/cnapt.toml" "$work/stranded.toml"
+doctor_of_guest stranded "$work/stranded.toml"
+
 claim "a healthy SNAPT has nothing that fails" snapt_is_well
 for check in configuration daemon tun nftables disk files users ledger 'listen .*:9347' 'public 198.51.100.2:9347' \
     'inner .*/[0-9]+' 'way out IPv4' forwarding 'forward policy' conntrack nat; do
@@ -117,14 +169,20 @@ chmod 660 "$work/cnapt.sock"
 # --- A daemon in trouble
 
 in_ns gw1 nft 'add table ip cut; add chain ip cut f { type filter hook forward priority 0; policy drop; }'
-claim "a way that is cut is found by the tunnel" finds 'tunnel zrh-1' 'no path answers: up1'
-claim "by TCP" line fail 'tcp 198.51.100.2:9347' 'no answer within 4 s; open TCP 9347'
-claim "and by UDP" line fail 'udp 198.51.100.2:9347' 'no answer within 3 s'
+doctor_beside() { in_ns node cnapt doctor --config "$node_config" "${node_files[@]}" >"$work/beside.said" 2>&1; }
+doctor_beside &
+beside=$!
 is_down() { equal "$(cnapt_json status | json 'd["state"]')" down; }
 nudged_down() { in_ns node ping -n -c 1 -W 1 $inet4; is_down; }
 wait_for 60 nudged_down
 claim "when the daemon has noticed, it says where new flows go" finds capture 'new flows go outside the tunnel'
 claim "and that the daemon is down" line fail daemon 'state down'
+wait $beside
+ended=$?
+mv "$work/beside.said" "$work/said"
+claim "a way that is cut is found by the tunnel" eval 'equal $ended 1 && line fail "tunnel zrh-1" "no path answers: up1"'
+claim "by TCP" line fail 'tcp 198.51.100.2:9347' 'no answer within 4 s; open TCP 9347'
+claim "and by UDP" line fail 'udp 198.51.100.2:9347' 'no answer within 3 s'
 in_ns gw1 nft delete table ip cut
 claim "it is well when the way is back" wait_for 60 doctor
 stop cnapt
@@ -146,10 +204,8 @@ snapt user enable alice --socket "$(snapt_socket 1)" >/dev/null
 claim "a wrong name of the SNAPT" with 's/^name = "zrh-1"/name = "gva-1"/' finds 'login gva-1' 'another SNAPT answers.*this is zrh-1.*correct .name.'
 claim "a wrong port" with 's/:9347"/:9348"/' finds 'tcp 198.51.100.2:9348' 'Connection refused; start snapt there'
 claim "of which UDP says the same" line fail 'udp 198.51.100.2:9348' 'Connection refused'
-echo "nameserver 192.0.2.77" >"$etc/resolv.conf"
-claim "a name that is not known" with 's/198.51.100.2:9347/snapt.invalid:9347/' finds 'name snapt.invalid' '(no address is found|no answer within 8 s); correct the name'
+claim "a name that is not known" finds_there deaf 'name snapt.invalid' '(no address is found|no answer within 8 s); correct the name'
 claim "name servers that are silent" line warn dns 'no name server answers: 192.0.2.77'
-echo "nameserver $inet4" >"$etc/resolv.conf"
 echo "198.51.100.2 snapt.example.org" >>"$etc/hosts"
 claim "one that is known is followed" with 's/198.51.100.2:9347/snapt.example.org:9347/' is_well
 claim "to its address" eval 'line ok "name snapt.example.org" "198.51.100.2" && line ok "udp 198.51.100.2:9347" ""'
@@ -174,12 +230,7 @@ in_ns gw1 nft 'flush chain ip cut f; add rule ip cut f ip length 1000-65535 drop
 claim "one that takes too little" finds 'mtu zrh-1' 'not even 1280 bytes pass'
 in_ns gw1 nft delete table ip cut
 
-spawn gw1 portal "$python" "$support_dir/portal.py" --port 8080 --url http://192.168.1.1:8080/login
-wait_for 10 listens gw1 8080
-in_ns gw1 nft 'add table ip portal; add chain ip portal lead { type nat hook prerouting priority -100; }
-    add rule ip portal lead iifname lan tcp dport { 80, 9347 } redirect to :8080'
-claim "a captive portal, with its page" finds 'portal up1' 'a captive portal answers in place of the SNAPT; log in at http://192.168.1.1:8080/login'
-in_ns gw1 nft delete table ip portal
+claim "a captive portal, with its page" finds_there stranded 'portal eth' 'a captive portal answers in place of the SNAPT; log in at http://192.168.1.1:8080/login'
 
 ip -n "$(ns node)" route del default
 claim "no default route" finds uplinks 'no interface leads to a SNAPT: .*up1 has no route'
@@ -201,22 +252,9 @@ claim "a firewall that drops" line fail 'forward policy' 'chain ip filter FORWAR
 cp "$work/plain.toml" "$work/cnapt.toml"
 in_ns node nft delete table ip filter
 
-# Nothing answers anywhere: three SNAPTs, seven addresses.
-in_ns gw1 nft 'add table ip cut; add chain ip cut f { type filter hook forward priority 0; policy drop; }
-    add chain ip cut i { type filter hook input priority 0; policy drop; }'
-{
-    cat "$work/cnapt.toml"
-    for n in 2 3; do
-        printf '\n[[snapt]]\nname = "far-%s"\naddresses = ["192.0.2.%s:9347", "192.0.2.%s:443", "far%s.invalid:9347"]\n' $n $((n + 60)) $((n + 70)) $n
-    done
-} >"$work/many.toml"
-chmod 600 "$work/many.toml"
-nothing_answers() { local node_config=$work/many.toml; finds 'tcp 192.0.2.62:9347' 'no answer within 4 s'; }
-began=$SECONDS
-claim "where nothing answers it fails" nothing_answers
-claim "and ends within its time" at_most $((SECONDS - began)) 62
+claim "where nothing answers it fails" finds_there cut_off 'tcp 192.0.2.62:9347' 'no answer within 4 s'
+claim "and ends within its time" at_most "$(cut -d' ' -f2 "$work/cut_off.end")" 62
 claim "with a line for each address" equal "$(grep -cE '^fail +tcp ' "$work/said")" 5
-in_ns gw1 nft delete table ip cut
 
 # --- A SNAPT that is broken
 

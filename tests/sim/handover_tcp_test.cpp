@@ -1,9 +1,9 @@
 // A TCP download that fills its link while the node moves, break before make, in virtual time. What
 // was under way fills the queue of the link that was left, and sent again that of the new one.
-#include "tests/sim/two_paths.hpp"
-#include "tests/support/tcp_model.hpp"
+#include "tests/sim/tunnel_tcp.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,7 +15,6 @@ namespace {
 using base::Duration;
 using base::milliseconds;
 using base::seconds;
-using base::TrafficClass;
 
 constexpr uint64_t kQueueMs = 30;
 constexpr Duration kQueue = milliseconds(kQueueMs);
@@ -27,32 +26,14 @@ class FullDownload {
         : pair(link_of(one_way), seed), megabits_per_s_(megabits_per_s), one_way_(one_way) {
         pair.has_control = true;
         join(0);
-        fields_.source = *base::IpAddress::parse("192.0.0.5");
-        fields_.destination = *base::IpAddress::parse("198.51.100.2");
-        fields_.protocol = packet::Protocol::Tcp;
-        fields_.source_port = 8000;
-        fields_.destination_port = 5201;
-        fields_.ttl = 64;
-        fields_.flags = packet::tcp_flag::kAck;
-        fields_.has_timestamps = true;
-        packet::FiveTuple tuple;
-        tuple.local = fields_.source;
-        tuple.remote = fields_.destination;
-        tuple.local_port = fields_.source_port;
-        tuple.remote_port = fields_.destination_port;
-        tuple.protocol = fields_.protocol;
-        node_flow_ = &pair.node.flow(tuple, TrafficClass::HtHd);
-        pair.node.send(*node_flow_, make_packet(fields_, {}), {}, pair.now);
-        pair.run_for(milliseconds(200));
-        tuple.local = kLease;
-        snapt_flow_ = pair.snapt.find(tuple);
+        tcp_.emplace(pair, kPort, false);
         take_delivered();
     }
 
     void run_for(Duration span) {
         for (const base::TimePoint end = pair.now + span; pair.now < end;) {
-            step();
-            pair.run_for(kStep);
+            tcp_->step();
+            pair.run_for(TunnelTcp::kStep);
             take_delivered();
         }
     }
@@ -91,8 +72,7 @@ class FullDownload {
         return longest;
     }
 
-    static constexpr Duration kStep = base::microseconds(100);
-    static constexpr size_t kSegmentBytes = 1300;
+    static constexpr uint16_t kPort = 8000;
 
     void join(uint8_t path) {
         SimLink link = link_of(one_way_, megabits_per_s_ * 1'000'000);
@@ -106,48 +86,18 @@ class FullDownload {
         pair.node.session->paths().activate(path, pair.now);
     }
 
-    void step() {
-        if (sender_.next_deadline() <= pair.now) {
-            sender_.on_timeout(pair.now);
-        }
-        if (receiver_.next_deadline() <= pair.now) {
-            if (const auto ack = receiver_.on_timeout(pair.now)) {
-                send_ack(*ack);
-            }
-        }
-        while (const auto number = sender_.next_segment(pair.now)) {
-            std::vector<uint8_t> payload(kSegmentBytes);
-            pair.random.fill(payload);
-            base::store_big_endian<uint64_t>(
-                payload.data(),
-                static_cast<uint64_t>(pair.now.time_since_epoch() / base::microseconds(1)));
-            packet::HeaderFields fields = fields_;
-            fields.sequence = static_cast<uint32_t>(*number);
-            fields.ip_id = sent_++;
-            std::swap(fields.source, fields.destination);
-            fields.destination = kLease;
-            std::swap(fields.source_port, fields.destination_port);
-            pair.snapt.send(*snapt_flow_, make_packet(fields, payload), {}, pair.now);
-        }
-    }
-
-    void send_ack(const TcpAck& ack) {
-        packet::HeaderFields fields = fields_;
-        fields.acknowledgement = static_cast<uint32_t>(acks_.size());
-        fields.ip_id = sent_++;
-        acks_.push_back(ack);
-        pair.node.send(*node_flow_, make_packet(fields, {}), {}, pair.now);
-    }
-
     void take_delivered() {
         for (size_t i = 0; i < pair.snapt.delivered.size(); ++i) {
-            const auto ack = base::load_big_endian<uint32_t>(&pair.snapt.delivered[i][28]);
-            if (ack < acks_.size()) {
-                sender_.on_ack(acks_[ack], pair.snapt.delivered_at[i]);
-            }
+            tcp_->take(pair.snapt.delivered[i], pair.snapt.delivered_at[i], true);
         }
         for (size_t i = 0; i < pair.node.delivered.size(); ++i) {
-            take_data(pair.node.delivered[i], pair.node.delivered_at[i]);
+            const base::TimePoint at = pair.node.delivered_at[i];
+            arrivals_.push_back(at);
+            const uint64_t before = tcp_->received();
+            tcp_->take(pair.node.delivered[i], at, false);
+            if (tcp_->received() > before) {
+                progress_.push_back(at);
+            }
         }
         for (SessionEnd* end : {&pair.node, &pair.snapt}) {
             end->delivered.clear();
@@ -155,35 +105,13 @@ class FullDownload {
         }
     }
 
-    void take_data(const std::vector<uint8_t>& packet, base::TimePoint at) {
-        constexpr size_t kHeaders = 52;
-        const auto sent_at =
-            base::TimePoint{} + base::microseconds(static_cast<int64_t>(
-                                    base::load_big_endian<uint64_t>(&packet[kHeaders])));
-        arrivals_.push_back(at);
-        const uint64_t before = receiver_.received();
-        const auto number = base::load_big_endian<uint32_t>(&packet[24]);
-        if (const auto ack = receiver_.on_segment(number, sent_at, at)) {
-            send_ack(*ack);
-        }
-        if (receiver_.received() > before) {
-            progress_.push_back(at);
-        }
-    }
-
     uint64_t megabits_per_s_;
     Duration one_way_;
     uint8_t path_ = 0;
     size_t moves_ = 0;
-    packet::HeaderFields fields_;
-    flow::Flow* node_flow_ = nullptr;
-    flow::Flow* snapt_flow_ = nullptr;
-    TcpSender sender_;
-    TcpReceiver receiver_;
-    std::vector<TcpAck> acks_;
+    std::optional<TunnelTcp> tcp_;
     std::vector<base::TimePoint> arrivals_;
     std::vector<base::TimePoint> progress_;
-    uint16_t sent_ = 0;
 };
 
 // The old queue and the way held it together, and the new queue is as long: it is full with what is

@@ -18,27 +18,13 @@ using base::TrafficClass;
 class Downstream {
   public:
     Downstream(const SimLink& link, uint64_t seed) : pair(link, seed) {
-        fields_.source = *base::IpAddress::parse("192.0.0.5");
-        fields_.destination = *base::IpAddress::parse("198.51.100.2");
-        fields_.protocol = packet::Protocol::Udp;
-        fields_.source_port = 5000;
-        fields_.destination_port = 5001;
-        fields_.ttl = 64;
-        packet::FiveTuple tuple;
-        tuple.local = fields_.source;
-        tuple.remote = fields_.destination;
-        tuple.local_port = fields_.source_port;
-        tuple.remote_port = fields_.destination_port;
-        tuple.protocol = fields_.protocol;
         while (pair.snapt.flows.empty()) {  // the link may lose the first packet
-            pair.node.send(pair.node.flow(tuple, TrafficClass::HtHd),
+            pair.node.send(pair.node.flow(tuple_of(fields_), TrafficClass::HtHd),
                            make_packet(fields_, payload(0)), {}, pair.now);
             pair.run_for(base::seconds(1));
         }
         flow_ = pair.snapt.flows.begin()->second.get();
-        std::swap(fields_.source, fields_.destination);
-        fields_.destination = *base::IpAddress::parse("100.64.0.2");
-        std::swap(fields_.source_port, fields_.destination_port);
+        fields_ = to_lease(fields_);
     }
 
     void run_for(base::Duration span) {
@@ -74,7 +60,7 @@ class Downstream {
         return bytes;
     }
 
-    packet::HeaderFields fields_;
+    packet::HeaderFields fields_ = node_fields(packet::Protocol::Udp, 5000, 5001);
     flow::Flow* flow_ = nullptr;
 };
 

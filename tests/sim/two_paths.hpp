@@ -21,6 +21,35 @@ inline SimLink link_of(base::Duration delay, uint64_t bits_per_s = 0) {
     return link;
 }
 
+// Of what a program at the node writes.
+inline packet::HeaderFields
+node_fields(packet::Protocol protocol, uint16_t source_port, uint16_t destination_port) {
+    packet::HeaderFields fields;
+    fields.source = *base::IpAddress::parse("192.0.0.5");
+    fields.destination = *base::IpAddress::parse("198.51.100.2");
+    fields.protocol = protocol;
+    fields.source_port = source_port;
+    fields.destination_port = destination_port;
+    fields.ttl = 64;
+    return fields;
+}
+// Of an answer to them, as SNAPT has it.
+inline packet::HeaderFields to_lease(packet::HeaderFields fields) {
+    std::swap(fields.source, fields.destination);
+    fields.destination = kLease;
+    std::swap(fields.source_port, fields.destination_port);
+    return fields;
+}
+inline packet::FiveTuple tuple_of(const packet::HeaderFields& fields) {
+    packet::FiveTuple tuple;
+    tuple.local = fields.source;
+    tuple.remote = fields.destination;
+    tuple.local_port = fields.source_port;
+    tuple.remote_port = fields.destination_port;
+    tuple.protocol = fields.protocol;
+    return tuple;
+}
+
 // Path 0 is the active one.
 class TwoPaths {
   public:
@@ -34,18 +63,7 @@ class TwoPaths {
         pair.has_control = true;
         pair.path_addresses[0] = pair.node_address;  // what comes there came by path 0
         pair.snapt.mode_of_opened = mode;
-        fields_.source = *base::IpAddress::parse("192.0.0.5");
-        fields_.destination = *base::IpAddress::parse("198.51.100.2");
-        fields_.protocol = packet::Protocol::Udp;
-        fields_.source_port = 5000;
-        fields_.destination_port = 5001;
-        fields_.ttl = 64;
-        packet::FiveTuple tuple;
-        tuple.local = fields_.source;
-        tuple.remote = fields_.destination;
-        tuple.local_port = fields_.source_port;
-        tuple.remote_port = fields_.destination_port;
-        tuple.protocol = fields_.protocol;
+        packet::FiveTuple tuple = tuple_of(fields_);
         up_flow_ = &pair.node.flow(tuple, traffic_class);
         pair.node.session->set_mode(*up_flow_, mode);
         send_up();
@@ -64,10 +82,7 @@ class TwoPaths {
         pair.node.send(*up_flow_, make_packet(fields_, payload(sent_up++)), {}, pair.now);
     }
     void send_down() {
-        packet::HeaderFields fields = fields_;
-        std::swap(fields.source, fields.destination);
-        fields.destination = kLease;
-        std::swap(fields.source_port, fields.destination_port);
+        packet::HeaderFields fields = to_lease(fields_);
         fields.ip_id = static_cast<uint16_t>(sent_down);
         pair.snapt.send(*down_flow_, make_packet(fields, payload(sent_down++)), {}, pair.now);
     }
@@ -158,7 +173,7 @@ class TwoPaths {
     }
 
     size_t payload_bytes_;
-    packet::HeaderFields fields_;
+    packet::HeaderFields fields_ = node_fields(packet::Protocol::Udp, 5000, 5001);
 };
 
 }  // namespace continuo::tests

@@ -1,4 +1,6 @@
+#include "common/base/version.hpp"
 #include "common/daemon/doctor.hpp"
+#include "common/daemon/doctor_context.hpp"
 #include "common/daemon/doctor_files.hpp"
 
 #include <cerrno>
@@ -84,6 +86,81 @@ TEST(Doctor, TellsADaemonThatIsAbsentFromOneThatDoesNotAnswer) {
     EXPECT_EQ(kind_of(Error{Errc::WouldBlock, "answer", 0}), DaemonAnswer::Kind::Unknown);
     EXPECT_EQ(kind_of(std::string("x")), DaemonAnswer::Kind::Unknown);
     EXPECT_EQ(kind_of(std::string(R"({"error":"no"})")), DaemonAnswer::Kind::Unknown);
+}
+
+DoctorContext context_with(base::Result<std::string> reply = std::string("{}")) {
+    DoctorContext context(access_with(std::move(reply)), {}, "/etc/x.toml", "/var/lib/x");
+    context.is_root = false;
+    return context;
+}
+
+Finding only_finding(const DoctorContext& context) {
+    EXPECT_EQ(context.findings.all().size(), 1U);
+    return context.findings.all().empty() ? Finding{} : context.findings.all()[0];
+}
+
+TEST(Doctor, WhatOnlyRootReadsIsNoFailure) {
+    const base::Error refused{base::Errc::System, "open", EACCES};
+    DoctorContext context = context_with();
+    say_unread(context, "policy", "/etc/x.toml", refused, "mend it");
+    EXPECT_EQ(only_finding(context),
+              (Finding{Verdict::Skipped, "policy", "/etc/x.toml may not be read by this user",
+                       "run it as root"}));
+    context = context_with();
+    context.is_root = true;
+    say_unread(context, "policy", "/etc/x.toml", refused, "mend it");
+    EXPECT_EQ(only_finding(context).verdict, Verdict::Fail);
+    EXPECT_EQ(only_finding(context).remedy, "mend it");
+}
+
+TEST(Doctor, TellsTheFirstErrorOfAFileAndHowManyFollow) {
+    using config::Severity;
+    const std::vector<config::Diagnostic> both = {{"f", 1, 1, "odd", "even", Severity::Warning},
+                                                  {"f", 2, 1, "bad", "good", Severity::Error}};
+    DoctorContext context = context_with();
+    EXPECT_FALSE(say_diagnostics(context, "configuration", "f", both));
+    EXPECT_EQ(only_finding(context),
+              (Finding{Verdict::Fail, "configuration", config::to_text(both[1]) + ", and 1 more",
+                       "correct it; `cnapt check f` shows all"}));
+    context = context_with();
+    EXPECT_TRUE(say_diagnostics(context, "configuration", "f", std::span(both).first(1)));
+    EXPECT_EQ(only_finding(context).verdict, Verdict::Warn);
+    context = context_with();
+    EXPECT_TRUE(say_diagnostics(context, "configuration", "f", {}));
+    EXPECT_TRUE(context.findings.all().empty());
+}
+
+TEST(Doctor, ADaemonThatDoesNotAnswerIsAFailureForRootOnly) {
+    DoctorContext context = context_with(base::Error{base::Errc::System, "connect", ENOENT});
+    EXPECT_FALSE(daemon_answers(context));
+    EXPECT_EQ(only_finding(context),
+              (Finding{Verdict::Warn, "daemon", "none answers at /run/x.sock",
+                       "start it: systemctl start cnapt, or cnapt run"}));
+    for (const bool is_root : {false, true}) {
+        context = context_with(base::Error{base::Errc::WouldBlock, "answer", 0});
+        context.is_root = is_root;
+        EXPECT_FALSE(daemon_answers(context));
+        EXPECT_EQ(only_finding(context).verdict, is_root ? Verdict::Fail : Verdict::Skipped);
+    }
+}
+
+TEST(Doctor, VersionAndStateOfADaemonMakeTheVerdict) {
+    const auto finding = [](const std::string& version, const std::string& state) {
+        DoctorContext context = context_with(R"({"version":")" + version + R"(","state":")" +
+                                             state + R"(","uptime_s":61})");
+        EXPECT_TRUE(daemon_answers(context));
+        EXPECT_TRUE(context.findings.all().empty());
+        say_status(context, "runs as zrh-1", "3 sessions");
+        return only_finding(context);
+    };
+    const std::string here(base::kVersion);
+    EXPECT_EQ(finding(here, "up"),
+              (Finding{Verdict::Ok, "daemon",
+                       "runs as zrh-1, state up, 3 sessions, up for 00:01:01", ""}));
+    EXPECT_EQ(finding(here, "connecting").verdict, Verdict::Warn);
+    EXPECT_EQ(finding(here, "down").verdict, Verdict::Fail);
+    EXPECT_EQ(finding("0.0.1", "up").verdict, Verdict::Warn);
+    EXPECT_EQ(finding("0.0.1", "up").remedy, "restart it: systemctl restart cnapt");
 }
 
 class DoctorFiles : public testing::Test {
