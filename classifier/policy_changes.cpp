@@ -57,7 +57,7 @@ std::vector<std::string> policy_changes(const Ruleset& from, const Ruleset& to) 
     note("default", from.defaults() == to.defaults());
     note("promotion", from.promotion() == to.promotion());
     note("admission", from.admission() == to.admission());
-    // What is the same before and behind what differs is passed over.
+    // The rules that both policies have at the beginning and at the end are skipped.
     Rules before = from.rules();
     Rules after = to.rules();
     size_t first = 1;

@@ -1,4 +1,4 @@
-// What differs between two policies, for people: what a reload has changed.
+// Differences between two policies, as text for people: what a reload has changed.
 #pragma once
 
 #include "classifier/ruleset.hpp"
@@ -8,6 +8,7 @@
 
 namespace continuo::classifier {
 
+// Rules that one report names, so that it stays short. A choice, not measured.
 inline constexpr size_t kMaxNamedRules = 16;
 
 // "policy.default", "policy.rule chat (changed)", "policy.rule order"; rules by their `app`. At

@@ -304,7 +304,7 @@ base::Result<void> CaptureControl::set_rules(CapturePlan plan, std::string& fail
         }
     }
     for (const io::RuleEntry& rule : plan_.capture_rules) {
-        // Of an IP version that is not captured any more.
+        // Rules of an IP version that is no longer captured are removed.
         if (std::find(plan.capture_rules.begin(), plan.capture_rules.end(), rule) ==
             plan.capture_rules.end()) {
             CTN_TRY(remove_if_there(routes, rule));

@@ -48,8 +48,9 @@ class CaptureControl {
     // tunnel ends: IPv6 connections of this host and translated ones of the LAN sides. (IPv4
     // packets with a source that is no address of the host are not routed.)
     void end();
-    // In place of end(), for a restart: new flows are not captured, but for the kill switch; all
-    // else stays, and the device gets a mark by which the next run knows it.
+    // Ends this run for a restart, in place of end(): new flows are no longer captured unless there
+    // is the kill switch, all else stays, and the device gets a mark by which the next run knows
+    // it.
     base::Result<void> leave(std::string& failure);
     // Part of what begin() sets, from the next time on.
     void set_portal(std::optional<PortalBypass> portal) { portal_ = std::move(portal); }

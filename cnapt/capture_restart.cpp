@@ -1,6 +1,7 @@
-// What stays in the kernel while cnapt restarts. The device carries a mark as its alias (`ip -d
-// link show cnapt0`), so that the mark cannot outlive it. The next run of the same configuration
-// finds it and keeps device, routes, rules and table until begin() replaces them.
+// The part of the capture that stays in the kernel while cnapt restarts. The device carries a mark
+// as its alias (`ip -d link show cnapt0`), so that the mark cannot outlive it. The next run of the
+// same configuration finds it and keeps device, routes, rules and table until begin() replaces
+// them.
 #include "cnapt/capture_control.hpp"
 #include "common/io/netfilter.hpp"
 #include "common/io/netlink_route.hpp"
@@ -36,7 +37,8 @@ uint64_t digest(std::string_view text) {  // FNV-1a
     return hash;
 }
 
-// What a restart may not change. The policy may: begin() replaces its rules.
+// The mark names the settings that a restart may not change. The policy is not among them: begin()
+// replaces its rules.
 std::string mark_of(const CaptureConfig& config) {
     const std::string text = config.device + ";" + std::to_string(config.routing_table) + ";" +
                              std::to_string(config.fwmark) + ";" + (config.ipv4 ? "4" : "") +
@@ -79,7 +81,8 @@ base::Result<void> CaptureControl::take_over() {
     return has_taken_over_ ? adopt_rules(routes) : base::Result<void>{};
 }
 
-// Those of a captive portal end: this run knows of none. Capture rules are let_in()'s.
+// Takes over the rules of the run before. Rules of a captive portal are removed: this run knows of
+// no portal. Capture rules are left to let_in().
 base::Result<void> CaptureControl::adopt_rules(io::RouteClient& routes) {
     const auto capture_rules = build_capture_plan(options(nullptr)).capture_rules;
     const uint32_t of_portal = portal_table(config_.routing_table);

@@ -24,7 +24,8 @@ std::string hexadecimal(uint32_t value) {
     return "0x" + text;
 }
 
-// What must not enter the tunnel although it was routed there, e.g. from a gateway's LAN.
+// Chains that refuse packets that were routed into the tunnel and must not enter it, for instance
+// multicast from a gateway's LAN.
 std::string refuse_chains(const CaptureOptions& options, const std::string& device) {
     return "  chain refuse {\n"
            "    meta mark " +

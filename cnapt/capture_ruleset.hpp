@@ -11,9 +11,10 @@ namespace continuo::cnapt {
 // LAN sides whose new flows enter the tunnel.
 inline constexpr std::string_view kCapturedSet = "captured";
 
-// Of connections of the LAN sides that began in the tunnel, and of packets that belong there.
+// The mark of connections of the LAN sides that began in the tunnel, and of packets that belong
+// there.
 uint32_t gateway_mark(const CaptureOptions& options);
-// Of those that stay beside the tunnel.
+// The mark of connections that stay beside the tunnel.
 uint32_t plain_mark(const CaptureOptions& options);
 
 // { "one", "two" }

@@ -64,7 +64,7 @@ class CaptureSwitch {
     void supervise();
     void on_repaired(const base::Result<void>& result, const std::string& failure);
     void log_failure(const std::string& what, const base::Error& error);
-    // What could not be set of `wish` without failing is not what is wished for any more.
+    // Sets `wish` in the kernel. A part that fails without harm to the rest is taken out of `wish`.
     base::Result<void> apply(Wish& wish, std::string& failure);
 
     const bool is_kill_switch_;

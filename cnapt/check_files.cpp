@@ -21,7 +21,7 @@ using config::quote;
 
 namespace {
 
-// Of the value; of the file's beginning when there is none.
+// The place of the value of `key` in `table`; the beginning of the file when there is none.
 config::Place place_of(std::string_view text, std::string_view table, std::string_view key) {
     config::DiagnosticSink unheard("");
     const auto tree = config::parse_toml(text, unheard);

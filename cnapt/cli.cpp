@@ -56,7 +56,7 @@ CommandOutput check_command(const ParsedCommand& command) {
     return daemon::check_command(files, command, check_node_file);
 }
 
-// With a question mark while nothing of that size has come through; none over TCP.
+// The MTU, with a question mark while nothing of that size has come through; none over TCP.
 std::string mtu_cell(const JsonValue& path) {
     if (path.text("transport") == "tcp") {
         return std::string(report::kUnknown);
@@ -90,7 +90,8 @@ std::string sessions_table(const JsonValue& sessions, bool is_terminal, size_t c
     return table.rows() == 0 ? "no session\n" : table.render(is_terminal, columns);
 }
 
-// Also in other words than the JSON's, which are those of RFC 8899.
+// The state of the MTU search. Its words for people differ from the JSON's, which are those of RFC
+// 8899.
 std::string mtu_state_cell(const JsonValue& path) {
     const std::string state = path.text("mtu_state");
     if (path.text("transport") == "tcp") {

@@ -45,7 +45,8 @@ void write_reported(JsonWriter& json, const session::Path* path) {
                bytes_per_s != 0 ? std::optional(bytes_per_s * kBitsPerByte) : std::nullopt);
 }
 
-// Of the last seconds; `up` and `down` count bytes as `rates` does.
+// Writes the rates of the last seconds. `up_bytes` and `down_bytes` are the counts that `rates` was
+// given.
 void write_rates(JsonWriter& json,
                  const dataplane::RecentRates& rates,
                  uint64_t up_bytes,
@@ -112,7 +113,7 @@ void write_sessions(JsonWriter& json, const Node& node, TimePoint now) {
     json.end_array();
 }
 
-// Of each SNAPT, with a session or not.
+// Writes the state of each SNAPT, with a session or without.
 void write_snapt_states(JsonWriter& json, const Node& node) {
     json.begin_array();
     for (const auto& link : node.links()) {

@@ -27,8 +27,8 @@ struct DaemonInfo {
 // "up": a SNAPT can be used and new flows go there; "down": none answers; "degraded": in between.
 std::string_view daemon_state(const Node& node, bool is_capturing);
 
-// What becomes of new flows: "all" go through the tunnel; "new_flows_plain": they go outside it, as
-// if cnapt were not there; "blocked": they wait for a SNAPT.
+// The fate of new flows: "all" go through the tunnel; "new_flows_plain": they go outside it, as if
+// cnapt were not there; "blocked": they wait for a SNAPT.
 std::string_view tunnel_state(const Node& node, bool is_capturing);
 
 // `command` is status, flows, paths or snapts. Whatever else gives {"error":"…"}.

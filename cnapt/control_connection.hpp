@@ -124,7 +124,7 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     void on_event(const control::ClientEvent& event);
     void lost(base::Duration at_least);
     void connect_later(base::Duration at_least);
-    // Without a TCP connection.
+    // Ends an attempt that got no TCP connection.
     void fail_attempt(int sys_errno);
     void fail_attempt(int sys_errno, std::optional<base::Endpoint> remote);
     void set_timer();

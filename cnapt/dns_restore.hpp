@@ -11,7 +11,8 @@ namespace continuo::cnapt {
 // Directories in which helpers keep the original: of those started by this user for a daemon with
 // the state directory `state`, or `state` itself where there is none in it and it is this user's.
 std::vector<std::string> kept_places_in(const std::string& state);
-// Of daemons with the usual directories, and the one that `resolv_conf` names.
+// The places where daemons with the usual directories keep an original, and the one that
+// `resolv_conf` names.
 std::vector<std::string> usual_kept_places(const std::string& resolv_conf);
 
 struct DnsRestored {

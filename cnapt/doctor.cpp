@@ -15,7 +15,7 @@ namespace continuo::cnapt {
 
 namespace {
 
-// Of the state directory; what is written there is small.
+// Room wanted at the state directory. cnapt writes little there.
 constexpr uint64_t kLeastFreeBytes = uint64_t{16} << 20;
 
 void check_rights(NodeDoctor& doctor) {

@@ -1,5 +1,5 @@
-// What the checks of `cnapt doctor` know, and leave for those that follow. Only the files
-// doctor*.cpp know it.
+// Knowledge that the checks of `cnapt doctor` share: each leaves its results for those that follow.
+// Only the files doctor*.cpp include this.
 #pragma once
 
 #include "cnapt/node_config.hpp"
@@ -12,7 +12,7 @@
 
 namespace continuo::cnapt {
 
-// Addresses of SNAPTs that are asked.
+// Addresses of SNAPTs that are asked. A choice, not measured.
 inline constexpr size_t kMaxTargets = 64;
 
 struct SnaptTarget {

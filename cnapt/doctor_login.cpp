@@ -18,6 +18,7 @@ using Kind = LoginReach::Kind;
 
 namespace {
 
+// Longest wait for one login, out of kDoctorTime. A choice, not measured.
 constexpr base::Duration kLoginTime = base::seconds(8);
 
 std::string ms(base::Duration span) {
@@ -65,7 +66,7 @@ const JsonValue& entry_of(const JsonValue& snapts, const std::string& name) {
     return none;
 }
 
-// Of a daemon that tells it.
+// The last error of a SNAPT behind ": ", from the daemon's answer; empty when there is none.
 std::string last_error(const JsonValue& snapt) {
     const std::string text = snapt["last_error"].text("text");
     return text.empty() ? "" : ": " + text;
@@ -190,7 +191,7 @@ LoginQuestion question_of(const NodeDoctor& doctor, const LoginCheck& login) {
     question.fwmark = doctor.mark();
     question.time = doctor.deadline.time_for(kLoginTime);
     question.says_hello = login.says_hello;
-    // As the node itself: a SNAPT would take one without its id for another.
+    // The login bears the node's own id: a SNAPT would take a node without it for another one.
     NodeIdentity identity;
     identity.name = config.node.empty() ? daemon::host_name("node") : config.node;
     identity.id = read_node_id(doctor.state + kNodeIdFile).value_or(identity.id);

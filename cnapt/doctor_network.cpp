@@ -20,10 +20,12 @@ using report::Verdict;
 
 namespace {
 
+// Longest waits of the checks, out of kDoctorTime. Choices, not measured.
 constexpr base::Duration kNameTime = base::seconds(8);
 constexpr base::Duration kTcpTime = base::seconds(4);
 constexpr base::Duration kUdpTime = base::seconds(3);
 constexpr base::Duration kPortalTime = base::seconds(7);
+// Most words of a list in a finding, and most questions for portals. Choices, not measured.
 constexpr size_t kMaxNamed = 6;
 constexpr size_t kMaxPortalQuestions = 8;
 
@@ -57,7 +59,7 @@ class UplinkLook {
         rules_.deny = config.uplinks.deny;
     }
 
-    // Those that can be used.
+    // The uplinks that can be used.
     std::vector<ControlUplink> usable() const {
         std::vector<ControlUplink> found;
         for (const io::LinkEntry& link : network_.links) {
@@ -101,7 +103,7 @@ class UplinkLook {
                         [&](const auto& one) { return one.interface_index == link.index; });
         return has_address ? "" : "has no address";
     }
-    // To the Internet, or to some SNAPT.
+    // True when a route of the interface leads to the Internet or to some SNAPT.
     bool leads_on(const io::LinkEntry& link, base::IpVersion version) const {
         const bool has_default =
             std::any_of(network_.routes.begin(), network_.routes.end(), [&](const auto& route) {
@@ -125,7 +127,8 @@ class UplinkLook {
     UplinkRules rules_;
 };
 
-// With several uplinks answers come in by one that is not the best route's.
+// Checks rp_filter: with several uplinks, answers come in by one that is not that of the best
+// route.
 void check_reverse_path(NodeDoctor& doctor) {
     const auto value = [](const std::string& name) {
         const auto text = io::read_sysctl("net/ipv4/conf/" + name + "/rp_filter");
@@ -397,7 +400,7 @@ void check_udp(NodeDoctor& doctor) {
     }
 }
 
-// Of the direction up, to the address of each SNAPT that lets most through.
+// Reports the MTU of the direction up, for each SNAPT to the address that lets most through.
 void check_mtu(NodeDoctor& doctor) {
     if (!doctor.config || !doctor.is_probed) {
         return;  // "udp" has said why

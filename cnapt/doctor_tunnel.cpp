@@ -15,6 +15,7 @@ using report::JsonValue;
 
 namespace {
 
+// Longest wait for name servers, and how many are asked. Choices, not measured.
 constexpr base::Duration kDnsTime = base::seconds(4);
 constexpr size_t kMaxServersAsked = 6;
 constexpr uint16_t kDnsPort = 53;
@@ -63,7 +64,7 @@ struct NameServer {
     uint32_t fwmark = 0;
 };
 
-// Those of [dns] while they are asked through the tunnel, else those of the host.
+// The name servers of [dns] while they are asked through the tunnel, else those of the host.
 std::vector<NameServer> name_servers_of(const NodeDoctor& doctor, bool is_in_tunnel) {
     std::vector<NameServer> servers;
     if (is_in_tunnel) {

@@ -1,4 +1,4 @@
-// What `status`, `snapts` and `paths` print of what does not work, from the daemon's JSON.
+// Text of `status`, `snapts` and `paths` about failures, from the daemon's JSON.
 #pragma once
 
 #include "common/report/json_value.hpp"

@@ -1,5 +1,5 @@
-// What the gateway of a LAN needs of its host beside cnapt: interfaces of these names, forwarding
-// switched on, and no firewall that drops what is forwarded. For the start and for `cnapt doctor`.
+// Checks the host of a gateway: the interfaces of the LAN are there, forwarding is switched on, and
+// no firewall drops forwarded packets. For the start and for `cnapt doctor`.
 #pragma once
 
 #include "cnapt/node_config.hpp"

@@ -72,7 +72,7 @@ class Dialogue {
                                   [](base::ByteView) {}, [] { return false; }));
         }
     }
-    // Of a handshake that failed.
+    // The kind of failure of a handshake that ended by `end`.
     Kind failure(End end) const {
         if (end == End::TimeOver) {
             return Kind::Silent;
@@ -135,7 +135,7 @@ void take_event(const control::ClientEvent& event, LoginReach& reach) {
     }
 }
 
-// With HELLO. The session ends with CLOSE.
+// Logs in with HELLO, and ends the session with CLOSE.
 void log_in(const LoginQuestion& question,
             const control::TlsContext& context,
             Dialogue& dialogue,

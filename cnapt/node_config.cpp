@@ -351,7 +351,7 @@ std::vector<config::Diagnostic> check_node_text(std::string_view text,
 
 std::string render_node_config(const NodeConfig& config) {
     std::string text = "# cnapt.toml, as printed by `snapt user add " + config.identity.user +
-                       "`. Mode 0600: it holds the key.\n";
+                       "`. Secret: it holds the key.\n";
     text += config.node.empty() ? line("# node = \"laptop\"", "default: host name")
                                 : line("node = " + quote(config.node), "default: host name");
     text += line("realm = " + quote(config.realm), "of the operator");

@@ -10,14 +10,14 @@
 
 namespace continuo::cnapt {
 
-// Who says HELLO.
+// Identity that a node gives in HELLO.
 struct NodeIdentity {
     std::string name;
     control::NodeId id{};
     control::SessionId session_id{};  // of this run
 };
 
-// In the state directory.
+// Name of the file in the state directory.
 inline constexpr const char* kNodeIdFile = "/node_id";
 
 // None: no such file, or it cannot be read.

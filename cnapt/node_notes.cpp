@@ -12,7 +12,8 @@ using base::TimePoint;
 
 namespace {
 
-// Handovers in the log: so many at once, and one each interval in the long run.
+// Handovers in the log: so many at once, and one each interval in the long run. Choices, not
+// measured.
 constexpr int kLoggedAtOnce = 20;
 constexpr base::Duration kLogInterval = base::seconds(3);
 

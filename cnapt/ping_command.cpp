@@ -16,7 +16,7 @@ using report::JsonValue;
 
 namespace {
 
-// Of one path: interface and transport.
+// The answers of one path, which is named by interface and transport.
 struct PathSum {
     std::string name;
     uint64_t asked = 0;

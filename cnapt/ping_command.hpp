@@ -8,6 +8,7 @@
 
 namespace continuo::cnapt {
 
+// The interval is that of ping(8); the numbers are choices.
 inline constexpr uint64_t kDefaultPings = 4;
 inline constexpr uint64_t kMostPings = 1000;
 inline constexpr base::Duration kPingInterval = base::seconds(1);

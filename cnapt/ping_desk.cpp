@@ -10,7 +10,8 @@
 namespace continuo::cnapt {
 namespace {
 
-// The round trip is measured where the answer comes; only its telling waits.
+// The round trip is measured where the answer comes; only its telling waits. A choice, not
+// measured.
 constexpr base::Duration kLookInterval = base::milliseconds(5);
 
 std::string names_of(const Node& node) {

@@ -12,7 +12,8 @@
 
 namespace continuo::cnapt {
 
-// That wait for answers; one more ends the oldest.
+// Most pings that wait for answers: one more ends the oldest. And the longest wait for an answer.
+// Both are choices, not measured.
 inline constexpr size_t kMaxPings = 16;
 inline constexpr base::Duration kPingTime = base::seconds(3);
 

@@ -25,7 +25,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Datagrams are lost, and the number of a session may be that of one that is there.
+// Datagrams are lost, and the number of a session may be that of one that is there. Number and time
+// of the rounds are choices, not measured.
 constexpr int kRounds = 4;
 constexpr base::Duration kRoundTime = base::milliseconds(400);
 constexpr uint16_t kSmallProbe = 100;  // outer bytes
@@ -127,7 +128,8 @@ void note_interface(UdpAsked& asked) {
     }
 }
 
-// Of a session that nobody has, as far as one can guess.
+// Sends a datagram with a random session id, which hardly any session has, so that the SNAPT
+// answers that it is unknown.
 void send_probe(UdpAsked& asked, uint16_t outer_bytes, base::Random& random) {
     std::vector<uint8_t> datagram(static_cast<size_t>(outer_bytes - asked.header_bytes));
     random.fill(datagram);
@@ -261,7 +263,8 @@ std::vector<UdpReach> probe_udp(const ReachQuestion& question) {
                 send_round(asked, random);
             }
         }
-        // Who has answered once has had time for the rest.
+        // The last round waits only for those that have not answered at all: the others have had
+        // time.
         const bool waits =
             round + 1 == kRounds && std::any_of(all.begin(), all.end(), [](const UdpAsked& asked) {
                 return asked.fd.is_open() && !asked.reach.answered_in && asked.reach.sys_errno == 0;

@@ -14,7 +14,8 @@
 
 namespace continuo::cnapt {
 
-// As the kernel routes what bears `fwmark`, beside the tunnel; 0: no mark, which takes no rights.
+// A question that the kernel routes as packets with `fwmark`, beside the tunnel; 0: no mark, which
+// takes no rights.
 struct ReachQuestion {
     std::vector<base::Endpoint> to;
     uint32_t fwmark = 0;
@@ -25,7 +26,7 @@ struct TcpReach {
     std::optional<base::Duration> connected_in;
     int sys_errno = 0;  // of one that failed; ETIMEDOUT when the time is over
 };
-// In the order of `to`.
+// Connects by TCP. The answers are in the order of `to`.
 std::vector<TcpReach> probe_tcp(const ReachQuestion& question);
 
 struct UdpReach {
@@ -36,7 +37,8 @@ struct UdpReach {
     uint16_t largest = 0;
     uint16_t interface_mtu = 0;
 };
-// Outer IP packets, the largest first.
+// Outer IP packets, the largest first. 1500 is the MTU of Ethernet, 1492 that of PPPoE (RFC 2516),
+// 1280 the least of IPv6 (RFC 8200 section 5). The others are steps between, a choice.
 inline constexpr uint16_t kProbedSizes[] = {1500, 1492, 1440, 1400, 1340, 1280};
 // A SNAPT answers a datagram of a session that it does not know with UNKNOWN (docs/PROTOCOL.md
 // section 3.6), of which nobody learns who asks. Sent several times.

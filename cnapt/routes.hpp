@@ -30,8 +30,8 @@
 // FIB_RULE_FIND_SADDR is set (RuleEntry::find_source): then it matches if the kernel would choose
 // that source on the route found.
 //
-// Of a packet whose header its program writes (IP_HDRINCL: mtr) the kernel knows protocol 255 when
-// it looks the route up, and not the source: nftables sends it where its source belongs.
+// Packets whose header their program writes (IP_HDRINCL: mtr): the kernel looks up their route with
+// protocol 255 and without the source. nftables sends them where their source belongs.
 //
 // While no SNAPT answers, the capture rules are away and flows of the LAN are not marked: what
 // begins then goes plain for its life, what began in the tunnel stays there.

@@ -19,9 +19,11 @@ namespace {
 
 // Well within the day of docs/PROTOCOL.md section 4.5.
 constexpr base::Duration kFreshHandshake = base::seconds(20 * 3600);
-// Of uplinks, where the network of the host changes all the time.
+// Least time between rounds that a change of uplinks begins, where the network of the host changes
+// all the time.
 constexpr base::Duration kFewestBetweenRounds = base::seconds(30);
-// A SNAPT that has said lately that it does not know the session.
+// Time for which a SNAPT is doubted after it has said that it does not know the session. A choice,
+// not measured.
 constexpr base::Duration kDoubtCounts = base::seconds(10);
 
 std::vector<control::ProtectionOffer> offers_of(const NodeConfig& config) {
@@ -278,7 +280,8 @@ void SnaptClient::on_closed(const LinkEnd& end) {
 
 void SnaptClient::on_failed_attempt(const LinkEnd& end) {
     has_failed_ = true;
-    // Who is not let in any more, and whose session is gone: the user is disabled, perhaps.
+    // A node that is refused and whose session is gone gives the SNAPT up: perhaps the user is
+    // disabled.
     const bool is_doubted =
         link_.doubted_at != base::TimePoint{} && loop_.now() - link_.doubted_at < kDoubtCounts;
     if (link_.failure.kind == FailureKind::LoginRefused && (is_doubted || is_session_gone_)) {

@@ -19,7 +19,8 @@ namespace continuo::cnapt {
 
 // `cnapt usage` that waits for its answer; one more ends the oldest.
 inline constexpr size_t kMaxUsageQuestions = 64;
-// Different failures that are logged once; then they are logged anew.
+// Different failures that are logged once; then they are logged anew. The limit bounds memory; a
+// choice, not measured.
 inline constexpr size_t kMaxToldFailures = 32;
 
 // Addresses of a SNAPT; names are looked up beside the tunnel, which may block for seconds. Those
@@ -28,8 +29,8 @@ std::vector<base::Endpoint> resolve(const SnaptEntry& entry,
                                     const LookupPlaces& places,
                                     std::vector<std::string>* unknown = nullptr);
 
-// What a node says of itself to that SNAPT. Session and its number are left to the caller. The key
-// must be there.
+// The parameters with which a node logs in to that SNAPT. The caller sets session and its number.
+// The key must be there.
 control::ClientParameters
 login_parameters(const NodeConfig& config, const SnaptEntry& entry, const NodeIdentity& identity);
 
@@ -113,7 +114,7 @@ class SnaptClient final : public ControlClientHandler {
     const Uplink* uplink(base::IpVersion version) const;
     std::optional<uint8_t> slot_of(const std::optional<ControlUplink>& from) const;
     void on_failed_attempt(const LinkEnd& end);
-    // Not the same words each time that it is tried again.
+    // True when the failure has not been logged yet: each attempt would log the same words.
     bool is_untold();
     void fail_usage();
 

@@ -41,7 +41,7 @@ uint64_t route_cost(const Uplink& uplink,
     return cost;
 }
 
-// By the operator, who knows of routes in other tables.
+// True when the operator has named the interface. He knows of routes in other tables.
 bool is_named(const io::LinkEntry& link, const UplinkRules& rules) {
     return std::any_of(rules.allow.begin(), rules.allow.end(), [&](const std::string& glob) {
         return glob != "*" && fnmatch(glob.c_str(), link.name.c_str(), 0) == 0;

@@ -34,7 +34,7 @@ struct AdmissionParts {
     std::function<bool()> has_ipv6{};  // this host; empty: as the leases have it
 };
 
-// What a node is told that logs in meanwhile.
+// The text for a node that logs in while the disk is full.
 inline constexpr const char* kDiskFullText = "the disk of this SNAPT is full";
 
 // Keys are no newer a secret than the handshake they come from (docs/PROTOCOL.md section 4.5).
@@ -111,8 +111,7 @@ class Admission final : public ControlHandler, public RelayEvents {
     void tell_directories();
     // admission_events.cpp
     void note(EventLog::Kind kind, EventLog::Fields fields);
-    // Of a link in links_.
-    // `cause`: for the log alone.
+    // Refuses a link in links_. `cause` goes to the log only.
     void refuse(LinkId id,
                 control::RejectReason reason,
                 const std::string& text,
@@ -133,7 +132,8 @@ class Admission final : public ControlHandler, public RelayEvents {
     std::optional<LinkId> link_of(uint16_t wire_id) const;
     bool may_still_log_in(const SessionGrant& grant) const;
     bool reject_if_disabled(LinkId id, const SessionGrant& grant);
-    // Of two processes with one name and node id that take the session from each other.
+    // True when the link was refused because its session was taken over by another process with the
+    // same node name and id.
     bool reject_if_copied(LinkId id, const SessionGrant& grant);
     size_t end_all(const std::function<bool(const SessionGrant& grant)>& is_meant);
     void end_link(LinkId id,

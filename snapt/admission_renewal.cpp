@@ -16,11 +16,11 @@ using daemon::utc_us;
 
 namespace {
 
-// How often a lease is renewed within its time, while its session is here.
+// How often a lease is renewed within its time, while its session is here. A choice, not measured.
 constexpr int kRenewalsOfALease = 8;
-// A wall clock that is set differs by more than one that is kept right.
+// A wall clock that is set differs by more than one that is kept right. A choice, not measured.
 constexpr int64_t kClockSetUs = 60'000'000;
-// A crash forgets what was seen for so long.
+// A crash forgets what was seen for so long. A choice, not measured.
 constexpr base::Duration kSeenInterval = base::seconds(300);
 
 }  // namespace

@@ -70,13 +70,13 @@ report::OptionSpec device_option(std::string_view help) {
     return {"--device", "DEVICE", OptionValue::Required, false, {}, help};
 }
 
-// Which of a user's keys is meant.
+// Options that choose among a user's keys.
 std::vector<report::OptionSpec> key_options() {
     return user_options({device_option("the keys of this device alone"),
                          {"--key-id", "ID", OptionValue::Required, false, {}, "this key alone"}});
 }
 
-// Of a key that is made, or taken over from another SNAPT.
+// Options of a key that is made, or taken over from another SNAPT.
 std::vector<report::OptionSpec> new_key_options(std::string_view device_help,
                                                 const report::OptionSpec& more) {
     return user_options(
@@ -164,7 +164,7 @@ std::vector<report::CommandSpec> commands() {
     return all;
 }
 
-// Also what is wrong with it.
+// The state of the ledger, with what is wrong with it.
 std::string ledger_text(const JsonValue& ledger) {
     if (!ledger.is_object()) {
         return "ledger    off\n";

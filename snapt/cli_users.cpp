@@ -93,7 +93,7 @@ std::string user_answer_text(const JsonValue& answer,
     return {};
 }
 
-// What is wrong, if anything.
+// The error to print; nothing when all is well.
 std::optional<CommandOutput> take_key_options(const ParsedCommand& command, UserRequest& request) {
     const std::string form = kNameForm;
     request.device = command.value_or("--device", "");
@@ -122,7 +122,7 @@ std::optional<CommandOutput> take_key_options(const ParsedCommand& command, User
     return std::nullopt;
 }
 
-// What is wrong, if anything.
+// The error to print; nothing when all is well.
 std::optional<CommandOutput> take_key_file(const ParsedCommand& command, UserRequest& request) {
     const bool makes_key =
         request.action == UserAction::Add || request.action == UserAction::Rotate;

@@ -12,7 +12,7 @@ namespace continuo::snapt {
 
 namespace {
 
-// Without a configuration that says more.
+// Without a configuration that says more. A choice, not measured.
 constexpr uint64_t kLeastFreeBytes = uint64_t{64} << 20;
 
 void check_rights(SnaptDoctor& doctor) {

@@ -1,5 +1,5 @@
-// What the checks of `snapt doctor` know, and leave for those that follow. Only the files
-// doctor*.cpp know it.
+// Knowledge that the checks of `snapt doctor` share: each leaves its results for those that follow.
+// Only the files doctor*.cpp include this.
 #pragma once
 
 #include "common/daemon/doctor_context.hpp"

@@ -20,13 +20,15 @@ namespace continuo::snapt {
 
 namespace {
 
+// Longest wait for names, and most `public` addresses that are looked at. Choices, not measured.
 constexpr base::Duration kNameTime = base::seconds(8);
 constexpr size_t kMaxPublic = 32;
+// The least MTU of IPv6 (RFC 8200 section 5).
 constexpr uint32_t kSmallestMtu = 1280;
 
 // --- Where nodes come in
 
-// Without a daemon: by binding as it would, for a moment.
+// Tries the port while no daemon runs: binds it for a moment, as the daemon would.
 void try_listen(SnaptDoctor& doctor, const base::Endpoint& endpoint) {
     const std::string check = "listen " + endpoint.to_string();
     io::EventLoop loop;

@@ -16,7 +16,7 @@ constexpr std::array<KindFacts, static_cast<size_t>(EventLog::Kind::Count)> kKin
      {"session_end", base::LogLevel::Info},
      {"user_changed", base::LogLevel::Info}}};
 
-// As it is, or in quotes, in which a backslash stands before quotes and backslashes.
+// The value as it is, or in quotes, in which a backslash stands before quotes and backslashes.
 std::string value_text(std::string_view value) {
     const bool is_word = !value.empty() && std::all_of(value.begin(), value.end(), [](char c) {
         return c > ' ' && c < '\x7f' && c != '"' && c != '\\' && c != '=';

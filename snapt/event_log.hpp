@@ -17,7 +17,8 @@
 
 namespace continuo::snapt {
 
-// Lines of a kind at once, and then one in each interval.
+// Lines of a kind at once, and then one in each interval. Choices, not measured
+// (docs/OPERATIONS.md, What snapt logs).
 inline constexpr int64_t kEventLinesAtOnce = 32;
 inline constexpr base::Duration kEventLineSpacing = base::milliseconds(500);
 

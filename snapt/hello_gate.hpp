@@ -22,9 +22,10 @@ inline constexpr base::Duration kNewNodeInterval = base::seconds(1);
 inline constexpr base::Duration kNodeRemembered = base::seconds(60);
 // Users and nodes whose last HELLOs are remembered; with more of them new ones are refused.
 inline constexpr size_t kMaxHelloBuckets = 65536;
-// Share of the buckets that one user's nodes may take, so that the others have room.
+// Share of the buckets that one user's nodes may take, so that the others have room. An eighth is a
+// choice.
 inline constexpr size_t kMaxHelloBucketsOfUser = kMaxHelloBuckets / 8;
-// New nodes at once of a user that may have any number of sessions.
+// New nodes at once of a user that may have any number of sessions. A choice, not measured.
 inline constexpr size_t kManyNewNodes = 4096;
 
 class HelloGate {

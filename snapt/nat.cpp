@@ -197,10 +197,11 @@ std::string other_node_rule(const std::optional<IpPrefix>& lease, const std::str
            " counter name client_to_client" + verdict;
 }
 
-// What comes from a node: `up` is for others, `self` for this host. What is refused is rejected, so
-// that the application notices at once; a foreign source is no node, and hears nothing. Packets to
-// other nodes are refused before routing: the kernel would answer them with a redirect, and then
-// not with the refusal, because of its limit of ICMP to one host.
+// Chains for packets from a node: `up` is for other hosts, `self` for this one. Refused packets are
+// rejected, so that the application notices at once. A packet with a foreign source comes from no
+// node and gets no answer. Packets to other nodes are refused before routing: the kernel would
+// answer them with a redirect, and then not with the refusal, because of its limit of ICMP to one
+// host.
 std::string up_chains(const RelayOptions& options) {
     const std::string is_from_a_node = spoof_rule(IpVersion::V4, options.lease_ipv4) +
                                        spoof_rule(IpVersion::V6, options.lease_ipv6) +

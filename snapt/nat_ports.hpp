@@ -31,9 +31,10 @@ class TakenPorts {
         std::vector<uint16_t> ports;             // not to be handed out; sorted, each once
         std::vector<io::ListeningPort> lasting;  // whose connections must end; sorted, each once
     };
-    // What is taken now. From `ephemeral` the kernel gives ports to sockets that want any, such as
-    // the hundreds of a resolver that live for an answer: there a UDP port counts from the second
-    // look on that finds it. With `wants_all` it is not handed out from the first one on.
+    // The ports that are taken now. From `ephemeral` the kernel gives ports to sockets that want
+    // any, such as the hundreds of a resolver that live for an answer: a UDP port there counts from
+    // the second look on that finds it. With `wants_all` it is not handed out from the first look
+    // on.
     Taken look(std::span<const io::ListeningPort> listeners, PortRange ephemeral, bool wants_all);
 
   private:

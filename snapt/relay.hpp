@@ -44,8 +44,8 @@ inline constexpr base::Duration kTakeInTime = base::milliseconds(2);
 inline constexpr base::Duration kRound = base::microseconds(500);
 // Where several send, rounds are shorter: each of them may have to wait for one.
 inline constexpr base::Duration kSharedRound = base::microseconds(250);
-// Of a sole user no more is taken in at a time, while it is opened as fast as it comes: what fits a
-// processor's own cache is opened there. One read may bring as much again.
+// Most bytes taken in at a time from a sole user, as long as they are opened as fast as they come:
+// data that fits a processor's own cache is opened there. One read may bring as much again.
 inline constexpr size_t kTakenFromSoleUser = size_t{256} * 1024;
 // Packets that are read from the TUN device in a wake-up, where several receive: all that the
 // kernel holds for it (its default transmit queue), if they are short.
@@ -169,7 +169,7 @@ struct NodeSession {
     dataplane::StreamPort stream;  // into its control link; none: nothing can be sent over TCP
 };
 
-// Where the node is reached now.
+// The address at which the node is reached now.
 std::optional<base::Endpoint> remote_of(const session::Session& session);
 
 // Told on the data loop.
@@ -203,7 +203,7 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     size_t sessions_of(std::string_view user) const;
     // Sessions of that user, without that node's.
     size_t sessions_of_others(const SessionGrant& grant) const;
-    // Of that node; null: none.
+    // The session of that node; null: none.
     const NodeSession* session_of(const SessionGrant& grant) const;
     // Errors: LimitReached.
     base::Result<Reservation> reserve(const SessionGrant& grant);

@@ -1,5 +1,5 @@
-// What relaying needs of the host beside snapt: the interfaces of `egress`, and no firewall that
-// drops what is forwarded. For the start and for `snapt doctor`.
+// Checks the host of a relay: the interfaces of `egress` are there, and no firewall drops forwarded
+// packets. For the start and for `snapt doctor`.
 #pragma once
 
 #include "common/report/findings.hpp"

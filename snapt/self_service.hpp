@@ -13,6 +13,7 @@
 
 namespace continuo::snapt {
 
+// Most entries of `allow_self`. A choice, not measured.
 inline constexpr size_t kMaxSelfServices = 64;
 
 struct SelfService {

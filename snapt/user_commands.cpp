@@ -22,7 +22,7 @@ std::string line(std::string text, std::string_view comment = {}) {
     return config::commented_line(std::move(text), comment, kCommentColumn);
 }
 
-// As UserStore says it.
+// The text is that of UserStore.
 constexpr std::string_view kNoSuchKey = "no such key";
 
 std::optional<std::string> if_any(const std::string& text) {
@@ -127,7 +127,7 @@ done(const base::Result<void>& outcome, const UserRequest& request, UserResult::
     return result;
 }
 
-// Of Add and Rotate.
+// Makes a key, for the actions Add and Rotate.
 UserResult make_key(UserStore& users,
                     const SnaptConfig& config,
                     const UserRequest& request,
@@ -307,7 +307,7 @@ std::string render_enrolment(const SnaptConfig& config, const Credential& creden
     const bool is_default_realm = config.realm == SnaptConfig{}.realm;
     const std::string device = credential.device.empty() ? "" : " --device " + credential.device;
     std::string text = "# cnapt.toml, as printed by `snapt user add " + credential.user_id +
-                       device + "`. Mode 0600: it holds the key.\n";
+                       device + "`. Secret: it holds the key.\n";
     text += line("# node = \"laptop\"", "default: host name");
     text += line((is_default_realm ? "# realm = " : "realm = ") + quote(config.realm),
                  "of the operator");

@@ -29,6 +29,7 @@ struct UserRequest {
     base::Duration overlap{};    // of Rotate: how long the keys before are valid still
 };
 
+// Longest overlap of `rotate`: a year. A choice, not measured.
 inline constexpr base::Duration kMaxOverlap = base::seconds(366 * 86'400);
 
 // "50GiB/month" or "1GiB/day".

@@ -10,7 +10,7 @@
 
 namespace continuo::snapt {
 
-// Limit for a user that may have any number of sessions.
+// Limit for a user that may have any number of sessions. A choice, not measured.
 inline constexpr size_t kManyLinks = 16384;
 
 // With so many sessions of a user allowed; 0: any number. Each node has one link, a second one

@@ -5,6 +5,9 @@
   - the shell completion, run by bash, offers other commands, or other options behind a command, than `--help` names
   - a key that the readers of the configuration files know and the man page in section 5 does not describe
   - a counter of dropped packets or a named nftables counter that docs/OPERATIONS.md does not name
+  - a reason with which a SNAPT refuses a node that docs/OPERATIONS.md does not name, or names and no code says
+  - a line of prose in docs/OPERATIONS.md longer than 100 columns
+  - a constant of docs/PATHS.md that the code does not have, or has with another value
   - a relative link in a Markdown file that leads nowhere
   - a man page that groff warns about
 """
@@ -149,6 +152,96 @@ def check_operations():
             yield f"docs/OPERATIONS.md: no counter {word}"
 
 
+def refusals_of_code():
+    """Texts that snapt/*.cpp gives a refused node; a literal in several parts counts with its first part."""
+    for path in sorted((ROOT / "snapt").glob("*.cpp")):
+        for arguments in re.findall(r"\brefuse\((.*?)\);", path.read_text(), re.DOTALL):
+            text = re.search(r'"([^"]+)"', arguments)
+            if text and "RejectReason::" in arguments:
+                yield text[1]
+    yield re.search(r'kDiskFullText = "([^"]+)"', read("snapt/admission.hpp"))[1]
+
+
+def check_refusals():
+    text = read("docs/OPERATIONS.md")
+    table = re.search(r"^\| `NAME refused.*?\n\n", text, re.DOTALL | re.MULTILINE)[0]
+    first_cells = " ".join(re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)[1:])
+    documented = re.findall(r"`([^`]+)`", first_cells)
+    said = set(refusals_of_code())
+    for reason in sorted(said):
+        if not any(row.startswith(reason[:40].strip()) for row in documented):
+            yield f"docs/OPERATIONS.md: no refusal \"{reason}\""
+    for row in documented:
+        fixed = re.split(r"NAME|…", row)[0].strip(" :")
+        if not any(reason.startswith(fixed) for reason in said):
+            yield f"docs/OPERATIONS.md: no SNAPT says \"{row}\""
+
+
+def check_width_of_operations():
+    for line in without_code(read("docs/OPERATIONS.md")).splitlines():
+        if len(line) > 100 and not line.startswith("|"):
+            yield f"docs/OPERATIONS.md: a line of {len(line)} columns: {line}"
+
+
+# Factors of a unit in docs/PATHS.md and of a duration in the code: seconds, bytes, or a share of one.
+UNITS = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "B": 1.0, "KiB": 2.0**10, "MiB": 2.0**20, "%": 0.01}
+DURATIONS = {"nanoseconds": 1e-9, "microseconds": 1e-6, "milliseconds": 1e-3, "seconds": 1.0}
+CODE_FOLDERS = ("common", "classifier", "policy", "cnapt", "snapt")
+
+
+def constants_of_code():
+    """{name: [(file name, initializer)]} of the constants whose initializer is on one line."""
+    constants = {}
+    for path in sorted(path for folder in CODE_FOLDERS for path in (ROOT / folder).rglob("*.[ch]pp")):
+        for name, value in re.findall(r"\bconstexpr\b[^=;\n]*?\b(k[A-Z]\w*) = ([^;\n]*);", path.read_text()):
+            constants.setdefault(name, []).append((path.name, value))
+    return constants
+
+
+def number_of_code(value, constants):
+    """The number that an initializer stands for, times in seconds; None when it is of no form known here."""
+    value = re.sub(r"(?<=\d)'(?=\d)", "", value)
+    value = re.sub(r"\b(?:size_t|u?int\d+_t)\{(\w+)\}", r"\1", value)
+    value = re.sub(r"\b(?:base::)?(\w+)\((\d+)\)", lambda call: f"({call[2]} * {DURATIONS.get(call[1], 'unknown')})", value)
+    for name in re.findall(r"\bk[A-Z]\w*", value):
+        inner = number_of_code(constants[name][0][1], constants) if len(constants.get(name, ())) == 1 else None
+        value = value.replace(name, str(inner))
+    if not re.fullmatch(r"[\d.e+\-*/<>() ]+", value):
+        return None
+    return float(eval(value.replace(".0", "") if "<<" in value else value))  # digits and operators only
+
+
+def numbers_of_page(cell, count):
+    """The numbers of a cell: one for each constant of its row."""
+    numbers = []
+    for text in cell.split(",")[:count]:
+        parts = re.match(r"\s*([\d ]*\d(?:\.\d+)?)(?:/(\d+))?\s*(ns|µs|ms|s|B|KiB|MiB|%)?(?!\w)", text)
+        parts = parts or re.match(r"\s*(\d+)()()", text)
+        if parts:
+            numbers.append(float(parts[1].replace(" ", "")) / float(parts[2] or 1) * UNITS.get(parts[3], 1.0))
+    return numbers
+
+
+def check_constants():
+    constants = constants_of_code()
+    for row in re.findall(r"^\| (`k[A-Z].*)$", read("docs/PATHS.md"), re.MULTILINE):
+        first, second = row.split(" | ")[:2]
+        names = re.findall(r"`(k[A-Z]\w*)`", first)
+        files = re.findall(r"`(\w+\.[ch]pp)`", first)
+        wanted = numbers_of_page(second, len(names))
+        if len(wanted) != len(names):
+            yield f"docs/PATHS.md: {first}: {len(names)} constants and {len(wanted)} values"
+            continue
+        for name, number in zip(names, wanted):
+            found = [value for file, value in constants.get(name, []) if not files or file in files]
+            if len(found) != 1:
+                yield f"docs/PATHS.md: {name} is in the code {len(found)} times; name its file if there are several"
+                continue
+            has = number_of_code(found[0], constants)
+            if has is None or abs(has - number) > 1e-9 * max(abs(has), abs(number)):
+                yield f"docs/PATHS.md: {name} is {number:g}, in the code {found[0]}"
+
+
 def anchor_of(heading):
     heading = re.sub(r"[`*]|\[([^]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
     return re.sub(r"[^\w\- ]", "", heading).replace(" ", "-")
@@ -195,7 +288,8 @@ def main():
         print(f"usage: {sys.argv[0]} BIN", file=sys.stderr)
         return 64
     faults = [fault for name in PROGRAMS for fault in check_program(name, pathlib.Path(sys.argv[1]).resolve() / name)]
-    faults += [*check_keys(), *check_operations(), *check_links(), *check_man_pages()]
+    for check in (check_keys, check_operations, check_refusals, check_width_of_operations, check_constants, check_links, check_man_pages):
+        faults += check()
     print("\n".join(faults) if faults else "docs: programs, man pages, completion and links agree")
     return 1 if faults else 0
 

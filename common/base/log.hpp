@@ -11,7 +11,8 @@ enum class LogLevel : uint8_t { Error, Warning, Info, Debug };
 
 void set_log_level(LogLevel level);
 bool is_logged(LogLevel level);
-// What stands in front of each line; null: nothing. Before the first thread.
+// Sets the function whose text begins each line; null: none. Call it before the first thread
+// starts.
 using LogStamp = std::string (*)();
 void set_log_stamp(LogStamp stamp);
 // printf form; a line feed is added, those within become blanks. What a terminal would obey is

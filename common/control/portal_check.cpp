@@ -87,7 +87,7 @@ bool is_clean_url(std::string_view url) {
            });
 }
 
-// Without the port: "203.0.113.9", "[2001:db8::1]".
+// The host of an authority, without the port: "203.0.113.9", "[2001:db8::1]".
 std::string_view without_port(std::string_view authority) {
     const size_t bracket = authority.rfind(']');
     const size_t colon = authority.rfind(':');

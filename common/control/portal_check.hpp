@@ -55,8 +55,8 @@ std::string format_portal_request(const PortalRequest& request, std::string_view
 enum class PortalVerdict : uint8_t {
     None,   // no HTTP, or nothing at all: tells nothing
     Snapt,  // the SNAPT has answered
-    // In the SNAPT's form, with another answer: a SNAPT that does not know the key, or lets its
-    // user in no more. Nobody stands in its place.
+    // An answer in the SNAPT's form with another content: a SNAPT that does not know the key, or no
+    // longer lets its user in. Nobody stands in its place.
     Stranger,
     Portal  // somebody else has, in its place
 };

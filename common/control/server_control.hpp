@@ -106,8 +106,8 @@ class ServerControl final : private PskSource {
     ServerState state() const { return state_; }
     bool is_authenticated() const { return link_.is_open() && link_.channel().is_established(); }
     const Identity& identity() const { return identity_; }  // once authenticated
-    // Who the peer says it is, proven or not, and whether that one may log in at all. For the log:
-    // the peer is told nothing of it.
+    // The peer's identity as it says, proven or not, and whether that user may log in at all. For
+    // the log only: the peer is told nothing of it.
     struct Named {
         Identity identity;
         bool has_key = false;

@@ -30,6 +30,7 @@ namespace {
 constexpr size_t kMaxCheckedFiles = 256;
 constexpr size_t kUsualColumns = 80;  // of a terminal that does not say
 constexpr size_t kFewestColumns = 20;
+// The shortest pause bounds the load on the daemon. A choice, not measured.
 constexpr base::Duration kShortestWatchPause = base::milliseconds(100);
 constexpr const char* kClearScreen = "\x1b[H\x1b[2J";
 
@@ -46,7 +47,7 @@ report::FileText read_text(const std::string& path) {
     return result;
 }
 
-// Of the terminal that stdout is; zeros when it is none, or does not say.
+// The size of the terminal that stdout is; zeros when it is none, or does not say.
 winsize screen() {
     winsize size{};
     if (::isatty(STDOUT_FILENO) != 1 || ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) {

@@ -41,6 +41,7 @@ int run_program(const report::ProgramSpec& program,
 // --watch [S]: runs the command again and again, with a pause of S seconds, until nobody takes what
 // it shows. Gives the exit code; one that is neither good nor an alarm ends it in the first turn.
 // run_program() clears the screen before each turn, if stdout is one, and cuts what does not fit.
+// The default is that of watch(1).
 inline constexpr base::Duration kWatchPause = base::seconds(2);
 struct Watch {
     std::function<report::CommandOutput()> run;

@@ -20,7 +20,7 @@
 
 namespace continuo::daemon {
 
-// For all checks together.
+// For all checks together. A choice, not measured.
 inline constexpr base::Duration kDoctorTime = base::seconds(60);
 
 // The time that is left for all checks.
@@ -88,7 +88,7 @@ report::CommandOutput doctor_output(std::string_view program,
                                     const report::Findings& findings,
                                     const report::ParsedCommand& command);
 
-// What a daemon answers to a plain request, for checks.
+// A daemon's answer to a plain request, for checks.
 struct DaemonAnswer {
     enum class Kind : uint8_t {
         Answer,
@@ -105,7 +105,7 @@ DaemonAnswer
 ask_line(const report::DaemonAccess& access, std::string_view request, base::Duration timeout);
 
 bool is_root();
-// What to do for a check that takes rights.
+// The remedy of a check that needs more rights.
 inline constexpr std::string_view kRunAsRoot = "run it as root";
 
 }  // namespace continuo::daemon

@@ -49,7 +49,7 @@ class FileChecks {
     }
 
   private:
-    // Nothing of one that is not there.
+    // The status of a file; nothing when it is not there.
     std::optional<Status> status_of(const std::string& path) {
         Status status{};
         if (::stat(path.c_str(), &status) == 0) {

@@ -10,7 +10,7 @@
 namespace continuo::daemon {
 
 struct CheckedFiles {
-    // That the daemon reads; missing ones are passed over.
+    // Files that the daemon reads; missing ones are passed over.
     std::vector<std::string> secrets;  // with keys
     std::vector<std::string> read;     // without
     std::vector<std::string> kept;     // with keys, in its state folder

@@ -20,14 +20,15 @@ void check_nftables(report::Findings& findings);
 void check_kernel(report::Findings& findings);
 // `counts`: records are kept by it.
 void check_clock(bool counts, report::Findings& findings);
-// Whether it is wanted, and what to write where it is not.
+// IPv6 in the configuration: whether it is wanted, and the setting that switches it off.
 struct Ipv6Wish {
     bool is_wanted = true;
     std::string device;
     std::string switch_off;  // "capture.ipv6 = false"
 };
 void check_ipv6(const Ipv6Wish& wish, report::Findings& findings);
-// Of the file system that holds `path`, or will. `least_bytes`: below it, it is worth a warning.
+// Checks the file system that holds `path`, or will hold it. Free space below `least_bytes` is a
+// warning.
 void check_disk(const std::string& path, uint64_t least_bytes, report::Findings& findings);
 void check_conntrack(report::Findings& findings);
 

@@ -1,5 +1,5 @@
-// What `check` finds out about files beside their text: who may read them, and whether those can be
-// written that the configuration names.
+// Checks of files beside their text, for `check`: who may read them, and whether the files that the
+// configuration names can be written.
 #pragma once
 
 #include "common/config/debug_section.hpp"

@@ -15,13 +15,15 @@ namespace {
 using report::JsonValue;
 
 constexpr size_t kMaxDepth = 16;  // the kernel's own limit of jumps
-// Of rules, those of chains that are reached in several ways more than once.
+// Most rules that are followed. Rules of a chain that is reached in several ways count each time. A
+// choice, not measured.
 constexpr size_t kMaxSteps = 1'000'000;
 constexpr std::string_view kOwnTables = "continuo_";
 constexpr const char* kLegacyTables = "/proc/net/ip_tables_names";
+// Longest list of iptables-legacy tables that is read. A choice, not measured.
 constexpr size_t kMaxLegacyBytes = 4096;
 
-// How much of what is asked about a rule takes in.
+// The share of the packets asked about to which a rule applies.
 enum class Reach : uint8_t {
     None,
     Some,  // its conditions are not followed
@@ -87,7 +89,7 @@ Reach reach_of_match(const JsonValue& match, std::span<const std::string> interf
     return left["ct"].text("key") == "state" ? reach_of_state(match) : Reach::Some;
 }
 
-// What iptables-nft adds to a rule of its own.
+// The reach of an extension that iptables-nft adds to a rule.
 Reach reach_of_extension(const JsonValue& extension) {
     const std::string name = extension.text("name");
     if (name == "comment") {
@@ -130,7 +132,8 @@ class Walk {
     Walk(const JsonValue& table, std::span<const std::string> interfaces)
         : table_(table), interfaces_(interfaces) {}
 
-    // What becomes of them in the chain; nothing: they come to its end.
+    // True when the chain lets the packets pass, false when it drops them, nothing when they come
+    // to its end.
     std::optional<bool> follow(const std::string& chain, size_t depth) {
         for (const JsonValue& item : table_["nftables"].items()) {
             if (++steps_ > kMaxSteps) {

@@ -1,5 +1,5 @@
-// What the nftables rules of a host, iptables' among them, do to packets that it forwards for a
-// gateway or a SNAPT: an accept in Continuo's own chain does not help where another chain drops.
+// Effect of the host's nftables rules, those of iptables included, on packets that it forwards for
+// a gateway or a SNAPT. An accept in Continuo's own chain does not help where another chain drops.
 #pragma once
 
 #include "common/base/result.hpp"
@@ -13,7 +13,7 @@
 
 namespace continuo::daemon {
 
-// Tables with a forward chain that are looked at.
+// Tables with a forward chain that are looked at. A choice, not measured.
 inline constexpr size_t kMaxForwardTables = 32;
 
 struct ForwardChain {
@@ -35,7 +35,8 @@ enum class Passage : uint8_t {
 
 // Base chains of the forward hook, of `chains` (`nft -j list chains`), without Continuo's own.
 std::vector<ForwardChain> forward_chains(const report::JsonValue& chains);
-// By the rules of the chain and those it leads to, of `table` (`nft -j list table`).
+// The passage by the rules of `chain` and of the chains it leads to. `table` is the answer of `nft
+// -j list table`.
 Passage passage(const report::JsonValue& table,
                 const ForwardChain& chain,
                 std::span<const std::string> interfaces);

@@ -8,6 +8,7 @@
 namespace continuo::daemon {
 namespace {
 
+// Interfaces that one line names. A choice, not measured.
 constexpr size_t kMaxNamed = 8;
 
 std::string names_of(const std::vector<io::LinkEntry>& links) {

@@ -21,7 +21,7 @@ std::optional<std::string> text_of(const std::optional<base::IpAddress>& address
 // Nothing for an empty text.
 std::optional<std::string> if_any(std::string_view text);
 
-// What came from the other end.
+// Sums of the direction from the other end.
 struct ReceivedFigures {
     uint64_t inner_bytes = 0;  // IP lengths
     uint64_t wire_bytes = 0;   // outer IP lengths of datagrams with packets

@@ -49,7 +49,7 @@ class RecentRate {
     Look newer_;
 };
 
-// Of both directions.
+// The recent rates of both directions.
 struct RecentRates {
     RecentRate up;
     RecentRate down;

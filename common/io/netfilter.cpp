@@ -184,7 +184,8 @@ NetfilterClient::forget_if(base::IpVersion version,
 Result<size_t> NetfilterClient::forget_from(const IpAddress& source) {
     auto list = request_for(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_GET, NLM_F_DUMP,
                             family_of(source.version));
-    // Of IPv6 kernels list all others with such a filter, up to 6.18 at least.
+    // The filter is for IPv4 only: with one for IPv6, kernels up to 6.18 at least list all other
+    // connections.
     if (source.is_v4()) {
         std::array<uint8_t, sizeof kFilterSource> flags{};
         std::memcpy(flags.data(), &kFilterSource, sizeof kFilterSource);

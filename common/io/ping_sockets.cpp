@@ -16,6 +16,7 @@ using base::Error;
 using base::IpAddress;
 using base::Result;
 
+// Longest list of ping sockets that is read. A choice, not measured.
 constexpr size_t kMaxListBytes = size_t{1} << 20U;
 constexpr int kHexadecimal = 16;
 constexpr size_t kWordDigits = 8;

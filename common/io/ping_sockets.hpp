@@ -18,7 +18,7 @@ struct PingSocket {
 
 // The socket with the echo identifier and addresses of `tuple` in such a list. Errors: NotFound.
 base::Result<PingSocket> find_ping_socket(std::string_view list, const packet::FiveTuple& tuple);
-// In the kernel's list. Errors: NotFound, LimitReached, System.
+// Finds a ping socket in the kernel's list. Errors: NotFound, LimitReached, System.
 base::Result<PingSocket> find_ping_socket(const packet::FiveTuple& tuple);
 
 }  // namespace continuo::io

@@ -205,7 +205,8 @@ void share(const std::string& path, gid_t group) {
     }
 }
 
-// Of another user, in a sticky directory, where only root may: the daemon could not listen there.
+// Removes a socket that another user left. In a sticky directory only root may do so, and the
+// daemon could not listen there.
 void remove_left_socket(const std::string& path, const User& user) {
     struct stat status {};
     if (::lstat(path.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode) ||

@@ -49,7 +49,7 @@ Result<UniqueFd> bind_and_listen(const std::string& path) {
         if (!S_ISSOCK(status.st_mode)) {
             return Error{Errc::System, "command socket", EEXIST};
         }
-        // In a directory that is sticky only its owner may.
+        // A sticky directory lets only the owner remove the socket.
         if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
             return system_error("remove left command socket");
         }

@@ -183,7 +183,7 @@ class CommandLineParser {
         return line;
     }
 
-    // Of a command line in which no command was found, from the word at `first` on.
+    // The error for a command line without a known command. Its words begin at `first`.
     std::string unknown_command(size_t first) const {
         std::string name = words_[first];
         std::string second_words;

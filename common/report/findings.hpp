@@ -26,7 +26,7 @@ struct Finding {
     bool operator==(const Finding&) const = default;
 };
 
-// Findings beyond are counted only.
+// Findings beyond are counted only. The limit bounds memory; a choice, not measured.
 inline constexpr size_t kMaxFindings = 256;
 
 class Findings {

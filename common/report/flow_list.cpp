@@ -9,9 +9,10 @@
 namespace continuo::report {
 namespace {
 
-// A flow without a packet for so long is not in use.
+// A flow without a packet for so long is not in use. A choice, not measured (docs/OPERATIONS.md,
+// Screens).
 constexpr double kActiveSeconds = 10;
-// Of the column that is left out first.
+// The rank of the column that is left out first.
 constexpr uint8_t kLastRank = 10;
 // Widths at which texts are cut on a narrow screen.
 constexpr uint8_t kEnoughAddress = 21;  // 198.51.100.200:65535
@@ -52,7 +53,7 @@ double number_of(const JsonValue& flow, std::string_view key) {
     return flow[key].number().value_or(0);
 }
 
-// What an older daemon does not tell is not idle.
+// A flow counts as active when an older daemon does not tell its idle time.
 bool is_active(const JsonValue& flow) {
     return !is_over(flow) && number_of(flow, "idle_s") < kActiveSeconds;
 }
@@ -87,7 +88,7 @@ bool is_before(const JsonValue& a, const JsonValue& b, FlowOrder order) {
         return number_of(a, key) > number_of(b, key);
     };
     const auto by_name = [&](std::string_view key) {
-        // Those without one at the end.
+        // Flows without the text come last.
         const std::string_view left = a[key].string().value_or("");
         const std::string_view right = b[key].string().value_or("");
         return left.empty() != right.empty() ? right.empty() : left < right;

@@ -177,7 +177,7 @@ std::string JsonValue::text(std::string_view key, std::string_view fallback) con
 
 namespace {
 
-// As deep as JsonLimits lets a text be.
+// Writes a value. The recursion is as deep as JsonLimits lets a text be.
 void write(JsonWriter& json, const JsonValue& value) {
     switch (value.kind()) {
     case JsonValue::Kind::Null:

@@ -134,9 +134,9 @@ std::string list_cell(const JsonValue& list);
 
 // Lines have at most `columns`, as far as that is possible (Table, wrapped()).
 std::string classes_text(const JsonValue& classes, bool is_terminal, size_t columns = kAnyWidth);
-// Of write_traffic(), with an empty line behind; empty when there is none.
+// The text for the JSON of write_traffic(), with an empty line behind; empty when there is none.
 std::string traffic_text(const JsonValue& traffic, bool is_terminal, size_t columns = kAnyWidth);
-// Those that are not zero; empty when there are none.
+// The drops that are not zero; empty when there are none.
 std::string drops_text(const JsonValue& drops, size_t columns = kAnyWidth);
 std::string io_text(const JsonValue& io, size_t columns = kAnyWidth);
 std::string usage_report_text(const JsonValue& usage, bool is_terminal, size_t columns = kAnyWidth);

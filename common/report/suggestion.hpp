@@ -1,4 +1,4 @@
-// What somebody who made a mistake in a word of the command line may have meant.
+// Suggestions for a misspelt word of the command line.
 #pragma once
 
 #include <span>

@@ -269,7 +269,7 @@ std::vector<Table::ShownColumn> Table::fit(size_t columns) const {
     std::vector<ShownColumn> shown = all_columns();
     leave_out(shown, columns);
     shorten(shown, columns);
-    // What is left of the screen is for what was cut.
+    // The remaining width goes to the columns that were cut.
     for (ShownColumn& column : shown) {
         const size_t used = total_width(shown);
         const size_t room = columns > used ? columns - used : 0;

@@ -25,7 +25,8 @@ inline constexpr size_t kMaxLedgerCommands = 16'384;
 // The ledger's thread stands back behind what carries data (nice(2)); logins wait for it.
 inline constexpr int kAccountantNiceness = 5;
 
-// After a write that failed, the next is tried so long after it, if nothing else writes.
+// After a write that failed, the next is tried so long after it, if nothing else writes. A choice,
+// not measured.
 inline constexpr int64_t kWriteProbeUs = 10'000'000;
 
 class Accountant {

@@ -54,7 +54,7 @@ class Statement {
 
 enum class OpenMode : uint8_t { ReadWrite, ReadOnly };
 
-// Of an error of a database.
+// True when `error`, which came from a database, says that the disk is full.
 bool is_disk_full(const base::Error& error);
 
 class Database {

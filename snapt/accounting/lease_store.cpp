@@ -52,7 +52,7 @@ std::string numbered(const std::string& name, size_t number) {
     return name.substr(0, kMaxNameBytes - suffix.size()) + suffix;
 }
 
-// What numbered() makes of `name`.
+// True when `form` is a name that numbered() makes of `name`.
 bool is_form_of(const std::string& form, const std::string& name) {
     constexpr uint64_t kMaxNumber = 1'000'000;
     const size_t dash = form.rfind('-');
@@ -247,7 +247,7 @@ Result<LeaseStore::Naming> LeaseStore::name_of(const Claimant& claimant) {
     for (size_t number = 1;; ++number) {
         const std::string name = numbered(claimant.node, number);
         const auto other = nodes.find(name);
-        // Without an id: the node itself, of a version that had none.
+        // A lease without an id is the node's own, from a version that had no ids.
         if (other == nodes.end() || !other->second) {
             return Naming{name};
         }

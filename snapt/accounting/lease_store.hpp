@@ -104,7 +104,7 @@ class LeaseStore {
         int64_t index = 0;
         uint64_t assignments = 0;
     };
-    // Who asks for a lease.
+    // The node that asks for a lease.
     struct Claimant {
         std::string user_id;
         std::string node;  // as it calls itself

@@ -60,7 +60,7 @@ CREATE TABLE lease(
   expires INTEGER NOT NULL, node_id BLOB, PRIMARY KEY(user_id, node)) STRICT;
 )sql";
 
-// What makes a database of version i + 1 one of version i + 2.
+// Entry i brings a database of version i + 1 to version i + 2.
 inline constexpr std::array<const char*, kSchemaVersion - 1> kMigrations = {
     "ALTER TABLE credential ADD COLUMN device TEXT NOT NULL DEFAULT '';"
     "ALTER TABLE credential ADD COLUMN seen INTEGER;"

@@ -25,8 +25,9 @@ inline constexpr std::string_view kTooManyQuestions = "too many questions wait; 
 inline constexpr std::chrono::seconds kUserAnswerTime{2};
 inline constexpr std::chrono::seconds kOperatorAnswerTime{20};
 // A user whose question took some time waits so many times as long before the next is looked at.
+// One user takes a quarter of the thread at most (calculated: 1 of 1 + 3).
 inline constexpr int kUserPause = 3;
-// The thread stands back behind what carries data.
+// The thread stands back behind what carries data. A choice, not measured.
 inline constexpr int kUsageDeskNiceness = 10;
 
 // Removing goes on so often, in transactions of so many records, between which others write.
@@ -70,7 +71,7 @@ class UsageDesk {
     // Locked. Null: none may be answered yet.
     std::optional<Question> take_due_question();
     Time wake_at() const;
-    // These let go of the lock meanwhile.
+    // These functions release the lock while they work.
     void answer(const Question& question, std::unique_lock<std::mutex>& lock);
     void prune_batch(std::unique_lock<std::mutex>& lock);
     // True: there is more to remove.

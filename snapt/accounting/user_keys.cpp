@@ -116,7 +116,7 @@ Result<void> UserStore::add_keys(UserInfo& user, int64_t now_us) {
     return {};
 }
 
-// Of the keys that are valid.
+// The device whose key is rotated, among the keys that are valid.
 Result<std::string>
 UserStore::device_to_rotate(const std::string& user_id, const std::string& wanted, int64_t now_us) {
     UserInfo user;

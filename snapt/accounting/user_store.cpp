@@ -199,8 +199,8 @@ Result<void> UserStore::load_directory() {
     return {};
 }
 
-// Of `fresh` only the keys are known yet, those that have expired among them. The caller has locked
-// directory_mutex_.
+// Fills in `fresh`, in which only the keys are known, expired ones among them, and publishes it.
+// The caller holds directory_mutex_.
 void UserStore::publish(Directory&& fresh) {
     const size_t expired = std::erase_if(
         fresh.keys, [this](const auto& key) { return key.second.expires_us <= expired_until_us_; });

@@ -22,7 +22,7 @@ using UserKey = base::Secret<32>;
 
 inline constexpr size_t kMaxNameBytes = 64;
 inline constexpr size_t kMaxKeyIdBytes = 32;  // docs/PROTOCOL.md section 4.2
-// Keys of one user that are not revoked and not expired.
+// Keys of one user that are not revoked and not expired. A choice, not measured.
 inline constexpr int64_t kMaxUserKeys = 64;
 // Names of users, devices and nodes: 1 to kMaxNameBytes of A-Z a-z 0-9 . _ @ -, not beginning with
 // . or -
@@ -42,14 +42,14 @@ struct Credential {
     std::string device{};  // empty: none was named
 };
 
-// What a new key is to be.
+// Properties of a key that is to be made.
 struct NewKey {
     std::string device;          // empty: none
     std::string key_id;          // empty: the next number
     std::optional<UserKey> key;  // that of another SNAPT of the realm; else a fresh one
 };
 
-// Which keys of a user are meant: all, those of a device, or one.
+// A choice among the keys of a user: all, those of a device, or one.
 struct KeyChoice {
     std::string device;
     std::string key_id;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What keeps a gateway or a SNAPT from forwarding is said at its start: an interface that is not there, forwarding that is
-# off, a chain of the host's own that drops.
+# The daemons say at their start what keeps a gateway or a SNAPT from forwarding: an interface that is not there, forwarding that
+# is off, a chain of the host's own that drops.
 . "$(dirname "$0")/lib.sh"
 require
 build_topology

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a SNAPT logs of logins, refusals, changes of users and ends of sessions: a line of key=value each.
+# A SNAPT logs logins, refusals, changes of users and ends of sessions, each as a line of key=value.
 . "$(dirname "$0")/lib.sh"
 require
 one_tunnel

@@ -20,7 +20,7 @@ wait_for 10 test -S "$work/cnapt.sock"
 unresolved() { grep -q 'cannot resolve snapt.example.org' "$work/cnapt.log"; }
 claim "a name that is not known is told" wait_for 20 unresolved
 claim "so is one before it, which holds up nobody" grep -q 'cannot resolve dead.example.org' "$work/cnapt.log"
-# Of both SNAPTs: the kind of the last error and the address.
+# The kind of the last error and the address of both SNAPTs.
 errors() { cnapt_json snapts | json "[(s['last_error']['kind'], s['address']) for s in d]"; }
 unknown="[('name_not_found', 'dead.example.org:9347'), ('name_not_found', 'snapt.example.org:9347')]"
 are_unknown() { equal "$(errors)" "$unknown"; }

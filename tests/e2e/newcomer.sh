@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What README says, word for word: the commands are taken from its blocks and typed on machines of their own (namespaces for the
-# network, mounts and processes each), in the order in which a newcomer would. Two commands are stood in for, as they would take minutes:
-# apt-get, by a look whether all that it is to install is there, and the build, by the programs under test.
+# The README works word for word: the commands are taken from its blocks and typed on machines of their own (namespaces for the
+# network, mounts and processes each), in the order in which a newcomer would. Two commands would take minutes and are replaced:
+# apt-get, by a check that all that it is to install is there, and the build, by the programs under test.
 . "$(dirname "$0")/lib.sh"
 require cmake ping curl unshare nsenter
 readme=$lib_dir/../../README.md

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What nodes may not reach is rejected at once, not swallowed: the SNAPT's own host, other nodes, denied prefixes. `allow_self`
-# opens single services of the host.
+# Destinations that nodes may not reach are rejected at once, not swallowed: the SNAPT's own host, other nodes, denied prefixes.
+# `allow_self` opens single services of the host.
 . "$(dirname "$0")/lib.sh"
 require ping
 one_tunnel

@@ -101,7 +101,7 @@ TEST(NodeConfig, GoesRoundThroughItsText) {
 TEST(NodeConfig, LooksLikeTheSample) {
     const std::string text = render_node_config(enrolled());
     EXPECT_EQ(text.substr(0, text.find('\n')),
-              "# cnapt.toml, as printed by `snapt user add alice`. Mode 0600: it holds the key.");
+              "# cnapt.toml, as printed by `snapt user add alice`. Secret: it holds the key.");
     for (const std::string_view line :
          {"\nkey = \"3q2+7wABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhs=\" # base64, 32 bytes; or "
           "key_file\n",

@@ -50,7 +50,7 @@ class ResolvFileTest : public ::testing::Test {
         }
         return all;
     }
-    // Of the file itself, also of a link.
+    // The attributes of the file itself, also when it is a link.
     std::string attributes() const {
         struct stat status {};
         EXPECT_EQ(::lstat(path.c_str(), &status), 0);

@@ -90,7 +90,7 @@ TEST(Check, SaysWhyAFileCannotBeRead) {
     EXPECT_NE(output.err.find("/nonexistent/file.toml"), std::string::npos);
 }
 
-// What `--watch` shows until it is not taken any more, and the pauses between.
+// The output of `--watch` until nobody takes it any more, and the pauses between.
 struct Watched {
     explicit Watched(const std::string& seconds, std::vector<CommandOutput> outputs, size_t taken)
         : left(std::move(outputs)) {

@@ -69,7 +69,7 @@ TEST(BeginProcess, LeavesNoWayToReadItsMemory) {
     EXPECT_EQ(status, 0);
 }
 
-// What a process that begins logs; `before` is told the descriptor of its log.
+// The log of a process that starts; `before` gets the descriptor of its log.
 std::string logged(const std::function<void(int fd)>& before) {
     std::array<int, 2> ends{};
     EXPECT_EQ(::pipe(ends.data()), 0);

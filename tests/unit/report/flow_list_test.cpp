@@ -85,7 +85,8 @@ TEST(FlowList, CountsTheClosedOnesThatItHides) {
               std::string::npos);
 }
 
-// What the daemon is asked is the same; JSON is chosen from only when an option says so.
+// The request to the daemon is always the same; flows in JSON are chosen only when an option says
+// so.
 TEST(FlowList, ChoosesFromJsonOnRequest) {
     DaemonAccess access;
     access.program = "cnapt";

@@ -90,7 +90,7 @@ class AdmissionTest : public StateFolder {
         hello.node_id = node_id;
         admission->on_hello(link, {}, {{"alice", "k1"}, hello});
     }
-    // As NAME.SESSION.
+    // The sessions, each as NAME.SESSION.
     std::set<std::string> sessions() const {
         std::set<std::string> found;
         for (const auto& session : relay->sessions()) {
@@ -123,7 +123,7 @@ class AdmissionTest : public StateFolder {
         const auto all = logged();
         return std::find(all.begin(), all.end(), line) != all.end();
     }
-    // Of an event that has that field.
+    // True when an event of that name with that field was logged.
     bool was_logged(const std::string& event, const std::string& field) {
         const auto all = logged();
         return std::any_of(all.begin(), all.end(), [&](const std::string& line) {

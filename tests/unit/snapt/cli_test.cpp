@@ -244,7 +244,7 @@ TEST_F(SnaptCli, AConfigurationOfAnotherSnaptBringsKeyAndId) {
     const auto users = UserStore::open(state()).value();
     std::string failure;
     EXPECT_EQ(users->lookup("alice", "k2"), parse_key_file(rotated, failure)->key);
-    // What does not fit is an error.
+    // Options that do not fit the command are errors.
     EXPECT_EQ(user({"add", "bob", "--key-file", file}).exit_code, report::kExitUsage);
     EXPECT_EQ(user({"rotate", "alice", "--key-file", file, "--key-id", "k3"}).exit_code,
               report::kExitUsage);

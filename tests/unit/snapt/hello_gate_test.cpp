@@ -69,7 +69,7 @@ TEST(HelloGate, AUserWithAnyNumberOfSessionsLeavesRoomForTheOthers) {
         EXPECT_TRUE(gate.admit("bob", "laptop" + user, limit, kStart));
         EXPECT_TRUE(gate.admit(user, "1", limit, kStart)) << "it was here";
     }
-    // What a user's nodes held comes back.
+    // Entries of a user's nodes are free again after a while.
     EXPECT_TRUE(gate.admit("user16777216", "new", 16777216, kStart + 3 * kNodeRemembered * 1000));
 }
 

@@ -152,12 +152,12 @@ TEST_F(LeaseStoreTest, AddressesThatAnotherNodeHadAreClearedBeforeTheyAreGiven) 
     ASSERT_TRUE(leases->assign("bob", "n", kNoon + 4));
     ASSERT_TRUE(leases->assign("alice", "n0", kNoon + 10));
     EXPECT_TRUE(cleared.empty()) << "never leased, or its own";
-    // Of the same user, for more nodes than it may have.
+    // The same user's oldest lease goes when it asks for more nodes than it may have.
     ASSERT_TRUE(leases->assign("alice", "n4", kNoon + 5));
     ASSERT_EQ(cleared.size(), 1U);
     EXPECT_EQ(cleared[0].ipv4, ip("192.0.2.3"));
     EXPECT_EQ(cleared[0].ipv6, ip("2001:db8::3"));
-    // Of another user, expired.
+    // Another user's expired lease is not given away while the connections cannot be deleted.
     succeeds = false;
     EXPECT_EQ(leases->assign("carol", "n", kNoon + 1000 * kSecond).error().code, Errc::System);
     EXPECT_EQ(cleared.size(), 2U);
