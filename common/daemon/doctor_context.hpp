@@ -1,5 +1,5 @@
-// What the checks of both programs' `doctor` know, and the checks of configuration and daemon as
-// far as they are the same.
+// DoctorContext and its checks of configuration and daemon: the part that the `doctor` of both
+// programs shares.
 #pragma once
 
 #include "common/base/result.hpp"

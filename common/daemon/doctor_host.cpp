@@ -32,7 +32,7 @@ namespace {
 
 constexpr uint64_t kFullBytes = uint64_t{1} << 20;
 constexpr std::pair<int, int> kOldestKernel{6, 1};
-// Of connections that the kernel may track.
+// Share of the connections that the kernel may track.
 constexpr double kNearlyFull = 0.8;
 
 bool has_capability(const JsonValue& process, std::string_view name) {

@@ -21,7 +21,7 @@ inline SimLink link_of(base::Duration delay, uint64_t bits_per_s = 0) {
     return link;
 }
 
-// Of what a program at the node writes.
+// Header fields of a packet that a program at the node writes.
 inline packet::HeaderFields
 node_fields(packet::Protocol protocol, uint16_t source_port, uint16_t destination_port) {
     packet::HeaderFields fields;
@@ -33,7 +33,7 @@ node_fields(packet::Protocol protocol, uint16_t source_port, uint16_t destinatio
     fields.ttl = 64;
     return fields;
 }
-// Of an answer to them, as SNAPT has it.
+// Header fields of its answer, as SNAPT gets it from the Internet.
 inline packet::HeaderFields to_lease(packet::HeaderFields fields) {
     std::swap(fields.source, fields.destination);
     fields.destination = kLease;
