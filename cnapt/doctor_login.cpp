@@ -8,6 +8,8 @@
 #include "common/report/table.hpp"
 
 #include <cstring>
+#include <optional>
+#include <string_view>
 
 #include <unistd.h>
 
@@ -25,14 +27,27 @@ std::string ms(base::Duration span) {
     return report::format_milliseconds(static_cast<double>(base::to_us(span)) / 1000.0);
 }
 
+// Why a lease is not asked for, and what helps.
+struct NoHello {
+    std::string_view why;
+    std::string_view remedy;
+};
+
 // A login with HELLO takes the place of the session that a daemon of this node has: only when none
-// can be running.
-bool may_say_hello(const NodeDoctor& doctor) {
+// can be running. One with another node id would take the name and the lease of this node.
+std::optional<NoHello> why_no_hello(const NodeDoctor& doctor) {
+    constexpr std::string_view kMightRun = "not asked for: a daemon might be running here";
     if (doctor.status.kind != daemon::DaemonAnswer::Kind::Absent || !doctor.is_root) {
-        return false;
+        return NoHello{kMightRun, daemon::kRunAsRoot};
     }
     const std::string lock = doctor.state + "/lock";
-    return ::access(lock.c_str(), F_OK) != 0 || io::LockFile::acquire(lock).has_value();
+    if (::access(lock.c_str(), F_OK) == 0 && !io::LockFile::acquire(lock)) {
+        return NoHello{kMightRun, "see \"daemon\" above"};
+    }
+    if (!read_node_id(doctor.state + kNodeIdFile)) {
+        return NoHello{"not asked for: this node has no id yet", "start the daemon once"};
+    }
+    return std::nullopt;
 }
 
 std::string remedy_for(const control::Reject& reject) {
@@ -75,7 +90,7 @@ std::string last_error(const JsonValue& snapt) {
 struct LoginCheck {
     const SnaptEntry& entry;
     const SnaptTarget& target;
-    bool says_hello;
+    std::optional<NoHello> no_hello;
 };
 
 void say_lease(NodeDoctor& doctor, const LoginCheck& login, const control::Accept& accept) {
@@ -102,11 +117,10 @@ void say_let_in(NodeDoctor& doctor, const LoginCheck& login, const LoginReach& r
         doctor.findings.warn(check,
                              "the key of " + who + " is right, but the daemon has no session" + why,
                              "see `cnapt snapts` and its log");
-    } else {
+    } else if (login.no_hello) {
         doctor.findings.ok(check, "the key of " + who + " is right");
-        doctor.findings.skip("lease " + login.entry.name,
-                             "not asked for: a daemon might be running here",
-                             std::string(daemon::kRunAsRoot));
+        doctor.findings.skip("lease " + login.entry.name, std::string(login.no_hello->why),
+                             std::string(login.no_hello->remedy));
     }
 }
 
@@ -190,7 +204,7 @@ LoginQuestion question_of(const NodeDoctor& doctor, const LoginCheck& login) {
     question.to = login.target.endpoint;
     question.fwmark = doctor.mark();
     question.time = doctor.deadline.time_for(kLoginTime);
-    question.says_hello = login.says_hello;
+    question.says_hello = !login.no_hello;
     // The login bears the node's own id: a SNAPT would take a node without it for another one.
     NodeIdentity identity;
     identity.name = config.node.empty() ? daemon::host_name("node") : config.node;
@@ -220,7 +234,7 @@ void check_logins(NodeDoctor& doctor) {
         }
         return;
     }
-    const bool says_hello = may_say_hello(doctor);
+    const auto no_hello = why_no_hello(doctor);
     std::vector<LoginCheck> logins;
     std::vector<std::function<LoginReach()>> works;
     for (const SnaptEntry& entry : doctor.config->snapts) {
@@ -233,7 +247,7 @@ void check_logins(NodeDoctor& doctor) {
                                  "see \"tcp\" above");
             continue;
         }
-        logins.push_back({entry, *target, says_hello});
+        logins.push_back({entry, *target, no_hello});
         works.emplace_back(
             [question = question_of(doctor, logins.back())] { return probe_login(question); });
     }

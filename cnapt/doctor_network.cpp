@@ -3,6 +3,7 @@
 #include "cnapt/name_lookup.hpp"
 #include "cnapt/portal_probe.hpp"
 #include "cnapt/resolv_conf.hpp"
+#include "cnapt/resolv_file.hpp"
 #include "cnapt/uplinks.hpp"
 #include "common/daemon/startup.hpp"
 #include "common/io/file.hpp"
@@ -154,8 +155,8 @@ LookupPlaces places_of(const NodeDoctor& doctor) {
     places.fwmark = doctor.mark();
     const auto text = io::read_file(places.resolv_conf, kMaxResolvConfBytes);
     if (text && is_resolv_conf_of_tunnel(*text)) {
-        const auto kept = io::read_file(std::string(kept_place(*text)), kMaxResolvConfBytes);
-        places.original = kept ? name_servers(*kept) : std::vector<base::IpAddress>();
+        places.original =
+            ResolvFile::servers_kept_in(std::string(kept_place(*text)), places.resolv_conf);
     }
     return places;
 }

@@ -31,6 +31,7 @@ constexpr size_t kMaxKeptBytes = 3 * kMaxResolvConfBytes;
 constexpr mode_t kPermissionBits = 07777;
 constexpr mode_t kOthersMayWrite = 022;
 constexpr unsigned kOwnDirectory = 0700;
+constexpr int kDirectoryFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
 constexpr const char* kStubName = "/systemd/resolve/stub-resolv.conf";
 
 // "KEY NUMBER\n"
@@ -57,22 +58,35 @@ bool is_cut(std::string_view text, std::string_view whole) {
 
 }  // namespace
 
+Result<void> ResolvFile::open_directory() {
+    const size_t slash = path_.rfind('/');
+    name_ = path_.substr(slash == std::string::npos ? 0 : slash + 1);
+    const std::string directory = slash == std::string::npos ? "." : path_.substr(0, slash + 1);
+    directory_ = io::UniqueFd(::open(directory.c_str(), kDirectoryFlags));
+    return directory_.is_open() ? Result<void>{} : failed("open the directory of resolv.conf");
+}
+
+std::vector<base::IpAddress> ResolvFile::servers_kept_in(const std::string& kept,
+                                                         const std::string& path) {
+    ResolvFile file(path, kept);
+    file.kept_directory_ = io::UniqueFd(::open(kept.c_str(), kDirectoryFlags | O_NOFOLLOW));
+    if (!file.open_directory() || !file.kept_directory_.is_open()) {
+        return {};
+    }
+    const auto record = file.read_kept();
+    return record && *record ? name_servers(file.text_of((*record)->original))
+                             : std::vector<base::IpAddress>();
+}
+
 Result<ResolvFile> ResolvFile::open(const std::string& path, const std::string& kept) {
     ResolvFile file(path, kept);
-    const size_t slash = path.rfind('/');
-    file.name_ = path.substr(slash == std::string::npos ? 0 : slash + 1);
-    const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-    constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
-    file.directory_ = io::UniqueFd(::open(directory.c_str(), kFlags));
-    if (!file.directory_.is_open()) {
-        return failed("open the directory of resolv.conf");
-    }
+    CTN_TRY(file.open_directory());
     CTN_TRY(io::make_directories(kept, kOwnDirectory));
     std::array<char, PATH_MAX> absolute{};
     if (::realpath(kept.c_str(), absolute.data()) != nullptr) {
         file.kept_path_ = absolute.data();
     }
-    file.kept_directory_ = io::UniqueFd(::open(kept.c_str(), kFlags | O_NOFOLLOW));
+    file.kept_directory_ = io::UniqueFd(::open(kept.c_str(), kDirectoryFlags | O_NOFOLLOW));
     struct stat status {};
     if (!file.kept_directory_.is_open() || ::fstat(file.kept_directory_.value(), &status) != 0) {
         return failed("open the directory of the kept resolv.conf");

@@ -53,6 +53,10 @@ class ResolvFile {
     // of resolv.conf and in `kept`. Errors: as write_only_in().
     base::Result<void> confine() const;
 
+    // The name servers of the original of `path` that a run keeps in `kept`, which may be in use.
+    // Changes nothing. Empty: none, or it cannot be read.
+    static std::vector<base::IpAddress> servers_kept_in(const std::string& kept,
+                                                        const std::string& path);
     // As the original says it; while nothing is applied, as the file does.
     std::vector<base::IpAddress> original_servers() const;
     // systemd-resolved makes this file, and programs ask it at its address.
@@ -75,6 +79,7 @@ class ResolvFile {
 
     ResolvFile(std::string path, std::string kept_path)
         : path_(std::move(path)), kept_path_(std::move(kept_path)) {}
+    base::Result<void> open_directory();
     base::Result<Content> look() const { return look_at(name_); }
     base::Result<Content> look_at(const std::string& name) const;
     // Ours, or made of it by a change that left its first lines.

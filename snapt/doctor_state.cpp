@@ -18,23 +18,22 @@ using report::JsonValue;
 
 namespace {
 
-// Users from the daemon, else from the database, which must be there.
-std::optional<JsonValue> list_users(SnaptDoctor& doctor) {
+// Users from the daemon, else from the database, which must be there and is not changed.
+base::Result<JsonValue> list_users(SnaptDoctor& doctor) {
     if (doctor.runs()) {
         auto answer = daemon::ask_line(doctor.access, user_request_json({}, std::nullopt),
                                        doctor.deadline.time_for(daemon::kDoctorAskTime));
-        return answer.kind == daemon::DaemonAnswer::Kind::Answer
-                   ? std::optional(std::move(answer.json))
-                   : std::nullopt;
+        if (answer.kind == daemon::DaemonAnswer::Kind::Answer) {
+            return std::move(answer.json);
+        }
+        return base::Error{base::Errc::WouldBlock, "the daemon gave no list of users", 0};
     }
-    const auto users = UserStore::open(doctor.state);
-    if (!users) {
-        return std::nullopt;
-    }
-    const auto list = (*users)->list(daemon::utc_us());
-    io::match_owner(doctor.state);
+    const auto users = UserStore::open(doctor.state, OpenMode::ReadOnly);
+    const auto list = users ? (*users)->list(daemon::utc_us())
+                            : base::Result<std::vector<UserInfo>>(users.error());
+    io::match_owner(doctor.state);  // of the files that SQLite makes to read
     if (!list) {
-        return std::nullopt;
+        return list.error();
     }
     report::JsonWriter json;
     json.begin_array();
@@ -45,8 +44,7 @@ std::optional<JsonValue> list_users(SnaptDoctor& doctor) {
         json.end_object();
     }
     json.end_array();
-    auto parsed = JsonValue::parse(json.take());
-    return parsed ? std::optional(std::move(*parsed)) : std::nullopt;
+    return JsonValue::parse(json.take());
 }
 
 }  // namespace
@@ -97,7 +95,8 @@ void check_users(SnaptDoctor& doctor) {
     }
     const auto users = list_users(doctor);
     if (!users) {
-        doctor.findings.fail(check, "the database cannot be read: " + database,
+        doctor.findings.fail(check,
+                             "the database cannot be read: " + daemon::describe(users.error()),
                              "look at the disk; OPERATIONS, Backup");
         return;
     }

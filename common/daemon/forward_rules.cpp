@@ -206,23 +206,25 @@ Passage passage(const JsonValue& table,
     return walk.may_pass() ? Passage::Perhaps : Passage::No;
 }
 
-base::Result<std::vector<BlockingChain>> blocking_chains(std::span<const std::string> interfaces) {
+base::Result<BlockingChains> blocking_chains(std::span<const std::string> interfaces) {
     io::Nft nft;
-    const JsonValue chains = CTN_TRY(parsed(nft.list_chains_json()));
-    std::vector<BlockingChain> found;
-    size_t looked_at = 0;
-    for (const ForwardChain& chain : forward_chains(chains)) {
-        if (++looked_at > kMaxForwardTables) {
-            break;
-        }
+    const JsonValue listed = CTN_TRY(parsed(nft.list_chains_json()));
+    BlockingChains blocking;
+    const std::vector<ForwardChain> chains = forward_chains(listed);
+    for (size_t i = 0; i < std::min(chains.size(), kMaxForwardChains); ++i) {
+        const ForwardChain& chain = chains[i];
         const auto table = parsed(nft.list_table_json(chain.family + " " + chain.table));
-        const Passage result =
-            table ? passage(*table, chain, interfaces) : Passage::Perhaps;  // removed meanwhile
-        if (table && result != Passage::Yes) {
-            found.push_back({chain, result});
+        if (!table) {
+            ++blocking.not_looked_at;
+            continue;
+        }
+        const Passage result = passage(*table, chain, interfaces);
+        if (result != Passage::Yes) {
+            blocking.found.push_back({chain, result});
         }
     }
-    return found;
+    blocking.not_looked_at += chains.size() - std::min(chains.size(), kMaxForwardChains);
+    return blocking;
 }
 
 void check_forward_rules(std::span<const std::string> interfaces, report::Findings& findings) {
@@ -231,9 +233,9 @@ void check_forward_rules(std::span<const std::string> interfaces, report::Findin
         findings.skip(check, "only root may list rules", "run it as root");
         return;
     }
-    const auto chains = blocking_chains(interfaces);
-    if (!chains) {
-        findings.skip(check, "cannot list nftables rules (" + describe(chains.error()) + ")",
+    const auto blocking = blocking_chains(interfaces);
+    if (!blocking) {
+        findings.skip(check, "cannot list nftables rules (" + describe(blocking.error()) + ")",
                       "run it as root");
         return;
     }
@@ -241,9 +243,9 @@ void check_forward_rules(std::span<const std::string> interfaces, report::Findin
     for (const std::string& name : interfaces.subspan(1)) {
         names += " and " + name;
     }
-    for (const BlockingChain& blocking : *chains) {
-        const std::string chain = "chain " + blocking.chain.to_string();
-        if (blocking.passage == Passage::No) {
+    for (const BlockingChain& found : blocking->found) {
+        const std::string chain = "chain " + found.chain.to_string();
+        if (found.passage == Passage::No) {
             findings.fail(check, chain + " drops what is forwarded by " + names,
                           "accept it there, both ways");
         } else {
@@ -251,12 +253,17 @@ void check_forward_rules(std::span<const std::string> interfaces, report::Findin
                           "see that they accept " + names + ", both ways");
         }
     }
+    if (blocking->not_looked_at != 0) {
+        findings.warn(check,
+                      std::to_string(blocking->not_looked_at) + " forward chains are not looked at",
+                      "see that `nft list ruleset` lets " + names + " pass");
+    }
     const auto legacy = io::read_file(kLegacyTables, kMaxLegacyBytes);
     const bool has_legacy = legacy && legacy->find("filter") != std::string::npos;
     if (has_legacy) {
         findings.warn(check, "rules of iptables-legacy are not looked at",
                       "see that `iptables-legacy -S FORWARD` lets " + names + " pass");
-    } else if (chains->empty()) {
+    } else if (blocking->found.empty() && blocking->not_looked_at == 0) {
         findings.ok(check, "no chain drops what is forwarded by " + names);
     }
 }

@@ -13,8 +13,8 @@
 
 namespace continuo::daemon {
 
-// Tables with a forward chain that are looked at. A choice, not measured.
-inline constexpr size_t kMaxForwardTables = 32;
+// Forward chains that are looked at. A choice, not measured.
+inline constexpr size_t kMaxForwardChains = 32;
 
 struct ForwardChain {
     std::string family;  // "ip", "ip6", "inet"
@@ -45,9 +45,13 @@ struct BlockingChain {
     ForwardChain chain;
     Passage passage = Passage::No;
 };
+struct BlockingChains {
+    std::vector<BlockingChain> found;
+    size_t not_looked_at = 0;  // above kMaxForwardChains, or not readable
+};
 // The chains of this host that do not, or not for sure, let the interfaces' packets pass.
 // Milliseconds, more with many rules. Errors: System (no right, no nftables).
-base::Result<std::vector<BlockingChain>> blocking_chains(std::span<const std::string> interfaces);
+base::Result<BlockingChains> blocking_chains(std::span<const std::string> interfaces);
 
 // The finding "forward policy" of `interfaces`, the first of which is Continuo's own device.
 void check_forward_rules(std::span<const std::string> interfaces, report::Findings& findings);

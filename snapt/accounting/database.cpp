@@ -218,6 +218,9 @@ Result<void> Database::check_owner(OpenMode mode) {
         }
     } else if (version > kSchemaVersion) {
         return Error{Errc::Unsupported, "ledger.db was written by a newer version", 0};
+    } else if (version < kSchemaVersion && mode == OpenMode::ReadOnly) {
+        return Error{Errc::Unsupported, "ledger.db is of an older version, which snapt run renews",
+                     0};
     }
     return {};
 }

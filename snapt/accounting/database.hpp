@@ -61,8 +61,8 @@ class Database {
   public:
     // Opens the ledger database; in mode ReadWrite creates it (0600) and its tables when there is
     // none, brings one of an older version to this one, and sets WAL with synchronous=FULL. Fails
-    // on a damaged or foreign file and on one of a newer version. Waits up to kBusyTimeoutMs for
-    // other writers, as every later call does.
+    // on a damaged or foreign file and on one of a newer version, in mode ReadOnly of an older one,
+    // too. Waits up to kBusyTimeoutMs for other writers, as every later call does.
     static base::Result<Database> open(const std::string& path, OpenMode mode);
     static constexpr int kBusyTimeoutMs = 5000;
 

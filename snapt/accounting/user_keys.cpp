@@ -159,7 +159,7 @@ Result<Credential> UserStore::rotate(const std::string& user_id,
     CTN_TRY(require_free(user_id, NewKey{"", fresh.key_id, std::nullopt}, now_us));
     Credential credential = CTN_TRY(insert_key(user_id, now_us, random, fresh));
     CTN_TRY(transaction.commit());
-    CTN_TRY(load_directory());
+    CTN_TRY(load_directory_after(user_id));
     return credential;
 }
 
@@ -180,7 +180,7 @@ Result<void> UserStore::revoke(const std::string& user_id, const KeyChoice& keys
     if (database_.changes() == 0) {
         return kNoSuchKey;
     }
-    return load_directory();
+    return load_directory_after(user_id);
 }
 
 void UserStore::note_seen(const std::string& user_id, const std::string& key_id, int64_t at_us) {

@@ -49,9 +49,9 @@ bool is_valid_key_id(std::string_view key_id) {
     return is_valid_name(key_id) && key_id.size() <= kMaxKeyIdBytes;
 }
 
-Result<std::unique_ptr<UserStore>> UserStore::open(const std::string& state_directory) {
-    Database database =
-        CTN_TRY(Database::open(state_directory + "/" + kLedgerFileName, OpenMode::ReadWrite));
+Result<std::unique_ptr<UserStore>> UserStore::open(const std::string& state_directory,
+                                                   OpenMode mode) {
+    Database database = CTN_TRY(Database::open(state_directory + "/" + kLedgerFileName, mode));
     std::unique_ptr<UserStore> store(new UserStore(std::move(database)));
     CTN_TRY(store->load_directory());
     return store;
@@ -63,7 +63,9 @@ Result<void> UserStore::add_user(const std::string& user_id, int64_t now_us, boo
     CTN_TRY(insert.bind(1, std::string_view(user_id)).bind(2, now_us).run());
     if (database_.changes() == 0 && !may_be_there) {
         return Error{Errc::InvalidState,
-                     "there is a user of this name already; --device NAME gives it another key", 0};
+                     "there is a user of this name already; --device NAME without --quota gives it "
+                     "another key",
+                     0};
     }
     return {};
 }
@@ -149,7 +151,7 @@ UserStore::set_disabled(const std::string& user_id, bool is_disabled, const KeyC
     if (database_.changes() == 0) {
         return kNoSuchKey;
     }
-    return load_directory();
+    return load_directory_after(user_id);
 }
 
 Result<void> UserStore::remove(const std::string& user_id) {
@@ -167,7 +169,7 @@ Result<void> UserStore::remove(const std::string& user_id) {
         const std::lock_guard seen_lock(seen_mutex_);
         std::erase_if(seen_, [&user_id](const auto& seen) { return seen.first.first == user_id; });
     }
-    return load_directory();
+    return load_directory_after(user_id);
 }
 
 Result<void> UserStore::set_quota(const std::string& user_id, const std::optional<Quota>& quota) {
@@ -194,14 +196,32 @@ Result<void> UserStore::load_directory() {
         entry.expires_us = select.is_null(3) ? kNeverUs : select.integer(3);
         fresh.keys[directory_key(select.text(0), select.text(1))] = entry;
     }
+    std::shared_ptr<const Directory> old;  // may be large: it goes after the lock
     const std::lock_guard lock(directory_mutex_);
-    publish(std::move(fresh));
+    old = publish(std::move(fresh));
     return {};
 }
 
+// Once the user's keys were taken away on the disk: where they cannot be read again, none of them
+// lets anybody in until refresh().
+Result<void> UserStore::load_directory_after(const std::string& user_id) {
+    auto loaded = load_directory();
+    if (!loaded) {
+        std::shared_ptr<const Directory> old;
+        const std::lock_guard lock(directory_mutex_);
+        Directory fresh;
+        fresh.keys = directory_->keys;
+        std::erase_if(fresh.keys, [start = directory_key(user_id, "")](const auto& key) {
+            return key.first.starts_with(start);
+        });
+        old = publish(std::move(fresh));
+    }
+    return loaded;
+}
+
 // Fills in `fresh`, in which only the keys are known, expired ones among them, and publishes it.
-// The caller holds directory_mutex_.
-void UserStore::publish(Directory&& fresh) {
+// Returns the one before. The caller holds directory_mutex_.
+std::shared_ptr<const UserStore::Directory> UserStore::publish(Directory&& fresh) {
     const size_t expired = std::erase_if(
         fresh.keys, [this](const auto& key) { return key.second.expires_us <= expired_until_us_; });
     has_expired_ = has_expired_ || expired != 0;
@@ -211,16 +231,17 @@ void UserStore::publish(Directory&& fresh) {
         fresh.users[name.substr(0, name.find('/'))] = true;
         fresh.next_expiry_us = std::min(fresh.next_expiry_us, entry.expires_us);
     }
-    directory_ = std::make_shared<const Directory>(std::move(fresh));
+    return std::exchange(directory_, std::make_shared<const Directory>(std::move(fresh)));
 }
 
 bool UserStore::expire(int64_t now_us) {
+    std::shared_ptr<const Directory> old;
     const std::lock_guard lock(directory_mutex_);
     expired_until_us_ = now_us;
     if (directory_->next_expiry_us <= now_us) {
         Directory fresh;
         fresh.keys = directory_->keys;
-        publish(std::move(fresh));
+        old = publish(std::move(fresh));
     }
     return std::exchange(has_expired_, false);
 }

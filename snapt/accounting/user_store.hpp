@@ -76,8 +76,10 @@ struct UserInfo {
 
 class UserStore {
   public:
-    // The database lies in `state_directory`; it is made when absent.
-    static base::Result<std::unique_ptr<UserStore>> open(const std::string& state_directory);
+    // The database lies in `state_directory`; in mode ReadWrite it is made when absent, in mode
+    // ReadOnly only lookups and list() work.
+    static base::Result<std::unique_ptr<UserStore>> open(const std::string& state_directory,
+                                                         OpenMode mode = OpenMode::ReadWrite);
     UserStore(const UserStore&) = delete;
     UserStore& operator=(const UserStore&) = delete;
 
@@ -135,7 +137,8 @@ class UserStore {
 
     explicit UserStore(Database database) : database_(std::move(database)) {}
     base::Result<void> load_directory();
-    void publish(Directory&& fresh);
+    std::shared_ptr<const Directory> publish(Directory&& fresh);
+    base::Result<void> load_directory_after(const std::string& user_id);
     base::Result<void> add_user(const std::string& user_id, int64_t now_us, bool may_be_there);
     base::Result<Credential> insert_key(const std::string& user_id,
                                         int64_t now_us,

@@ -106,9 +106,14 @@ done
 claim "a node without its daemon has nothing that fails" is_well
 claim "but is told that none runs" line warn daemon 'none answers at .*; start it'
 for check in configuration tun nftables kernel clock disk files 'uplinks' 'tcp 198.51.100.2:9347' 'udp 198.51.100.2:9347' \
-    'mtu zrh-1' 'portal up1' 'login zrh-1' 'lease zrh-1' dns; do
+    'mtu zrh-1' 'portal up1' 'login zrh-1' dns; do
     claim "it has looked at: $check" line ok "$check" ''
 done
+claim "a lease is not asked for under another id" line skipped 'lease zrh-1' 'this node has no id yet; start the daemon once'
+mkdir -p "$work/c"
+printf 0123456789abcdef | base64 >"$work/c/node_id"
+claim "with its id, it is" eval 'is_well && line ok "lease zrh-1" ""'
+rm "$work/c/node_id"
 claim "the tunnel needs a daemon, which is said" line skipped tunnel 'needs a running daemon; start it'
 no_session() { equal "$(snapt_json 1 sessions | json 'len(d)')" 0; }
 claim "the login left no session" wait_for 5 no_session

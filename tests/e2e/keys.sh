@@ -10,7 +10,7 @@ key() { user list --json | json "next((k['$2'] for u in d for k in u['devices'] 
 user add alice --device laptop >"$work/laptop.toml"
 user add alice --device phone >"$work/phone.toml"
 claim "a second key without a device is refused" eval '! user add alice 2>"$work/refused"'
-claim "and it is said why" grep -q -- '--device NAME gives it another key' "$work/refused"
+claim "and it is said why" grep -q -- '--device NAME without --quota gives it another key' "$work/refused"
 claim "no key has been seen" equal "$(key k1 last_seen) $(key k2 last_seen)" "None None"
 
 cp "$work/laptop.toml" "$work/cnapt.toml"

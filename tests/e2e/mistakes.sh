@@ -118,7 +118,7 @@ begin snapt snapt run --config "$work/server.toml" --state "$work/state" --socke
 mistake 1 'error: cannot open the ledger in DIR/state: state folder is in use by another snapt' in_ns one snapt run --config "$work/server.toml" --state "$work/state" --socket "$work/other.sock"
 mistake 1 'snapt: there is no user "bob"' in_ns one snapt user disable bob --socket "$work/snapt.sock"
 in_ns one snapt user add bob --socket "$work/snapt.sock" >/dev/null
-mistake 1 'snapt: there is a user of this name already; --device NAME gives it another key' in_ns one snapt user add bob --socket "$work/snapt.sock"
+mistake 1 'snapt: there is a user of this name already; --device NAME without --quota gives it another key' in_ns one snapt user add bob --socket "$work/snapt.sock"
 mistake 1 'snapt: cannot read --key-file DIR/none: No such file or directory' in_ns one snapt user add carol --key-file "$work/none" --socket "$work/snapt.sock"
 echo abc >short.key
 mistake 64 'snapt: --key-file DIR/short.key: no key in it; expected 32 bytes in base64 and nothing else, or the cnapt.toml of the user' in_ns one snapt user add carol --key-file "$work/short.key" --socket "$work/snapt.sock"

@@ -394,6 +394,24 @@ TEST_F(ResolvFileTest, AServiceUsersStateDirectoryIsNoPlaceItself) {
     EXPECT_EQ(kept_places_in(state), std::vector{state + "/dns"});
 }
 
+TEST_F(ResolvFileTest, TheServersOfAnOriginalThatIsKeptCanBeReadByAnother) {
+    write(kOriginal);
+    EXPECT_TRUE(ResolvFile::servers_kept_in(kept, path).empty());
+    EXPECT_FALSE(fs::exists(kept)) << "looking makes nothing";
+    ResolvFile file = open();
+    ASSERT_TRUE(file.apply({*base::IpAddress::parse("192.0.2.53")}));
+    const auto original = name_servers(kOriginal);
+    ASSERT_EQ(original.size(), 1U);
+    EXPECT_EQ(ResolvFile::servers_kept_in(kept, path), original);
+    ASSERT_TRUE(file.restore());
+
+    // As a link: what it leads to.
+    fs::rename(path, root + "/etc/real");
+    fs::create_symlink("real", path);
+    ASSERT_TRUE(file.apply({*base::IpAddress::parse("192.0.2.53")}));
+    EXPECT_EQ(ResolvFile::servers_kept_in(kept, path), original);
+}
+
 TEST_F(ResolvFileTest, KnowsResolved) {
     EXPECT_FALSE(open().leads_to_resolved());
     write(kOriginal);

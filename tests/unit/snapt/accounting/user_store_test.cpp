@@ -141,6 +141,28 @@ NewKey of_device(const char* device) {
     return {device, "", std::nullopt};
 }
 
+TEST_F(UserStoreTest, WhatIsTakenAwayLetsNobodyInWhenTheRestCannotBeReadAgain) {
+    for (const char* user : {"alice", "alice2", "bob", "carol"}) {
+        ASSERT_TRUE(store_->add(user, {}, kNoon, random_, of_device("laptop")));
+    }
+    auto database = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
+    ASSERT_TRUE(database.execute("UPDATE credential SET secret=x'00' WHERE user_id='carol'"));
+    EXPECT_EQ(store_->revoke("alice", {"laptop", ""}, kNoon).error().code, Errc::Malformed);
+    EXPECT_EQ(store_->set_disabled("bob", true).error().code, Errc::Malformed);
+    EXPECT_FALSE(store_->lookup("alice", "k1"));
+    EXPECT_FALSE(store_->lookup("bob", "k1"));
+    EXPECT_TRUE(store_->lookup("alice2", "k1")) << "others are let in as before";
+}
+
+TEST_F(UserStoreTest, ReadOnlyChangesNothing) {
+    ASSERT_TRUE(store_->add("alice", {}, kNoon, random_));
+    const auto reader = UserStore::open(folder_, OpenMode::ReadOnly).value();
+    EXPECT_EQ(reader->list(kNoon)->size(), 1U);
+    EXPECT_TRUE(reader->lookup("alice", "k1"));
+    EXPECT_FALSE(reader->add("bob", {}, kNoon, random_));
+    EXPECT_EQ(store_->list(kNoon)->size(), 1U);
+}
+
 TEST_F(UserStoreTest, EachDeviceHasAKeyThatIsRevokedAlone) {
     const auto laptop = store_->add("alice", {}, kNoon, random_, of_device("laptop")).value();
     const auto phone = store_->add("alice", {}, kNoon, random_, of_device("phone")).value();
@@ -319,7 +341,11 @@ class MigrationTest : public StateFolder {
 
 TEST_F(MigrationTest, ADatabaseOfTheFirstVersionGoesOn) {
     write_database("1");
-    ASSERT_TRUE(Database::open(path(kLedgerFileName), OpenMode::ReadOnly)) << "as it is";
+    const auto as_it_is = UserStore::open(folder_, OpenMode::ReadOnly);
+    ASSERT_FALSE(as_it_is);
+    EXPECT_EQ(as_it_is.error().code, Errc::Unsupported);
+    EXPECT_NE(std::string_view(as_it_is.error().where).find("older version"),
+              std::string_view::npos);
     const auto users = UserStore::open(folder_);
     ASSERT_TRUE(users) << users.error().where;
     const auto list = (*users)->list(kNoon).value();
