@@ -184,11 +184,11 @@ base::Result<void> App::start(std::string& failure) {
     portals_ = std::make_unique<PortalControl>(
         loop_, *node_, capture_, config_.capture,
         control::derive_portal_key(*config_.identity.key, config_.realm));
+    if (capture_.has_taken_over()) {
+        (void)node_->keep_device(false);  // first: what fails from here on leaves no device
+    }
     CTN_TRY(capture_.set_up_device(failure));
     say_gateway_faults(config_.capture);
-    if (capture_.has_taken_over()) {
-        (void)node_->keep_device(false);
-    }
     cgroups_.mark(ruleset_->bypassed_cgroups(), bypass_mark(config_.capture.fwmark));
     node_->set_ruleset(ruleset_);
     if (config_.capture.kill_switch) {

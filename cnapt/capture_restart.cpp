@@ -13,8 +13,9 @@ namespace continuo::cnapt {
 
 namespace {
 
+constexpr std::string_view kMarkStart = "cnapt restarts, ";
 // The number is that of the layout of rules and routes: a version with another cannot take over.
-constexpr std::string_view kMarkStart = "cnapt restarts, layout 1, ";
+constexpr std::string_view kLayout = "layout 1, ";
 
 template <typename T>
 std::string list_text(const std::vector<T>& list) {
@@ -37,6 +38,16 @@ uint64_t digest(std::string_view text) {  // FNV-1a
     return hash;
 }
 
+// Start of the marks of this cnapt, whatever its other settings: each has a routing table of its
+// own.
+std::string mark_start(const CaptureConfig& config) {
+    std::string start(kMarkStart);
+    start += "table ";
+    start += std::to_string(config.routing_table);
+    start += ", ";
+    return start;
+}
+
 // The mark names the settings that a restart may not change. The policy is not among them: begin()
 // replaces its rules.
 std::string mark_of(const CaptureConfig& config) {
@@ -45,7 +56,10 @@ std::string mark_of(const CaptureConfig& config) {
                              (config.ipv6 ? "6" : "") + (config.kill_switch ? "k;" : ";") +
                              list_text(config.exclude) + list_text(config.near) +
                              list_text(config.gateway_interfaces);
-    return std::string(kMarkStart) + std::to_string(digest(text));
+    std::string mark = mark_start(config);
+    mark += kLayout;
+    mark += std::to_string(digest(text));
+    return mark;
 }
 
 base::Result<void> set_alias(io::RouteClient& routes, uint32_t index, std::string alias) {
@@ -69,13 +83,12 @@ base::Result<void> CaptureControl::leave(std::string& failure) {
 base::Result<void> CaptureControl::take_over() {
     auto routes = CTN_TRY(io::RouteClient::open());
     for (const io::LinkEntry& link : CTN_TRY(routes.links())) {
-        if (link.alias.substr(0, kMarkStart.size()) != kMarkStart) {
-            continue;
-        }
+        const bool is_marked = link.alias.starts_with(kMarkStart);
         if (link.name == config_.device && link.alias == mark_of(config_)) {
             has_taken_over_ = true;
-        } else {
-            CTN_TRY(routes.delete_link(link.index));  // of another configuration
+        } else if (is_marked &&
+                   (link.name == config_.device || link.alias.starts_with(mark_start(config_)))) {
+            CTN_TRY(routes.delete_link(link.index));  // of another configuration of this cnapt
         }
     }
     return has_taken_over_ ? adopt_rules(routes) : base::Result<void>{};

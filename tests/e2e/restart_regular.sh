@@ -105,7 +105,14 @@ start_cnapt
 set_capture 'device = "tun9"'
 claim "cnapt ends for a restart with another device" ends_for_restart cnapt
 claim "which cleans up" eval '! has_table node'
+ip -n "$(ns node)" tuntap add mine mode tun
+ip -n "$(ns node)" link set mine alias "cnapt restarts, table 9347, layout 1, 1"
+ip -n "$(ns node)" tuntap add others mode tun
+ip -n "$(ns node)" link set others alias 'cnapt restarts, table 1, layout 1, 1'
 start_cnapt
+claim "what this cnapt left under another configuration is removed" eval '! ip -n "$(ns node)" link show mine'
+claim "and what another cnapt leaves just now is not" ip -n "$(ns node)" link show others
+ip -n "$(ns node)" link del others
 claim "and the new one works" in_ns node ping -n -c 2 -W 5 $inet4
 stop cnapt
 stop snapt1
