@@ -1,4 +1,4 @@
-# continuo_layer(NAME [SOURCES ...] [DEPS layer...] [PRIVATE_LIBS ...] [PUBLIC_LIBS ...])
+# continuo_layer(NAME [SOURCES ...] [FUZZED ...] [HEADERS ...] [DEPS layer...] [PRIVATE_LIBS ...] [PUBLIC_LIBS ...])
 # One library a folder: target continuo_NAME. DEPS are other layers; what is not listed cannot be linked, and
 # tests/check_layers.py refuses the include.
 add_library(continuo_options INTERFACE)
@@ -14,32 +14,53 @@ endif()
 if(CONTINUO_SANITIZE)
   target_compile_options(continuo_options INTERFACE -fsanitize=${CONTINUO_SANITIZE} -fno-omit-frame-pointer)
   target_link_options(continuo_options INTERFACE -fsanitize=${CONTINUO_SANITIZE})
-endif()
-if(CONTINUO_FUZZ)
-  # So that libFuzzer sees the branches of the layers and not of its target alone. What -fsanitize=fuzzer has besides,
-  # a call at each comparison, makes the tests of the same build twice as slow.
-  target_compile_options(continuo_options INTERFACE -fsanitize-coverage=inline-8bit-counters,pc-table)
+  find_program(CONTINUO_GOLD ld.gold)  # links such programs in a third of the time
+  mark_as_advanced(CONTINUO_GOLD)
+  if(CONTINUO_GOLD)
+    target_link_options(continuo_options INTERFACE -fuse-ld=gold)
+  endif()
 endif()
 
 # What nearly every file of the layers includes, compiled once: reading it is a third of what a file costs. Each still
 # includes what it uses: presets without this option, and tests/check_tidy.sh, compile without it. g++ forgets the
 # diagnostic pragmas that libstdc++ has in there; where it sees an overflow in std::string("a") + (b ? "c" : "d") + "e"
 # that is none, name the part first.
+set(CONTINUO_HEADERS <algorithm> <array> <bit> <chrono> <concepts> <cstdint> <cstdio> <cstdlib> <cstring> <functional>
+  <memory> <optional> <span> <string> <string_view> <utility> <variant> <vector>)
 if(CONTINUO_PRECOMPILE)
   file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/layer_headers.cpp CONTENT "")
   add_library(continuo_layer_headers OBJECT ${CMAKE_BINARY_DIR}/layer_headers.cpp)
   target_link_libraries(continuo_layer_headers PRIVATE continuo_options)
-  target_precompile_headers(continuo_layer_headers PRIVATE
-    <algorithm> <array> <bit> <chrono> <concepts> <cstdint> <cstdio> <cstdlib> <cstring> <functional> <memory> <optional>
-    <span> <string> <string_view> <utility> <variant> <vector>)
+  target_precompile_headers(continuo_layer_headers PRIVATE ${CONTINUO_HEADERS})
 endif()
 
+# So that libFuzzer sees the branches of the layers and not of its target alone. What -fsanitize=fuzzer has besides, a
+# call at each comparison, makes the tests of the same build twice as slow.
+set(CONTINUO_COVERAGE -fsanitize-coverage=inline-8bit-counters,pc-table)
+
+# For a layer with FUZZED, a daemon: libFuzzer needs these sources alone, and the tests in virtual time none. To optimise
+# the others, or to count their branches, would take longer than their tests.
+function(continuo_fuzz_sources name)
+  cmake_parse_arguments(ARG "" "" "FUZZED;HEADERS" ${ARGN})
+  target_compile_options(continuo_${name} PRIVATE -O0 -g1)
+  if(CONTINUO_PRECOMPILE)
+    target_precompile_headers(continuo_${name} PRIVATE ${CONTINUO_HEADERS} ${ARG_HEADERS})
+  endif()
+  set_source_files_properties(${ARG_FUZZED} PROPERTIES SKIP_PRECOMPILE_HEADERS ON
+    COMPILE_OPTIONS "-O1;${CONTINUO_COVERAGE}")
+endfunction()
+
 function(continuo_layer name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_LIBS;PUBLIC_LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;FUZZED;HEADERS;DEPS;PRIVATE_LIBS;PUBLIC_LIBS" ${ARGN})
   if(ARG_SOURCES)
     add_library(continuo_${name} STATIC ${ARG_SOURCES})
-    if(CONTINUO_PRECOMPILE)
+    if(CONTINUO_FUZZ AND ARG_FUZZED)
+      continuo_fuzz_sources(${name} FUZZED ${ARG_FUZZED} HEADERS ${ARG_HEADERS})
+    elseif(CONTINUO_PRECOMPILE)
       target_precompile_headers(continuo_${name} REUSE_FROM continuo_layer_headers)
+    endif()
+    if(CONTINUO_FUZZ AND NOT ARG_FUZZED)
+      target_compile_options(continuo_${name} PRIVATE ${CONTINUO_COVERAGE})
     endif()
     set(scope PUBLIC)
     target_link_libraries(continuo_${name} PRIVATE ${ARG_PRIVATE_LIBS})
@@ -53,9 +74,8 @@ function(continuo_layer name)
   endforeach()
 endfunction()
 
-# continuo_daemon(NAME SOURCES ... DEPS ...): library continuo_NAME (all but main.cpp, for tests) and program NAME.
+# continuo_daemon(NAME SOURCES ... FUZZED ... HEADERS ... DEPS ...): library continuo_NAME (all but main.cpp, for tests) and program NAME.
 function(continuo_daemon name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_LIBS;PUBLIC_LIBS" ${ARGN})
   continuo_layer(${name} ${ARGN})
   add_executable(${name} main.cpp)
   target_link_libraries(${name} PRIVATE continuo_${name})
@@ -83,7 +103,7 @@ function(continuo_test name label)
     target_link_libraries(${name} PRIVATE continuo_${dep})
   endforeach()
   target_compile_definitions(${name} PRIVATE CONTINUO_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
-  if(CONTINUO_SANITIZE OR label STREQUAL "unit")
+  if(label STREQUAL "unit")
     # Optimising the tests themselves takes longer than running them.
     target_compile_options(${name} PRIVATE -O0 -g1)
     target_precompile_headers(${name} REUSE_FROM continuo_test_headers)

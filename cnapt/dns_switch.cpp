@@ -18,8 +18,8 @@ namespace {
 
 constexpr int kEndTimeoutMs = 5000;
 // Before a helper that was lost is looked for again; doubles while none lives as long.
-constexpr base::Duration kFirstRest = base::seconds(1);
-constexpr base::Duration kLongestRest = base::seconds(60);
+constexpr base::Duration kFirstHelperRest = base::seconds(1);
+constexpr base::Duration kLongestHelperRest = base::seconds(60);
 
 bool take_word(std::string_view& text, std::string_view word) {
     if (text.substr(0, word.size()) != word) {
@@ -38,7 +38,7 @@ DnsSwitch::DnsSwitch(io::EventLoop& loop,
     , servers_(std::move(servers))
     , helper_(std::move(helper.fd))
     , socket_(std::move(helper.socket))
-    , rest_(kFirstRest) {
+    , rest_(kFirstHelperRest) {
     if (!helper_.is_open()) {
         state_ = servers_.empty() ? "off" : "failed";
         return;
@@ -77,7 +77,7 @@ void DnsSwitch::connect_again() {
         connect_at_ = base::kNever;
         watch();
     } else {
-        rest_ = std::min(2 * rest_, kLongestRest);
+        rest_ = std::min(2 * rest_, kLongestHelperRest);
         connect_at_ = loop_.now() + rest_;
     }
 }
@@ -142,10 +142,10 @@ void DnsSwitch::lose() {
     }
     state_ = "failed";
     if (!socket_.empty()) {
-        const bool has_lived = loop_.now() - connected_at_ >= kLongestRest;
-        rest_ = has_lived ? kFirstRest : rest_;
+        const bool has_lived = loop_.now() - connected_at_ >= kLongestHelperRest;
+        rest_ = has_lived ? kFirstHelperRest : rest_;
         connect_at_ = loop_.now() + rest_;
-        rest_ = std::min(2 * rest_, kLongestRest);
+        rest_ = std::min(2 * rest_, kLongestHelperRest);
     }
 }
 
