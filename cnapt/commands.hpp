@@ -1,5 +1,5 @@
-// Answers of the running cnapt to status, flows, paths and snapts: JSON as DESIGN section 5 fixes
-// it. Data loop only; answers are built at once.
+// Answers of the running cnapt to status, flows, paths and snapts: JSON whose names are fixed
+// (docs/OPERATIONS.md). Data loop only; answers are built at once.
 #pragma once
 
 #include "cnapt/dns_switch.hpp"

@@ -72,6 +72,7 @@ login_parameters(const NodeConfig& config, const SnaptEntry& entry, const NodeId
     parameters.hello.snapt = entry.name;
     parameters.hello.software = "cnapt";
     parameters.hello.offers = offers_of(config);
+    parameters.hello.limits = control::kOwnLimits;
     parameters.hello.want_ipv4 = config.capture.ipv4;
     parameters.hello.want_ipv6 = config.capture.ipv6;
     return parameters;

@@ -326,6 +326,7 @@ void Admission::let_in(LinkId id) {
     accept.protection = link.grant.protection;
     accept.lease_ipv4 = link.grant.lease_ipv4;
     accept.lease_ipv6 = link.grant.lease_ipv6;
+    accept.limits = control::kOwnLimits;
     accept.inner_mtu = config.inner.mtu;
     accept.keepalive_s = whole_seconds(config.session.keepalive);
     accept.rekey_s = whole_seconds(config.session.rekey);

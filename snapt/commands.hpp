@@ -1,5 +1,5 @@
-// Answers of the running snapt to status, sessions and flows: JSON as DESIGN section 5 fixes it.
-// Data loop only; answers are built at once.
+// Answers of the running snapt to status, sessions and flows: JSON whose names are fixed
+// (docs/OPERATIONS.md). Data loop only; answers are built at once.
 #pragma once
 
 #include "snapt/accounting/accountant.hpp"

@@ -1,4 +1,4 @@
-// Usage as the commands and the nodes get it: JSON of DESIGN's `usage`, and its query from a
+// Usage as the commands and the nodes get it: JSON of `usage`, and its query from a
 // request.
 #pragma once
 

@@ -2,7 +2,7 @@
 // zstd block (RFC 8878 section 3.1.1.2.3): the 5 bytes before it (frame header descriptor, window,
 // block header) are known and rebuilt by the receiver. docs/PROTOCOL.md section 3.4.
 //
-// All memory is taken in the constructor (about 1.5 MB); calls do not allocate. Not thread-safe;
+// All memory is taken in the constructor (about 2 MB); calls do not allocate. Not thread-safe;
 // one a loop.
 #pragma once
 
@@ -18,7 +18,7 @@ namespace continuo::compress {
 inline constexpr size_t kMaxPlainBytes = 65536;
 // Lowest and highest level; 0 compresses nothing.
 inline constexpr int kMinLevel = -7;
-inline constexpr int kMaxLevel = 12;
+inline constexpr int kMaxLevel = 19;
 inline constexpr int kDefaultLevel = 3;
 
 class ZstdCodec {

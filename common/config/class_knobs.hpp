@@ -1,5 +1,5 @@
-// The knobs of [class.TOKEN], which both daemons have for what they send (DESIGN: aggregation after
-// [K], outer DSCP, compression).
+// The knobs of [class.TOKEN], which both daemons have for what they send (aggregation, outer DSCP,
+// compression; docs/man/cnapt.toml.5).
 #pragma once
 
 #include "common/base/path_mode.hpp"

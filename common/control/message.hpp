@@ -73,6 +73,8 @@ struct ReceiverLimits {
     uint32_t flows = 65536;
     bool operator==(const ReceiverLimits&) const = default;
 };
+// This implementation keeps no plaintext and no generation.
+inline constexpr ReceiverLimits kOwnLimits{0, 64 * 1024, 0, 65536};
 
 // Names the association that a new handshake continues: its flows and leases stay.
 struct Continuation {

@@ -1,4 +1,4 @@
-// Offset deltas and zigzag (docs/PROTOCOL.md section 4). A k-byte offset delta carries the low 8k
+// Offset deltas and zigzag (docs/PROTOCOL.md section 6.3). A k-byte offset delta carries the low 8k
 // bits of a value that lies in [reference - 2^(8k-2), reference + 3 * 2^(8k-2)), modulo the field's
 // width.
 #pragma once

@@ -7,7 +7,7 @@ namespace continuo::elision {
 
 namespace {
 
-// docs/PROTOCOL.md section 5: when a reference is better set again.
+// docs/PROTOCOL.md section 6.5: when a reference is better set again.
 constexpr uint32_t kFarId = 90;
 constexpr uint32_t kFarTimestamp = 60;
 constexpr uint32_t kFarSequence = 8000;

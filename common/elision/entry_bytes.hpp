@@ -1,5 +1,5 @@
 // Writes entry head and elided header of one packet, without payload, into a small buffer
-// (docs/PROTOCOL.md section 4). Pure functions: which reference is used and whether it may be set
+// (docs/PROTOCOL.md section 6.3). Pure functions: which reference is used and whether it may be set
 // is the encoder's business.
 #pragma once
 
@@ -68,7 +68,7 @@ void write_open(EntryBytes& to,
 struct FirstBits {
     uint8_t mask = 0;
     uint8_t extension = 0;
-    bool wants_set = false;  // section 5, end
+    bool wants_set = false;  // section 6.5, end
 };
 FirstBits
 first_bits(const FlowStatics& statics, const PacketValues& values, const PacketValues& reference);

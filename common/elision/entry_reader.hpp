@@ -1,5 +1,5 @@
-// Reads the parts of a packet entry (docs/PROTOCOL.md section 4) and says which bits a kind of flow
-// may have. Pure; errors are the reader's unless a function says otherwise.
+// Reads the parts of a packet entry (docs/PROTOCOL.md section 6.3) and says which bits a kind of
+// flow may have. Pure; errors are the reader's unless a function says otherwise.
 #pragma once
 
 #include "common/elision/types.hpp"

@@ -1,5 +1,5 @@
-// The sender's side of a flow (docs/PROTOCOL.md section 5): two references, of which at most one is
-// current, and how many records of datagrams in flight use each.
+// The sender's side of a flow (docs/PROTOCOL.md section 6.5): two references, of which at most one
+// is current, and how many records of datagrams in flight use each.
 //
 //   Closed --add_flow--> Opening --OPEN with SET acknowledged--> Open --SET acknowledged--> Open
 //   (other reference)

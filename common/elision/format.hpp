@@ -1,4 +1,4 @@
-// Bits of the packet entry (docs/PROTOCOL.md section 4).
+// Bits of the packet entry (docs/PROTOCOL.md section 6.3).
 #pragma once
 
 #include <cstdint>

@@ -16,7 +16,7 @@ constexpr size_t kMaxProbes = 16;
 constexpr Duration kProbeLife = base::seconds(2);
 constexpr size_t kMaxCarriers = 64;
 constexpr Duration kIdleTime = base::seconds(10);
-// An acknowledgement that nothing makes urgent may wait so long (docs/PROTOCOL.md section 6).
+// An acknowledgement that nothing makes urgent may wait so long (docs/PROTOCOL.md section 6.6).
 constexpr Duration kLongestAckDelay = base::seconds(1);
 
 bool same_use(Use a, Use b) {

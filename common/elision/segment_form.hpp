@@ -1,5 +1,5 @@
 // SegmentForm: entry head and elided header of the segments of one super-packet, all of the same
-// length (docs/PROTOCOL.md section 4). Made by Encoder::plan_segments. Valid until the encoder is
+// length (docs/PROTOCOL.md section 6.3). Made by Encoder::plan_segments. Valid until the encoder is
 // told anything else but record_segments; segments that are sent later are planned anew with their
 // own first fields.
 #pragma once

@@ -28,7 +28,7 @@ inline constexpr size_t kMaxElidedBytes = 36;
 // Spaces of one lane: 4 classes on 16 paths.
 inline constexpr size_t kMaxSpaces = 64;
 
-// T_skew (docs/PROTOCOL.md section 5, rule 3).
+// T_skew (docs/PROTOCOL.md section 6.5, rule 3).
 inline constexpr Duration kMinimumSkew = base::milliseconds(300);
 constexpr Duration skew_for(Duration largest_rtt) {
     return std::max<Duration>(2 * largest_rtt + base::milliseconds(100), kMinimumSkew);

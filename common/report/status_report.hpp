@@ -1,5 +1,5 @@
-// Parts of `status`, `flows` and `usage` that both daemons have: their JSON (DESIGN section 5) from
-// plain figures, and their text for people from that JSON.
+// Parts of `status`, `flows` and `usage` that both daemons have: their JSON (docs/OPERATIONS.md)
+// from plain figures, and their text for people from that JSON.
 #pragma once
 
 #include "common/base/drop_reason.hpp"

@@ -1,7 +1,7 @@
 // HoldEstimator: whether it pays to let a packet wait for company. A packet waits only while the
-// arrival estimate predicts another within the hold time of its class (docs/PROTOCOL.md section 6;
-// knobs as in the packet-aggregation qdisc of Karlstad 2008, section 3.3.3). Pure; one per class
-// and session.
+// arrival estimate predicts another within the hold time of its class (docs/PROTOCOL.md
+// section 6.1; knobs as in the packet-aggregation qdisc of Karlstad 2008, section 3.3.3). Pure; one
+// per class and session.
 #pragma once
 
 #include "common/base/time.hpp"

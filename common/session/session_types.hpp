@@ -19,8 +19,7 @@ namespace continuo::session {
 
 class Session;
 
-// Knobs of one class for what this end sends (DESIGN of the aggregator: docs/PROTOCOL.md section
-// 6).
+// Knobs of one class for what this end sends (docs/PROTOCOL.md section 6.1).
 struct ClassSettings {
     base::Duration hold = base::milliseconds(5);
     uint32_t min_bytes = 0;                // outer IP bytes; hold until so much
@@ -244,7 +243,7 @@ outer_bytes_of_run(uint8_t path, const base::IpAddress& peer, size_t run, size_t
            outer_bytes(path, peer, run - whole * segment);
 }
 
-// The MSS for which a segment fits one datagram in its widest form (docs/PROTOCOL.md section 6).
+// The MSS for which a segment fits one datagram in its widest form (docs/PROTOCOL.md section 6.3).
 inline uint16_t largest_segment(const Destination& destination,
                                 base::PathMode mode = base::PathMode::Handover) {
     constexpr uint16_t kBeside = 33;  // header, section head, entry and tag
