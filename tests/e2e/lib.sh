@@ -290,6 +290,12 @@ two_uplinks() {
 have() { tail -n 1 "$work/${1:-arrivals}" 2>/dev/null | cut -d' ' -f2; }
 # arrived BYTES [LOG]
 arrived() { local bytes; bytes=$(have "${2:-arrivals}") && [ "${bytes:-0}" -gt "$1" ]; }
+# chat_is_right LINES : chat.py's client, whose log is $work/chat, has said so many at least, and all were answered right.
+chat_is_right() {
+    local lines right
+    read -r _ lines right < <(tail -n 1 "$work/chat")
+    more_than "${lines:-0}" "$1" && equal "$right" "$lines"
+}
 # longest_gap FROM [LOG] : of its lines' times since then, in seconds.
 longest_gap() {
     "$python" - "$1" "$work/${2:-arrivals}" <<'END'

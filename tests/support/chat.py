@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """An interactive session: lines over one TCP connection at a human's pace, each answered by the other end.
-chat.py server PORT; chat.py client ADDRESS PORT SECONDS LOG. The client logs the time of each answer and prints
-"LINES RIGHT"; it fails when the connection breaks."""
+chat.py server PORT; chat.py client ADDRESS PORT SECONDS LOG. The client logs with each answer
+"TIME LINES RIGHT", how many lines were said and answered rightly, and prints the last two; it fails when the connection breaks."""
 import socket
 import sys
 import threading
@@ -35,7 +35,7 @@ def talk(address, port, seconds, log_path):
             stream.flush()
             lines += 1
             right += stream.readline() == b"you said " + line
-            log.write(f"{time.time():.6f} {lines}\n")
+            log.write(f"{time.time():.6f} {lines} {right}\n")
             time.sleep(PAUSE_S)
     print(lines, right)
     return 0 if lines == right else 1

@@ -1,6 +1,11 @@
+#include "common/io/bpf_program.hpp"
 #include "common/io/socket_recorder.hpp"
 
+#include <algorithm>
+#include <vector>
+
 #include <gtest/gtest.h>
+#include <linux/bpf.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -61,7 +66,30 @@ TEST_F(SocketRecorderTest, TellsProcessesApart) {
     ::close(pipe[1]);
 }
 
-TEST_F(SocketRecorderTest, RecordsNothingOnceItIsGone) {
+// Ids of the programs that look at the making of sockets in the root cgroup, also those of others.
+std::vector<uint32_t> attached_programs() {
+    const auto cgroup = bpf::open_cgroup_root();
+    EXPECT_TRUE(cgroup);
+    std::vector<uint32_t> ids(64);
+    bpf_attr attributes{};
+    attributes.query.target_fd = static_cast<uint32_t>(cgroup->value());
+    attributes.query.attach_type = BPF_CGROUP_INET_SOCK_CREATE;
+    attributes.query.prog_ids = reinterpret_cast<uint64_t>(ids.data());
+    attributes.query.prog_cnt = static_cast<uint32_t>(ids.size());
+    EXPECT_EQ(bpf::command(BPF_PROG_QUERY, attributes), 0);
+    ids.resize(attributes.query.prog_cnt);
+    std::sort(ids.begin(), ids.end());
+    return ids;
+}
+
+TEST_F(SocketRecorderTest, LeavesNoProgramBehind) {
+    const auto with_it = attached_programs();
+    recorder_.reset();
+    const auto without = attached_programs();
+    EXPECT_FALSE(std::includes(without.begin(), without.end(), with_it.begin(), with_it.end()));
+}
+
+TEST_F(SocketRecorderTest, EndsWithoutTheOthers) {
     const auto second = SocketRecorder::attach();
     ASSERT_TRUE(second);
     recorder_.reset();

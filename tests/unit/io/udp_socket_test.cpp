@@ -6,7 +6,9 @@
 #include <numeric>
 #include <vector>
 
+#include <netinet/udp.h>
 #include <poll.h>
+#include <sys/socket.h>
 
 namespace continuo::io {
 namespace {
@@ -221,9 +223,14 @@ TEST(UdpSocket, ReadingNothingWouldBlock) {
     EXPECT_EQ(nothing.error().code, base::Errc::WouldBlock);
 }
 
-TEST(UdpSocket, LoopbackProbeAgreesWithItself) {
-    const UdpOffloadSupport first = probe_udp_offload();
-    EXPECT_EQ(first, probe_udp_offload());
+// What the kernel takes as an option it also does over loopback.
+TEST(UdpSocket, ProbeFindsWhatTheKernelHas) {
+    const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    const auto takes = [&socket](int option, int value) {
+        return ::setsockopt(socket.value(), SOL_UDP, option, &value, sizeof value) == 0;
+    };
+    const UdpOffloadSupport kernel{takes(UDP_SEGMENT, 1000), takes(UDP_GRO, 1)};
+    EXPECT_EQ(probe_udp_offload(), kernel);
 }
 
 class UdpSocketInNamespace : public test::NetNamespaceTest {};
@@ -275,11 +282,26 @@ TEST_F(UdpSocketInNamespace, FullQueueGivesBackTheRest) {
     EXPECT_EQ(result.sent_datagrams, result.items);
 }
 
-TEST_F(UdpSocketInNamespace, BoundToADeviceItLeavesByNoOther) {
+// Packets that left so far by `device` with the mark and the DSCP (EF) of the test below.
+bool has_left(const std::string& device, int packets) {
+    const std::string command = "nft list chain ip seen out | grep -q 'oifname \"" + device +
+                                "\" .*counter packets " + std::to_string(packets) + " '";
+    return std::system(command.c_str()) == 0;
+}
+
+TEST_F(UdpSocketInNamespace, BoundToADeviceItLeavesByNoOtherWithMarkAndTos) {
     ASSERT_EQ(
         std::system(
             "ip link add d0 type veth peer name p0 && ip link set p0 up && ip link set d0 up && "
-            "ip addr add 192.0.2.1/24 dev d0 && ip addr add 192.0.2.2/24 dev lo"),
+            "ip link add d1 type veth peer name p1 && ip link set p1 up && ip link set d1 up && "
+            "ip addr add 192.0.2.1/24 dev d0 && ip addr add 203.0.113.1/24 dev d1 && "
+            "ip route add default via 203.0.113.2 && "
+            "ip route add default via 192.0.2.3 metric 9 && "
+            "ip neigh add 192.0.2.3 lladdr 02:00:00:00:00:03 dev d0 && "
+            "ip neigh add 203.0.113.2 lladdr 02:00:00:00:00:02 dev d1 && "
+            "nft 'table ip seen { chain out { type filter hook postrouting priority 0; "
+            "oifname \"d0\" meta mark 0x9347 ip dscp ef counter; "
+            "oifname \"d1\" counter; }; }'"),
         0);
     UdpSocketOptions options;
     options.local = Endpoint{address("192.0.2.1"), 0};
@@ -292,10 +314,12 @@ TEST_F(UdpSocketInNamespace, BoundToADeviceItLeavesByNoOther) {
     SendItem item;
     item.to = Endpoint{address("198.51.100.1"), 9};
     item.bytes = bytes;
-    const SendResult result = socket->send({&item, 1});
-    EXPECT_EQ(result.dropped_datagrams + result.sent_datagrams, 1U);
+    EXPECT_EQ(socket->send({&item, 1}).sent_datagrams, 1U);
+    EXPECT_TRUE(has_left("d0", 1));
+    EXPECT_TRUE(has_left("d1", 0));
     ASSERT_EQ(std::system("ip link del d0"), 0);
     EXPECT_EQ(socket->send({&item, 1}).dropped_datagrams, 1U);
+    EXPECT_TRUE(has_left("d1", 0));
 }
 
 }  // namespace
