@@ -176,7 +176,7 @@ void write_later_tcp(EntryBytes& to,
         write_zigzag(to, v.timestamp_echo, before.timestamp_echo);
     }
     if ((mask & later::kWindow) != 0) {
-        const uint16_t forward = static_cast<uint16_t>(v.window - before.window);
+        const auto forward = static_cast<uint16_t>(v.window - before.window);
         to.varint(zigzag(static_cast<int16_t>(forward)));
     }
     if ((mask & later::kFlags) != 0) {
