@@ -1,24 +1,34 @@
 #!/usr/bin/env bash
-# Driving: the recorded capacity of EV-DO on one uplink and of UMTS on the other, each with silences of more than a second. With mode
-# "packet" a download by several connections gets more over both than over the better one alone, and none is reset. SPAN: seconds that each
-# part takes (default 35); FROM: "- S1 S2", where each trace begins; CONNECTIONS of the download (4); WAYS: "down up" for an upload by one connection as well (default down). Needs
-# the traces, see CONTRIBUTING.md.
+# Driving: two cellular uplinks whose capacity changes all the time, each with silences of more than a second. With mode "packet" a
+# download by several connections gets more over both than over the better one alone, and none is reset. SPAN: seconds that each part
+# takes (default 35); CONNECTIONS of the download (4); WAYS: "down up" for an upload by one connection as well (default down). The
+# capacity is made up; RECORDED=1: as recorded of EV-DO and UMTS (CONTRIBUTING.md), FROM: "- S1 S2", where each trace begins.
 . "$(dirname "$0")/lib.sh"
 require curl ping ethtool
-traces=${CONTINUO_BENCH_DATA:-$lib_dir/../../../shared/data}/traces
 span=${SPAN:-35}
 patience_ms=1000
 connections=${CONNECTIONS:-4}
-recorded=(- Verizon-EVDO-driving TMobile-UMTS-driving)
-# Where each is driven from, in seconds: both have a silence of more than a second, and rates of the same order.
-from=(${FROM:-- 85 200})
-for n in 1 2; do
-    for way in up down; do
-        [ -r "$traces/${recorded[n]}.$way" ] || skip "needs ${recorded[n]}.$way in $traces"
+if [ -n "${RECORDED-}" ]; then
+    traces=${CONTINUO_BENCH_DATA:-$lib_dir/../../../shared/data}/traces
+    drives=(- Verizon-EVDO-driving TMobile-UMTS-driving)
+    # Where each is driven from, in seconds: both have a silence of more than a second, and rates of the same order.
+    from=(${FROM:-- 85 200})
+    for n in 1 2; do
+        for way in up down; do
+            [ -r "$traces/${drives[n]}.$way" ] || skip "needs ${drives[n]}.$way in $traces"
+        done
     done
-done
+fi
 uplink_cable=emulated_cable
 build_topology
+if [ -z "${RECORDED-}" ]; then
+    traces=$work/traces drives=(- first second) from=(- 0 0)
+    mkdir "$traces"
+    # Seeds with such a silence in the first half minute down, and rates of the same order.
+    for seed in 9:first.down 17:second.down 5:first.up 14:second.up; do
+        "$python" "$support_dir/make_trace.py" "${seed%:*}" 60 >"$traces/${seed#*:}"
+    done
+fi
 two_uplinks
 for n in 1 2; do cable_set "gw$n-wan" both delay 30ms queue 64; done
 # Their queues differ by more than the usual bound.
@@ -54,8 +64,8 @@ drive() {
     for n in "$@"; do plug "$n"; names="$names up$n"; done
     wait_for 20 are_usable $names || echo "      not all of$names usable"
     for n in "$@"; do
-        cable_set "gw$n-wan" a-to-b trace "$traces/${recorded[n]}.up" trace-from "${from[n]}s" \
-            b-to-a trace "$traces/${recorded[n]}.down" trace-from "${from[n]}s"
+        cable_set "gw$n-wan" a-to-b trace "$traces/${drives[n]}.up" trace-from "${from[n]}s" \
+            b-to-a trace "$traces/${drives[n]}.down" trace-from "${from[n]}s"
     done
 }
 # carried WAY : sets `bytes`, what got through in that time, and `status`, with which sender or readers ended.
@@ -82,7 +92,7 @@ carried() {
 }
 # capacity N WAY : bytes of IP packets that the link could have carried meanwhile.
 capacity() {
-    "$python" - "$traces/${recorded[$1]}.$2" "${from[$1]}" "$span" <<'END'
+    "$python" - "$traces/${drives[$1]}.$2" "${from[$1]}" "$span" <<'END'
 import sys
 begin = 1000 * float(sys.argv[2])
 end = begin + 1000 * float(sys.argv[3])
@@ -104,8 +114,8 @@ for way in ${WAYS:-down}; do
         drive $n
         carried "$way"
         read -r could silences < <(capacity $n "$way")
-        echo "      ${recorded[n]}, $way: $bytes of $could bytes in $span s, $silences silences of more than a second"
-        claim "no connection over ${recorded[n]} is reset" equal "$status" "$ended"
+        echo "      ${drives[n]}, $way: $bytes of $could bytes in $span s, $silences silences of more than a second"
+        claim "no connection over ${drives[n]} is reset" equal "$status" "$ended"
         claim "which has such silences" more_than "$silences" 0
         [ "${bytes:-0}" -le "$better" ] || better=$bytes
     done

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Reads JUnit files of ctest. Prints "N passed, N failed, N skipped" and fails when a test failed or none ran; with
---failures prints the names of the tests that failed or were skipped instead, and why."""
+--failures prints the names of the tests that failed or were skipped instead, and why. What a GoogleTest program skips counts,
+too."""
 import argparse
 import os
+import re
 import sys
 import xml.etree.ElementTree
 
@@ -19,6 +21,17 @@ def outcome(case):
         return "skipped", output[-1] if output else reason
     failure = case.find("failure")
     return "failed", reason or (failure.get("message", "") if failure is not None else "")
+
+
+def skipped_inside(case):
+    """What a GoogleTest program that passed has skipped: {Suite.Test: reason}."""
+    lines = case.findtext("system-out", "").splitlines()
+    found = {}
+    for at, line in enumerate(lines):
+        match = re.match(r"\[  SKIPPED \] (\w+(?:/\w+)*\.\S+)(?: \(\d+ ms\))?$", line)
+        if match:
+            found.setdefault(match[1], lines[at - 1].strip() if at else "")
+    return found
 
 
 def output_of(case):
@@ -44,6 +57,11 @@ def main():
         for case in xml.etree.ElementTree.parse(path).iter("testcase"):
             kind, reason = outcome(case)
             totals[kind] += 1
+            skipped = skipped_inside(case) if kind == "passed" else {}
+            totals["skipped"] += len(skipped)
+            if arguments.failures:
+                for name, why in skipped.items():
+                    print(f"   skipped: {name}: {why}")
             if not arguments.failures or kind == "passed":
                 continue
             print(f"   {kind}: {case.get('name')}{': ' if reason else ''}{reason}")
