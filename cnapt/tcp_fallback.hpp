@@ -10,7 +10,8 @@
 
 namespace continuo::cnapt {
 
-// A path that has worked may pause for a moment; one that never did is not waited for.
+// A path that has worked may pause for as long as its round trips suggest, this at most; one that
+// never did is not waited for.
 inline constexpr base::Duration kAskStreamAfter = base::seconds(1);
 inline constexpr base::Duration kAskStreamAfterUnproven = base::milliseconds(500);
 // From the question to the earliest change.
@@ -28,6 +29,8 @@ struct UdpFacts {
     // Of the active path: since when it owes an answer; kNever: it does not.
     base::TimePoint unanswered_since = base::kNever;
     bool was_proven = false;          // it has answered since it is in use
+    // Of a proven path: how long it may owe an answer before it is asked itself.
+    base::Duration ask_after = kAskStreamAfter;
     bool has_other_answered = false;  // another uplink did, lately
 };
 

@@ -174,6 +174,8 @@ struct Destination {
 
 class PathSet {
   public:
+    // How long a path may owe an answer before it is asked.
+    static base::Duration ask_after(const Path& path);
     PathSet(Role role, base::Random& random) : role_(role), random_(random) {}
 
     // --- Node
@@ -389,7 +391,6 @@ class PathSet {
     static void note_sign_of_life(Path& path, base::TimePoint now);
     void ask_others(base::TimePoint now);
     void ask_active_or_other(uint8_t index, base::TimePoint now);
-    static base::Duration ask_after(const Path& path);
     static base::Duration doubt_after(const Path& path);
     static void note_unconfirmed(Path& path, base::TimePoint now);
     static bool confirm(Path& path, uint64_t outstanding, base::TimePoint now);

@@ -48,6 +48,17 @@ TEST(TcpFallback, AStreamThatAnswersTakesOverWithinTwoSeconds) {
     EXPECT_EQ(fallback.decide(silent(true), waits.again_at).step, Step::UseStream);
 }
 
+TEST(TcpFallback, AProvenPathOfShortRoundTripsIsWaitedForAsLongAsItIsAskedAfter) {
+    TcpFallback fallback;
+    UdpFacts udp = silent(true);
+    udp.ask_after = base::milliseconds(500);
+    const TimePoint asked_at = udp.unanswered_since + udp.ask_after;
+    EXPECT_EQ(fallback.decide(udp, asked_at - base::milliseconds(1)).again_at, asked_at);
+    EXPECT_EQ(fallback.decide(udp, asked_at).step, Step::AskStream);
+    fallback.on_stream_answered(asked_at + base::milliseconds(20));
+    EXPECT_EQ(fallback.decide(udp, asked_at + kAskedBefore).step, Step::UseStream);
+}
+
 TEST(TcpFallback, ALateAnswerGivesUdpItsChanceAsWell) {
     TcpFallback fallback;
     fallback.on_stream_answered(kStart + seconds(4));
