@@ -28,7 +28,7 @@ inline constexpr base::Duration kLongestRest = base::seconds(60);
 struct UdpFacts {
     // Of the active path: since when it owes an answer; kNever: it does not.
     base::TimePoint unanswered_since = base::kNever;
-    bool was_proven = false;          // it has answered since it is in use
+    bool was_proven = false;  // it has answered since it is in use
     // Of a proven path: how long it may owe an answer before it is asked itself.
     base::Duration ask_after = kAskStreamAfter;
     bool has_other_answered = false;  // another uplink did, lately
