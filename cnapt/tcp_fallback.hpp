@@ -10,9 +10,7 @@
 
 namespace continuo::cnapt {
 
-// A path that has worked may pause for as long as its round trips suggest, this at most; one that
-// never did is not waited for.
-inline constexpr base::Duration kAskStreamAfter = base::seconds(1);
+// A path that never answered is not waited for as long as its round trips might suggest.
 inline constexpr base::Duration kAskStreamAfterUnproven = base::milliseconds(500);
 // From the question to the earliest change.
 inline constexpr base::Duration kAskedBefore = base::milliseconds(500);
@@ -29,8 +27,8 @@ struct UdpFacts {
     // Of the active path: since when it owes an answer; kNever: it does not.
     base::TimePoint unanswered_since = base::kNever;
     bool was_proven = false;  // it has answered since it is in use
-    // Of a proven path: how long it may owe an answer before it is asked itself.
-    base::Duration ask_after = kAskStreamAfter;
+    // How long it may owe an answer before it is asked; TCP is asked then as well.
+    base::Duration ask_after{};
     bool has_other_answered = false;  // another uplink did, lately
 };
 

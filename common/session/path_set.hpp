@@ -174,8 +174,6 @@ struct Destination {
 
 class PathSet {
   public:
-    // How long a path may owe an answer before it is asked.
-    static base::Duration ask_after(const Path& path);
     PathSet(Role role, base::Random& random) : role_(role), random_(random) {}
 
     // --- Node
@@ -236,6 +234,8 @@ class PathSet {
                           uint64_t bytes,
                           bool is_highest,
                           base::TimePoint now);
+    // How long a path may owe an answer before it is asked: T_ask of docs/PROTOCOL.md section 5.1.
+    static base::Duration ask_after(const Path& path);
     // What was sent on the path is unanswered for long: datagrams may be lost.
     bool is_overdue(uint8_t index, base::TimePoint now) const;
     // True when the return path moved.

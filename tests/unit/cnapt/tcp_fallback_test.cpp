@@ -16,6 +16,7 @@ UdpFacts silent(bool was_proven) {
     UdpFacts udp;
     udp.unanswered_since = kStart;
     udp.was_proven = was_proven;
+    udp.ask_after = seconds(1);
     return udp;
 }
 
@@ -26,7 +27,7 @@ TEST(TcpFallback, AnAnsweringUdpPathIsLeftAlone) {
     EXPECT_EQ(fallback.decide({}, kStart + seconds(100)).again_at, base::kNever);
     const auto early = fallback.decide(silent(true), kStart + milliseconds(999));
     EXPECT_EQ(early.step, Step::None);
-    EXPECT_EQ(early.again_at, kStart + kAskStreamAfter);
+    EXPECT_EQ(early.again_at, kStart + seconds(1));
 }
 
 TEST(TcpFallback, AStreamThatIsSilentTooTakesNothingOver) {
@@ -51,11 +52,11 @@ TEST(TcpFallback, AStreamThatAnswersTakesOverWithinTwoSeconds) {
 TEST(TcpFallback, AProvenPathOfShortRoundTripsIsWaitedForAsLongAsItIsAskedAfter) {
     TcpFallback fallback;
     UdpFacts udp = silent(true);
-    udp.ask_after = base::milliseconds(500);
+    udp.ask_after = milliseconds(500);
     const TimePoint asked_at = udp.unanswered_since + udp.ask_after;
-    EXPECT_EQ(fallback.decide(udp, asked_at - base::milliseconds(1)).again_at, asked_at);
+    EXPECT_EQ(fallback.decide(udp, asked_at - milliseconds(1)).again_at, asked_at);
     EXPECT_EQ(fallback.decide(udp, asked_at).step, Step::AskStream);
-    fallback.on_stream_answered(asked_at + base::milliseconds(20));
+    fallback.on_stream_answered(asked_at + milliseconds(20));
     EXPECT_EQ(fallback.decide(udp, asked_at + kAskedBefore).step, Step::UseStream);
 }
 
