@@ -131,7 +131,6 @@ void Node::consider_stream(SnaptLink& link, TimePoint now) {
     UdpFacts udp;
     udp.unanswered_since = active.unanswered_since;
     udp.was_proven = active.received_datagrams > 0;
-    udp.ask_after = session::PathSet::ask_after(active);
     for (const Uplink* uplink : uplinks_->list()) {
         udp.has_other_answered =
             udp.has_other_answered || (uplink->slot != *link.active_slot &&

@@ -12,7 +12,7 @@ TcpFallback::Decision TcpFallback::decide(const UdpFacts& udp, TimePoint now) {
         return {};
     }
     const TimePoint ask_at =
-        udp.unanswered_since + (udp.was_proven ? udp.ask_after : kAskStreamAfterUnproven);
+        udp.unanswered_since + (udp.was_proven ? kAskStreamAfter : kAskStreamAfterUnproven);
     if (now < ask_at) {
         return {Step::None, ask_at};
     }

@@ -10,7 +10,8 @@
 
 namespace continuo::cnapt {
 
-// A path that never answered is not waited for as long as its round trips might suggest.
+// A path that has worked may pause for a moment; one that never did is not waited for.
+inline constexpr base::Duration kAskStreamAfter = base::seconds(1);
 inline constexpr base::Duration kAskStreamAfterUnproven = base::milliseconds(500);
 // From the question to the earliest change.
 inline constexpr base::Duration kAskedBefore = base::milliseconds(500);
@@ -26,9 +27,7 @@ inline constexpr base::Duration kLongestRest = base::seconds(60);
 struct UdpFacts {
     // Of the active path: since when it owes an answer; kNever: it does not.
     base::TimePoint unanswered_since = base::kNever;
-    bool was_proven = false;  // it has answered since it is in use
-    // How long it may owe an answer before it is asked; TCP is asked then as well.
-    base::Duration ask_after{};
+    bool was_proven = false;          // it has answered since it is in use
     bool has_other_answered = false;  // another uplink did, lately
 };
 

@@ -234,8 +234,6 @@ class PathSet {
                           uint64_t bytes,
                           bool is_highest,
                           base::TimePoint now);
-    // How long a path may owe an answer before it is asked: T_ask of docs/PROTOCOL.md section 5.1.
-    static base::Duration ask_after(const Path& path);
     // What was sent on the path is unanswered for long: datagrams may be lost.
     bool is_overdue(uint8_t index, base::TimePoint now) const;
     // True when the return path moved.
@@ -391,6 +389,7 @@ class PathSet {
     static void note_sign_of_life(Path& path, base::TimePoint now);
     void ask_others(base::TimePoint now);
     void ask_active_or_other(uint8_t index, base::TimePoint now);
+    static base::Duration ask_after(const Path& path);
     static base::Duration doubt_after(const Path& path);
     static void note_unconfirmed(Path& path, base::TimePoint now);
     static bool confirm(Path& path, uint64_t outstanding, base::TimePoint now);

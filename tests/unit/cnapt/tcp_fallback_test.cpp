@@ -16,7 +16,6 @@ UdpFacts silent(bool was_proven) {
     UdpFacts udp;
     udp.unanswered_since = kStart;
     udp.was_proven = was_proven;
-    udp.ask_after = seconds(1);
     return udp;
 }
 
@@ -27,7 +26,7 @@ TEST(TcpFallback, AnAnsweringUdpPathIsLeftAlone) {
     EXPECT_EQ(fallback.decide({}, kStart + seconds(100)).again_at, base::kNever);
     const auto early = fallback.decide(silent(true), kStart + milliseconds(999));
     EXPECT_EQ(early.step, Step::None);
-    EXPECT_EQ(early.again_at, kStart + seconds(1));
+    EXPECT_EQ(early.again_at, kStart + kAskStreamAfter);
 }
 
 TEST(TcpFallback, AStreamThatIsSilentTooTakesNothingOver) {
@@ -47,17 +46,6 @@ TEST(TcpFallback, AStreamThatAnswersTakesOverWithinTwoSeconds) {
     EXPECT_EQ(waits.step, Step::None) << "UDP was asked at the same time";
     EXPECT_EQ(waits.again_at, kStart + milliseconds(1500));
     EXPECT_EQ(fallback.decide(silent(true), waits.again_at).step, Step::UseStream);
-}
-
-TEST(TcpFallback, AProvenPathOfShortRoundTripsIsWaitedForAsLongAsItIsAskedAfter) {
-    TcpFallback fallback;
-    UdpFacts udp = silent(true);
-    udp.ask_after = milliseconds(500);
-    const TimePoint asked_at = udp.unanswered_since + udp.ask_after;
-    EXPECT_EQ(fallback.decide(udp, asked_at - milliseconds(1)).again_at, asked_at);
-    EXPECT_EQ(fallback.decide(udp, asked_at).step, Step::AskStream);
-    fallback.on_stream_answered(asked_at + milliseconds(20));
-    EXPECT_EQ(fallback.decide(udp, asked_at + kAskedBefore).step, Step::UseStream);
 }
 
 TEST(TcpFallback, ALateAnswerGivesUdpItsChanceAsWell) {
