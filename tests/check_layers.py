@@ -7,7 +7,7 @@ import sys
 
 BASE = {"common/base"}
 PURE = BASE | {"common/packet", "common/wire", "common/crypto", "common/compress", "common/flow", "common/elision"}
-SHARED = PURE | {"common/control", "common/session", "common/config", "common/report", "common/io",
+SHARED = PURE | {"common/control", "common/path", "common/session", "common/config", "common/report", "common/io",
                  "common/dataplane", "common/daemon", "classifier", "policy"}
 
 MAY_INCLUDE = {
@@ -19,7 +19,8 @@ MAY_INCLUDE = {
     "common/flow": BASE | {"common/packet"},
     "common/elision": BASE | {"common/packet"},
     "common/control": BASE | {"common/wire"},
-    "common/session": PURE,
+    "common/path": BASE | {"common/wire"},
+    "common/session": PURE | {"common/path"},
     "common/config": BASE,
     "common/report": BASE | {"common/config"},
     "common/io": BASE | {"common/packet"},

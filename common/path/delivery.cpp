@@ -1,0 +1,175 @@
+#include "common/path/delivery.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace continuo::path {
+
+using base::Duration;
+using base::TimePoint;
+
+namespace {
+
+// Datagrams that leave within this part of a round trip are one run.
+constexpr int64_t kRunShareOfRtt = 64;
+
+// A lost datagram that comes within four round trips and this is counted as late.
+constexpr Duration kLateMargin = base::milliseconds(100);
+
+uint64_t count(uint64_t bits) {
+    return static_cast<uint64_t>(std::popcount(bits));
+}
+
+int64_t second_at(TimePoint now) {
+    return base::to_ms(now.time_since_epoch()) / 1000;
+}
+
+}  // namespace
+
+void Delivery::on_sent(SentRun run, TimePoint now) {
+    const uint64_t all = run.count >= 64 ? ~uint64_t{0} : (uint64_t{1} << run.count) - 1;
+    const uint64_t bytes = run.bytes_of(all);
+    run.sent_at = now;
+    rate_.on_sent(run, bytes, now);
+    counters_.sent_datagrams += run.count;
+    unacknowledged_bytes_ += run.has_packets ? bytes : 0;
+    outstanding_pings_ += run.asks ? run.count : 0U;
+    const Duration span = std::max(rtt_.minimum() / kRunShareOfRtt, log_.span_when_crowded(now));
+    const SentRun forgotten = log_.push(run, span);
+    if (forgotten.outstanding != 0) {
+        rate_.on_gone(forgotten.bytes_of(forgotten.outstanding));
+        take_away(forgotten, forgotten.outstanding);
+    }
+    liveness_.on_sent(run.has_packets, run.asks, unacknowledged_bytes_, now);
+}
+
+// What is settled is waited for no longer.
+void Delivery::take_away(const SentRun& run, uint64_t bits) {
+    if (run.has_packets) {
+        unacknowledged_bytes_ -= std::min(run.bytes_of(bits), unacknowledged_bytes_);
+    }
+    if (run.asks) {
+        outstanding_pings_ -= std::min(static_cast<uint32_t>(count(bits)), outstanding_pings_);
+    }
+}
+
+void Delivery::on_range(
+    const NumberSpace& space, uint32_t first, uint32_t last, bool is_highest, Duration ack_delay) {
+    const auto on_run = [&](SentLog::Position position, const SentRun& run, uint64_t newly,
+                            uint64_t late) {
+        on_acknowledged(position, run, newly, late);
+        const bool has_highest = is_highest && (run.mask(last, last) & (newly | late)) != 0;
+        if (has_highest && (!sample_.is_set || position >= sample_.position)) {
+            sample_ = {run.sent_at_of(last), ack_delay, position, true};
+        }
+    };
+    if (!log_.acknowledge(space, first, last, on_run)) {
+        ++counters_.refused_ranges;
+    }
+}
+
+void Delivery::on_acknowledged(SentLog::Position position,
+                               const SentRun& run,
+                               uint64_t newly,
+                               uint64_t late) {
+    const uint64_t bits = newly | late;
+    has_news_ = true;
+    news_ += count(bits);
+    recovered_ += run.is_size_probe ? 0 : static_cast<int64_t>(count(late));
+    rate_.on_delivered(run, position, run.bytes_of(bits), run.bytes_of(newly));
+    take_away(run, newly);
+    loss_.on_acknowledged(position, run, bits);
+    if (late != 0 && (!late_ || run.sent_at <= late_->run.sent_at)) {
+        late_ = Late{run, late};
+    }
+}
+
+void Delivery::finish_ack(bool came_back, Duration peer_interval, TimePoint now) {
+    peer_interval_ = peer_interval;
+    if (!has_news_) {
+        return;
+    }
+    const TimePoint arrived_at = now - (sample_.is_set ? sample_.delay : Duration{});
+    if (sample_.is_set && came_back) {
+        rtt_.on_sample(now - sample_.sent_at, sample_.delay, now);
+    }
+    if (late_) {
+        loss_.on_late(late_->run, late_->bits, arrived_at);
+    }
+    rate_.finish(arrived_at, rtt_);
+    counters_.delivered_datagrams += news_;
+    counters_.late_datagrams += static_cast<uint64_t>(recovered_);
+    counters_.lost_datagrams -= static_cast<uint64_t>(recovered_);
+    LossSecond& second = second_of(now);
+    second.delivered += news_;
+    second.lost -= recovered_;
+    detect_losses(now);
+    liveness_.on_progress(unacknowledged_bytes_, outstanding_pings_ > 0, now);
+    sample_ = {};
+    late_.reset();
+    has_news_ = false;
+    news_ = 0;
+    recovered_ = 0;
+}
+
+void Delivery::detect_losses(TimePoint now) {
+    loss_.detect(log_, rtt_, now, [&](const SentRun& run, uint64_t bits) {
+        rate_.on_gone(run.bytes_of(bits));
+        take_away(run, bits);
+        if (!run.is_size_probe) {
+            counters_.lost_datagrams += count(bits);
+            second_of(now).lost += static_cast<int64_t>(count(bits));
+        }
+    });
+    // What overtakes is waited for no longer than two round trips (LossDetector).
+    log_.settle(now - std::min(4 * rtt_.smoothed() + kLateMargin, now.time_since_epoch()));
+}
+
+bool Delivery::on_time(TimePoint now) {
+    if (loss_.deadline() <= now) {
+        detect_losses(now);
+    }
+    return liveness_.on_time(probe_timeout(), now);
+}
+
+TimePoint Delivery::deadline() const {
+    return std::min(loss_.deadline(), liveness_.deadline(probe_timeout()));
+}
+
+Delivery::LossSecond& Delivery::second_of(TimePoint now) {
+    const int64_t second = second_at(now);
+    LossSecond& current = seconds_[static_cast<size_t>(second) % kLossSeconds];
+    if (current.second != second) {
+        current = {second, 0, 0};
+    }
+    return current;
+}
+
+std::optional<double> Delivery::loss(TimePoint now) const {
+    uint64_t delivered = 0;
+    int64_t lost = 0;
+    for (const LossSecond& part : seconds_) {
+        if (part.second > second_at(now) - static_cast<int64_t>(kLossSeconds)) {
+            delivered += part.delivered;
+            lost += part.lost;
+        }
+    }
+    const auto missing = static_cast<uint64_t>(std::max<int64_t>(lost, 0));
+    if (delivered + missing < kLossDatagrams) {
+        return std::nullopt;
+    }
+    return static_cast<double>(missing) / static_cast<double>(delivered + missing);
+}
+
+void Delivery::on_new_way() {
+    rtt_.reset();
+    rate_.reset();
+    loss_.reset();
+    log_.clear();
+    liveness_.forget();
+    unacknowledged_bytes_ = 0;
+    outstanding_pings_ = 0;
+    sample_ = {};
+}
+
+}  // namespace continuo::path

@@ -1,0 +1,113 @@
+// Delivery: everything that acknowledgements tell of one path in the direction that this end sends:
+// what arrived, what was lost, the round trip, the delivery rate, whether it answers. Pure; nothing
+// is allocated for a datagram once the log has grown.
+//
+//   on_sent(run)                              a datagram or a GSO burst left
+//   on_range(...) ..., finish_ack(...)        an ACK datagram: all its ranges, then once
+//   on_time(now) at deadline()                loss by time, probe time-outs
+#pragma once
+
+#include "common/path/liveness.hpp"
+#include "common/path/loss_detector.hpp"
+#include "common/path/rate_estimator.hpp"
+#include "common/path/rtt_estimator.hpp"
+#include "common/path/sent_log.hpp"
+
+#include <array>
+#include <optional>
+
+namespace continuo::path {
+
+struct DeliveryCounters {
+    uint64_t sent_datagrams = 0;
+    uint64_t delivered_datagrams = 0;
+    uint64_t lost_datagrams = 0;  // less those that came late
+    uint64_t late_datagrams = 0;
+    uint64_t refused_ranges = 0;  // name numbers that never left
+};
+
+class Delivery {
+  public:
+    // Loss is told of the last seconds, and of so many datagrams at least.
+    static constexpr size_t kLossSeconds = 10;
+    static constexpr uint64_t kLossDatagrams = 16;
+
+    // What a run is, before it is logged: `sent_at` and what delivery was are filled in here.
+    void on_sent(SentRun run, base::TimePoint now);
+    // The queues of the sender are empty.
+    void on_app_limited() { rate_.on_app_limited(); }
+    void on_heard() { liveness_.on_heard(); }
+
+    // One range of an ACK frame, both ends included. `is_highest`: it ends with the frame's highest
+    // number, which came `ack_delay` before the ACK left.
+    void on_range(const NumberSpace& space,
+                  uint32_t first,
+                  uint32_t last,
+                  bool is_highest,
+                  base::Duration ack_delay);
+    // After all frames of one datagram. `came_back`: by this path, so that the round trip is its
+    // own.
+    void finish_ack(bool came_back, base::Duration peer_interval, base::TimePoint now);
+
+    // Loss and probe time-outs. True: a probe shall be sent.
+    bool on_time(base::TimePoint now);
+    base::TimePoint deadline() const;
+    // Of PTO; the peer's acknowledgement interval included.
+    base::Duration probe_timeout() const { return rtt_.probe_timeout() + peer_interval_; }
+    base::TimePoint ask_at() const { return liveness_.ask_at(probe_timeout()); }
+
+    const RttEstimator& rtt() const { return rtt_; }
+    const RateEstimator& rate() const { return rate_; }
+    const Liveness& liveness() const { return liveness_; }
+    const LossDetector& loss_detector() const { return loss_; }
+    const SentLog& log() const { return log_; }
+    const DeliveryCounters& counters() const { return counters_; }
+    // Outer bytes of datagrams with packets that are neither acknowledged nor lost.
+    uint64_t unacknowledged_bytes() const { return unacknowledged_bytes_; }
+    // A fraction of late; nothing while too little is known.
+    std::optional<double> loss(base::TimePoint now) const;
+    // The way is another one: all but the counters is forgotten.
+    void on_new_way();
+
+  private:
+    struct LossSecond {
+        int64_t second = -1;
+        uint64_t delivered = 0;
+        int64_t lost = 0;
+    };
+    struct AckSample {
+        base::TimePoint sent_at{};
+        base::Duration delay{};
+        SentLog::Position position = 0;
+        bool is_set = false;
+    };
+
+    void
+    on_acknowledged(SentLog::Position position, const SentRun& run, uint64_t newly, uint64_t late);
+    void detect_losses(base::TimePoint now);
+    LossSecond& second_of(base::TimePoint now);
+    void take_away(const SentRun& run, uint64_t bits);
+
+    SentLog log_;
+    RttEstimator rtt_;
+    LossDetector loss_;
+    RateEstimator rate_;
+    Liveness liveness_;
+    DeliveryCounters counters_;
+    uint64_t unacknowledged_bytes_ = 0;
+    uint32_t outstanding_pings_ = 0;
+    base::Duration peer_interval_{};
+    // Of the acknowledgement that is being read.
+    AckSample sample_;  // the newest that was a frame's highest number
+    bool has_news_ = false;
+    uint64_t news_ = 0;      // datagrams
+    int64_t recovered_ = 0;  // of them had been counted as lost
+    struct Late {
+        SentRun run;
+        uint64_t bits = 0;
+    };
+    std::optional<Late> late_;  // that was sent first
+    std::array<LossSecond, kLossSeconds> seconds_{};
+};
+
+}  // namespace continuo::path

@@ -1,0 +1,90 @@
+// Liveness: whether a path answers, as a function of probe time-outs (RFC 9002 section 6.2) and of
+// nothing else. A time-out runs only while an acknowledgement is owed: for kOwedBytes with packets,
+// or for a PING. Thin traffic owes none, so a node asks with a PING when it hears nothing.
+#pragma once
+
+#include "common/base/time.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace continuo::path {
+
+enum class Health : uint8_t { Usable, Doubtful, Dead };
+
+class Liveness {
+  public:
+    // A lone acknowledgement of about 60 bytes is 2 % of 2900; the rest is for what is lost.
+    static constexpr uint64_t kOwedBytes = 4000;
+    static constexpr uint32_t kDeadAfterTimeouts = 3;  // RFC 9002, 7.6.1
+    static constexpr base::Duration kDeadAfter = base::seconds(1);
+    static constexpr base::Duration kAskAfter = base::milliseconds(500);
+    // Longest time between two probes.
+    static constexpr uint32_t kMostBackoff = 6;  // doublings
+
+    // A datagram left. `unacknowledged_bytes`: of all datagrams with packets, this one included.
+    void on_sent(bool has_packets, bool asks, uint64_t unacknowledged_bytes, base::TimePoint now) {
+        if (has_packets && unheard_since_ == base::kNever) {
+            unheard_since_ = now;
+        }
+        is_asked_ = is_asked_ || asks;
+        if (armed_at_ == base::kNever && (is_asked_ || unacknowledged_bytes >= kOwedBytes)) {
+            armed_at_ = now;
+            owed_since_ = now;
+        }
+    }
+    // Something authenticated came on this path.
+    void on_heard() { unheard_since_ = base::kNever; }
+    // Something was acknowledged for the first time. `asks`: a PING is still unacknowledged.
+    void on_progress(uint64_t unacknowledged_bytes, bool asks, base::TimePoint now) {
+        timeouts_ = 0;
+        is_asked_ = asks;
+        const bool is_owed = asks || unacknowledged_bytes >= kOwedBytes;
+        armed_at_ = is_owed ? now : base::kNever;
+        owed_since_ = armed_at_;
+    }
+    // The probe time-out has passed: true, and a probe shall be sent.
+    bool on_time(base::Duration probe_timeout, base::TimePoint now) {
+        if (now < deadline(probe_timeout)) {
+            return false;
+        }
+        ++timeouts_;
+        armed_at_ = now;
+        return true;
+    }
+    // Nothing is owed any more, as after a pause of the machine.
+    void forget() { *this = Liveness(); }
+
+    // When the probe time-out passes; kNever while nothing is owed.
+    base::TimePoint deadline(base::Duration probe_timeout) const {
+        return armed_at_ == base::kNever
+                   ? base::kNever
+                   : armed_at_ + probe_timeout * (1U << std::min(timeouts_, kMostBackoff));
+    }
+    // When a node asks because it heard nothing; kNever.
+    base::TimePoint ask_at(base::Duration probe_timeout) const {
+        return unheard_since_ == base::kNever || armed_at_ != base::kNever
+                   ? base::kNever
+                   : unheard_since_ + std::max<base::Duration>(probe_timeout, kAskAfter);
+    }
+    Health health(base::TimePoint now) const {
+        if (timeouts_ == 0) {
+            return Health::Usable;
+        }
+        return timeouts_ >= kDeadAfterTimeouts && now - owed_since_ >= kDeadAfter
+                   ? Health::Dead
+                   : Health::Doubtful;
+    }
+    bool is_owed() const { return armed_at_ != base::kNever; }
+    uint32_t timeouts() const { return timeouts_; }
+    base::TimePoint owed_since() const { return owed_since_; }
+
+  private:
+    uint32_t timeouts_ = 0;
+    bool is_asked_ = false;
+    base::TimePoint armed_at_ = base::kNever;
+    base::TimePoint owed_since_ = base::kNever;
+    base::TimePoint unheard_since_ = base::kNever;
+};
+
+}  // namespace continuo::path

@@ -1,0 +1,82 @@
+// LossDetector: which datagrams of a path are lost (RFC 9002 section 6.1). Lost is what is followed
+// by an acknowledged one: of the same space by the packet threshold, or of the path by the time
+// threshold. Both grow by reordering that was seen (RFC 8985, section 6.2, step 4): what was
+// declared lost and is acknowledged later shows how far a datagram can be overtaken.
+#pragma once
+
+#include "common/path/rtt_estimator.hpp"
+#include "common/path/sent_log.hpp"
+
+namespace continuo::path {
+
+class LossDetector {
+  public:
+    static constexpr uint32_t kPacketThreshold = 3;  // RFC 9002, 6.1.1
+    // Numbers; as Linux tcp_max_reordering.
+    static constexpr uint32_t kMostPacketThreshold = 300;
+    // Loss episodes without a late datagram, after which the thresholds fall back (RFC 8985, 7.2).
+    static constexpr uint32_t kReorderingPersists = 16;
+
+    // Datagrams in `run` were acknowledged, and left at `run.sent_at`.
+    void on_acknowledged(SentLog::Position position, const SentRun& run, uint64_t bits);
+    // `late` bits of it had been declared lost; the newest arrived `arrived_at`.
+    void on_late(const SentRun& run, uint64_t late, base::TimePoint arrived_at);
+
+    // Marks what is lost by now and calls on_lost(run, bits).
+    template <typename OnLost>
+    void detect(SentLog& log, const RttEstimator& rtt, base::TimePoint now, const OnLost& on_lost) {
+        deadline_ = base::kNever;
+        bool has_lost = false;
+        const base::Duration span = time_threshold(rtt);
+        for (auto position = log.begin(); position < newest_acknowledged_; ++position) {
+            SentRun& run = log.at(position);
+            if (run.outstanding == 0) {
+                continue;
+            }
+            uint64_t bits = overtaken(run) & run.outstanding;
+            if (run.last_sent_at + span <= now) {
+                bits = run.outstanding;
+            } else if (bits != run.outstanding) {
+                deadline_ = std::min(deadline_, run.last_sent_at + span);
+            }
+            if (bits != 0) {
+                run.outstanding &= ~bits;
+                run.lost |= bits;
+                has_lost = true;
+                on_lost(run, bits);
+            }
+        }
+        note_episode(has_lost, now, rtt.smoothed());
+    }
+    // When more will be lost if nothing comes; kNever.
+    base::TimePoint deadline() const { return deadline_; }
+
+    uint32_t packet_threshold() const { return packet_threshold_; }
+    // 9/8 of a round trip (RFC 9002, 6.1.2), or the longest by which a datagram came late of late,
+    // at most two round trips.
+    base::Duration time_threshold(const RttEstimator& rtt) const;
+    void reset() { *this = LossDetector(); }
+
+  private:
+    struct Largest {
+        NumberSpace space;
+        uint32_t number = 0;
+        SentLog::Position position = 0;
+    };
+
+    Largest* find(const NumberSpace& space);
+    // Bits of what the packet threshold calls lost.
+    uint64_t overtaken(const SentRun& run);
+    void note_episode(bool has_lost, base::TimePoint now, base::Duration round_trip);
+
+    std::array<Largest, SentLog::kMostSpaces> largest_{};
+    size_t spaces_ = 0;
+    SentLog::Position newest_acknowledged_ = 0;
+    base::TimePoint deadline_ = base::kNever;
+    uint32_t packet_threshold_ = kPacketThreshold;
+    base::Duration reordering_{};
+    uint32_t episodes_left_ = 0;
+    base::TimePoint episode_ends_at_{};
+};
+
+}  // namespace continuo::path

@@ -1,0 +1,64 @@
+// RateEstimator: what a path delivers (draft-cheng-iccrg-delivery-rate-estimation). A sample is the
+// bytes that were delivered between the sending of a datagram and its acknowledgement, over the
+// longer of the times in which they were sent and delivered. One that was limited by the
+// application counts only if it is larger than what is known. The rate is the largest sample of ten
+// round trips (as BBR); while a queue stands, the newest one, since the path cannot do better then.
+#pragma once
+
+#include "common/path/rtt_estimator.hpp"
+#include "common/path/sent_log.hpp"
+
+#include <optional>
+
+namespace continuo::path {
+
+class RateEstimator {
+  public:
+    static constexpr uint64_t kWindowRounds = 10;  // draft-ietf-ccwg-bbr, MaxBwFilterLen
+    // A queue stands when no round trip of late was below the minimum by less than this, or an
+    // eighth of it.
+    static constexpr base::Duration kSmallestQueue = base::milliseconds(10);
+
+    // Notes in `run` how far delivery was. Called before the run is logged.
+    void on_sent(SentRun& run, uint64_t bytes, base::TimePoint now);
+    // The sender has nothing more to send: what is under way does not fill the path.
+    void on_app_limited() { app_limited_until_ = std::max<uint64_t>(delivered_ + in_flight_, 1); }
+    // Datagrams of a run arrived, late ones included: `was_in_flight` of the bytes were thought to
+    // be under way.
+    void on_delivered(const SentRun& run,
+                      SentLog::Position position,
+                      uint64_t bytes,
+                      uint64_t was_in_flight);
+    // Lost or forgotten.
+    void on_gone(uint64_t bytes) { in_flight_ -= std::min(bytes, in_flight_); }
+    // All of one datagram's acknowledgements were taken; the newest arrived at the peer then, by
+    // our clock and without the way back.
+    void finish(base::TimePoint arrived_at, const RttEstimator& rtt);
+
+    // Of outer IP packets. 0: unknown.
+    uint64_t bytes_per_s() const { return rate_.best(); }
+    // Some sample that counts was not limited by the application.
+    bool is_known() const { return is_known_; }
+    uint64_t delivered_bytes() const { return delivered_; }
+    uint64_t in_flight_bytes() const { return in_flight_; }
+    uint64_t rounds() const { return rounds_; }
+    void reset();
+
+  private:
+    static bool has_standing_queue(const RttEstimator& rtt);
+
+    uint64_t delivered_ = 0;
+    uint64_t in_flight_ = 0;
+    base::TimePoint delivered_at_{};
+    base::TimePoint first_sent_at_{};
+    uint64_t app_limited_until_ = 0;  // 0: not limited
+    // The run of this acknowledgement that was sent last.
+    std::optional<SentRun> newest_;
+    SentLog::Position newest_position_ = 0;
+    uint64_t rounds_ = 0;
+    uint64_t round_ends_at_ = 0;  // in delivered bytes
+    WindowedExtreme<uint64_t, uint64_t, std::greater<>> rate_;
+    bool is_known_ = false;
+};
+
+}  // namespace continuo::path

@@ -1,0 +1,26 @@
+#include "common/path/rtt_estimator.hpp"
+
+#include <algorithm>
+
+namespace continuo::path {
+
+using base::Duration;
+
+void RttEstimator::on_sample(Duration since_sent, Duration ack_delay, base::TimePoint now) {
+    // A round trip is never nothing, whatever delay the peer tells.
+    latest_ =
+        std::max<Duration>(since_sent - std::max(ack_delay, Duration{}), base::microseconds(1));
+    const Duration at = now.time_since_epoch();
+    minimum_.add(latest_, at, kMinimumWindow);
+    if (samples_++ == 0) {
+        smoothed_ = latest_;
+        variation_ = latest_ / 2;
+    } else {
+        const Duration error = std::max(smoothed_ - latest_, latest_ - smoothed_);
+        variation_ = (3 * variation_ + error) / 4;
+        smoothed_ = (7 * smoothed_ + latest_) / 8;
+    }
+    recent_.add(latest_, at, std::max<Duration>(smoothed_, kGranularity));
+}
+
+}  // namespace continuo::path

@@ -1,0 +1,135 @@
+#include "common/path/sent_log.hpp"
+
+#include "common/base/assert.hpp"
+
+#include <algorithm>
+
+namespace continuo::path {
+
+using base::Duration;
+using base::TimePoint;
+
+namespace {
+
+constexpr size_t kFewestRuns = 16;
+
+constexpr uint64_t low_bits(uint32_t count) {
+    return count >= 64 ? ~uint64_t{0} : (uint64_t{1} << count) - 1;
+}
+
+}  // namespace
+
+uint64_t SentRun::mask(uint32_t from, uint32_t to) const {
+    if (to < first || from > last()) {
+        return 0;
+    }
+    const uint32_t low = std::max(from, first) - first;
+    const uint32_t high = std::min(to, last()) - first;
+    return low_bits(high + 1) & ~low_bits(low);
+}
+
+SentLog::Chain* SentLog::find(const NumberSpace& space) {
+    const auto found = std::find_if(chains_.begin(), chains_.end(),
+                                    [&](const Chain& chain) { return chain.space == space; });
+    return found != chains_.end() ? &*found : nullptr;
+}
+
+SentLog::Chain& SentLog::find_or_make(const NumberSpace& space) {
+    if (Chain* const chain = find(space)) {
+        return *chain;
+    }
+    if (chains_.size() < kMostSpaces) {
+        return chains_.emplace_back(Chain{space, 0, 0});
+    }
+    Chain& oldest =
+        *std::min_element(chains_.begin(), chains_.end(),
+                          [](const Chain& a, const Chain& b) { return a.newest < b.newest; });
+    oldest = {space, 0, 0};
+    return oldest;
+}
+
+bool SentLog::joins(const SentRun& former, const SentRun& run, Duration span) {
+    return former.space == run.space && former.last() + 1 == run.first &&
+           former.count + run.count <= kMostDatagrams && former.bytes == run.bytes &&
+           former.last_bytes == former.bytes && former.has_packets == run.has_packets &&
+           !former.asks && !run.asks && !former.is_size_probe && !run.is_size_probe &&
+           former.is_app_limited == run.is_app_limited && run.sent_at - former.sent_at <= span;
+}
+
+SentRun SentLog::push(SentRun run, Duration span) {
+    CTN_ASSERT(run.count > 0 && run.count <= kMostDatagrams);
+    Chain& chain = find_or_make(run.space);
+    // A number below: the same epoch was granted anew, with a new key.
+    if (run.first < chain.next_number) {
+        chain.newest = 0;
+    }
+    chain.next_number = run.first + run.count;
+    if (begin_ != end_ && chain.newest == end_ - 1) {
+        SentRun& newest = at(end_ - 1);
+        if (joins(newest, run, span)) {
+            newest.outstanding |= low_bits(run.count) << newest.count;
+            newest.count = static_cast<uint8_t>(newest.count + run.count);
+            newest.last_bytes = run.last_bytes;
+            newest.last_sent_at = run.sent_at;
+            return {};
+        }
+    }
+    const SentRun forgotten = make_room();
+    Entry& entry = entry_at(end_);
+    entry.run = run;
+    entry.run.outstanding = low_bits(run.count);
+    entry.run.lost = 0;
+    entry.run.last_sent_at = run.sent_at;
+    entry.back = chain.newest >= begin_ && chain.newest != 0 ? end_ - chain.newest : 0;
+    chain.newest = end_++;
+    return forgotten;
+}
+
+SentRun SentLog::make_room() {
+    SentRun forgotten;
+    if (end_ - begin_ < runs_.size()) {
+        return forgotten;
+    }
+    if (runs_.size() < kMostRuns) {
+        resize(std::max(kFewestRuns, runs_.size() * 2));
+        return forgotten;
+    }
+    forgotten = at(begin_++);
+    forgotten_datagrams_ += static_cast<uint64_t>(std::popcount(forgotten.outstanding));
+    return forgotten;
+}
+
+void SentLog::resize(size_t size) {
+    std::vector<Entry> runs(size);
+    for (Position position = begin_; position != end_; ++position) {
+        runs[position % size] = entry_at(position);
+    }
+    runs_.swap(runs);
+}
+
+void SentLog::settle(TimePoint late_from) {
+    while (begin_ != end_) {
+        const SentRun& oldest = at(begin_);
+        const bool may_come_late = oldest.lost != 0 && oldest.last_sent_at >= late_from;
+        if (oldest.outstanding != 0 || may_come_late) {
+            return;
+        }
+        ++begin_;
+    }
+}
+
+void SentLog::clear() {
+    begin_ = end_;
+    runs_ = {};
+}
+
+void SentLog::release() {
+    const size_t needed = std::max(kFewestRuns, std::bit_ceil(end_ - begin_ + 1));
+    if (begin_ == end_) {
+        runs_ = {};
+    } else if (needed <= runs_.size() / 4) {
+        resize(needed);
+    }
+}
+
+}  // namespace continuo::path

@@ -1,0 +1,150 @@
+// SentLog: what left on one path and is not settled yet, in the order of sending over all its
+// number spaces. A run is up to 64 consecutive datagrams of a space that left together; one bit
+// each says what is known of it. Bounded by kMostRuns: when full, the oldest run is forgotten and
+// counts neither as delivered nor as lost. Memory grows with use and is given back when empty.
+#pragma once
+
+#include "common/base/time.hpp"
+#include "common/wire/constants.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+namespace continuo::path {
+
+// A sequence of datagram numbers: (epoch, wire::space_number). Each epoch counts from 0.
+struct NumberSpace {
+    uint32_t epoch = 0;
+    uint16_t space = 0;
+    bool operator==(const NumberSpace&) const = default;
+};
+
+struct SentRun {
+    base::TimePoint sent_at{};       // its first datagram
+    base::TimePoint last_sent_at{};  // its last one
+    uint64_t outstanding = 0;        // bit i: first + i is neither acknowledged nor lost
+    uint64_t lost = 0;               // bit i: declared lost, and not acknowledged since
+    // How far delivery was when it left (draft-cheng-iccrg-delivery-rate-estimation, 3.2).
+    uint64_t delivered_bytes = 0;
+    base::TimePoint delivered_at{};
+    base::TimePoint first_sent_at{};
+    uint32_t first = 0;  // number of bit 0
+    NumberSpace space;
+    uint16_t bytes = 0;  // of an outer IP packet; the last one of a run may be shorter
+    uint16_t last_bytes = 0;
+    uint8_t count = 0;
+    bool has_packets = false;
+    bool asks = false;           // has a PING: an acknowledgement is owed
+    bool is_size_probe = false;  // its loss says something of its size only
+    bool is_app_limited = false;
+
+    uint32_t last() const { return first + count - 1U; }
+    // When `number`, which is of this run, left: between the first and the last in proportion.
+    base::TimePoint sent_at_of(uint32_t number) const {
+        const int64_t gaps = std::max(count - 1, 1);
+        return sent_at + (last_sent_at - sent_at) * static_cast<int64_t>(number - first) / gaps;
+    }
+    // Bits of the numbers from `from` to `to`, as far as they are of this run.
+    uint64_t mask(uint32_t from, uint32_t to) const;
+    // Outer bytes of the datagrams in `bits`.
+    uint64_t bytes_of(uint64_t bits) const {
+        const auto datagrams = static_cast<uint64_t>(std::popcount(bits));
+        const bool has_last = count > 0 && (bits >> (count - 1U) & 1U) != 0;
+        return datagrams * bytes - (has_last ? bytes - last_bytes : 0U);
+    }
+};
+
+class SentLog {
+  public:
+    static constexpr uint8_t kMostDatagrams = 64;  // of a run
+    static constexpr size_t kMostRuns = 1024;
+    // Classes of two epochs. A further one takes the place of the one that was used longest ago.
+    static constexpr size_t kMostSpaces = 8;
+
+    // Positions count all runs that were ever added.
+    using Position = uint64_t;
+    Position begin() const { return begin_; }
+    Position end() const { return end_; }
+    SentRun& at(Position position) { return runs_[position % runs_.size()].run; }
+    const SentRun& at(Position position) const { return runs_[position % runs_.size()].run; }
+
+    // `run.outstanding` is set here. Joins the newest run when it goes on in the same space with
+    // the same kind and size within `span`. Gives the run that was forgotten for it; one with
+    // nothing outstanding when none was.
+    SentRun push(SentRun run, base::Duration span);
+    // Calls on_run(position, run, newly acknowledged bits, bits that had been declared lost) for
+    // the runs that hold numbers of [first, last], newest first, and marks them. False, and nothing
+    // done, when `last` was never sent or the space is unknown.
+    template <typename OnRun>
+    bool acknowledge(const NumberSpace& space, uint32_t first, uint32_t last, const OnRun& on_run) {
+        const Chain* const chain = find(space);
+        if (chain == nullptr || last >= chain->next_number || first > last) {
+            return false;
+        }
+        for (Position position = chain->newest; position >= begin_ && position < end_;) {
+            Entry& entry = entry_at(position);
+            if (entry.run.last() < first) {
+                break;
+            }
+            const uint64_t bits = entry.run.mask(first, last);
+            const uint64_t newly = bits & entry.run.outstanding;
+            const uint64_t late = bits & entry.run.lost;
+            if ((newly | late) != 0) {
+                entry.run.outstanding &= ~newly;
+                entry.run.lost &= ~late;
+                on_run(position, entry.run, newly, late);
+            }
+            if (entry.back == 0 || entry.back > position) {
+                break;
+            }
+            position -= entry.back;
+        }
+        return true;
+    }
+    // The span within which datagrams should join so that a log that fills up lasts: while it is
+    // more than half full, a small part of the time that it covers.
+    base::Duration span_when_crowded(base::TimePoint now) const {
+        constexpr int64_t kParts = kMostRuns / 8;
+        return end_ - begin_ > kMostRuns / 2 ? (now - at(begin_).sent_at) / kParts
+                                             : base::Duration{};
+    }
+    // Drops settled runs from the front. What was lost and left before `late_from` is not expected
+    // any more.
+    void settle(base::TimePoint late_from);
+    // Forgets what is outstanding. Numbers that left are still known as such.
+    void clear();
+    // Gives memory back that is not needed now.
+    void release();
+
+    // Outstanding datagrams of forgotten runs.
+    uint64_t forgotten_datagrams() const { return forgotten_datagrams_; }
+    size_t capacity() const { return runs_.size(); }
+
+  private:
+    struct Entry {
+        SentRun run;
+        uint64_t back = 0;  // positions to the run before in the same space; 0: none
+    };
+    struct Chain {
+        NumberSpace space;
+        Position newest = 0;
+        uint32_t next_number = 0;
+    };
+
+    Entry& entry_at(Position position) { return runs_[position % runs_.size()]; }
+    Chain* find(const NumberSpace& space);
+    Chain& find_or_make(const NumberSpace& space);
+    static bool joins(const SentRun& former, const SentRun& run, base::Duration span);
+    SentRun make_room();
+    void resize(size_t size);
+
+    std::vector<Entry> runs_;
+    Position begin_ = 1;
+    Position end_ = 1;
+    std::vector<Chain> chains_;
+    uint64_t forgotten_datagrams_ = 0;
+};
+
+}  // namespace continuo::path

@@ -1,0 +1,93 @@
+#include "common/path/liveness.hpp"
+
+#include <gtest/gtest.h>
+
+namespace continuo::path {
+namespace {
+
+using base::Duration;
+using base::milliseconds;
+using base::seconds;
+using base::TimePoint;
+
+constexpr Duration kPto = milliseconds(100);
+
+TEST(Liveness, ThinTrafficOwesNothingAndIsAskedFor) {
+    Liveness liveness;
+    const TimePoint now{seconds(1)};
+    liveness.on_sent(true, false, 100, now);
+    EXPECT_FALSE(liveness.is_owed());
+    EXPECT_EQ(liveness.deadline(kPto), base::kNever);
+    EXPECT_EQ(liveness.ask_at(kPto), now + Liveness::kAskAfter);
+    EXPECT_EQ(liveness.ask_at(seconds(2)), now + seconds(2));
+    liveness.on_heard();
+    EXPECT_EQ(liveness.ask_at(kPto), base::kNever);
+    // Frames alone are answered by nobody.
+    liveness.on_sent(false, false, 0, now);
+    EXPECT_EQ(liveness.ask_at(kPto), base::kNever);
+}
+
+TEST(Liveness, EnoughBytesOrAPingOwe) {
+    const TimePoint now{seconds(1)};
+    Liveness bytes;
+    bytes.on_sent(true, false, Liveness::kOwedBytes - 1, now);
+    EXPECT_FALSE(bytes.is_owed());
+    bytes.on_sent(true, false, Liveness::kOwedBytes, now + milliseconds(5));
+    EXPECT_EQ(bytes.deadline(kPto), now + milliseconds(105));
+    Liveness ping;
+    ping.on_sent(false, true, 0, now);
+    EXPECT_EQ(ping.deadline(kPto), now + kPto);
+}
+
+// What is sent on and on must not keep the time-out from passing.
+TEST(Liveness, DoubtfulAfterOneTimeoutDeadAfterThreeAndASecond) {
+    Liveness liveness;
+    TimePoint now{seconds(1)};
+    const TimePoint began = now;
+    int probes = 0;
+    TimePoint doubtful_at = base::kNever;
+    TimePoint dead_at = base::kNever;
+    for (; now < began + seconds(3); now += milliseconds(1)) {
+        liveness.on_sent(true, false, 100'000, now);
+        probes += liveness.on_time(kPto, now) ? 1 : 0;
+        if (liveness.health(now) == Health::Doubtful) {
+            doubtful_at = std::min(doubtful_at, now);
+        } else if (liveness.health(now) == Health::Dead) {
+            dead_at = std::min(dead_at, now);
+        }
+    }
+    EXPECT_EQ(doubtful_at - began, kPto);
+    EXPECT_EQ(dead_at - began, seconds(1)) << "three time-outs had passed after 700 ms";
+    EXPECT_EQ(probes, 4) << "after 1, 3, 7 and 15 time-outs";
+    liveness.on_progress(0, false, now);
+    EXPECT_EQ(liveness.health(now), Health::Usable);
+    EXPECT_FALSE(liveness.is_owed());
+}
+
+// One lost probe at 600 ms must not move a session.
+TEST(Liveness, OfALongRoundTripThreeTimeoutsTakeLongerThanASecond) {
+    Liveness liveness;
+    TimePoint now{seconds(1)};
+    const TimePoint began = now;
+    liveness.on_sent(false, true, 0, now);
+    while (liveness.health(now) != Health::Dead) {
+        now += milliseconds(10);
+        liveness.on_time(milliseconds(700), now);
+    }
+    EXPECT_EQ(now - began, milliseconds(4900));
+}
+
+TEST(Liveness, WhatIsStillOwedIsWaitedForAnew) {
+    Liveness liveness;
+    TimePoint now{seconds(1)};
+    liveness.on_sent(true, false, 50'000, now);
+    liveness.on_progress(40'000, false, now + milliseconds(90));
+    EXPECT_EQ(liveness.deadline(kPto), now + milliseconds(190));
+    liveness.on_progress(100, true, now + milliseconds(100));
+    EXPECT_EQ(liveness.deadline(kPto), now + milliseconds(200)) << "a PING is under way";
+    liveness.on_progress(100, false, now + milliseconds(110));
+    EXPECT_EQ(liveness.deadline(kPto), base::kNever);
+}
+
+}  // namespace
+}  // namespace continuo::path

@@ -1,0 +1,149 @@
+#include "common/path/sent_log.hpp"
+
+#include <map>
+
+#include <gtest/gtest.h>
+
+namespace continuo::path {
+namespace {
+
+using base::milliseconds;
+using base::seconds;
+using base::TimePoint;
+
+constexpr NumberSpace kA{7, 0};
+constexpr NumberSpace kB{7, 128};
+
+SentRun run_of(const NumberSpace& space, uint32_t first, uint8_t count, TimePoint at) {
+    SentRun run;
+    run.space = space;
+    run.first = first;
+    run.count = count;
+    run.bytes = 1000;
+    run.last_bytes = 1000;
+    run.has_packets = true;
+    run.sent_at = at;
+    return run;
+}
+
+// Numbers that an acknowledgement of [first, last] settles, with how often.
+std::map<uint32_t, int>
+settled(SentLog& log, const NumberSpace& space, uint32_t first, uint32_t last, bool* known) {
+    std::map<uint32_t, int> numbers;
+    *known = log.acknowledge(space, first, last,
+                             [&](SentLog::Position, const SentRun& run, uint64_t newly, uint64_t) {
+                                 for (uint32_t i = 0; i < run.count; ++i) {
+                                     numbers[run.first + i] += (newly >> i & 1U) != 0 ? 1 : 0;
+                                 }
+                             });
+    std::erase_if(numbers, [](const auto& item) { return item.second == 0; });
+    return numbers;
+}
+
+TEST(SentLog, SettlesEachNumberOnceAndNoOtherSpace) {
+    SentLog log;
+    const TimePoint now{seconds(1)};
+    log.push(run_of(kA, 0, 10, now), {});
+    log.push(run_of(kB, 0, 10, now), {});
+    log.push(run_of(kA, 10, 64, now), {});
+    bool known = false;
+    const auto first = settled(log, kA, 5, 20, &known);
+    EXPECT_TRUE(known);
+    EXPECT_EQ(first.size(), 16U);
+    EXPECT_EQ(first.begin()->first, 5U);
+    EXPECT_EQ(settled(log, kA, 0, 73, &known).size(), 74U - 16U);
+    EXPECT_TRUE(settled(log, kA, 0, 73, &known).empty());
+    EXPECT_EQ(settled(log, kB, 0, 9, &known).size(), 10U);
+    log.settle(now + seconds(1));
+    EXPECT_EQ(log.begin(), log.end());
+}
+
+TEST(SentLog, NumbersThatNeverLeftAreRefused) {
+    SentLog log;
+    log.push(run_of(kA, 0, 10, TimePoint{seconds(1)}), {});
+    bool known = true;
+    EXPECT_TRUE(settled(log, kA, 0, 10, &known).empty());
+    EXPECT_FALSE(known);
+    settled(log, kB, 0, 0, &known);
+    EXPECT_FALSE(known);
+    settled(log, kA, 6, 5, &known);
+    EXPECT_FALSE(known);
+    EXPECT_EQ(settled(log, kA, 0, 9, &known).size(), 10U);
+}
+
+TEST(SentLog, WhatLeavesTogetherIsOneRun) {
+    SentLog log;
+    const TimePoint now{seconds(1)};
+    for (uint32_t i = 0; i < 100; ++i) {
+        log.push(run_of(kA, i, 1, now + base::microseconds(i)), milliseconds(1));
+    }
+    EXPECT_EQ(log.end() - log.begin(), 2U) << "64 and 36";
+    EXPECT_EQ(log.at(log.begin()).count, 64);
+    log.push(run_of(kA, 100, 1, now + milliseconds(5)), milliseconds(1));
+    EXPECT_EQ(log.end() - log.begin(), 3U) << "it left later";
+    SentRun asks = run_of(kA, 101, 1, now + milliseconds(5));
+    asks.asks = true;
+    log.push(asks, milliseconds(1));
+    EXPECT_EQ(log.end() - log.begin(), 4U) << "it is of another kind";
+    bool known = false;
+    EXPECT_EQ(settled(log, kA, 0, 101, &known).size(), 102U);
+}
+
+TEST(SentLog, AFullLogForgetsTheOldestAndSaysSo) {
+    SentLog log;
+    TimePoint now{seconds(1)};
+    const auto number = static_cast<uint32_t>(SentLog::kMostRuns);
+    for (uint32_t i = 0; i < number; ++i, now += milliseconds(1)) {
+        EXPECT_EQ(log.push(run_of(kA, i, 1, now), {}).outstanding, 0U);
+    }
+    const SentRun forgotten = log.push(run_of(kA, number, 1, now), {});
+    EXPECT_EQ(forgotten.first, 0U);
+    EXPECT_EQ(forgotten.outstanding, 1U);
+    EXPECT_EQ(log.forgotten_datagrams(), 1U);
+    EXPECT_EQ(log.capacity(), SentLog::kMostRuns);
+    bool known = false;
+    EXPECT_EQ(settled(log, kA, 0, number, &known).size(), number);
+    log.settle(now + seconds(1));
+    log.release();
+    EXPECT_EQ(log.capacity(), 0U);
+    EXPECT_TRUE(settled(log, kA, 0, number, &known).empty());
+    EXPECT_TRUE(known) << "they did leave";
+}
+
+// The peer never got the keys of an epoch that is granted again: its numbers begin anew.
+TEST(SentLog, NumbersThatBeginAnewAreNotThoseOfBefore) {
+    SentLog log;
+    const TimePoint now{seconds(1)};
+    log.push(run_of(kA, 0, 64, now), {});
+    log.push(run_of(kA, 64, 64, now), {});
+    log.push(run_of(kA, 0, 4, now), {});
+    bool known = false;
+    EXPECT_EQ(settled(log, kA, 0, 3, &known).size(), 4U);
+    settled(log, kA, 0, 100, &known);
+    EXPECT_FALSE(known);
+}
+
+TEST(SentLog, SpacesAreBounded) {
+    SentLog log;
+    for (uint32_t epoch = 0; epoch < 100; ++epoch) {
+        log.push(run_of({epoch, 0}, 0, 1, TimePoint{seconds(1)}), {});
+    }
+    bool known = true;
+    settled(log, {0, 0}, 0, 0, &known);
+    EXPECT_FALSE(known);
+    EXPECT_EQ(settled(log, {99, 0}, 0, 0, &known).size(), 1U);
+}
+
+TEST(SentRun, CountsBytesWithAShorterLast) {
+    SentRun run = run_of(kA, 10, 5, {});
+    run.last_bytes = 300;
+    EXPECT_EQ(run.bytes_of(0b11111), 4300U);
+    EXPECT_EQ(run.bytes_of(0b01111), 4000U);
+    EXPECT_EQ(run.bytes_of(0b10000), 300U);
+    EXPECT_EQ(run.mask(0, 11), 0b00011U);
+    EXPECT_EQ(run.mask(12, 100), 0b11100U);
+    EXPECT_EQ(run.mask(15, 100), 0U);
+}
+
+}  // namespace
+}  // namespace continuo::path
