@@ -1,0 +1,134 @@
+// AckLedger: the receiver's side of acknowledgements for one path and epoch (RFC 9000, 13.2;
+// draft-ietf-quic-ack-frequency): what came, and when to tell. Pure; a new epoch gets a new object.
+//
+//   owed     a PING came, or kAloneBytes with packets: alone, interval() after the first of them or
+//            the last ACK; at once after kEveryDatagrams
+//   urgent   something came that the sender waits for (SET, a kept section, a floor): the same
+//   other    only with a datagram that leaves anyway, kLazyInterval after the last ACK
+//
+// All within a credit of 2 % of the outer bytes received, what is piggybacked included. So on a
+// thin link ACKs are rarer than interval_floor(); interval() says how rare, and each ACK tells it.
+#pragma once
+
+#include "common/base/time.hpp"
+#include "common/crypto/sequence_bitmap.hpp"
+#include "common/wire/constants.hpp"
+#include "common/wire/space.hpp"
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <span>
+
+namespace continuo::session {
+
+// What an acknowledgement of a number says. A number never changes its kind.
+enum class AckKind : uint8_t {
+    Applied,   // its body took effect: references may rely on it
+    Received,  // authenticated and new, but void, below a floor or over a limit
+};
+
+struct AckRange {
+    uint32_t first = 0;
+    uint32_t last = 0;  // included
+    AckKind kind = AckKind::Applied;
+    bool operator==(const AckRange&) const = default;
+};
+
+// Of one class, newest range first.
+struct AckBlock {
+    static constexpr size_t kMostRanges = 255;
+    base::TrafficClass traffic_class = base::TrafficClass::LtLd;
+    base::Duration delay{};  // since the highest number came
+    size_t range_count = 0;
+    std::array<AckRange, kMostRanges> ranges{};
+
+    uint32_t highest() const { return ranges[0].last; }
+};
+
+class AckLedger {
+  public:
+    static constexpr int64_t kFrameBytes = 12;  // of a frame with one range
+    static constexpr int64_t kAloneBytes = 58;  // of an outer datagram with nothing else
+    // With packets: 2 % of them pay for an ACK alone.
+    static constexpr uint64_t kOwedBytes = 2900;
+    static constexpr uint32_t kEveryDatagrams = 256;
+    static constexpr base::Duration kLongestFloor = base::milliseconds(25);
+    static constexpr base::Duration kLazyInterval = base::milliseconds(500);
+    static constexpr base::Duration kLongestInterval = base::seconds(1);
+    // A range is repeated in so many ACKs, unless one of them is acknowledged.
+    static constexpr size_t kRepeats = 3;
+
+    struct Arrival {
+        base::TrafficClass traffic_class = base::TrafficClass::LtLd;
+        uint32_t number = 0;
+        uint32_t outer_bytes = 0;
+        AckKind kind = AckKind::Applied;
+        bool has_packets = false;
+        bool is_asked = false;   // it has a PING
+        bool is_urgent = false;  // the sender waits for it
+    };
+    // Of an authenticated datagram that passed the replay check. It is told from now on; one
+    // without packets makes nothing due.
+    void on_datagram(const Arrival& arrival, base::TimePoint now);
+    void set_rtt(base::Duration smoothed_rtt);
+
+    // `rides`: with a datagram that leaves anyway.
+    bool wants(bool rides, base::TimePoint now) const;
+    // When an ACK is to be sent alone; kNever.
+    base::TimePoint deadline() const;
+    // Blocks for the classes with something to tell, as many as `out` takes. A block with more than
+    // kMostRanges leaves the oldest out: the sender takes those for lost.
+    size_t build(std::span<AckBlock> out, base::TimePoint now) const;
+    // What build() gave left in the datagram `id`: any number that names it when it is
+    // acknowledged. `bytes` is what it cost, the whole datagram if it carries nothing else.
+    void on_sent(std::span<const AckBlock> blocks, uint64_t id, size_t bytes, base::TimePoint now);
+    // That datagram arrived: what it told need not be repeated.
+    void on_acknowledged(uint64_t id);
+
+    // Time between ACKs that are owed: min(RTT/4, 25 ms), or in which 2 % of what comes pay for
+    // one.
+    base::Duration interval(base::TimePoint now) const;
+    int64_t credit_bytes() const { return credit_ / kCreditUnits; }
+
+  private:
+    static constexpr int64_t kCreditUnits = 1000;  // of one byte
+    static constexpr size_t kRemembered = 8;       // ACKs that may still be acknowledged
+
+    struct Class {
+        crypto::SequenceBitmap all;
+        // Made when the first one comes.
+        std::unique_ptr<crypto::SequenceBitmap> received_only;
+        base::TimePoint highest_at{};
+        uint32_t told_from = 0;  // numbers below need not be told any more
+        // `all.next()` at the last ACKs, newest first.
+        std::array<uint32_t, kRepeats> told_to{};
+    };
+    struct SentAck {
+        uint64_t id = 0;
+        bool is_open = false;
+        std::array<uint32_t, base::kTrafficClasses> told_to{};
+    };
+
+    static void fill(const Class& state, AckBlock& block);
+    void record(Class& state, const Arrival& arrival, base::TimePoint now);
+    void count_rate(uint32_t bytes, base::TimePoint now);
+    base::TimePoint due_at(bool rides) const;
+
+    std::array<std::unique_ptr<Class>, base::kTrafficClasses> classes_;
+    std::array<SentAck, kRemembered> sent_{};
+    size_t next_sent_ = 0;
+    base::Duration floor_ = kLongestFloor;
+    std::optional<base::TimePoint> sent_at_;
+    bool has_news_ = false;
+    base::TimePoint owed_since_ = base::kNever;
+    uint64_t pending_bytes_ = 0;  // with packets
+    uint32_t pending_datagrams_ = 0;
+    int64_t credit_ = int64_t{wire::kAckCreditStartBytes} * kCreditUnits;
+    // Of the last half seconds.
+    base::TimePoint rate_since_{};
+    uint64_t rate_bytes_ = 0;
+    double bytes_per_s_ = 0;
+};
+
+}  // namespace continuo::session
