@@ -2,8 +2,11 @@
 # Names go through the tunnel where systemd-resolved looks them up: it is told so, resolv.conf is left alone while it leads
 # there, and all is afterwards as it was, also after kill -9. The SNAPT's own name is asked of the servers that resolved has.
 . "$(dirname "$0")/lib.sh"
+tools=$(realpath "$(dirname "$0")/../..")/build/tools  # where ./test has unpacked what is not installed
+PATH=$PATH:$tools/usr/bin
 require ping getent unshare dbus-daemon resolvectl
-resolved=/usr/lib/systemd/systemd-resolved
+resolved=/lib/systemd/systemd-resolved
+[ -x "$resolved" ] || resolved=$tools$resolved
 [ -x "$resolved" ] || skip "needs $resolved"
 build_topology
 start_snapt 1
@@ -17,7 +20,9 @@ done
 
 # The node has an /etc and a /run of its own, with a bus and resolved.
 cp -a /etc "$work/etc"
-mkdir -p "$work/run/dbus" "$work/run/systemd" "$work/etc/systemd"
+mkdir -p "$work/run/dbus" "$work/run/systemd" "$work/etc/systemd" "$work/etc/dbus-1/system.d"
+policy=usr/share/dbus-1/system.d/org.freedesktop.resolve1.conf
+[ -e "/$policy" ] || cp "$tools/$policy" "$work/etc/dbus-1/system.d/"
 sed -i '/^continuo:/d; /^systemd-resolve:/d; /^messagebus:/d' "$work/etc/passwd" "$work/etc/group"
 for user in systemd-resolve:64791 messagebus:64792; do
     echo "${user%:*}:x:${user#*:}:${user#*:}::/:/usr/sbin/nologin" >>"$work/etc/passwd"
@@ -30,6 +35,8 @@ rm -f "$resolv"
 ln -s ../run/systemd/resolve/stub-resolv.conf "$resolv"
 chmod 755 "$work" "$work/etc" "$work/run"
 with_places='mount --bind "$0/etc" /etc && mount --bind "$0/run" /run && exec "$@"'
+# cnapt looks for resolvectl where the package has it.
+[ -x /usr/bin/resolvectl ] || with_places="mount -t overlay -o lowerdir=$tools/usr/bin:/usr/bin overlay /usr/bin && $with_places"
 node_shell=(unshare -m sh -c "$with_places" "$work")
 spawn node bus dbus-daemon --config-file=/usr/share/dbus-1/system.conf --nofork --nopidfile
 wait_for 10 test -S "$work/run/dbus/system_bus_socket"

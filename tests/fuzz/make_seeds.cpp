@@ -1,5 +1,5 @@
 // Writes the seeds that only the real code can make: control messages of every type, and what two
-// sessions say to each other. `fuzz_seeds tests/fuzz/corpus`; the result is committed.
+// sessions say to each other. `fuzz_seeds FOLDER`; the build calls it.
 #include "tests/support/session_pair.hpp"
 #include "tests/unit/control/sample_messages.hpp"
 
@@ -158,7 +158,7 @@ class Conversation {
 
 int main(int count, char** arguments) {
     if (count != 2) {
-        std::fputs("usage: fuzz_seeds CORPUS\n", stderr);
+        std::fputs("usage: fuzz_seeds FOLDER\n", stderr);
         return 64;
     }
     const std::string corpus = arguments[1];
