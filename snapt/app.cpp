@@ -319,7 +319,7 @@ void App::answer_user(const report::JsonValue& request, const io::UnixReply& rep
             } else if (result->ends == UserResult::Ends::Revoked) {
                 ended = admission_->end_revoked();
             }
-            if (result->error.empty() && action != UserAction::List) {
+            if ((result->error.empty() || ended > 0) && action != UserAction::List) {
                 events_.write(EventLog::Kind::User,
                               {{"user", name},
                                {"change", std::string(to_string(action))},
@@ -367,7 +367,9 @@ std::string App::reload() {
     relay_->set_limits(max_sessions(config_), config_.limits.user_sessions,
                        config_.limits.user_flows);
     server_->set_user_sessions(config_.limits.user_sessions);
-    (void)users_->refresh();
+    if (const auto read = users_->refresh(); !read) {
+        log(LogLevel::Error, "cannot read the users' keys: %s", describe(read.error()).c_str());
+    }
     renew_ports(true);
     admission_->end_revoked();
     (void)worker_.submit(

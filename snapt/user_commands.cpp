@@ -114,10 +114,19 @@ UserResult list_users(UserStore& users, int64_t now_us) {
     return result;
 }
 
+// The disk may have taken the change before it failed: sessions whose key lets nobody in now end.
+UserResult failed(const base::Error& error, const UserRequest& request, UserResult::Ends ends) {
+    UserResult result = refused(describe(error, request));
+    const bool ends_nothing =
+        ends == UserResult::Ends::Nothing || error.code == base::Errc::NotFound;
+    result.ends = ends_nothing ? UserResult::Ends::Nothing : UserResult::Ends::Revoked;
+    return result;
+}
+
 UserResult
 done(const base::Result<void>& outcome, const UserRequest& request, UserResult::Ends ends) {
     if (!outcome) {
-        return refused(describe(outcome.error(), request));
+        return failed(outcome.error(), request, ends);
     }
     report::JsonWriter json;
     json.begin_object().field("user", request.name).field("done", true).end_object();
@@ -145,11 +154,12 @@ UserResult make_key(UserStore& users,
     const auto credential =
         is_new ? users.add(request.name, request.quota, now_us, random, wanted)
                : users.rotate(request.name, now_us, random, wanted, base::to_us(request.overlap));
+    const auto ends = is_new ? UserResult::Ends::Nothing : UserResult::Ends::Revoked;
     if (!credential) {
-        return refused(describe(credential.error(), request));
+        return failed(credential.error(), request, ends);
     }
     UserResult result = enrolled(config, *credential);
-    result.ends = is_new ? UserResult::Ends::Nothing : UserResult::Ends::Revoked;
+    result.ends = ends;
     return result;
 }
 

@@ -1,5 +1,6 @@
 #include "common/config/base64.hpp"
 #include "common/report/status_report.hpp"
+#include "snapt/accounting/ledger.hpp"
 #include "snapt/cli.hpp"
 #include "snapt/key_file.hpp"
 
@@ -337,6 +338,20 @@ TEST_F(SnaptCli, RequestsOfTheSocketAreCheckedAndTellWhoseSessionsEnd) {
               "the user \"alice\" has no valid key \"k4\"");
     EXPECT_FALSE(run(R"({"action":"revoke","name":"alice"})").error.empty());
     EXPECT_EQ(run(R"({"action":"remove","name":"bob"})").ends, Ends::Nothing);
+    for (const char* user : {"frank", "dave", "erin"}) {
+        ASSERT_TRUE((*users)->add(user, {}, kNow, random));
+    }
+    auto database = Database::open(state() + "/" + kLedgerFileName, OpenMode::ReadWrite).value();
+    ASSERT_TRUE(database.execute("UPDATE credential SET secret=x'00' WHERE user_id='frank'"));
+    // What the disk has taken ends sessions also when the keys cannot be read again.
+    for (const char* text :
+         {R"({"action":"disable","name":"alice"})", R"({"action":"rotate","name":"dave"})",
+          R"({"action":"revoke","name":"erin","key_id":"k1"})",
+          R"({"action":"remove","name":"dave"})"}) {
+        const UserResult result = run(text);
+        EXPECT_FALSE(result.error.empty()) << text;
+        EXPECT_EQ(result.ends, Ends::Revoked) << text;
+    }
     for (const char* text : {R"({"action":"fly","name":"a"})", R"({"action":"add"})",
                              R"({"action":"add","name":"a","quota":"much"})",
                              R"({"action":"add","name":"a","device":"a/b"})",
