@@ -12,6 +12,7 @@
 
 #include "common/base/time.hpp"
 #include "common/crypto/sequence_bitmap.hpp"
+#include "common/wire/ack_ranges.hpp"
 #include "common/wire/constants.hpp"
 #include "common/wire/space.hpp"
 
@@ -22,22 +23,12 @@
 
 namespace continuo::session {
 
-// What an acknowledgement of a number says. A number never changes its kind.
-enum class AckKind : uint8_t {
-    Applied,   // its body took effect: references may rely on it
-    Received,  // authenticated and new, but void, below a floor or over a limit
-};
-
-struct AckRange {
-    uint32_t first = 0;
-    uint32_t last = 0;  // included
-    AckKind kind = AckKind::Applied;
-    bool operator==(const AckRange&) const = default;
-};
+using wire::AckKind;
+using wire::AckRange;
 
 // Of one class, newest range first.
 struct AckBlock {
-    static constexpr size_t kMostRanges = 255;
+    static constexpr size_t kMostRanges = wire::kMaxAckRanges;
     base::TrafficClass traffic_class = base::TrafficClass::LtLd;
     base::Duration delay{};  // since the highest number came
     size_t range_count = 0;
