@@ -20,14 +20,16 @@ case "${2-}" in
     *) base=$(begin_of_change) ;;
 esac
 [ -z "${base-}" ] || files=$(git diff --name-only --diff-filter=d "$base" -- '*.cpp' ':!tests')
-set --
-for file in $files; do
-    ! grep -q "\"file\": \".*/$file\"" "$build/compile_commands.json" || set -- "$@" "$file"
-done
-[ $# -gt 0 ] || { echo "tidy: no changed source file"; exit 0; }
-# Without the precompiled header: g++'s is none to clang, and a file has to include what it uses.
+[ -n "$files" ] || { echo "tidy: no changed source file"; exit 0; }
+# Each file by itself and without the precompiled header, which g++ makes for g++ alone: it has to include what it uses.
 database=$(mktemp -d)
 trap 'rm -rf "$database"' EXIT
-sed 's/ -include [^ ]*cmake_pch\.hxx//' "$build/compile_commands.json" >"$database/compile_commands.json"
+cmake --preset "${build##*/}" -B "$database" -DCONTINUO_PRECOMPILE=OFF -DCONTINUO_UNITY=OFF >"$database/log" 2>&1 ||
+    { cat "$database/log"; exit 1; }
+set --
+for file in $files; do
+    ! grep -q "\"file\": \".*/$file\"" "$database/compile_commands.json" || set -- "$@" "$file"
+done
+[ $# -gt 0 ] || { echo "tidy: no changed source file"; exit 0; }
 printf '%s\n' "$@" | xargs -P 2 -n 4 clang-tidy-14 --quiet --extra-arg=-Wno-unknown-warning-option -p "$database" 2>/dev/null
 echo "tidy: $# files clean"

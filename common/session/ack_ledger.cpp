@@ -10,7 +10,7 @@ using base::TimePoint;
 namespace {
 
 constexpr Duration kRateSpan = base::milliseconds(500);
-constexpr double kCreditShare = static_cast<double>(wire::kAckCreditPermille) / 1000;
+constexpr double kAckShare = static_cast<double>(wire::kAckCreditPermille) / 1000;
 
 }  // namespace
 
@@ -108,7 +108,7 @@ Duration AckLedger::interval(TimePoint now) const {
     if (bytes_per_s_ <= 0 || now - rate_since_ >= 4 * kRateSpan) {
         return floor_;
     }
-    const double earned_in = static_cast<double>(kAloneBytes) / (bytes_per_s_ * kCreditShare);
+    const double earned_in = static_cast<double>(kAloneBytes) / (bytes_per_s_ * kAckShare);
     const auto thin = base::microseconds(static_cast<int64_t>(std::min(earned_in, 1.0) * 1e6));
     return std::clamp<Duration>(thin, floor_, kLongestInterval);
 }

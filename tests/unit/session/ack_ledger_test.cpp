@@ -16,7 +16,7 @@ using base::seconds;
 using base::TimePoint;
 using base::TrafficClass;
 
-constexpr TimePoint kStart{seconds(1000)};
+constexpr TimePoint kBegin{seconds(1000)};
 constexpr TrafficClass kBulk = TrafficClass::HtHd;
 
 AckLedger::Arrival arrival(uint32_t number, uint32_t bytes = 1400) {
@@ -50,7 +50,7 @@ class AckLedgerTest : public testing::Test {
         return blocks.empty() ? std::vector<AckRange>{} : ranges_of(blocks[0]);
     }
 
-    TimePoint now_ = kStart;
+    TimePoint now_ = kBegin;
     AckLedger ledger_;
 };
 
@@ -110,7 +110,7 @@ TEST_F(AckLedgerTest, OnAThinLinkTheIntervalGrowsUntilTheBudgetHolds) {
     int64_t told_bytes = 0;
     int64_t bytes = 0;
     uint32_t number = 0;
-    for (; now_ < kStart + seconds(60); now_ += milliseconds(175)) {
+    for (; now_ < kBegin + seconds(60); now_ += milliseconds(175)) {
         ledger_.on_datagram(arrival(number++), now_);
         bytes += 1400;
         if (ledger_.wants(false, now_)) {
