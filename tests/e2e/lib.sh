@@ -95,8 +95,10 @@ claim() {
 }
 
 equal() { [ "$1" = "$2" ] || { echo "have: $1"; echo "want: $2"; return 1; }; }
-at_most() { "$python" -c 'import sys; sys.exit(not float(sys.argv[1]) <= float(sys.argv[2]))' "$1" "$2" || { echo "$1 is above $2"; return 1; }; }
-more_than() { "$python" -c 'import sys; sys.exit(not float(sys.argv[1]) > float(sys.argv[2]))' "$1" "$2" || { echo "$1 is not above $2"; return 1; }; }
+# compare NUMBER OPERATOR NUMBER : false, too, when one of them is no number.
+compare() { awk -v a="$1" -v b="$3" "BEGIN { n = \"^[-+]?[0-9]+([.][0-9]*)?(e[-+]?[0-9]+)?\$\"; exit !(a ~ n && b ~ n && a + 0 $2 b + 0) }"; }
+at_most() { compare "$1" "<=" "$2" || { echo "$1 is above $2"; return 1; }; }
+more_than() { compare "$1" ">" "$2" || { echo "$1 is not above $2"; return 1; }; }
 
 finish() {
     check_leaks
@@ -133,7 +135,7 @@ wait_for() {
 }
 
 # json EXPRESSION : evaluates a Python expression on `d`, the JSON of standard input.
-json() { "$python" -c 'import json,sys; d=json.load(sys.stdin); print(eval(sys.argv[1]))' "$1"; }
+json() { "$python" -IS -c 'import json,sys; d=json.load(sys.stdin); print(eval(sys.argv[1]))' "$1"; }
 json_true() { [ "$(json "$1")" = True ]; }
 
 # A TUN device that everybody may open, as udev makes it, to mount over the machine's: $work/tun.
