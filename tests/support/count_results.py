@@ -11,7 +11,7 @@ import xml.etree.ElementTree
 
 # Reasons to skip that ./test cannot remove: what the kernel lacks, what is recorded and not in the tree, what a sanitizer
 # does not allow.
-MAY_SKIP = re.compile(r"kernel|needs IPv6|no ping sockets here|cannot attach here|no capture|^no /|needs \S+ in /|sanitizer")
+MAY_SKIP = re.compile(r"""kernel|needs IPv6|no ping sockets here|cannot attach here|no capture|^no "?/|needs \S+ in /|sanitizer""")
 
 
 def is_unexpected(reason):
