@@ -227,18 +227,22 @@ void App::stop() {
 }
 
 // To a run that begins at once with the configuration of this one, which would find nothing of
-// another's device and versions.
+// another's device and versions. The kill switch is left closed also when that run cannot begin or
+// is configured otherwise: it is to open, or to close anew, what it finds.
 bool App::leaves_capture() {
     if (!controls_.stops_for_restart() || !node_) {
         return false;
     }
+    const CaptureConfig& now = config_.capture;
     auto loaded = daemon::load_config<NodeConfig>(options_.config, parse_node_config,
                                                   daemon::DiagnosticsTo::Log);
-    if (!loaded.config) {
-        return false;
+    if (!loaded.config || !load_policy(loaded.config->policy)) {
+        return now.kill_switch;
     }
-    return changes_between(config_, *loaded.config).needs_restart.empty() &&
-           load_policy(loaded.config->policy);
+    const CaptureConfig& next = loaded.config->capture;
+    const bool finds_it = next.device == now.device && next.routing_table == now.routing_table;
+    return (now.kill_switch && next.kill_switch && finds_it) ||
+           changes_between(config_, *loaded.config).needs_restart.empty();
 }
 
 void App::on_path_moved(SnaptLink& link) {

@@ -93,4 +93,29 @@ counted() {
 }
 claim "what insists on the uplink's address is stopped" stopped
 claim "and counted" wait_for 5 counted
+
+# What a restart leaves for the next run stays closed when that cannot begin, or is another.
+is_closed() { stopped && ! goes_plain $inet4 && ! goes_plain $inet6; }
+refuses() {
+    local status=0
+    in_ns node cnapt run --config "$work/cnapt.toml" --state "$work/c" --socket "$work/cnapt.sock" || status=$?
+    equal $status 78
+}
+cp "$work/cnapt.toml" "$work/good.toml"
+echo 'what is this' >>"$work/cnapt.toml"
+stop cnapt USR2
+claim "after SIGUSR2 with a faulty file all is closed" is_closed
+claim "the next run refuses the file" refuses
+claim "and all is closed" is_closed
+cp "$work/good.toml" "$work/cnapt.toml"
+start_cnapt
+claim "with the file mended traffic passes" in_ns node ping -n -c 2 -i 0.1 -W 5 $inet4
+set_capture 'exclude = ["203.0.113.77/32"]'
+stop cnapt USR2
+claim "after SIGUSR2 with other settings all is closed" is_closed
+start_cnapt
+claim "the next run takes what it finds away" in_ns node ping -n -c 2 -i 0.1 -W 5 $inet4
+claim "and keeps it closed" stopped
+stop cnapt
+claim "a regular end opens it" wait_for 5 goes_plain $inet4
 finish
