@@ -149,6 +149,7 @@ class Session {
         std::vector<uint8_t> split_entry;
         size_t split_sent = 0;
         uint16_t split_id = 0;
+        uint16_t last_fragment_id = 0;  // that was given to a packet
         uint8_t split_index = 0;
         Attribution split_attribution;
         bool is_blocked = false;  // what is next must not be sent yet (docs/PROTOCOL.md 5.4)
@@ -283,6 +284,17 @@ class Session {
                         const Destination& destination,
                         TransmitBatch& batch,
                         base::TimePoint now);
+    bool send_pieces_elsewhere(const SentEntry& entry,
+                               const flow::Flow& flow,
+                               const Destination& destination,
+                               TransmitBatch& batch,
+                               base::TimePoint now);
+    std::optional<bool> send_piece_elsewhere(const SentEntry& entry,
+                                             const Destination& destination,
+                                             wire::Fragment piece,
+                                             base::ByteView& left,
+                                             TransmitBatch& batch,
+                                             base::TimePoint now);
 
     // session_paths.cpp
     std::optional<Way>
@@ -354,6 +366,7 @@ class Session {
     bool encode_entries(Draft& draft, size_t count, uint8_t group, base::ByteWriter& writer);
     void
     start_split(Draft& draft, ClassState& state, PendingPacket& pending, base::ByteWriter& body);
+    static uint16_t next_fragment_id(ClassState& state);
     std::optional<wire::Fragment> write_split_piece(ClassState& state,
                                                     Draft& draft,
                                                     base::ByteWriter& body,

@@ -83,6 +83,9 @@ bool Session::send_aggregate(TrafficClass traffic_class,
             return false;  // a path too narrow even for the frames
         }
         encoder.begin_datagram(draft->space_number, draft->space->next, now);
+        if (scratch_.packets[0].regular && is_kept(way, traffic_class, now)) {
+            keep_packet(*draft, draft->space->next, scratch_.packets[0].item, now);
+        }
         start_split(*draft, state, scratch_.packets[0], body);
         scratch_.packets[0] = {};
         send_split(*draft, state, copy, body, batch, now);
@@ -418,10 +421,16 @@ void Session::start_split(Draft& draft,
     state.split_entry.resize(entry.size());
     state.split_sent = 0;
     state.split_index = 0;
-    state.split_id = static_cast<uint16_t>((state.split_id + 1U) % wire::kMaxFragmentIds);
+    state.split_id = next_fragment_id(state);
     state.split_attribution = {&flow, 1, packet.length, pending.payload_bytes, 0};
     ++state.counters.packets;
     state.counters.inner_bytes += packet.length;
+}
+
+uint16_t Session::next_fragment_id(ClassState& state) {
+    state.last_fragment_id =
+        static_cast<uint16_t>((state.last_fragment_id + 1U) % wire::kMaxFragmentIds);
+    return state.last_fragment_id;
 }
 
 // None when the path is too narrow.

@@ -1,7 +1,9 @@
 // What a node sent into the silence of its active path, or of another that a flow of mode flow had,
 // is sent again by the one that takes over (docs/PROTOCOL.md section 5.6): else a transfer up goes
 // on only when its own TCP tries again. Kept is what was alone in its datagram, as most of a
-// transfer is. Compressed segments of a super-packet share datagrams and are not kept.
+// transfer is, or too long for one. Compressed segments of a super-packet share datagrams and are
+// not kept.
+#include "common/packet/rewrite.hpp"
 #include "common/packet/segmenter.hpp"
 #include "common/session/session.hpp"
 
@@ -116,8 +118,9 @@ bool Session::send_kept(TransmitBatch& batch, TimePoint now) {
             if (!destination || destination->budget_bytes < destination->mtu) {
                 return false;
             }
-            is_sent =
-                destination->path != space.path && send_elsewhere(entry, *destination, batch, now);
+            is_sent = destination->path != space.path &&
+                      (send_elsewhere(entry, *destination, batch, now) ||
+                       send_pieces_elsewhere(entry, *flow, *destination, batch, now));
             counters_.copies_unsent += is_sent ? 0U : 1U;
         }
         kept_ring_.done(entry, entry.sent_at);
@@ -158,6 +161,70 @@ bool Session::send_elsewhere(const SentEntry& entry,
     finish_draft(*draft, body.size(), batch, now);
     ++counters_.copies_sent;
     return true;
+}
+
+// The packet in pieces. COPY stands with the last one, so that the identity is judged when that
+// comes: the others make nothing without it.
+bool Session::send_pieces_elsewhere(const SentEntry& entry,
+                                    const flow::Flow& flow,
+                                    const Destination& destination,
+                                    TransmitBatch& batch,
+                                    TimePoint now) {
+    const ByteView kept = kept_ring_.bytes(entry);
+    const MutableByteView packet(scratch_.whole.get(), kept.size());
+    std::memcpy(packet.data(), kept.data(), kept.size());
+    const auto nobody = base::IpAddress::any(flow.tuple.remote.version);
+    if (!packet::rewrite_node_address(packet, sends_side(), nobody, false)) {
+        return false;
+    }
+    ByteWriter whole(MutableByteView(scratch_.decompressed.get(), kDecompressArenaBytes));
+    elision::write_whole_entry(packet, whole);
+    ByteView left = whole.written();
+    wire::Fragment piece;
+    piece.id = next_fragment_id(classes_[base::index_of(entry.traffic_class)]);
+    for (; piece.index < kMaxItemsPerTurn; ++piece.index) {
+        const auto is_last = send_piece_elsewhere(entry, destination, piece, left, batch, now);
+        if (!is_last) {
+            return false;
+        }
+        if (*is_last) {
+            ++counters_.copies_sent;
+            return true;
+        }
+    }
+    return false;
+}
+
+// Takes as much of `left` as fits behind `piece`; true if that was all. None: nothing fits.
+std::optional<bool> Session::send_piece_elsewhere(const SentEntry& entry,
+                                                  const Destination& destination,
+                                                  wire::Fragment piece,
+                                                  ByteView& left,
+                                                  TransmitBatch& batch,
+                                                  TimePoint now) {
+    constexpr size_t kLeastPiece = 64;
+    auto draft = start_draft(destination, entry.traffic_class, batch);
+    const wire::Copy original{wire::space_from_number(entry.space),
+                              static_cast<uint32_t>(entry.first_sequence)};
+    const size_t heads = original.size() + wire::Fragment::kHeadBytes;
+    if (!draft || draft->body_limit < heads + kLeastPiece) {
+        return std::nullopt;
+    }
+    ByteWriter body(draft->datagram.subspan(draft->header.size(), draft->body_limit));
+    const size_t room = draft->body_limit - heads;
+    piece.last = left.size() <= room;
+    piece.piece = left.first(std::min(left.size(), room));
+    if (piece.last) {
+        original.serialize(body);
+    }
+    piece.serialize(body);
+    left = left.subspan(piece.piece.size());
+    elision::Encoder& encoder = draft->epoch->encoder;
+    encoder.begin_datagram(draft->space_number, draft->space->next, now,
+                           elision::Setting::Forbidden);
+    encoder.end_datagram();
+    finish_draft(*draft, body.size(), batch, now);
+    return piece.last;
 }
 
 }  // namespace continuo::session

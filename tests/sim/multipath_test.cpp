@@ -85,6 +85,48 @@ TEST(MultipathSim, WhatANodeSentIntoASilenceComesByThePathThatTakesOver) {
     call.expect_up(first, end);
 }
 
+// In the silence references are not relied on any more: the flow is opened again, and what filled a
+// datagram before is too long for one then.
+TEST(MultipathSim, ASegmentThatFillsItsDatagramComesByThePathThatTakesOver) {
+    constexpr size_t kPayload = 1427;  // of an MSS of 1439 with timestamps
+    constexpr size_t kHeaders = 52;
+    TwoPaths call(TrafficClass::HtHd, PathMode::Handover, link_of(milliseconds(10)),
+                  link_of(milliseconds(10)));
+    packet::HeaderFields fields = node_fields(packet::Protocol::Tcp, 6000, 5201);
+    fields.flags = packet::tcp_flag::kAck;
+    fields.has_timestamps = true;
+    flow::Flow& flow = call.pair.node.flow(tuple_of(fields), TrafficClass::HtHd);
+    const auto send = [&](size_t bytes) {
+        const std::vector<uint8_t> payload(bytes, 'x');
+        call.pair.node.send(flow, make_packet(fields, payload), {}, call.pair.now);
+        ++fields.ip_id;
+    };
+    for (int i = 0; i < 50; ++i) {
+        send(100);
+        fields.sequence += 100;
+        call.pair.run_for(milliseconds(20));
+    }
+    const auto whole = [&] {
+        return std::count_if(
+            call.pair.snapt.delivered.begin(), call.pair.snapt.delivered.end(),
+            [](const auto& packet) { return packet.size() == kPayload + kHeaders; });
+    };
+    send(kPayload);
+    call.pair.run_for(milliseconds(100));
+    ASSERT_EQ(whole(), 1) << "it fits while the references are good";
+    const uint64_t fragments = call.pair.node.session->class_counters(TrafficClass::HtHd).fragments;
+    EXPECT_EQ(fragments, 0U);
+    fields.sequence += kPayload;
+    call.cut(0);
+    for (int i = 0; i < 3; ++i) {
+        send(kPayload);  // the sender's timer doubles
+        call.pair.run_for(milliseconds(400 << i));
+    }
+    call.move();
+    call.pair.run_for(milliseconds(100));
+    EXPECT_GE(whole(), 2);
+}
+
 // Nor what was kept before another path was heard, though that takes over only later, or in vain.
 TEST(MultipathSim, WhatANodeSentIntoASilenceIsKeptUntilAPathThatWorksTakesOver) {
     TwoPaths call(TrafficClass::HtHd, PathMode::Handover, link_of(milliseconds(10)),
