@@ -54,6 +54,11 @@ struct NodeSettings {
     dataplane::Recording recording;  // must outlive the Node
 };
 
+// An uplink that has fallen silent while it was in use is not taken back for so long, twice as long
+// each time it does so again, while there is another.
+inline constexpr base::Duration kFirstBar = base::seconds(1);
+inline constexpr base::Duration kLongestBar = base::seconds(60);
+
 // What is known of one SNAPT.
 struct SnaptLink {
     std::string name;
@@ -365,6 +370,9 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void try_next_port(SnaptLink& link, base::TimePoint now);
     // Another connection in the place of one that has been stuck for long.
     void mend_stream(SnaptLink& link, base::TimePoint now);
+    static bool is_stream_silent(const SnaptLink& link, base::TimePoint now);
+    // By another uplink, where TCP is silent. False: it is not, or there is none.
+    bool move_stream(SnaptLink& link, base::TimePoint now);
     static void take_next_port(SnaptLink& link, base::IpVersion version);
     void on_fallback_due();
 

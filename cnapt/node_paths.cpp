@@ -17,10 +17,6 @@ constexpr size_t kKeptHandovers = 32;
 // A path that was heard so lately needs no question before it takes over.
 constexpr base::Duration kProofLifetime = base::seconds(2);
 constexpr base::Duration kControlInterval = base::seconds(2);
-// What has fallen silent while it was in use is not taken back for so long, twice as long each time
-// it does so again, while there is another.
-constexpr base::Duration kFirstBar = base::seconds(1);
-constexpr base::Duration kLongestBar = base::seconds(60);
 // In the place of interface and address.
 constexpr const char* kOverTcp = "tcp";
 

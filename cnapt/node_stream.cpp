@@ -20,6 +20,10 @@ constexpr base::Duration kNextPortLongest = base::seconds(300);
 // not.
 constexpr base::Duration kStuckAfter = base::seconds(3);
 constexpr base::Duration kMendInterval = base::seconds(10);
+// TCP that owes an answer for so long, or so many round trips, ends its trial or moves to another
+// uplink: as long as UDP is waited for.
+constexpr base::Duration kStreamSilentAfter = kAskStreamAfter;
+constexpr int64_t kStreamSilentAfterRtts = 4;
 
 }  // namespace
 
@@ -50,6 +54,7 @@ void Node::close_stream(SnaptLink& link) {
     const TimePoint now = loop_.now();
     link.session->paths().remove(wire::kTcpPath);
     if (link.is_on_stream) {
+        link.fallback.on_stream_ended(now);
         // TCP may be back at once, by the same uplink, where the best route leads nowhere.
         const auto former = link.active_slot;
         const Uplink* best = former && !is_cut(*former) ? uplinks_->at(*former) : nullptr;
@@ -281,6 +286,7 @@ void Node::watch_throttle(SnaptLink& link, TimePoint now) {
         }
     }
     traffic.other_heard_at = link.other_heard_at;
+    traffic.is_stream_silent = is_stream_silent(link, now);
     switch (link.throttle.on_tick(traffic, link.is_on_stream, bool(link.stream), now)) {
     case UdpThrottle::Step::TryStream:
         link.throttled = same_network | (link.throttled & barred_slots(link, now));
@@ -289,6 +295,7 @@ void Node::watch_throttle(SnaptLink& link, TimePoint now) {
         break;
     case UdpThrottle::Step::TryUdp:
         link.throttled = 0;
+        link.stream_mended_at = now;  // by UDP, if that answers
         ask_next_port(link, now);
         break;
     case UdpThrottle::Step::None:
@@ -332,7 +339,40 @@ void Node::try_next_port(SnaptLink& link, TimePoint now) {
     driver_.pump(now);
 }
 
+bool Node::is_stream_silent(const SnaptLink& link, TimePoint now) {
+    const session::Path& path = link.session->paths().path(wire::kTcpPath);
+    const base::Duration patience =
+        std::max<base::Duration>(kStreamSilentAfter, kStreamSilentAfterRtts * path.smoothed_rtt);
+    return link.is_on_stream && path.unanswered_since != base::kNever &&
+           now - std::max(path.unanswered_since, link.stream_mended_at) >= patience;
+}
+
+// The uplink may be what makes TCP silent: the next connection is made by another.
+bool Node::move_stream(SnaptLink& link, TimePoint now) {
+    if (!is_stream_silent(link, now)) {
+        return false;
+    }
+    const uint8_t former = *link.active_slot;
+    const auto left_out =
+        static_cast<session::PathMask>(slots_beside(former) | barred_slots(link, now));
+    const Uplink* other = best_uplink(link, cut_slots() | Uplinks::SlotSet(left_out));
+    if (other == nullptr || !Uplinks::has_route(*other, link.addresses, monitor_->snapshot())) {
+        return false;
+    }
+    bar_uplink(link, former, kFirstBar, kLongestBar, now);
+    link.active_slot = other->slot;
+    link.addresses.in_use = other->address.version;
+    link.stream_mended_at = now;
+    base::log(base::LogLevel::Info, "%s: TCP is silent, its next connection is made by %s",
+              link.name.c_str(), other->interface.c_str());
+    events_.on_path_moved(link);
+    return true;
+}
+
 void Node::mend_stream(SnaptLink& link, TimePoint now) {
+    if (link.session && link.active_slot && move_stream(link, now)) {
+        return;
+    }
     if (!link.session || !link.active_slot || now - link.stream_mended_at < kMendInterval) {
         return;
     }

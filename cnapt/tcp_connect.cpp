@@ -4,12 +4,17 @@
 #include "common/io/socket_address.hpp"
 #include "common/io/tcp_stream.hpp"
 
+#include <netinet/tcp.h>
+
 namespace continuo::cnapt {
 
 namespace {
 
 constexpr base::Duration kUnacknowledged = base::seconds(15);
 constexpr base::Duration kKeepaliveIdle = 2 * control::kPingInterval;
+// Both ways. Fits every link that IPv6 may use (1280, RFC 8200 section 5), since TCP finds no hole
+// for longer segments by itself.
+constexpr int kSegmentBytes = 1220;
 
 base::Error system_error(std::string_view where) {
     return {base::Errc::System, where, errno};
@@ -38,6 +43,10 @@ begin_connect(const base::Endpoint& to, const ControlUplinks& uplinks, uint32_t 
         }
     }
     io::tune_tcp(fd.value(), kUnacknowledged, kKeepaliveIdle);
+    if (::setsockopt(fd.value(), IPPROTO_TCP, TCP_MAXSEG, &kSegmentBytes, sizeof kSegmentBytes) !=
+        0) {
+        return system_error("TCP_MAXSEG");
+    }
     const io::SocketAddress address(to);
     if (::connect(fd.value(), address.data(), address.size()) != 0 && errno != EINPROGRESS) {
         return system_error("TCP connect");

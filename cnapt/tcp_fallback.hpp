@@ -15,6 +15,8 @@ inline constexpr base::Duration kAskStreamAfter = base::seconds(1);
 inline constexpr base::Duration kAskStreamAfterUnproven = base::milliseconds(500);
 // From the question to the earliest change.
 inline constexpr base::Duration kAskedBefore = base::milliseconds(500);
+// TCP that carried and comes back so soon is asked at once: UDP was silent a moment ago.
+inline constexpr base::Duration kCarriedLately = base::seconds(10);
 // TCP's answer gives UDP's, which may be repeated later, so much time.
 inline constexpr base::Duration kUdpGrace = base::milliseconds(250);
 inline constexpr base::Duration kRetryWhileBusy = base::seconds(1);
@@ -44,6 +46,8 @@ class TcpFallback {
     void on_stream_answered(base::TimePoint now) { answered_at_ = now; }
     void on_stream_used(base::TimePoint now);
     void on_udp_used(base::TimePoint now) { udp_used_at_ = now; }
+    // The stream has ended while it was in use.
+    void on_stream_ended(base::TimePoint now) { ended_at_ = now; }
     // The stream is another one.
     void reset_answer() { answered_at_ = base::kNever; }
 
@@ -53,6 +57,7 @@ class TcpFallback {
   private:
     base::TimePoint answered_at_ = base::kNever;
     base::TimePoint udp_used_at_ = base::kNever;  // after a stay on TCP
+    base::TimePoint ended_at_ = base::kNever;
     base::Duration rest_{};
     base::TimePoint rest_until_{};
     base::TimePoint retried_at_{};

@@ -108,7 +108,10 @@ UdpThrottle::on_tick(const UdpTraffic& traffic, bool is_on_stream, bool may_try,
             carried_.add(tick);
             has_stalled_ = has_stalled_ || tick.delivered_bytes.at(static_cast<size_t>(way_)) <= 0;
         }
-        return now - began_ >= kTrialEnds ? judge(now) : Step::None;
+        if (traffic.is_stream_silent) {
+            carried_ = {};  // for whatever reason, as a hole for its full segments
+        }
+        return traffic.is_stream_silent || now - began_ >= kTrialEnds ? judge(now) : Step::None;
     case Phase::Staying:
         if (now - began_ >= stay_) {
             begin_watching(now);

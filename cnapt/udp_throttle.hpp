@@ -26,6 +26,7 @@ struct UdpTraffic {
     // Where flows are spread over several uplinks: when the newest datagram came by another one, or
     // it was told last that something had arrived by it; zero: never.
     base::TimePoint other_heard_at{};
+    bool is_stream_silent = false;  // TCP is in use and owes an answer
 };
 
 class UdpThrottle {

@@ -63,6 +63,22 @@ TEST(TcpFallback, UdpThatNeverWorkedIsWaitedForOneSecond) {
     EXPECT_EQ(fallback.decide(silent(false), kStart + seconds(1)).step, Step::UseStream);
 }
 
+TEST(TcpFallback, TcpThatCarriedAMomentAgoIsAskedAtOnce) {
+    TcpFallback fallback;
+    fallback.on_stream_used(kStart - seconds(20));
+    fallback.on_stream_ended(kStart);
+    EXPECT_EQ(fallback.decide(silent(true), kStart + milliseconds(50)).step, Step::AskStream);
+    fallback.on_stream_answered(kStart + milliseconds(100));
+    const auto waits = fallback.decide(silent(true), kStart + milliseconds(100));
+    EXPECT_EQ(waits.step, Step::None) << "UDP has its chance";
+    EXPECT_EQ(fallback.decide(silent(true), waits.again_at).step, Step::UseStream);
+    EXPECT_LE(waits.again_at, kStart + milliseconds(500));
+
+    UdpFacts later = silent(true);
+    later.unanswered_since = kStart + kCarriedLately;
+    EXPECT_EQ(fallback.decide(later, later.unanswered_since + milliseconds(50)).step, Step::None);
+}
+
 TEST(TcpFallback, AnotherUplinksUdpIsBetterThanTcp) {
     TcpFallback fallback;
     fallback.on_stream_answered(kStart + milliseconds(1100));

@@ -408,6 +408,21 @@ TEST(UdpThrottle, WhatTcpWasWorthElsewhereSaysNothing) {
     EXPECT_EQ(download.run(seconds(10)).first, Step::TryStream);
 }
 
+// As where the losses were those of packets that the way does not take any more, nor TCP's.
+TEST(UdpThrottle, ATrialEndsWhenTcpFallsSilent) {
+    Download download;
+    download.loss = 0.5;
+    ASSERT_EQ(download.run(seconds(600)).first, Step::TryStream);
+    ASSERT_EQ(download.run(UdpThrottle::kTick * 2).first, Step::None);
+    download.traffic.is_stream_silent = true;
+    const auto [step, after] = download.run(seconds(600));
+    EXPECT_EQ(step, Step::TryUdp);
+    EXPECT_EQ(after, UdpThrottle::kTick);
+    download.traffic.is_stream_silent = false;
+    const Duration rest = UdpThrottle::kFirstRest - UdpThrottle::kTick;
+    EXPECT_EQ(download.run(rest).first, Step::None) << "nor is it tried again soon";
+}
+
 TEST(UdpThrottle, ATrialEndsWhenTcpDoes) {
     Download download;
     download.loss = 0.6;
