@@ -279,7 +279,7 @@ CommandOutput user_command(const report::DaemonAccess& access,
                            report::kExitUsage);
         }
     }
-    if (!request.name.empty() && !is_valid_name(request.name)) {
+    if (request.action != UserAction::List && !is_valid_name(request.name)) {
         return failure("user name \"" + request.name + "\"; expected " + kNameForm,
                        report::kExitUsage);
     }

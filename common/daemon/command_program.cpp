@@ -8,6 +8,7 @@
 #include "common/report/table.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
@@ -60,6 +61,17 @@ bool print(const CommandOutput& output, size_t most_lines) {
     std::fputs(report::safe_output(output.err).c_str(), stderr);
     const std::string out(report::first_lines(output.out, most_lines));
     return std::fputs(report::safe_output(out).c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
+}
+
+// Says why when the output could not be written: it may be all there was of a new key. Of a reader
+// that has gone, SIGPIPE tells.
+bool is_told(std::string_view program, bool is_written) {
+    if (!is_written) {
+        const std::string reason = std::generic_category().message(errno);
+        std::fputs((std::string(program) + ": cannot write the output: " + reason + "\n").c_str(),
+                   stderr);
+    }
+    return is_written;
 }
 
 // One turn on a cleared screen, if it is one.
@@ -154,24 +166,27 @@ RunOptions run_options(const ParsedCommand& command, const DefaultPaths& default
 int run_program(const report::ProgramSpec& program,
                 std::span<const char* const> arguments,
                 const RunCommand& run) {
+    const auto show = [&](const CommandOutput& output) {
+        const bool is_shown = is_told(program.name, print(output, SIZE_MAX));
+        return is_shown ? output.exit_code : report::kExitError;
+    };
     if (arguments.size() == 1 && std::string_view(arguments[0]) == "--version") {
-        std::printf("%s %s\n", std::string(program.name).c_str(),
-                    std::string(base::kVersion).c_str());
-        return report::kExitGood;
+        return show({std::string(program.name) + " " + std::string(base::kVersion) + "\n", "",
+                     report::kExitGood});
     }
     const report::CommandLine line = report::parse_command_line(program, arguments);
     if (!line.command) {
-        std::fputs(report::safe_output(line.text).c_str(),
-                   line.exit_code == report::kExitGood ? stdout : stderr);
-        return line.exit_code;
+        return line.exit_code == report::kExitGood ? show({line.text, "", line.exit_code})
+                                                   : show({"", line.text, line.exit_code});
     }
     if (line.command->has("--watch")) {
-        return watch(program.name, *line.command,
-                     {[&] { return run(*line.command); }, print_turn,
-                      [](base::Duration pause) { std::this_thread::sleep_for(pause); }});
+        return watch(
+            program.name, *line.command,
+            {[&] { return run(*line.command); },
+             [&](const CommandOutput& output) { return is_told(program.name, print_turn(output)); },
+             [](base::Duration pause) { std::this_thread::sleep_for(pause); }});
     }
-    const CommandOutput output = run(*line.command);
-    return print(output, SIZE_MAX) ? output.exit_code : report::kExitError;
+    return show(run(*line.command));
 }
 
 int watch(std::string_view program, const ParsedCommand& command, const Watch& calls) {

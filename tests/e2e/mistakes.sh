@@ -66,6 +66,12 @@ mistake 1 'snapt: server.toml is there already; remove it first, or name another
     snapt init --name zrh-1 --config server.toml --state state --public 203.0.113.9:9347
 mistake 64 'snapt: user name "al ice"; expected 1 to 64 letters, digits and . _ @ -, not . or - first' \
     snapt user add 'al ice' --config server.toml --state state --socket no.sock
+mistake 64 'snapt: user name ""; expected 1 to 64 letters, digits and . _ @ -, not . or - first' \
+    snapt user add '' --config server.toml --state state --socket no.sock
+mistake 1 'snapt: cannot write the output: No space left on device' \
+    sh -c 'snapt user add erin --config server.toml --state state --socket no.sock >/dev/full'
+mistake 1 'cnapt: cannot write the output: No space left on device' sh -c 'cnapt help status >/dev/full'
+mistake 1 'cnapt: cannot write the output: No space left on device' sh -c 'cnapt --version >/dev/full'
 mistake 64 'snapt: --by "nonsense"; expected user, class, snapt, day, month or app' snapt usage --by nonsense
 mistake 64 'snapt: --from "yesterday"; expected a day (2026-11-01), a time (2026-11-01T12:00:00Z) or Unix seconds, and a known --zone' \
     snapt usage --from yesterday
