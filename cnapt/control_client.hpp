@@ -62,8 +62,9 @@ class ControlClientHandler {
     virtual ~ControlClientHandler() = default;
 
     // A handshake succeeded with the SNAPT at `remote`: first, or again (accept.continued says
-    // which).
+    // which). `from`: where the connection began; none: as the kernel routes.
     virtual void on_established(const base::Endpoint& remote,
+                                const std::optional<ControlUplink>& from,
                                 const control::Established& established) = 0;
     virtual void on_rejected(const control::Reject& reject) = 0;
     virtual void on_rekeyed(const control::EpochKeys& keys) = 0;

@@ -37,7 +37,7 @@ void ControlClient::Inner::stop() {
     // Pollers and timers may be destroyed on their own thread only; wait for it.
     std::promise<void> done;
     const bool posted = loop_.post([this, &done] {
-        if (connection_ && connection_->control) {
+        if (connection_) {
             connection_->control->close(control::CloseReason::Shutdown, {});
             static_cast<void>(
                 daemon::send_pending(connection_->stream, *connection_->control).has_value());
@@ -45,6 +45,7 @@ void ControlClient::Inner::stop() {
         running_ = false;
         plain_.close();
         connection_.reset();
+        race_.reset();
         timer_.reset();
         done.set_value();
     });
@@ -81,6 +82,7 @@ std::optional<base::Endpoint> ControlClient::Inner::allowed(const base::Endpoint
 void ControlClient::Inner::attempt() {
     attempt_at_ = base::kNever;
     connection_.reset();
+    race_.reset();
     std::optional<base::Endpoint> remote = next_address();
     if (!remote) {
         fail_attempt(EDESTADDRREQ);
@@ -92,29 +94,56 @@ void ControlClient::Inner::attempt() {
         set_timer();
         return;
     }
-    base::Result<io::UniqueFd> fd = begin_connect(*remote, options_.uplinks, options_.fwmark);
-    if (!fd) {
-        fail_attempt(fd.error().sys_errno, *remote);
-        return;
-    }
     if (!is_proven(*remote)) {
         hearsay_at_ = now() + kHearsayInterval;
     }
-    connection_ = std::make_unique<Connection>(std::move(*fd));
-    connection_->remote = *remote;
-    connection_->uplink = options_.uplinks.of(remote->address.version);
-    connection_->connect_by = now() + kConnectTimeout;
-    connection_->poller = std::make_unique<io::Poller>(
-        loop_, connection_->stream.fd(), [this] { on_readable(); },
-        [this] {
-            if (connection_->control) {
-                update();
-            } else {
-                on_connecting_writable();
+    race_ = std::make_unique<ConnectRace>(
+        loop_, ways(*remote), options_.fwmark, kConnectTimeout,
+        ConnectRace::Events{
+            [this](io::UniqueFd fd, const ConnectWay& way) { on_connected(std::move(fd), way); },
+            [this](int sys_errno) { fail_attempt(sys_errno); }});
+}
+
+std::vector<ConnectWay> ControlClient::Inner::ways(const base::Endpoint& first) const {
+    const ControlUplinks& uplinks = options_.uplinks;
+    std::vector<ConnectWay> ways = {{first, uplinks.of(first.address.version)}};
+    if (!uplinks.is_race || options_.is_hearsay) {  // hearsay must not aim many attempts at a host
+        return ways;
+    }
+    const auto add_others = [&](const base::Endpoint& to) {
+        for (const ControlUplink& other : uplinks.others) {
+            if (other.source.version == to.address.version) {
+                ways.push_back({to, other});
             }
-        });
-    connection_->poller->watch(false, true);
-    set_timer();
+        }
+    };
+    add_others(first);
+    const std::vector<base::Endpoint>& addresses = options_.addresses;
+    for (size_t i = 1; i < addresses.size(); ++i) {
+        const base::Endpoint& to = addresses[(next_address_ + i) % addresses.size()];
+        if (const auto& from = uplinks.of(to.address.version)) {
+            ways.push_back({to, from});
+            add_others(to);
+        }
+    }
+    return ways;
+}
+
+void ControlClient::Inner::on_connected(io::UniqueFd fd, const ConnectWay& way) {
+    race_.reset();
+    options_.uplinks.of(way.to.address.version) = way.from;  // network_changed() compares with it
+    connection_ = std::make_unique<Connection>(std::move(fd));
+    connection_->remote = way.to;
+    connection_->uplink = way.from;
+    control::DatagramSink* sink = this;
+    connection_->control = std::make_unique<control::ClientControl>(*context_, random_, sink);
+    if (!connection_->control->start(options_.parameters, now())) {
+        fail_attempt(EINVAL);
+        return;
+    }
+    connection_->poller = std::make_unique<io::Poller>(
+        loop_, connection_->stream.fd(), [this] { on_readable(); }, [this] { update(); });
+    update();
 }
 
 void ControlClient::Inner::attempt_now() {
@@ -124,29 +153,7 @@ void ControlClient::Inner::attempt_now() {
     attempt();
 }
 
-void ControlClient::Inner::on_connecting_writable() {
-    int error = 0;
-    socklen_t length = sizeof error;
-    if (::getsockopt(connection_->stream.fd(), SOL_SOCKET, SO_ERROR, &error, &length) != 0 ||
-        error != 0) {
-        fail_attempt(error);
-        return;
-    }
-    control::DatagramSink* sink = this;
-    auto control = std::make_unique<control::ClientControl>(*context_, random_, sink);
-    if (!control->start(options_.parameters, now())) {
-        fail_attempt(EINVAL);
-        return;
-    }
-    connection_->control = std::move(control);
-    update();
-}
-
 void ControlClient::Inner::on_readable() {
-    if (!connection_->control) {
-        on_connecting_writable();  // an error, as nothing can be read yet
-        return;
-    }
     control::ClientControl& control = *connection_->control;
     if (!daemon::receive_pending(connection_->stream, control, loop_)) {
         control.on_transport_closed(now());
@@ -162,13 +169,9 @@ void ControlClient::Inner::on_timer() {
         } else {
             set_timer();
         }
-    } else if (connection_->control) {
+    } else {
         connection_->control->on_timeout(at);
         update();
-    } else if (connection_->connect_by <= at) {
-        fail_attempt(ETIMEDOUT);
-    } else {
-        set_timer();
     }
 }
 
@@ -228,7 +231,7 @@ void ControlClient::Inner::on_event(const control::ClientEvent& event) {
     tell([remote = connection_->remote, uplink = connection_->uplink,
           event](ControlClientHandler& handler) {
         if (const auto* established = std::get_if<control::Established>(&event)) {
-            handler.on_established(remote, *established);
+            handler.on_established(remote, uplink, *established);
         } else if (const auto* rejected = std::get_if<control::Rejected>(&event)) {
             handler.on_rejected(rejected->reject);
         } else if (const auto* rekeyed = std::get_if<control::Rekeyed>(&event)) {
@@ -289,7 +292,11 @@ void ControlClient::Inner::on_datagram(base::ByteView datagram) {
 }
 
 void ControlClient::Inner::fail_attempt(int sys_errno) {
-    fail_attempt(sys_errno, connection_ ? std::optional(connection_->remote) : std::nullopt);
+    std::optional<base::Endpoint> remote;
+    if (connection_ || race_) {
+        remote = connection_ ? connection_->remote : race_->first().to;
+    }
+    fail_attempt(sys_errno, remote);
 }
 
 void ControlClient::Inner::fail_attempt(int sys_errno, std::optional<base::Endpoint> remote) {
@@ -317,6 +324,7 @@ void ControlClient::Inner::lost(base::Duration at_least) {
 
 void ControlClient::Inner::connect_later(base::Duration at_least) {
     connection_.reset();
+    race_.reset();
     plain_.close();
     static_cast<void>(out_->clear());  // open_stream() asks for the room
     attempt_at_ = now() + std::max(delay_, at_least);
@@ -325,18 +333,12 @@ void ControlClient::Inner::connect_later(base::Duration at_least) {
 }
 
 void ControlClient::Inner::set_timer() {
-    if (!connection_) {
-        timer_->set(attempt_at_);
-    } else if (connection_->control) {
-        timer_->set(connection_->control->next_deadline());
-    } else {
-        timer_->set(connection_->connect_by);
-    }
+    timer_->set(connection_ ? connection_->control->next_deadline() : attempt_at_);
 }
 
 // The connection begins at the same uplink still, and data has not gone to the other IP version.
 bool ControlClient::Inner::stays_with(const ControlUplinks& uplinks) const {
-    if (!connection_) {
+    if (!connection_) {  // as a race began, or what the next attempt takes
         return uplinks == options_.uplinks;
     }
     const base::IpVersion version = connection_->remote.address.version;
@@ -377,8 +379,7 @@ void ControlClient::Inner::network_changed(ControlUplinks uplinks) {
         if (may_hurry()) {
             attempt_now();
         }
-    } else if (connection_->control &&
-               connection_->control->state() == control::ClientState::Open) {
+    } else if (connection_->control->state() == control::ClientState::Open) {
         static_cast<void>(connection_->control->probe(now()).has_value());
         update();
     }
@@ -393,7 +394,7 @@ void ControlClient::Inner::restart() {
         return;
     }
     ++short_sessions_;
-    if (connection_) {
+    if (connection_ || race_) {
         connect_later({});
     }
 }
@@ -408,7 +409,7 @@ void ControlClient::Inner::query_session() {
     later([](Inner& self) {
         if (self.may_hurry()) {
             self.attempt_now();
-        } else if (self.connection_ && self.connection_->control) {
+        } else if (self.connection_) {
             static_cast<void>(self.connection_->control->query_session(self.now()).has_value());
             self.update();
         }

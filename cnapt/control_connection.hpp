@@ -2,6 +2,7 @@
 // control_client.cpp and control_connection.cpp know it.
 #pragma once
 
+#include "cnapt/connect_race.hpp"
 #include "cnapt/control_client.hpp"
 #include "cnapt/plain_link.hpp"
 #include "common/base/log.hpp"
@@ -21,6 +22,7 @@ namespace continuo::cnapt {
 //   Waiting ──────▶ Connecting ──────▶ Linked ─ ─ ─ ─ ─ ─ ─ ─ (stays)
 //      ▲   delay over    │ 5 s, error     │ LinkClosed, Rejected
 //      └─────────────────┴────────────────┘
+// Connecting: race_; Linked: connection_.
 // Everything here belongs to the control thread, but shutting the gate, which is the data loop's.
 class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::Inner>,
                              private control::DatagramSink {
@@ -50,7 +52,7 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     template <typename Action>
     bool with_link(Action action) {
         return later([action = std::move(action)](Inner& self) mutable {
-            if (self.connection_ && self.connection_->control) {
+            if (self.connection_) {
                 action(*self.connection_->control);
                 self.update();
             }
@@ -62,7 +64,7 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
         options_.addresses = std::move(addresses);
     }
     void set_uplinks(ControlUplinks uplinks) {
-        if (!connection_) {
+        if (!connection_ && !race_) {
             options_.uplinks = std::move(uplinks);
         }
     }
@@ -76,7 +78,9 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
         is_sent_away_ = true;
         delay_ = std::max(delay_, kMaxReconnectDelay);
     }
-    bool may_hurry() const { return !connection_ && short_sessions_ == 0 && !is_sent_away_; }
+    bool may_hurry() const {
+        return !connection_ && !race_ && short_sessions_ == 0 && !is_sent_away_;
+    }
     bool is_hearsay() const { return options_.is_hearsay && established_at_ == base::TimePoint{}; }
     dataplane::StreamPort stream() {
         return {out_, [weak = weak_from_this()] {
@@ -99,8 +103,7 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
         base::Endpoint remote;
         std::optional<ControlUplink> uplink;  // where it began
         io::TcpStream stream;
-        std::unique_ptr<control::ClientControl> control;  // null while connecting
-        base::TimePoint connect_by{};
+        std::unique_ptr<control::ClientControl> control;
         base::TimePoint open_since = base::kNever;
         std::unique_ptr<io::Poller> poller;  // last: gone before the descriptor
     };
@@ -116,7 +119,9 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     bool has_address(base::IpVersion version) const;
     // The next address is of the preferred IP version, if there is one and an uplink for it.
     void prefer_version();
-    void on_connecting_writable();
+    // In the order in which they are tried, from `first` on.
+    std::vector<ConnectWay> ways(const base::Endpoint& first) const;
+    void on_connected(io::UniqueFd fd, const ConnectWay& way);
     void on_readable();
     void on_timer();
     // After every input: events, bytes, timer. May end the connection.
@@ -154,6 +159,7 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     std::optional<control::TlsContext> context_;
     io::SystemRandom random_;
     std::unique_ptr<io::DeadlineTimer> timer_;
+    std::unique_ptr<ConnectRace> race_;  // while connecting
     std::unique_ptr<Connection> connection_;
     PlainLink plain_;
     control::EpochKeys keys_;  // of the latest epoch

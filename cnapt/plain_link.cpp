@@ -16,7 +16,8 @@ void PlainLink::feed(const std::function<Target()>& target) {
 }
 
 void PlainLink::connect(const Target& target) {
-    base::Result<io::UniqueFd> fd = begin_connect(target.remote, target.uplinks, target.fwmark);
+    base::Result<io::UniqueFd> fd = begin_connect(
+        target.remote, target.uplinks.of(target.remote.address.version), target.fwmark);
     if (!fd) {
         lose();
         return;

@@ -51,9 +51,7 @@ std::vector<uint8_t> exchange(int fd, const std::string& request) {
 }
 
 control::PortalAnswer ask_at(const PortalQuestion& question, const base::Endpoint& to) {
-    ControlUplinks uplinks;
-    (to.address.is_v4() ? uplinks.v4 : uplinks.v6) = question.uplink;
-    const auto fd = begin_connect(to, uplinks, question.fwmark);
+    const auto fd = begin_connect(to, question.uplink, question.fwmark);
     if (!fd) {
         return {};
     }

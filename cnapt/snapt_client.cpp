@@ -127,11 +127,31 @@ ControlUplinks SnaptClient::uplinks() {
         return ControlUplink{from->interface, from->address};
     };
     ControlUplinks uplinks{taken(v4), taken(v6)};
+    uplinks.is_race = !link_.is_up;
+    if (uplinks.is_race) {
+        add_others(uplinks);
+    }
     const Uplink* active = link_.active_slot ? node_.uplinks().at(*link_.active_slot) : nullptr;
     if (active != nullptr) {
         uplinks.preferred = active->address.version;
     }
     return uplinks;
+}
+
+// Those that lead to an address, by rank, beside the ones that are taken.
+void SnaptClient::add_others(ControlUplinks& uplinks) {
+    for (const base::Endpoint& to : addresses_) {
+        const SnaptAddresses there(to);
+        for (;;) {
+            const Uplink* other =
+                node_.uplinks().best_for(there, node_.network(), unreached_ | tried_);
+            if (other == nullptr || !Uplinks::has_route(*other, there, node_.network())) {
+                break;
+            }
+            tried_.set(other->slot);
+            uplinks.others.push_back({other->interface, other->address});
+        }
+    }
 }
 
 void SnaptClient::on_network_changed() {
@@ -184,6 +204,7 @@ void SnaptClient::rekey_if_due(base::TimePoint now) {
 }
 
 void SnaptClient::on_established(const base::Endpoint& remote,
+                                 const std::optional<ControlUplink>& from,
                                  const control::Established& established) {
     keyed_at_ = loop_.now();
     connected_at_ = keyed_at_;
@@ -197,10 +218,11 @@ void SnaptClient::on_established(const base::Endpoint& remote,
             describe(done.error()).c_str());
         return;
     }
-    const Uplink* by = uplink(remote.address.version);
-    Node::note_login(link_, by != nullptr ? std::optional(by->slot) : std::nullopt);
-    if (unreached_.any() && by != nullptr) {
-        node_.on_reached_by(link_, by->slot);
+    const std::optional<uint8_t> by = slot_of(from);
+    const Uplink* wanted = uplink(remote.address.version);
+    Node::note_login(link_, by);
+    if (by && (unreached_.any() || wanted == nullptr || wanted->slot != *by)) {
+        node_.on_reached_by(link_, *by);
     }
     node_.open_stream(link_, client_.stream(), remote);
     log(LogLevel::Info, "%s: session %s, epoch %u", link_.name.c_str(),

@@ -94,6 +94,7 @@ class SnaptClient final : public ControlClientHandler {
 
     // --- ControlClientHandler
     void on_established(const base::Endpoint& remote,
+                        const std::optional<ControlUplink>& from,
                         const control::Established& established) override;
     void on_rejected(const control::Reject& reject) override;
     void on_rekeyed(const control::EpochKeys& keys) override;
@@ -111,6 +112,7 @@ class SnaptClient final : public ControlClientHandler {
 
   private:
     ControlUplinks uplinks();
+    void add_others(ControlUplinks& uplinks);
     const Uplink* uplink(base::IpVersion version) const;
     std::optional<uint8_t> slot_of(const std::optional<ControlUplink>& from) const;
     void on_failed_attempt(const LinkEnd& end);

@@ -23,7 +23,7 @@ base::Error system_error(std::string_view where) {
 }  // namespace
 
 base::Result<io::UniqueFd>
-begin_connect(const base::Endpoint& to, const ControlUplinks& uplinks, uint32_t fwmark) {
+begin_connect(const base::Endpoint& to, const std::optional<ControlUplink>& from, uint32_t fwmark) {
     const int family = to.address.is_v4() ? AF_INET : AF_INET6;
     io::UniqueFd fd(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
     if (!fd.is_open()) {
@@ -32,12 +32,12 @@ begin_connect(const base::Endpoint& to, const ControlUplinks& uplinks, uint32_t 
     if (fwmark != 0 && ::setsockopt(fd.value(), SOL_SOCKET, SO_MARK, &fwmark, sizeof fwmark) != 0) {
         return system_error("SO_MARK");
     }
-    if (const std::optional<ControlUplink>& uplink = uplinks.of(to.address.version)) {
-        if (::setsockopt(fd.value(), SOL_SOCKET, SO_BINDTODEVICE, uplink->device.data(),
-                         static_cast<socklen_t>(uplink->device.size())) != 0) {
+    if (from) {
+        if (::setsockopt(fd.value(), SOL_SOCKET, SO_BINDTODEVICE, from->device.data(),
+                         static_cast<socklen_t>(from->device.size())) != 0) {
             return system_error("SO_BINDTODEVICE");
         }
-        const io::SocketAddress source(base::Endpoint{uplink->source, 0});
+        const io::SocketAddress source(base::Endpoint{from->source, 0});
         if (::bind(fd.value(), source.data(), source.size()) != 0) {
             return system_error("TCP bind");
         }

@@ -7,6 +7,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace continuo::cnapt {
 
@@ -23,7 +24,13 @@ struct ControlUplinks {
     std::optional<ControlUplink> v4;
     std::optional<ControlUplink> v6;
     std::optional<base::IpVersion> preferred = std::nullopt;  // that of the data
+    // While data goes nowhere: further uplinks, the best first. All ways are tried side by side.
+    bool is_race = false;
+    std::vector<ControlUplink> others = {};
     const std::optional<ControlUplink>& of(base::IpVersion version) const {
+        return version == base::IpVersion::V4 ? v4 : v6;
+    }
+    std::optional<ControlUplink>& of(base::IpVersion version) {
         return version == base::IpVersion::V4 ? v4 : v6;
     }
     bool operator==(const ControlUplinks&) const = default;
@@ -31,6 +38,6 @@ struct ControlUplinks {
 
 // A socket that connects; not yet connected when it is returned. `fwmark` 0: none. Errors: System.
 base::Result<io::UniqueFd>
-begin_connect(const base::Endpoint& to, const ControlUplinks& uplinks, uint32_t fwmark);
+begin_connect(const base::Endpoint& to, const std::optional<ControlUplink>& from, uint32_t fwmark);
 
 }  // namespace continuo::cnapt

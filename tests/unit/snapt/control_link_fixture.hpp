@@ -134,7 +134,9 @@ struct SnaptSide final : snapt::ControlHandler {
 };
 
 struct NodeSide final : cnapt::ControlClientHandler {
-    void on_established(const base::Endpoint& remote, const control::Established& now) override {
+    void on_established(const base::Endpoint& remote,
+                        const std::optional<cnapt::ControlUplink>& /*from*/,
+                        const control::Established& now) override {
         last_remote = remote;
         established.push_back(now);
     }
