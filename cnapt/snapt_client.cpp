@@ -212,16 +212,20 @@ void SnaptClient::on_established(const base::Endpoint& remote,
     is_rekeying_ = false;
     is_session_gone_ = false;
     fail_usage();  // what was asked over a link that this one has replaced
+    // Another way than the wanted one was faster: that one gives way.
+    const std::optional<uint8_t> by = slot_of(from);
+    const Uplink* wanted = uplink(remote.address.version);
+    if (by && wanted != nullptr && wanted->slot != *by) {
+        unreached_.set(wanted->slot);
+    }
     node_.on_reached(link_, remote, established.accept);
     if (const auto done = node_.establish(link_, established.accept, established.keys); !done) {
         log(LogLevel::Error, "%s: keys refused: %s", link_.name.c_str(),
             describe(done.error()).c_str());
         return;
     }
-    const std::optional<uint8_t> by = slot_of(from);
-    const Uplink* wanted = uplink(remote.address.version);
     Node::note_login(link_, by);
-    if (by && (unreached_.any() || wanted == nullptr || wanted->slot != *by)) {
+    if (by && unreached_.any()) {
         node_.on_reached_by(link_, *by);
     }
     node_.open_stream(link_, client_.stream(), remote);
