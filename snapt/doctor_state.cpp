@@ -113,10 +113,37 @@ void check_users(SnaptDoctor& doctor) {
     }
 }
 
+// Every page of the database, which nobody writes now. What is damaged may be far from what users
+// and sessions take.
+void check_pages(SnaptDoctor& doctor, const std::string& check) {
+    const std::string database = doctor.state + "/" + kLedgerFileName;
+    if (!doctor.needs_root(check)) {
+        return;
+    }
+    if (::access(database.c_str(), F_OK) != 0) {
+        doctor.findings.skip(check, "there is no database", "see \"users\" above");
+        return;
+    }
+    const auto first_fault = [&]() -> base::Result<std::string> {
+        Database opened = CTN_TRY(Database::open(database, OpenMode::ReadOnly));
+        Statement statement = CTN_TRY(opened.prepare("PRAGMA quick_check(1)"));
+        return CTN_TRY(statement.step()) ? statement.text(0) : std::string();
+    };
+    const auto fault = first_fault();
+    io::match_owner(doctor.state);  // of the files that SQLite makes to read
+    if (fault && *fault == "ok") {
+        doctor.findings.ok(check, "every page of the database can be read");
+        return;
+    }
+    doctor.findings.fail(
+        check, "the database is damaged: " + (fault ? *fault : daemon::describe(fault.error())),
+        "restore a copy; OPERATIONS, Backup");
+}
+
 void check_ledger(SnaptDoctor& doctor) {
     const std::string check = "ledger";
     if (!doctor.runs()) {
-        doctor.findings.skip(check, "needs a running daemon", "start it, see \"daemon\" above");
+        check_pages(doctor, check);
         return;
     }
     const JsonValue& ledger = doctor.status.json["ledger"];

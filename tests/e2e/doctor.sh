@@ -306,5 +306,11 @@ cp "$work/kept.toml" "$work/snapt1.toml"
 mv "$work/s1/ledger.db" "$work/ledger.away"
 claim "a database that is not there" finds_in_snapt users 'there is no database .*; run snapt init'
 mv "$work/ledger.away" "$work/s1/ledger.db"
+doctor_of_snapt
+claim "a sound database" line ok ledger 'every page of the database can be read'
+cp "$work/s1/ledger.db" "$work/ledger.sound"
+dd if=/dev/urandom of="$work/s1/ledger.db" bs=1024 seek=24 count=40 conv=notrunc 2>/dev/null
+claim "a database with damaged pages" finds_in_snapt ledger 'the database is damaged: .*; restore a copy'
+cp "$work/ledger.sound" "$work/s1/ledger.db"
 claim "mended, nothing fails" snapt_is_well
 finish
