@@ -57,7 +57,7 @@ TEST(PolicyFile, BoundsTheNumberOfRules) {
     EXPECT_EQ(to_text(parsed.diagnostics[0]), "f:1:1: error: 4097 rules; expected at most 4096");
 }
 
-// What the kernel is not told it would not bypass.
+// A rule that the kernel does not get would not be bypassed.
 TEST(PolicyFile, BoundsWhatTheKernelIsToldOfBypass) {
     const auto rule_of = [](size_t ports, const std::string& action) {
         std::string text = "[[rule]]\napp=\"x\"\naction=\"" + action +

@@ -36,7 +36,7 @@ inline IpAddress address(std::string_view text) {
     return IpAddress::parse(text).value();
 }
 
-// What differs between the versions.
+// The differences between the versions.
 struct Side {
     const char* node;      // uplink
     const char* router;    // on-link

@@ -205,7 +205,7 @@ TEST_F(UplinksTest, AnAccessPointIsJoinedWhenItsCarrierComes) {
     EXPECT_TRUE(uplinks_->note_joined(wifi(), true).joined.empty());
     snapshot_.links[0].has_carrier = true;
     EXPECT_EQ(update().joined, Slots{0});
-    // Nobody told of the access point.
+    // Nobody has reported the access point.
     uplinks_->note_joined(wifi(), false);
     snapshot_.links[0].has_carrier = false;
     update();

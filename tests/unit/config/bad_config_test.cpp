@@ -116,7 +116,7 @@ TEST(BadConfig, AKeyIsNeverPrinted) {
     }
 }
 
-// What is too long to stand in a manifest.
+// Cases that are too long for a manifest.
 struct LongFile {
     std::string text;
     std::string expected;

@@ -6,7 +6,7 @@
 namespace continuo::control {
 namespace {
 
-// What a stranger without the right key learns.
+// Everything that a stranger without the right key sees.
 struct Outcome {
     std::vector<uint8_t> answer;
     size_t hello_bytes = 0;

@@ -69,7 +69,7 @@ inline Accept default_accept() {
     return accept;
 }
 
-// What a pipe does to a chunk before delivery.
+// The changes that a pipe makes to a chunk before delivery.
 using Mangle = std::function<void(std::vector<uint8_t>&)>;
 
 struct ControlPair {

@@ -70,7 +70,8 @@ TEST(Message, EveryTruncationIsRefusedOrLacksOnlyOptionalFields) {
     }
 }
 
-// What a flipped bit leaves readable is another message, written again to the same bytes each time.
+// If a message is readable after a bit was flipped, it is another one, and is written again to the
+// same bytes each time.
 TEST(Message, EveryFlippedBitIsRefusedOrReadsAsACanonicalMessage) {
     for (const Message& message : all_messages()) {
         std::vector<uint8_t> bytes = serialized(message);
@@ -205,7 +206,7 @@ TEST(Message, ADirectoryEntryHasAnAddressOrANameAndSixteenOfBothAtMost) {
     EXPECT_FALSE(append_message(bytes, directory));
     entry.names.clear();
     EXPECT_FALSE(append_message(bytes, directory));
-    // Of a peer that keeps no such limit: an entry without an address, a name that is empty.
+    // From a peer that keeps no such limit: an entry without an address, a name that is empty.
     const std::array<uint8_t, 11> no_address = {1, 0, 8, 1, 0, 1, 's', 2, 0, 1, 'r'};
     EXPECT_FALSE(parse_message(8, no_address));
     const std::array<uint8_t, 16> no_name = {1, 0, 13, 1, 0, 1, 's', 2, 0, 1, 'r', 6, 0, 2, 0, 9};

@@ -1,4 +1,4 @@
-// What is sent, kept and dropped when sockets are full.
+// Datagrams that are sent, kept and dropped when sockets are full.
 #include "common/dataplane/batch_sender.hpp"
 #include "tests/support/session_pair.hpp"
 

@@ -105,7 +105,7 @@ TEST_F(Queues, ARunCountsAsLongAsItIs) {
     EXPECT_EQ(small_.bytes(), 0U);
 }
 
-// Of the size that is wanted, whoever has more of the other.
+// Only buffers of the wanted size count, whoever holds more of the other.
 TEST_F(Queues, WhoHoldsNoneOfThoseThatRanOutLosesNothing) {
     for (char mark = 'a'; mark < 'a' + static_cast<char>(kLarge); ++mark) {
         EXPECT_TRUE(push(first_, mark, 60'000, 1'000));

@@ -123,7 +123,7 @@ TEST(Turns, DebtHasABound) {
     turns.remove(other);
 }
 
-// Else one that is alone owes for as long as nobody else wants time.
+// Otherwise one that is alone stays in debt for as long as nobody else wants time.
 TEST(Turns, TimeThatNobodyWantsPaysDebts) {
     Turns turns;
     Turn turn;

@@ -62,7 +62,7 @@ struct Samples {
     }
 };
 
-// What the decoder makes of a section, as text; nothing is committed.
+// The decoded section as text; nothing is committed.
 std::string decoded(ElisionLink& link, ByteView section) {
     std::string text;
     if (!link.decode(section)) {

@@ -23,7 +23,7 @@
 namespace continuo::io {
 namespace {
 
-// What cannot be taken back happens in a process of its own. Gives its exit code.
+// Irrevocable changes happen in a process of their own. Gives its exit code.
 int in_child(const std::function<int()>& work) {
     const pid_t child = ::fork();
     if (child == 0) {

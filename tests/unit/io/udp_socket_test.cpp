@@ -223,7 +223,7 @@ TEST(UdpSocket, ReadingNothingWouldBlock) {
     EXPECT_EQ(nothing.error().code, base::Errc::WouldBlock);
 }
 
-// What the kernel takes as an option it also does over loopback.
+// The kernel also does over loopback what it accepts as an option.
 TEST(UdpSocket, ProbeFindsWhatTheKernelHas) {
     const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     const auto takes = [&socket](int option, int value) {

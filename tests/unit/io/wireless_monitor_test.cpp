@@ -17,7 +17,7 @@ using Bytes = std::vector<uint8_t>;
 constexpr uint16_t kFamily = 0x1c;
 constexpr uint32_t kInterface = 3;
 
-// Attributes in a row, as the value of one that nests them.
+// A sequence of attributes, as the value of one that nests them.
 class Nested {
   public:
     template <typename T>

@@ -63,7 +63,7 @@ TEST(PacketPool, MovedUpPacketGoesBackToItsOwnSize) {
         PacketPtr packet = pool.take(wanted);
         const uint8_t* storage = packet->storage;
         const uint32_t capacity = packet->capacity;
-        // What is left of a large one may be as long as a small one.
+        // The rest of a large one may be as long as a small one.
         const auto moved = static_cast<uint32_t>(wanted == 1 ? 10 : capacity - kSmallBufferBytes);
         packet->storage += moved;
         packet->capacity -= moved;

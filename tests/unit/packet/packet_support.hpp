@@ -1,4 +1,4 @@
-// What the tests of this layer share: naive reference implementations (checksum, segmentation) that
+// Shared by the tests of this layer: naive reference implementations (checksum, segmentation) that
 // take nothing from the code under test, and makers of random regular packets.
 #pragma once
 

@@ -1,5 +1,5 @@
-// Who is let in, and who is let out: an Admission with its stores, a relay without devices, a
-// server and a node over loopback.
+// Admission of nodes and its end: an Admission with its stores, a relay without devices, a server
+// and a node over loopback.
 #include "common/daemon/startup.hpp"
 #include "common/io/system_random.hpp"
 #include "snapt/admission.hpp"

@@ -343,7 +343,7 @@ TEST_F(SnaptCli, RequestsOfTheSocketAreCheckedAndTellWhoseSessionsEnd) {
     }
     auto database = Database::open(state() + "/" + kLedgerFileName, OpenMode::ReadWrite).value();
     ASSERT_TRUE(database.execute("UPDATE credential SET secret=x'00' WHERE user_id='frank'"));
-    // What the disk has taken ends sessions also when the keys cannot be read again.
+    // A change that the disk has taken ends sessions also when the keys cannot be read again.
     for (const char* text :
          {R"({"action":"disable","name":"alice"})", R"({"action":"rotate","name":"dave"})",
           R"({"action":"revoke","name":"erin","key_id":"k1"})",

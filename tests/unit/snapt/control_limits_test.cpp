@@ -1,5 +1,5 @@
-// What one user's links may cost the others: the data loop hears so much of each, and each user has
-// so many.
+// Limits of one user's links, for the sake of the others: events of each on the data loop, and
+// links of a user.
 #include "snapt/control_links.hpp"
 #include "tests/unit/snapt/control_link_fixture.hpp"
 

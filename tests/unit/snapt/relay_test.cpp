@@ -138,7 +138,7 @@ TEST_F(RelayTest, AUsersFlowsAreLimitedOverAllItsNodesAndBothIpVersions) {
     EXPECT_FALSE(opens(laptop, true, 5));
     EXPECT_EQ(relay.drops().count(base::DropReason::FlowLimit), 2U);
     EXPECT_TRUE(opens(other, true, 6));
-    // What a session had is free again with its end.
+    // Everything of a session is free again with its end.
     relay.close(laptop.wire_id);
     EXPECT_TRUE(opens(phone, false, 7));
     EXPECT_TRUE(opens(phone, true, 8));

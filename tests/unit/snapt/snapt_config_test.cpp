@@ -50,7 +50,7 @@ TEST(SnaptConfig, AVersionIsSwitchedOffAsInTheNodesFileOrByAnEmptyPrefix) {
     EXPECT_EQ(good(inner + "ipv4 = true\nipv6 = true\n").inner, default_snapt_config().inner);
 }
 
-// What has no effect is warned of: tests/vectors/bad_config.
+// Keys without effect cause a warning: tests/vectors/bad_config.
 TEST(SnaptConfig, TakesEveryAccountingKey) {
     const ParsedSnaptConfig parsed = parse_snapt_config(
         std::string(kBeginning) + "[accounting]\nenabled = false\ninterval_s = 900\n"

@@ -108,7 +108,7 @@ TEST(LinkFrame, AChecksumLeftToTheDeviceIsCompleted) {
                 LinkPacket packet = right;
                 const size_t start = kFrameEthernetBytes + (is_v4 ? 20U : 40U);
                 const base::ByteView ip = base::ByteView(right.bytes).subspan(kFrameHeaderBytes);
-                // What the kernel leaves there: the sum of the pseudo header.
+                // The kernel leaves the sum of the pseudo header there.
                 const base::ByteView addresses = is_v4 ? ip.subspan(12, 8) : ip.subspan(8, 32);
                 uint32_t sum = test::add_checksum(0, addresses);
                 sum += protocol + static_cast<uint32_t>(ip.size() - (is_v4 ? 20 : 40));

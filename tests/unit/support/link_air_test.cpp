@@ -1,4 +1,4 @@
-// What the air does to packets: loss, bursts, jitter, reordering, duplicates, corruption.
+// Effects of the air on packets: loss, bursts, jitter, reordering, duplicates, corruption.
 #include "tests/unit/support/link_driver.hpp"
 
 #include <algorithm>

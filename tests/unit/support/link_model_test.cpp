@@ -272,7 +272,7 @@ TEST(LinkModel, BytesOfEachSecondAreTheTracesOwnAlsoOnesThatRepeat) {
     }
     for (size_t n = 0; n < traces.size(); ++n) {
         std::vector<uint64_t> expected(static_cast<size_t>(spans[n].count()));
-        // What is there at 0 is gone before the first packet comes.
+        // An opportunity at 0 has passed before the first packet comes.
         for (uint64_t i = traces[n]->first_after({}); traces[n]->time_of(i) < spans[n]; ++i) {
             expected[static_cast<size_t>(traces[n]->time_of(i) / seconds(1))] += kOpportunityBytes;
         }

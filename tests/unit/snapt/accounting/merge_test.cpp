@@ -1,5 +1,5 @@
-// What one user can make of records and slots, and what is left when the disk is nearly full: sums
-// stay the same to the byte, whatever shares a record.
+// Limits of one user's records and slots, and of a disk that is nearly full: sums stay the same to
+// the byte, whatever shares a record.
 #include "common/base/random.hpp"
 #include "tests/unit/snapt/accounting/accounting_fixture.hpp"
 
@@ -40,7 +40,7 @@ class MergeTest : public LedgerTest {
         ledger.live().release(slot, Cause::Closed);
         note(session, 1000);
     }
-    // Of an open flow.
+    // More traffic of an open flow.
     void go_on(flow::LiveSlot& slot, uint64_t bytes, int64_t at_us) {
         count(slot, bytes, at_us);
         note(slot.session_number, bytes);

@@ -130,7 +130,8 @@ TEST_F(RecoveryTest, ForeignOrShortLiveFileIsReplaced) {
     EXPECT_NE(open(kNoon), nullptr);
 }
 
-// What the child is about to count and has counted, as a byte-counting sink would see it.
+// The traffic that the child is about to count and has counted, as a byte-counting sink would see
+// it.
 struct Sink {
     std::atomic<uint64_t> before{0};
     std::atomic<uint64_t> after{0};
