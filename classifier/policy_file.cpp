@@ -280,7 +280,7 @@ void warn_of_unreachable(Section& root, std::span<const Rule> file_rules) {
     }
 }
 
-// What the kernel would not be told must not be taken for bypassed.
+// A rule that the kernel would not get must not be taken for bypassed.
 void limit_bypass(Section& root, const Ruleset& ruleset) {
     size_t matches = 0;
     for (const BypassStep& step : ruleset.bypass_steps()) {

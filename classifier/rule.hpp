@@ -16,7 +16,7 @@
 namespace continuo::classifier {
 
 inline constexpr size_t kMaxRules = 4096;
-// Of all rules up to the last one that bypasses; each is looked at for every connection.
+// Limit of all rules up to the last one that bypasses; each is examined for every connection.
 inline constexpr size_t kMaxBypassMatches = 1024;
 // Each takes a file descriptor.
 inline constexpr size_t kMaxBypassedCgroups = 64;
@@ -37,7 +37,7 @@ struct ProtocolSet {
     bool operator==(const ProtocolSet&) const = default;
 };
 
-// What a rule asks of a flow; an empty list asks nothing.
+// The conditions of a rule; an empty list matches every flow.
 struct RuleMatch {
     std::vector<std::string> processes;  // names or globs, case-sensitive
     std::vector<std::string> parents;    // of the parent process, likewise
@@ -47,7 +47,7 @@ struct RuleMatch {
     std::vector<config::PortRange> ports;  // remote; only TCP and UDP have them
     std::vector<base::IpPrefix> destinations;
     std::vector<uint8_t> dscp;
-    // As in /proc/PID/cgroup; alone, and of bypass rules only: flows are not told by it.
+    // As in /proc/PID/cgroup; alone, and in bypass rules only: flows are not classified by it.
     std::vector<std::string> cgroups;
 
     bool has_user() const { return !user_names.empty() || !user_ids.empty(); }

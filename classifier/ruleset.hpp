@@ -21,7 +21,7 @@ struct FlowUser {
     std::string_view name;  // empty: not in the user database
 };
 
-// What is known of a flow. `process` and `parent` are names as in /proc/PID/comm. A flow whose
+// Facts known about a flow. `process` and `parent` are names as in /proc/PID/comm. A flow whose
 // owner is not found, or that is forwarded, has no process and no user.
 struct FlowFacts {
     packet::FiveTuple tuple;
@@ -69,7 +69,7 @@ class Ruleset {
     // The rules up to the last bypass rule, for routing. Empty when nothing is bypassed; together
     // they take kMaxBypassMatches routing rules at most.
     std::vector<BypassStep> bypass_steps() const;
-    // What members of these cgroups send is bypassed; in order, at most kMaxBypassedCgroups.
+    // Traffic of members of these cgroups is bypassed; in order, at most kMaxBypassedCgroups.
     std::vector<std::string> bypassed_cgroups() const;
 
     const std::vector<Rule>& rules() const { return file_.rules; }

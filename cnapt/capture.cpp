@@ -1,4 +1,4 @@
-// What happens to a packet that an application sends: flow, class, SNAPT, queue.
+// The way of a packet that an application sends: flow, class, SNAPT, queue.
 #include "cnapt/node.hpp"
 #include "common/dataplane/flow_tracking.hpp"
 #include "common/packet/reply.hpp"
@@ -19,7 +19,7 @@ namespace {
 
 // Packets of one wake-up: with more the device's queue could run over meanwhile.
 constexpr size_t kMostBeforeRest = 12;
-// For less it is not worth while.
+// A shorter rest saves nothing.
 constexpr base::Duration kShortestRest = base::microseconds(100);
 
 bool is_syn(const packet::PacketSummary& summary) {
@@ -66,8 +66,8 @@ uint64_t Node::queued_bytes() const {
     return bytes;
 }
 
-// All that came now of a stream waits for company, and so will what comes next: until the first of
-// it has waited long enough nobody needs to look.
+// All packets that came now are held, and so will be those that follow. Nothing needs to be done
+// before the hold of the first one ends.
 void Node::rest(TimePoint now) {
     base::Duration least = io::kLongestRest;
     for (const auto& link : links_) {

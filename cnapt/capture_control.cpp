@@ -194,7 +194,7 @@ base::Result<void> CaptureControl::set_groups(const NearLinks& near) const {
             std::any_of(near.links.begin(), near.links.end(),
                         [&](const NearLink& wanted) { return wanted.index == link.index; });
         const uint32_t group = near_group(config_);
-        // One that somebody else has put into a group is told apart by that.
+        // An interface in a group of somebody else's is distinguished by that group.
         if (link.group != (is_near ? 0 : group)) {
             continue;
         }

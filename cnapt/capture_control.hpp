@@ -24,8 +24,8 @@ class CaptureControl {
     explicit CaptureControl(CaptureConfig config) : config_(std::move(config)) {}
 
     // Removes rules and routes of an earlier run, and its nftables table but for the guard, unless
-    // that is a kill switch that goes on. What a run of this configuration has left for a restart
-    // stays, and connections go on in it.
+    // that is a kill switch that goes on. The parts that a run of this configuration has left for a
+    // restart stay, and connections go on in them.
     base::Result<void> clean_up();
     // After clean_up(): the device and what belongs to it are of an earlier run.
     bool has_taken_over() const { return has_taken_over_; }
@@ -44,9 +44,9 @@ class CaptureControl {
     // Looks whether the host has IPv6; a change is logged. True: begin() is due. Without IPv4 to
     // capture nothing changes.
     bool follow_ipv6();
-    // Back to plain routing; `device` must be gone. What would go on with its addresses beside the
-    // tunnel ends: IPv6 connections of this host and translated ones of the LAN sides. (IPv4
-    // packets with a source that is no address of the host are not routed.)
+    // Back to plain routing; `device` must be gone. Connections that would go on with its addresses
+    // beside the tunnel are ended: IPv6 connections of this host and translated ones of the LAN
+    // sides. (IPv4 packets with a source that is no address of the host are not routed.)
     void end();
     // Ends this run for a restart, in place of end(): new flows are no longer captured unless there
     // is the kill switch, all else stays, and the device gets a mark by which the next run knows
@@ -54,9 +54,8 @@ class CaptureControl {
     base::Result<void> leave(std::string& failure);
     // Part of what begin() sets, from the next time on.
     void set_portal(std::optional<PortalBypass> portal) { portal_ = std::move(portal); }
-    // Puts the interfaces into their group, and others back. What counts as near is part of what
-    // begin() sets, from the next time on.
-    // When it fails no link is near: the tunnel takes more, and begin() may go on.
+    // Puts the interfaces into their group, and others back. The next begin() uses the new set of
+    // near links. When it fails no link is near: the tunnel takes more, and begin() may go on.
     base::Result<void> set_near(const NearLinks& near, std::string& failure);
     bool is_active() const { return is_active_; }
 

@@ -85,7 +85,8 @@ std::string leak_chain(const std::string& device, const std::vector<IpAddress>& 
 }
 
 // The addresses are the same on every node, so that a neighbour knows them. Before connection
-// tracking, so that replies to a gateway's clients are told apart by the device they come in by.
+// tracking, so that replies to a gateway's clients are distinguished by the device on which they
+// arrive.
 std::string arrival_chain(const std::string& device, const std::vector<IpAddress>& own) {
     std::string text = "  chain arrival {\n"
                        "    type filter hook prerouting priority raw; policy accept;\n";

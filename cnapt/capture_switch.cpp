@@ -10,8 +10,8 @@ namespace {
 constexpr size_t kMaxSteps = 4;  // one is under way at most
 // Changes come in groups, and on some hosts without end.
 constexpr base::Duration kLookDelay = base::milliseconds(10);
-// What two programs put in each other's place would never end: so many repairs at once, then one a
-// tick.
+// Two programs that replace each other's rules would never stop: so many repairs at once, then one
+// a tick.
 constexpr unsigned kMaxQuickRepairs = 8;
 constexpr base::Duration kQuietAfter = base::seconds(10);
 

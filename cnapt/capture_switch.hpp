@@ -27,7 +27,7 @@ class CaptureSwitch {
     base::Result<void> begin_at_once(std::shared_ptr<const classifier::Ruleset> ruleset,
                                      std::string& failure);
 
-    // What shall be: which rules decide, and whether new flows are captured. Takes effect soon.
+    // The wanted state: which rules decide, and whether new flows are captured. Takes effect soon.
     void set_ruleset(std::shared_ptr<const classifier::Ruleset> ruleset);
     void set_open(bool is_open);
     // Only while there are rules at all: traffic is captured, or was.
@@ -35,8 +35,8 @@ class CaptureSwitch {
     void set_near(NearLinks near);
     // New flows are captured now; with the kill switch always.
     bool is_open() const { return done_ && (done_->is_open || is_kill_switch_); }
-    // Tries again what failed. What somebody else has removed is looked for here and, sooner, when
-    // the kernel tells of a change.
+    // Tries again what failed. Looks for parts that somebody else has removed; this also happens,
+    // sooner, when the kernel reports a change.
     void on_tick();
     // Waits for the step in progress; then back to plain routing.
     void end();

@@ -126,7 +126,7 @@ std::string names_text(const JsonValue& dns) {
     return text + (state == "tunnel" ? "through the tunnel\n" : "as without cnapt\n");
 }
 
-// Of the user who types, also through sudo.
+// The user who types, also through sudo.
 std::string portal_request(const ParsedCommand& command) {
     const char* const by_sudo = std::getenv("SUDO_UID");
     uint32_t user = getuid();
@@ -160,7 +160,7 @@ void print_line(const std::string& line) {
     std::fflush(stdout);
 }
 
-// What a helper that was killed has left.
+// Remains of a helper that was killed.
 CommandOutput restore_command(const ParsedCommand& command) {
     const std::string path(kResolvConf);
     const auto places = command.has("--state") ? kept_places_in(command.value_or("--state", ""))

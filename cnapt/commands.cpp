@@ -37,7 +37,7 @@ std::string address_of(const SnaptLink& link) {
     return link.address().port != 0 ? link.address().to_string() : link.configured;
 }
 
-// Of the direction up, as SNAPT reports it lately.
+// Direction up, as the SNAPT last reported it.
 void write_reported(JsonWriter& json, const session::Path* path) {
     const uint64_t bytes_per_s = path != nullptr ? path->delivery_bytes_per_s : 0;
     json.field("loss", path != nullptr ? path->loss.value_or(NAN) : NAN, kLossDigits);
@@ -56,7 +56,7 @@ void write_rates(JsonWriter& json,
     json.field("down_bits_per_s", rates.down.bits_per_s(down_bytes, now));
 }
 
-// Of the direction down, since the session began.
+// Direction down, since the session began.
 double loss_down_of(const Session& session) {
     const session::SessionCounters& counters = session.counters();
     const uint64_t sent = counters.datagrams_received + counters.lost_datagrams;

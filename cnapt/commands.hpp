@@ -10,7 +10,7 @@
 
 namespace continuo::cnapt {
 
-// What the daemon knows beside its Node.
+// State of the daemon that its Node does not have.
 struct DaemonInfo {
     std::string version;
     std::string node;  // name

@@ -1,8 +1,8 @@
 // ControlClient: the socket side of control at a node, for one SNAPT. It keeps a control link up
 // for as long as it is started: connects, runs the handshake, and after a loss connects again,
 // continuing the association. Links run on a ControlThread, which several clients share; calls come
-// from the data loop's thread and take effect later; what happens is told to a ControlClientHandler
-// on the data loop. docs/PROTOCOL.md section 4.
+// from the data loop's thread and take effect later; events go to a ControlClientHandler on the
+// data loop. docs/PROTOCOL.md section 4.
 #pragma once
 
 #include "cnapt/tcp_connect.hpp"
@@ -22,7 +22,8 @@ namespace continuo::cnapt {
 // From the first failure on, doubling; at once after network_changed().
 inline constexpr base::Duration kMinReconnectDelay = base::milliseconds(200);
 inline constexpr base::Duration kMaxReconnectDelay = base::seconds(10);
-// Of a SNAPT that is known by hearsay and never let this node in: it may not know the user.
+// Interval for a SNAPT that is known from a directory only and never let this node in: it may not
+// know the user.
 inline constexpr base::Duration kMaxFirstConnectDelay = base::seconds(600);
 // Whatever the network and directories do in between: others must not aim nodes at a host.
 inline constexpr base::Duration kHearsayInterval = base::seconds(60);
@@ -79,11 +80,11 @@ class ControlClientHandler {
     virtual void on_datagrams(dataplane::DatagramQueue& queue) = 0;
     // stream() takes datagrams again, after it was rather full.
     virtual void on_stream_room() = 0;
-    // What stream() took lately may be lost; it goes on.
+    // Datagrams that stream() took lately may be lost; the stream goes on.
     virtual void on_stream_lost() = 0;
     // An attempt failed or an established link is gone; the next attempt follows by itself. A link
-    // that was dropped for network_changed() or restart() is not told: on_established() follows, or
-    // this for the failed attempt.
+    // that was dropped for network_changed() or restart() is not reported: on_established()
+    // follows, or this for the failed attempt.
     virtual void on_closed(const LinkEnd& end) = 0;
 };
 
@@ -126,13 +127,13 @@ class ControlClient {
     // Connects anew and continues the association.
     void renew();
 
-    // Without effect while no link is up; on_closed() told so.
+    // No effect while no link is up, which on_closed() has reported.
     void request_rekey();
     void send_apps(control::Apps apps);
     void query_usage(uint32_t request, std::string json);
     void query_session();
-    // Where outer datagrams go into the link. What is pushed while none is up is lost, sooner or
-    // later. Not to be used after this object's end.
+    // Where outer datagrams go into the link. Datagrams pushed while no link is up are lost, sooner
+    // or later. Not to be used after this object's end.
     dataplane::StreamPort stream();
 
   private:

@@ -18,7 +18,7 @@ base::Result<void> ControlClient::Inner::start(ControlClientOptions options) {
     context_.emplace(CTN_TRY(control::TlsContext::client()));
     options_ = std::move(options);
     started_ = true;
-    // What was told before is for nobody: it stands in the queue before this.
+    // Earlier events are discarded: they are in the queue before this one.
     const bool posted = loop_.post([self = shared_from_this()] {
         self->running_ = true;
         self->timer_ = std::make_unique<io::DeadlineTimer>(self->loop_,
@@ -211,7 +211,7 @@ void ControlClient::Inner::update() {
     }
     const base::Result<bool> flushed = send_pending();
     if (!flushed && control.state() != control::ClientState::Closed) {
-        // What the other end said last may still be there.
+        // The last message of the other end may still be there.
         static_cast<void>(daemon::receive_pending(connection_->stream, control, loop_));
         if (control.state() != control::ClientState::Closed) {
             control.on_transport_closed(now());
@@ -252,7 +252,7 @@ void ControlClient::Inner::on_event(const control::ClientEvent& event) {
     });
 }
 
-// What the link has to say, then datagrams for as long as the socket takes them.
+// The link's own messages first, then datagrams for as long as the socket takes them.
 base::Result<bool> ControlClient::Inner::send_pending() {
     control::ClientControl& control = *connection_->control;
     for (;;) {

@@ -48,7 +48,7 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
             }
         });
     }
-    // Likewise, `action(ClientControl&)` if there is a connection; its failure is told by events.
+    // Likewise, `action(ClientControl&)` if there is a connection; events report its failure.
     template <typename Action>
     bool with_link(Action action) {
         return later([action = std::move(action)](Inner& self) mutable {
@@ -90,8 +90,8 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     }
     base::TimePoint now() { return loop_.now(); }
 
-    // Of an address by hearsay that may not be called yet, the one that let this node in takes the
-    // place; none: later.
+    // Replaces a directory's address that may not be called yet by the one that let this node in;
+    // none: later.
     std::optional<base::Endpoint> allowed(const base::Endpoint& next) const;
     bool is_proven(const base::Endpoint& remote) const {
         return !options_.is_hearsay || let_in_by_ == remote;
@@ -170,7 +170,7 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     base::TimePoint hearsay_at_{};             // when one may be called again
     std::optional<base::Endpoint> let_in_by_;  // last
     base::TimePoint established_at_{};         // last
-    uint32_t short_sessions_ = 0;  // in a row, lost within kStableLink: a rival, perhaps
+    uint32_t short_sessions_ = 0;  // successive, lost within kStableLink: a rival, perhaps
     bool is_sent_away_ = false;    // by the SNAPT, and not let in since
     bool started_ = false;         // data loop
     bool running_ = false;

@@ -32,7 +32,7 @@ namespace {
 constexpr int kLookMs = 1000;
 constexpr int kOpenAgainMs = 50;
 constexpr int kOpenTries = 60;
-// What two programs put in each other's place would never end: the time between two repairs
+// Two programs that replace each other's file would never stop: the time between two repairs
 // doubles, until nothing has happened for as long.
 constexpr std::chrono::seconds kFirstRest{1};
 constexpr std::chrono::seconds kLongestRest{60};
@@ -69,8 +69,8 @@ class Helper {
         , resolved_(options.device) {}
 
     void begin();
-    // Before the daemon is heard. What an earlier run has left may lie elsewhere, and is put back
-    // by then. Without Landlock all is as the user of this process may write it.
+    // Before the daemon is heard. Remains of an earlier run may lie elsewhere, and are put back by
+    // then. Without Landlock all is as the user of this process may write it.
     void confine() {
         if (const auto confined = file_.confine(); !confined) {
             say("note the helper for resolv.conf is not confined by Landlock: " +
@@ -123,7 +123,7 @@ void Helper::begin() {
     }
     tell_original();
     if (resolved_.is_there()) {
-        static_cast<void>(resolved_.revert().has_value());  // of what an earlier one told it
+        static_cast<void>(resolved_.revert().has_value());  // the settings of an earlier helper
     }
     say("ready");
     if (!cleaned) {
@@ -197,7 +197,8 @@ bool Helper::receive() {
     return true;
 }
 
-// Programs may ask resolved by other ways than resolv.conf; so it is told whenever it is there.
+// Programs may ask resolved by other ways than resolv.conf; so it is configured whenever it is
+// there.
 void Helper::apply() {
     const bool is_resolved_there = resolved_.is_there();
     if (is_resolved_there) {
@@ -343,7 +344,7 @@ class Keeper {
   private:
     using Clock = std::chrono::steady_clock;
 
-    // Of the helper, as waitpid() says; -1: it could not be started.
+    // Exit status of the helper, as waitpid() gives it; -1: it could not be started.
     int run_helper();
     bool has_daemon() const;
     void wait(std::chrono::seconds rest) const;  // or until the daemon is gone, or this is to end

@@ -16,7 +16,7 @@ namespace continuo::cnapt {
 inline constexpr size_t kMaxDnsAnswerBytes = 1232;
 inline constexpr size_t kMaxDnsAddresses = 16;
 
-// Of addresses of that version (A or AAAA). Empty: `name` is none (RFC 1035 2.3.4).
+// A query for addresses of that version (A or AAAA). Empty: `name` is none (RFC 1035 2.3.4).
 std::vector<uint8_t> make_dns_query(std::string_view name, base::IpVersion version, uint16_t id);
 
 // Addresses; none when the name has none or is not known. Errors: Malformed (or not the answer to

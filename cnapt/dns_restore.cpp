@@ -40,8 +40,8 @@ std::string resolved(std::string place) {
     return (before == "/" ? "" : before) + "/" + place.substr(slash + 1);
 }
 
-// Each once: a place is locked while it is open. What cannot be seen stays, for the failure to open
-// it.
+// Each once: a place is locked while it is open. A place that cannot be seen stays in the list;
+// opening it then fails.
 std::vector<std::string> existing(const std::vector<std::string>& places) {
     std::vector<std::string> found;
     for (const std::string& place : places) {

@@ -24,7 +24,7 @@ class DnsSwitch {
     // Names go through the tunnel. Takes effect soon. To be called now and then: a helper that is
     // lost is looked for again.
     void set_in_tunnel(bool is_in_tunnel);
-    // What the host had put back, before this returns; waits for kEndTimeout at most.
+    // Restores the host's own configuration before this returns; waits for kEndTimeout at most.
     void end();
 
     // The host's own name servers, without ours.

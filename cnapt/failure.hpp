@@ -1,5 +1,5 @@
-// Failure: why a SNAPT, or a path to it, did not work the last time, with its time. What a person
-// reads in the log, `status`, `snapts` and `paths`. Values; pure.
+// Failure: why a SNAPT, or a path to it, did not work the last time, with its time. Shown in the
+// log, `status`, `snapts` and `paths`. Values; pure.
 #pragma once
 
 #include "cnapt/control_client.hpp"
@@ -14,7 +14,8 @@ namespace continuo::cnapt {
 
 enum class FailureKind : uint8_t {
     None,
-    LoginRefused,       // user unknown, key wrong or user disabled: not told apart by strangers
+    LoginRefused,       // user unknown, key wrong or user disabled: the same answer, so that
+                        // strangers learn nothing
     Rejected,           // the SNAPT knows the user, and says why it does not let the node in
     Ended,              // the SNAPT ended the session, and says why
     Replaced,           // another node of this user and name took the session over

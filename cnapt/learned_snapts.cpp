@@ -74,7 +74,7 @@ bool may_call(const base::IpAddress& address, bool may_be_private) {
            !address.is_link_local() && (may_be_private || !is_private(address));
 }
 
-// Whoever told of it first says where it is, for as long as that one tells of it at all.
+// The SNAPT that listed it first gives its address, for as long as that one lists it.
 bool LearnedSnapts::learn(const std::string& name, LearnedSnapt told) {
     const auto known = all_.find(name);
     if (known == all_.end()) {

@@ -33,8 +33,8 @@ struct SnaptOffer {
     double price = 1;  // of the plan's
 };
 
-// Whether an address that somebody told may be called at all: none of this host, of its link or of
-// a group, and a private one only if that is said.
+// Whether a learned address may be called at all: none of this host, of its link or of a group, and
+// a private one only if that is said.
 bool may_call(const base::IpAddress& address, bool may_be_private);
 
 class LearnedSnapts {
@@ -42,10 +42,10 @@ class LearnedSnapts {
     LearnedSnapts(std::string realm, std::set<std::string> configured)
         : realm_(std::move(realm)), configured_(std::move(configured)) {}
 
-    // Replaces what the teller told before. SNAPTs are learned from configured ones alone, so that
-    // two that name each other do not stay for ever; an offer is taken from the SNAPT itself.
-    // Entries of another realm, with bad names or addresses, or beyond kMaxSnapts are left out.
-    // Gives whether all() is another.
+    // Replaces the earlier list of the same SNAPT. SNAPTs are learned from configured ones alone,
+    // so that two that name each other do not stay for ever; an offer is taken from the SNAPT
+    // itself. Entries of another realm, with bad names or addresses, or beyond kMaxSnapts are left
+    // out. Gives whether all() is another.
     bool take(const std::string& teller,
               const control::Directory& directory,
               bool is_teller_private = false);
@@ -61,7 +61,7 @@ class LearnedSnapts {
 
     // JSON. Those that are not listed, too: they may have flows.
     std::string text() const;
-    // What is no such text, or was told by a SNAPT that is not configured, is left out.
+    // Leaves out text of another form, and entries from a SNAPT that is not configured.
     void restore(std::string_view text);
 
   private:

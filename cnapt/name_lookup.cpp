@@ -170,7 +170,7 @@ std::vector<base::IpAddress> servers_beside_tunnel(const LookupPlaces& places) {
     }
     const auto is_stub = [](const base::IpAddress& server) { return server.is_loopback(); };
     if (servers.empty() || std::all_of(servers.begin(), servers.end(), is_stub)) {
-        // What resolved asks; ours are among them while names go through the tunnel.
+        // The servers that resolved asks; ours are among them while names go through the tunnel.
         std::vector<base::IpAddress> links;
         for (const base::IpAddress& server :
              name_servers(text_of(places.resolved_conf, kMaxResolvConfBytes))) {

@@ -1,7 +1,7 @@
-// Looking up the name of a SNAPT, beside the tunnel: the host's own table of names, then the name
-// servers that the host has without the tunnel, asked over sockets that bear the tunnel's mark and
-// so are never captured, and last whatever the C library knows (which may go through the tunnel).
-// Blocking, for seconds: on a helper thread. docs/DECISIONS.md.
+// Looks up the name of a SNAPT, beside the tunnel. First the host's own table of names, then the
+// name servers that the host has without the tunnel: sockets with the tunnel's mark are never
+// captured. Last comes whatever the C library knows, which may go through the tunnel. Blocking, for
+// seconds: on a helper thread. docs/DECISIONS.md.
 #pragma once
 
 #include "common/base/ip_address.hpp"
@@ -13,7 +13,7 @@
 namespace continuo::cnapt {
 
 struct LookupPlaces {
-    std::vector<base::IpAddress> original;  // told by the helper, for when resolv.conf is ours
+    std::vector<base::IpAddress> original;  // from the helper, for when resolv.conf is ours
     std::vector<base::IpAddress> servers;   // those of the configuration
     uint32_t fwmark = 0;
     std::string resolv_conf = "/etc/resolv.conf";

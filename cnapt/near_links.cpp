@@ -15,10 +15,9 @@ using base::IpPrefix;
 constexpr std::array<uint8_t, 3> kNetworkProtocols = {1, 9, 16};  // redirect, ra, dhcp
 constexpr uint8_t kKernelProtocol = 2;
 
-// Point-to-point and overlay networks that the host's owner has set up. Elsewhere (hardware, and
-// what Ethernet is carried by: veth, vlan, bridge, bond) whoever is in the network may have chosen
-// the host's addresses and prefixes, and no flag of the kernel says so: a lease without end looks
-// like an address set by hand.
+// Point-to-point and overlay networks that the host's owner has set up. On other kinds (hardware,
+// veth, vlan, bridge, bond) a stranger in the network may have chosen the host's addresses and
+// prefixes. No flag of the kernel says so: a lease without end looks like an address set by hand.
 constexpr auto kTunnelKinds = std::to_array<std::string_view>(
     {"tun",    "wireguard", "ovpn",    "ipip",      "ip6tnl", "sit",   "gre",  "gretap",
      "ip6gre", "ip6gretap", "erspan",  "ip6erspan", "vti",    "vti6",  "xfrm", "ppp",

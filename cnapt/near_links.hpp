@@ -26,7 +26,7 @@ struct NearLink {
 
 struct NearLinks {
     std::vector<NearLink> links;  // with routes to public destinations
-    // An uplink is in a group of interfaces of its own, and cannot be told apart in a rule.
+    // An uplink is in somebody else's group of interfaces, so a rule cannot distinguish it.
     bool has_grouped_uplink = false;
 
     bool is_counted() const { return !links.empty() && !has_grouped_uplink; }

@@ -30,7 +30,7 @@ bool wait(int fd, short events, Clock::time_point until) {
     return left > 0 && ::poll(&ready, 1, static_cast<int>(left)) == 1;
 }
 
-// What was answered until the other side closed; of one that stays open what came in time.
+// The answer up to the other side's close; if it stays open, what came in time.
 std::vector<uint8_t> exchange(int fd, const std::string& request) {
     const auto until = Clock::now() + kTimeout;
     std::vector<uint8_t> answer;

@@ -31,7 +31,8 @@ std::vector<TcpReach> probe_tcp(const ReachQuestion& question);
 
 struct UdpReach {
     std::optional<base::Duration> answered_in;
-    int sys_errno = 0;  // of what the host refused to send, or ICMP told; ETIMEDOUT: nothing came
+    int sys_errno = 0;  // of what the host refused to send, or of an ICMP error; ETIMEDOUT: nothing
+                        // came
     std::string interface;  // by which it goes; empty: not known
     // The largest outer packet that came through, of kProbedSizes; 0: none.
     uint16_t largest = 0;

@@ -19,7 +19,7 @@ inline constexpr size_t kMaxResolvConfBytes = size_t{64} << 10;
 // Addresses of `nameserver` lines; what is none (a zone such as %eth0 too) is passed over.
 std::vector<base::IpAddress> name_servers(std::string_view text);
 
-// What stands in place of `original` (any bytes): `servers`, and the original's search list and
+// The file that replaces `original` (any bytes): `servers`, and the original's search list and
 // options, but for trust-ad, which was said of other servers. `saved`: where the original is.
 std::string resolv_conf_through(std::span<const base::IpAddress> servers,
                                 std::string_view original,

@@ -155,7 +155,7 @@ bool ResolvFile::is_ours(const Content& content, const std::string& ours) const 
 std::string ResolvFile::other_place(const Content& content) const {
     const std::string place(content.kind == Kind::Regular ? kept_place(content.text) : "");
     const bool is_other = !place.empty() && place != kept_path_;
-    // What we may not see may be there.
+    // A file that we may not see may be there.
     const bool is_there = is_other && (::access((place + "/" + kKeptName).c_str(), F_OK) == 0 ||
                                        (errno != ENOENT && errno != ENOTDIR));
     return is_there ? place : std::string();

@@ -1,7 +1,7 @@
-// ResolvFile: resolv.conf on the disk. While names go through the tunnel its place is taken by
-// another file, by a rename; what was there (a file, a symbolic link, nothing) is set aside under
-// another name and comes back with its owner, mode and attributes, also after a crash. Where the
-// file is a mount of its own, as in containers, it is written in place. Blocking; one thread.
+// ResolvFile: resolv.conf on the disk. While names go through the tunnel another file takes its
+// place, by a rename. The original (a file, a symbolic link, nothing) is set aside under another
+// name. It comes back with its owner, mode and attributes, also after a crash. Where the file is a
+// mount of its own, as in containers, it is written in place. Blocking; one thread.
 //
 // Where two files cannot change places, and when the one set aside is no more as it was, the
 // original is written anew from what is kept: its owner is then this user, who may not give files
@@ -44,8 +44,8 @@ class ResolvFile {
     bool is_replaced() const;
     // Keeps what is there now as the original, and puts ours in its place again.
     base::Result<void> take_over();
-    // What was there is there again, unless somebody else has changed it: then that stays. False:
-    // it was changed.
+    // Puts the original back, unless somebody else has changed the file: then that stays. False: it
+    // was changed.
     base::Result<bool> restore();
 
     bool is_applied() const { return kept_.has_value(); }
@@ -94,7 +94,7 @@ class ResolvFile {
     base::Result<void> forget();
     base::Result<void> put(const Content& content) const;
     base::Result<void> put_under(const std::string& temporary, const Content& content) const;
-    // What is there now is set aside.
+    // Sets aside what is there now.
     base::Result<void> exchange(const Content& ours) const;
     base::Result<void> put_back(const Content& original) const;
     bool take_back_aside(const Content& now) const;

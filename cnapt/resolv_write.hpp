@@ -12,7 +12,7 @@
 
 namespace continuo::cnapt {
 
-// What the last system call that failed said.
+// errno of the last system call that failed.
 base::Error failed(std::string_view where);
 
 // LimitReached: it is longer.

@@ -1,5 +1,6 @@
-// ResolvedLink: systemd-resolved, told by its own program `resolvectl` that all names are asked
-// for through the tunnel's device. What was told goes with the device. Blocking; one thread.
+// ResolvedLink: configures systemd-resolved with its own program `resolvectl`, so that all names
+// are asked for through the tunnel's device. The settings vanish with the device. Blocking; one
+// thread.
 #pragma once
 
 #include "common/base/ip_address.hpp"
@@ -20,7 +21,7 @@ class ResolvedLink {
     explicit ResolvedLink(std::string device, ResolvedPlaces places = {})
         : device_(std::move(device)), places_(std::move(places)) {}
 
-    // It runs here, and can be told.
+    // It runs here and can be configured.
     bool is_there() const;
     // Servers of the device, for all domains, before those of other links. Errors: System,
     // InvalidState (resolvectl refused, or took longer than kResolvectlTimeout).

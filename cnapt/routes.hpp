@@ -1,4 +1,4 @@
-// What captures the node's traffic: policy rules, routes and nftables text, built from the
+// Capture of the node's traffic: policy rules, routes and nftables text, built from the
 // configuration as values. Pure; app.cpp applies it through common/io. docs/OPERATIONS.md shows the
 // result.
 //
@@ -86,7 +86,7 @@ struct CaptureOptions {
     bool kill_switch = false;          // nothing but `exclude` may be reached outside the tunnel
 };
 
-// Of sockets that members of a bypassed cgroup make (io::SocketMarker).
+// Mark of sockets that members of a bypassed cgroup make (io::SocketMarker).
 uint32_t bypass_mark(uint32_t fwmark);
 
 // cnapt0's usual addresses (RFC 7335; ULA).

@@ -36,7 +36,7 @@ login_parameters(const NodeConfig& config, const SnaptEntry& entry, const NodeId
 
 class SnaptClient final : public ControlClientHandler {
   public:
-    // What is not about this SNAPT alone.
+    // Settings that are not about this SNAPT alone.
     struct Answers {
         std::function<void(const control::UsageReply& reply)> on_usage;
         std::function<void(const std::string& teller, const control::Directory& directory)>
@@ -86,7 +86,7 @@ class SnaptClient final : public ControlClientHandler {
         client_.send_apps(std::move(apps));
     }
     void query_session() { client_.query_session(); }
-    // on_usage is told of an error when the link is lost before the answer.
+    // on_usage gets an error when the link is lost before the answer.
     void query_usage(uint32_t number, std::string json);
     // Asks for new keys when the old ones have sealed much or are old, and daily for a new
     // handshake.

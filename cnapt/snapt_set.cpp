@@ -74,7 +74,7 @@ void SnaptSet::start() {
     look_up_names();
 }
 
-// What is given by addresses is tried at once, names when they are looked up.
+// Addresses are tried at once, names when they have been looked up.
 void SnaptSet::add(SnaptEntry entry, bool is_learned) {
     auto addresses = endpoints_of(entry);
     const bool has_address = !addresses.empty() && !is_learned;  // use() judges those by hearsay
@@ -224,7 +224,7 @@ void SnaptSet::on_directory(const std::string& teller, const control::Directory&
     }
 }
 
-// Learned SNAPTs seal the identity as the one that told of them.
+// The identity is sealed for a learned SNAPT as for the one that listed it.
 SnaptEntry SnaptSet::entry_of(const std::string& name, const LearnedSnapt& learned) const {
     const auto& configured = parts_.config.snapts;
     const auto teller =

@@ -14,7 +14,7 @@ using base::LogLevel;
 
 namespace {
 
-// Of outer packets: what an Ethernet carries. Larger ones would be fragments somewhere.
+// Size of outer packets: what an Ethernet carries. Larger ones would be fragmented somewhere.
 constexpr uint32_t kLargestMtu = 1500;
 
 constexpr uint64_t kNoRoute = uint64_t{1} << 40;
@@ -305,9 +305,9 @@ bool Uplinks::has_better_version(const Uplink& uplink,
            });
 }
 
-// As the host prefers the interface: where the routes of its two versions have prefixes of the same
-// length, the smaller metric, so that a version which failed or is not in use does not take a good
-// metric with it. kNoRoute if `uplink` has no route itself.
+// The host's preference for the interface. Where the routes of its two versions have prefixes of
+// the same length it is the smaller metric, so that a good metric does not go with a version that
+// failed or is not in use. kNoRoute if `uplink` has no route itself.
 uint64_t Uplinks::interface_cost(const Uplink& uplink,
                                  const SnaptAddresses& snapt,
                                  const io::NetSnapshot& snapshot) const {

@@ -84,15 +84,15 @@ class Uplinks {
     Change note_joined(uint32_t interface_index, bool is_joined);
     // Signal of the access point; nothing: not known. Weak below one level until above another.
     void note_signal(uint32_t interface_index, std::optional<int> dbm);
-    // Beacons are missing: as a weak signal, until the next one is told.
+    // Beacons are missing: counts as a weak signal until the next one is reported.
     void note_weak(uint32_t interface_index);
 
-    // The uplink that the host would use towards the SNAPT, had it none of `excluded`: that of the
-    // longest prefix that covers the address of its IP version and the lowest metric; without such
-    // a route any uplink of a version that the SNAPT has (its route may follow in a moment), and
-    // null when there is none. An interface with routes of both versions counts with the better,
-    // and is used by the version in use. One behind a captive portal only if no other has a route,
-    // and one that cannot carry last.
+    // The uplink that the host would use towards the SNAPT, had it none of `excluded`: longest
+    // prefix that covers the address of its IP version, then lowest metric. Without such a route
+    // any uplink of a version that the SNAPT has, because its route may follow in a moment. Null
+    // when there is none. An interface with routes of both versions counts with the better, and is
+    // used by the version in use. One behind a captive portal only if no other has a route, and one
+    // that cannot carry last.
     Uplink*
     best_for(const SnaptAddresses& snapt, const io::NetSnapshot& snapshot, SlotSet excluded = {});
     // Towards the SNAPT's address of its version.

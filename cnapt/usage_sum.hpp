@@ -19,7 +19,7 @@ class UsageSum {
     explicit UsageSum(const report::JsonValue& request);
 
     void expect(const std::string& snapt) { snapts_[snapt] = kNoAnswer; }
-    // Its answer, or {"error":…}. Of one that is not expected any more: no effect.
+    // Its answer, or {"error":…}. An answer that is not expected any more has no effect.
     void add(const std::string& snapt, std::string_view json);
     void fail(const std::string& snapt, std::string reason);
     // Nobody is waited for.

@@ -15,8 +15,8 @@ struct WritePlace {
 };
 
 // For good. From now on files are made, written, renamed and removed only in `places`, and no
-// directories, sockets, pipes or devices anywhere; /dev/null may be written. What is open already
-// stays so. Needs no_new_privs. Errors: Unsupported (kernel without Landlock), System.
+// directories, sockets, pipes or devices anywhere; /dev/null may be written. Files that are open
+// already stay open. Needs no_new_privs. Errors: Unsupported (kernel without Landlock), System.
 base::Result<void> write_only_in(std::span<const WritePlace> places);
 
 }  // namespace continuo::cnapt

@@ -14,7 +14,7 @@
 
 namespace continuo::policy {
 
-// What the node knows of one SNAPT. Borrowed for the call.
+// The node's knowledge of one SNAPT. Borrowed for the call.
 struct SnaptView {
     std::string_view name;
     std::string_view address;  // for reports
@@ -55,7 +55,7 @@ struct Decision {
     std::string_view reason;  // static text when they are not
 };
 
-// What is unknown counts as met, but a SNAPT of which it is known wins. Among those that meet the
+// An unknown value counts as met, but a SNAPT whose value is known wins. Among those that meet the
 // needs: the first of the preference list, else the least price, then load, then delay, then order.
 // None meets them: `when_unmet` decides, and the one that comes nearest is taken.
 Decision choose_snapt(std::span<const SnaptView> snapts,

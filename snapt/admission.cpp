@@ -20,7 +20,7 @@ using daemon::utc_us;
 
 namespace {
 
-// A load that goes to and fro is not worth the traffic: all nodes are told.
+// A load that oscillates must not cause traffic to all nodes.
 constexpr base::Duration kLoadLookInterval = base::seconds(600);
 constexpr int kLoadDifference = 200;  // permille
 constexpr size_t kMaxToldAtOnce = 256;

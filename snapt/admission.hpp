@@ -53,7 +53,7 @@ class Admission final : public ControlHandler, public RelayEvents {
 
     // Before the loop runs. Both must outlive the last call to this as their handler.
     void connect(Relay& relay, ControlServer& server);
-    // The configuration names other SNAPTs now: all nodes are told, some with each on_tick().
+    // The configuration names other SNAPTs now: all nodes are informed, some with each on_tick().
     void renew_directory();
     // Once a second. The directory is renewed, too, when this SNAPT's load is another.
     void on_tick();
@@ -90,7 +90,7 @@ class Admission final : public ControlHandler, public RelayEvents {
         base::Endpoint from;
         std::shared_ptr<SessionDesk> desk;  // null until it is let in
         uint16_t wire_id = 0;               // 0: not let in, or its session is over
-        bool is_open = false;               // its node was let in, and may be told
+        bool is_open = false;               // its node was let in, and may be informed
         bool is_waiting = false;            // for its lease, or the ledger
         bool holds_lease = false;           // until its session does
         bool knows_directory = false;

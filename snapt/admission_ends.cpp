@@ -42,7 +42,7 @@ size_t Admission::end_revoked() {
     return end_all([this](const SessionGrant& grant) { return !may_still_log_in(grant); });
 }
 
-// The node is told to stay away, and not that its session is lost: it would begin another one.
+// Tell the node to stay away, not that its session is lost: it would begin another one.
 size_t Admission::end_all(const std::function<bool(const SessionGrant& grant)>& is_meant) {
     const size_t before = relay_->sessions().size();
     for (auto& [id, link] : links_) {

@@ -6,7 +6,7 @@
 namespace continuo::snapt {
 
 // Runs until SIGTERM or SIGINT. Gives the exit code: 0, 1 (cannot start), 78 (bad configuration).
-// What is wrong is said on stderr in one sentence.
+// An error is reported on stderr in one sentence.
 int run_daemon(const daemon::RunOptions& options);
 
 }  // namespace continuo::snapt

@@ -131,7 +131,7 @@ std::string hex_of(const control::SessionId& id) {
     return text;
 }
 
-// Of the down direction on the path in use.
+// Down direction, on the path in use.
 void write_mtu(JsonWriter& json, const Session& session) {
     const auto active = session.paths().active();
     const session::Path* path = active ? &session.paths().path(*active) : nullptr;
@@ -164,7 +164,7 @@ void write_session(JsonWriter& json, const NodeSession& node, base::TimePoint no
     json.field("from", remote ? std::optional(remote->to_string()) : std::nullopt);
     json.field("transport", active == wire::kTcpPath ? "tcp" : "udp");
     json.field("rtt_ms", dataplane::milliseconds_or_nan(rtt), dataplane::kMillisecondDigits);
-    // Of the direction down, as the node reports it.
+    // Direction down, as the node reports it.
     json.field("loss", path != nullptr ? path->loss.value_or(NAN) : NAN, kLossDigits);
     const uint64_t bytes_per_s = path != nullptr ? path->delivery_bytes_per_s : 0;
     json.field("delivery_bits_per_s",

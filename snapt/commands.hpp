@@ -14,7 +14,7 @@
 
 namespace continuo::snapt {
 
-// What the daemon knows beside its Relay.
+// State of the daemon that its Relay does not have.
 struct SnaptInfo {
     std::string version;
     std::string name;

@@ -118,7 +118,7 @@ void ControlDoor::on_writable(LinkId id) {
 
 // The client's Finished, not its binder, ends the stay here: a binder is proof of the key, but the
 // ClientHello with it may be one that was recorded. Whatever follows, HELLO first, may have come
-// with it and waits in the control; nothing of it was told to anybody.
+// with it and waits in the control; nobody has seen any of it.
 void ControlDoor::on_tls_readable(Stranger& stranger) {
     control::ServerControl& control = stranger.connection->control;
     const base::Result<bool> more = stranger.connection->stream.drain([&](base::ByteView bytes) {

@@ -1,7 +1,7 @@
 // ControlDoor: the part of ControlServer that strangers meet. It listens, accepts, tells the kinds
 // of connection apart, answers portal checks, does the TLS handshakes and judges HELLOs, on a
-// thread that never carries data. What has authenticated itself goes to ControlLinks; nothing else
-// does. docs/PROTOCOL.md sections 3.7, 4.7 and 4.9.
+// thread that never carries data. Connections that have authenticated themselves go to
+// ControlLinks; nothing else does. docs/PROTOCOL.md sections 3.7, 4.7 and 4.9.
 #pragma once
 
 #include "common/control/handshake_limiter.hpp"
@@ -41,7 +41,7 @@ class ControlDoor {
     void stop();
 
   private:
-    // Told by the first octet, and never again: later ones may look like any.
+    // Decided by the first octet only: later ones may look like any.
     enum class Kind : uint8_t { Unknown, Tls, Plain, PortalCheck };
     struct Stranger {
         std::unique_ptr<ControlConnection> connection;  // its id is the limiter's ticket

@@ -266,14 +266,14 @@ void ControlLinks::tell(Link& link, control::ServerEvent&& event) {
     }
 }
 
-// On the data loop. One that could not be told looks by itself, soon.
+// On the data loop. If the notice could not be posted, the link looks by itself, soon.
 void ControlLinks::on_event_taken(LinkId id, int still_under_way) {
     if (still_under_way == kMaxEventsUnderWay / 2) {
         with_link(id, [](control::ServerControl&, base::TimePoint) {});
     }
 }
 
-// What the link has to say, then datagrams for as long as the socket takes them.
+// The link's own messages first, then datagrams for as long as the socket takes them.
 base::Result<bool> ControlLinks::send_pending(Link& link) {
     ControlConnection& connection = *link.connection;
     for (;;) {

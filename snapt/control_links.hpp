@@ -1,6 +1,6 @@
 // ControlLinks: the part of ControlServer that authenticated links live in, on a thread of their
 // own: control messages, and the datagrams of nodes that reach the SNAPT over TCP only, in TLS or
-// over a plain connection each. What ControlDoor has let in arrives by message.
+// over a plain connection each. Connections that ControlDoor has let in arrive by message.
 #pragma once
 
 #include "common/daemon/handler_gate.hpp"
@@ -20,8 +20,8 @@ namespace continuo::snapt {
 // Events of one link that are on their way to the data loop. Beyond it, or beyond the rate below,
 // its socket is not read: what floods waits at its sender.
 inline constexpr int kMaxEventsUnderWay = 8;
-// Of all events, also those that the desk serves: at once, and one more each. So many names and
-// modes of applications count as one more.
+// Limits for all events, also those that the desk serves: at once, and one more each. So many names
+// and modes of applications count as one more.
 inline constexpr int kEventBurst = 32;
 inline constexpr base::Duration kEventInterval = base::milliseconds(50);
 inline constexpr size_t kAppsOfAnEvent = 64;

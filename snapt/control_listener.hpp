@@ -14,7 +14,7 @@ namespace continuo::snapt {
 
 class ControlListener {
   public:
-    // A connection and where it comes from; an IPv4-mapped address is told as the IPv4 address.
+    // A connection and where it comes from; an IPv4-mapped address is given as the IPv4 address.
     using OnAccepted = std::function<void(io::UniqueFd fd, const base::Endpoint& from)>;
 
     // `loop` must outlive this.

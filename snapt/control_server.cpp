@@ -35,7 +35,8 @@ base::Result<void> ControlServer::Inner::start(ControlServerOptions options) {
     return {};
 }
 
-// The door first: what it has let in by then is on its way, and is told CLOSE by the links.
+// The door first: connections it has let in by then are on their way, and the links send them
+// CLOSE.
 void ControlServer::Inner::stop() {
     links.shut_gate();
     door.stop();

@@ -1,7 +1,7 @@
 // ControlServer: the socket side of control at a SNAPT. It has two threads: strangers are met by
 // ControlDoor, authenticated links live in ControlLinks, so that no TLS handshake touches what
-// carries data. Calls come from the data loop's thread and take effect later; what happens is told
-// to a ControlHandler on the data loop. docs/PROTOCOL.md section 4.
+// carries data. Calls come from the data loop's thread and take effect later; events go to a
+// ControlHandler on the data loop. docs/PROTOCOL.md section 4.
 #pragma once
 
 #include "common/base/ip_address.hpp"
@@ -21,8 +21,8 @@ namespace continuo::snapt {
 // Names a control link; never given twice by one server.
 using LinkId = uint64_t;
 
-// What a node says or asks that needs no data loop. Called on the thread of links, which it must
-// not hold up; may outlive the link.
+// Messages of a node that need no data loop. Called on the thread of links, which it must not hold
+// up; may outlive the link.
 class LinkDesk {
   public:
     LinkDesk() = default;

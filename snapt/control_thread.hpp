@@ -36,7 +36,7 @@ class ControlThread {
         ready.get_future().wait();
         pthread_setname_np(thread_.native_handle(), name_);
     }
-    // What was posted before still runs. Then the loop is the caller's, who may clear up.
+    // Functions posted before still run. Then the loop is the caller's, who may clear up.
     void stop() {
         if (thread_.joinable()) {
             loop_.stop();

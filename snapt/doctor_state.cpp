@@ -113,8 +113,8 @@ void check_users(SnaptDoctor& doctor) {
     }
 }
 
-// Every page of the database, which nobody writes now. What is damaged may be far from what users
-// and sessions take.
+// Every page of the database, which nobody writes now. The damage may be far from the pages of
+// users and sessions.
 void check_pages(SnaptDoctor& doctor, const std::string& check) {
     const std::string database = doctor.state + "/" + kLedgerFileName;
     if (!doctor.needs_root(check)) {

@@ -221,8 +221,8 @@ void HostNetwork::follow_ipv6(const LeaseStore& leases) {
     }
 }
 
-// Of an earlier run: at ports that nobody listened on then, and of leases that the database has
-// lost.
+// Connections of an earlier run: at ports that nobody listened on then, and of leases that the
+// database has lost.
 base::Result<void> HostNetwork::forget_left_connections(LeaseStore& leases) {
     std::set<base::IpAddress> leased;
     for (const Lease& lease : CTN_TRY(leases.list())) {
@@ -310,7 +310,7 @@ void HostNetwork::renew_ports(bool wants_all) {
     std::vector<io::ListeningPort> fresh;
     std::set_difference(taken->lasting.begin(), taken->lasting.end(), taken_.begin(), taken_.end(),
                         std::back_inserter(fresh));
-    // What comes for the listener from their other side would go to the lease.
+    // Packets for the listener from their other side would go to the lease.
     const auto is_at_one = [&fresh](const io::TrackedConnection& connection) {
         return has_port_of(fresh, connection);
     };

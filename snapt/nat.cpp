@@ -269,8 +269,8 @@ std::string ports_text(const PortRange& ports) {
     return ports.first == ports.last ? first : first + "-" + std::to_string(ports.last);
 }
 
-// Of TCP and UDP that `match`. By the source port, so that a port stays the same where it may, and
-// all connections from one inner port get theirs from one part: RFC 4787 REQ-1.
+// Rules for TCP and UDP that `match`. Chosen by the source port, so that a port stays the same
+// where it may, and all connections from one inner port get theirs from one part: RFC 4787 REQ-1.
 std::string port_rules(const std::string& match,
                        const std::string& translate,
                        std::span<const PortRange> parts) {

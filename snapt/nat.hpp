@@ -64,7 +64,7 @@ relay_sysctls(const RelayOptions& options,
               bool set_forwarding,
               std::span<const std::string> router_advertisement_interfaces);
 
-// Of the device alone: before it is set up, nothing to restore.
+// For the device alone: before it is set up, nothing to restore.
 std::vector<io::SysctlSetting> relay_device_sysctls(std::string_view device);
 
 // Named counters of the table. kLeakCounter must read zero.

@@ -16,9 +16,9 @@ inline constexpr size_t kMaxPortParts = 16;
 // A smaller part would soon be used up by connections to one destination.
 inline constexpr uint32_t kMinPartPorts = 256;
 
-// What is left of `range` without `taken`, which is sorted: the largest parts, the largest first.
-// No more than kMaxPortParts, and none but the largest below kMinPartPorts; the ports of the others
-// are not handed out. Empty: all are taken.
+// `range` without `taken`, which is sorted: the largest parts, the largest first. No more than
+// kMaxPortParts, and none but the largest below kMinPartPorts; the ports of the others are not
+// handed out. Empty: all are taken.
 std::vector<PortRange> ports_left(PortRange range, std::span<const uint16_t> taken);
 
 // Remembers the last look at the host's listeners.

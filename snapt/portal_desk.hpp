@@ -15,8 +15,8 @@
 
 namespace continuo::snapt {
 
-// A trial takes about 3 us, a key that is derived anew because users have changed 5; each pays for
-// so much: at most a tenth of a CPU goes there, and with 20 000 users one question a second is
+// Time charged for a trial. It takes about 3 us, 5 when a key is derived anew because users have
+// changed. At most a tenth of a CPU goes there, and with 20 000 users one question a second is
 // answered.
 inline constexpr base::Duration kPortalTrialTime = base::microseconds(50);
 

@@ -17,7 +17,7 @@ using packet::NodeSide;
 namespace {
 
 constexpr base::Duration kHousekeepingInterval = base::milliseconds(500);
-// Packets that are worth a look at all sessions; after fewer none is looked at for a while.
+// Packets that justify a pass over all sessions; after fewer there is no pass for a while.
 constexpr size_t kWorthAPass = 8;
 constexpr base::Duration kNextPassAfter = base::milliseconds(5);
 
@@ -113,7 +113,7 @@ void Relay::on_tun_readable() {
     driver_.pump(now);
 }
 
-// What waits for a node that takes nothing may not keep the others' packets out.
+// Packets for a node that takes nothing must not keep the others' packets out.
 bool Relay::make_room(bool is_large) {
     if (loop_.now() < no_room_until_) {
         return false;

@@ -78,7 +78,7 @@ struct RelaySettings {
     std::function<base::TimePoint()> clock = [] { return std::chrono::steady_clock::now(); };
 };
 
-// Who a session belongs to and what it got.
+// The owner of a session and what the session was given.
 struct SessionGrant {
     std::string user;
     std::string key_id;     // that the latest handshake was made with
@@ -172,7 +172,7 @@ struct NodeSession {
 // The address at which the node is reached now.
 std::optional<base::Endpoint> remote_of(const session::Session& session);
 
-// Told on the data loop.
+// Called on the data loop.
 class RelayEvents {
   public:
     virtual ~RelayEvents() = default;
@@ -266,7 +266,7 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     // --- dataplane::SocketDirectory
     io::UdpSocket* socket_for(const session::TransmitItem& item) override;
     bool send_stream(const session::TransmitItem& item, base::ByteView bytes) override;
-    // Of the capture: which port a connection came to is not known here.
+    // Port shown by the capture: which port a connection came to is not known here.
     uint16_t stream_port() const;
     uint8_t tos_of(const session::TransmitItem& item) override {
         return settings_.tos[base::index_of(item.marked_class)];

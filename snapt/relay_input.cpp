@@ -1,6 +1,6 @@
-// What nodes send, on its way from the sockets to their sessions and on to the TUN device. The
-// sockets are emptied before anything is opened; then each sender has its turn (dataplane::Turns),
-// and what one sends, or makes by it, beyond its turns waits in its own lane or is dropped there.
+// The way of datagrams from the sockets to their sessions and on to the TUN device. The sockets are
+// emptied before anything is opened; then each sender has its turn (dataplane::Turns). Datagrams
+// beyond its turns, and packets made of them, wait in its own lane or are dropped there.
 #include "common/wire/unsealed.hpp"
 #include "snapt/relay.hpp"
 
@@ -196,8 +196,8 @@ size_t Relay::handle_some(Input& input, const Lane& lane, size_t most, TimePoint
     return count;
 }
 
-// What came from an address that was not known costs the session time, too, when it turns out to be
-// its own. So a node cannot spend the strangers' time.
+// Datagrams from an unknown address cost the session time, too, when they turn out to be its own.
+// So a node cannot spend the strangers' time.
 void Relay::hand_over(NodeSession& node,
                       std::span<session::ReceivedDatagram> datagrams,
                       const Lane& lane,
@@ -264,8 +264,8 @@ void Relay::serve_stream(Lane& lane, TimePoint now) {
     driver_.touch(node.session);
 }
 
-// Whether the frame has to wait for its session's next turn, or is lost. What was held for its
-// order comes outside of turns: it goes on at once while nobody waits for one.
+// Whether the frame has to wait for its session's next turn, or is lost. Frames that were held for
+// their order come outside of turns: they go on at once while nobody waits for a turn.
 bool Relay::holds_back(base::ByteView frame, const packet::FrameInfo& info) {
     const auto* flow = static_cast<const flow::Flow*>(info.owner);
     if (flow == nullptr) {

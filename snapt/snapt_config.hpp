@@ -97,7 +97,7 @@ struct SnaptConfig {
     std::optional<config::Key> identity_key;
     std::vector<base::Endpoint> listen;
     std::vector<config::HostPort> public_addresses;  // `public`
-    std::vector<config::SnaptEntry> snapts;          // others of the realm, told to nodes
+    std::vector<config::SnaptEntry> snapts;          // others of the realm, listed for nodes
     AcceptedProtection protection;
     uint32_t workers = 1;
     uint32_t spin_us = 100;  // io::EventLoop::set_spin
@@ -121,7 +121,8 @@ struct ParsedSnaptConfig {
 };
 ParsedSnaptConfig parse_snapt_config(std::string_view text, const std::string& filename);
 
-// What `snapt init` writes: complete, commented, listening on the ports of `public_addresses`.
+// The file that `snapt init` writes: complete, commented, listening on the ports of
+// `public_addresses`.
 std::string render_snapt_config(std::string_view name,
                                 std::span<const config::HostPort> public_addresses,
                                 const std::optional<config::Key>& identity_key,

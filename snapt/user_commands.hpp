@@ -42,7 +42,7 @@ std::string user_request_json(const UserRequest& request, const std::optional<st
 std::optional<UserRequest> parse_user_request(const report::JsonValue& request,
                                               std::string& failure);
 
-// What was done, or why not.
+// The result of a command, or why it failed.
 struct UserResult {
     std::string json;   // the answer; {"error":…} when it failed
     std::string error;  // empty when it was done

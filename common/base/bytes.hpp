@@ -117,8 +117,8 @@ class ByteReader {
     bool ok_ = true;
 };
 
-// Writes to the front of a buffer that must outlive it. What does not fit is not written and makes
-// ok() false.
+// Writes to the front of a buffer that must outlive it. A value that does not fit is not written
+// and makes ok() false.
 class ByteWriter {
   public:
     explicit ByteWriter(MutableByteView buffer) : buffer_(buffer) {}

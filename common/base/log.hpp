@@ -15,8 +15,8 @@ bool is_logged(LogLevel level);
 // starts.
 using LogStamp = std::string (*)();
 void set_log_stamp(LogStamp stamp);
-// printf form; a line feed is added, those within become blanks. What a terminal would obey is
-// written out (printable.hpp).
+// printf form; a line feed is added, those within become blanks. Control characters of a terminal
+// are written out (printable.hpp).
 [[gnu::format(printf, 2, 3)]] void log(LogLevel level, const char* format, ...);
 
 }  // namespace continuo::base

@@ -39,7 +39,7 @@ class MemoryBudget {
     uint64_t refusals_ = 0;
 };
 
-// What one holder has of it. The budget must outlive the share; without one there is no limit.
+// One holder's share of it. The budget must outlive the share; without one there is no limit.
 class MemoryShare {
   public:
     explicit MemoryShare(MemoryBudget* budget) : budget_(budget) {}

@@ -19,8 +19,8 @@ inline constexpr size_t kPathModes = 4;
 // Which packets of a TCP flow in mode Packet are striped; the others take the active path. Other
 // protocols have data only.
 enum class Striping : uint8_t {
-    Packet,   // all, in one row
-    DataAck,  // data in one row, pure acknowledgements in another
+    Packet,   // all, in one sequence
+    DataAck,  // data in one sequence, pure acknowledgements in another
     Data,     // data only
     Ack,      // pure acknowledgements only
 };

@@ -14,8 +14,8 @@ struct FrontCharacter {
     size_t bytes = 1;
     uint32_t code_point = 0;
     bool is_utf8 = true;  // else one byte that begins no well-formed sequence
-    // Obeyed, not shown: C0, DEL, C1, directions of writing. What is no UTF-8 counts as such: it
-    // may be C1 to a terminal of another character set.
+    // Obeyed, not shown: C0, DEL, C1, directions of writing. Bytes that are not UTF-8 count as
+    // such: they may be C1 to a terminal of another character set.
     bool is_hidden = false;
 };
 FrontCharacter front_character(std::string_view text);

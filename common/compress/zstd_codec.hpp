@@ -1,4 +1,4 @@
-// ZstdCodec: stateless compression of one section. What travels is the content of one compressed
+// ZstdCodec: stateless compression of one section. The wire carries the content of one compressed
 // zstd block (RFC 8878 section 3.1.1.2.3): the 5 bytes before it (frame header descriptor, window,
 // block header) are known and rebuilt by the receiver. docs/PROTOCOL.md section 3.4.
 //
@@ -14,7 +14,7 @@
 
 namespace continuo::compress {
 
-// Of one section, on both sides.
+// Limit of one section, on both sides.
 inline constexpr size_t kMaxPlainBytes = 65536;
 // Lowest and highest level; 0 compresses nothing.
 inline constexpr int kMinLevel = -7;
@@ -32,9 +32,9 @@ class ZstdCodec {
     void set_level(int level);
     int level() const { return level_; }
 
-    // Bytes written to `to`; nothing when the section is to be stored raw: level 0, more than
-    // kMaxPlainBytes, not shorter than `plain` by 2 bytes at least (a compressed section's head is
-    // one longer), not one compressed block, or no room in `to`.
+    // Bytes written to `to`; nothing when the section is to be stored raw. That is: level 0, more
+    // than kMaxPlainBytes, not one compressed block, no room in `to`, or less than 2 bytes saved (a
+    // compressed section's head is one longer).
     std::optional<size_t> compress(base::ByteView plain, base::MutableByteView to);
 
     // Bytes written to `to`, whose size (at most kMaxPlainBytes of it) bounds the output: zstd

@@ -19,7 +19,7 @@ struct DebugConfig {
     Place capture_file_place;
     Place capture_keys_file_place;
 
-    // Of what is recorded, wherever it stands.
+    // Applies to every recording, wherever it is written.
     bool operator==(const DebugConfig& other) const {
         return capture_file == other.capture_file &&
                capture_limit_bytes == other.capture_limit_bytes &&

@@ -1,5 +1,5 @@
-// What is wrong with a configuration file, and where. One form for syntax and meaning, for people
-// and for JSON.
+// An error in a configuration file, and its place. One form for syntax and meaning, for people and
+// for JSON.
 #pragma once
 
 #include <cstdint>

@@ -28,7 +28,7 @@ struct Node {
     std::vector<Member> members;
 
     const Member* find(std::string_view key) const;
-    // What a message says of it: the value of a scalar, "a list" or "a table".
+    // Description for a message: the value of a scalar, "a list" or "a table".
     std::string describe() const;
 };
 

@@ -38,7 +38,7 @@ class Section {
     const std::string& path() const { return path_; }
     Place place() const { return table_->place; }
     const std::vector<Member>& members() const { return table_->members; }
-    // Of the value; of the table when there is no such key.
+    // Place of the value; of the table when there is no such key.
     Place place_of(std::string_view key) const;
 
     bool boolean(std::string_view key, bool fallback);

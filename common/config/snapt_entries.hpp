@@ -16,7 +16,7 @@ namespace continuo::config {
 struct SnaptEntry {
     std::string name;
     std::vector<HostPort> addresses;
-    // Of that SNAPT, which reads the identity with it; none: the identity is in clear.
+    // The key with which that SNAPT reads the identity; none: the identity is in clear.
     std::optional<Key> identity_key{};
 
     bool operator==(const SnaptEntry&) const = default;

@@ -350,7 +350,7 @@ std::optional<Place> place_in(std::string_view text) {
     return found;
 }
 
-// Where `what` of toml11 is better told than by its own words and place.
+// Errors of toml11 whose `what` needs better words or another place.
 class SyntaxReport {
   public:
     SyntaxReport(std::string_view what, std::string_view text)

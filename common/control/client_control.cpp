@@ -260,7 +260,7 @@ base::Result<void> ClientControl::probe(base::TimePoint now) {
 
 void ClientControl::close(CloseReason reason, std::string_view text) {
     if (state_ == ClientState::WaitAccept || state_ == ClientState::Open) {
-        // The link ends whether or not the peer can still be told.
+        // The link ends whether or not the message still reaches the peer.
         static_cast<void>(link_.send(Close{reason, std::string(text)}).has_value());
     }
     finish(CloseCause::Local);

@@ -84,7 +84,7 @@ void ControlLink::finish(CloseCause cause) {
         break;
     }
     if (reason != CloseReason::Unspecified && channel_->is_established()) {
-        // The link ends whether or not the peer can still be told.
+        // The link ends whether or not the message still reaches the peer.
         static_cast<void>(send(Close{reason, {}}).has_value());
     }
     channel_->shutdown();

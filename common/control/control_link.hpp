@@ -1,5 +1,5 @@
-// What both ends of a control connection share: TLS channel, message cutting, bounded output,
-// ping/pong liveness. Used by ClientControl and ServerControl only.
+// The common part of both ends of a control connection: TLS channel, message cutting, bounded
+// output, ping/pong liveness. Used by ClientControl and ServerControl only.
 #pragma once
 
 #include "common/base/result.hpp"
@@ -44,7 +44,7 @@ enum class CloseCause : uint8_t {
     Local,            // close() was called
     Peer,             // CLOSE came; its reason and text are in the event
     TransportClosed,  // end of stream or socket error
-    LoginRefused,     // node: user unknown, key wrong, user disabled: not told apart
+    LoginRefused,     // node: user unknown, key wrong, user disabled: the same for all three
     HandshakeFailed,  // SNAPT: the same, or not TLS; node: closed meanwhile, or not TLS
     HandshakeTimeout,
     SilenceTimeout,  // SNAPT: nothing came for kServerSilenceTimeout

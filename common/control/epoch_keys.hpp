@@ -28,7 +28,7 @@ struct EpochKeys {
     bool operator==(const EpochKeys&) const = default;
 };
 
-// What names an association in the exporter context.
+// The name of an association in the exporter context.
 struct AssociationId {
     SessionId session_id{};
     uint16_t wire_session_up = 0;

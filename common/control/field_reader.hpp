@@ -1,5 +1,5 @@
-// Reading the fields of a control message: id (1), length (2), value (docs/PROTOCOL.md
-// section 4.3). What is wrong fails the reader of the value; nothing throws.
+// Reading the fields of a control message: id (1), length (2), value (docs/PROTOCOL.md section
+// 4.3). A malformed value fails its reader; nothing throws.
 #pragma once
 
 #include "common/base/bytes.hpp"

@@ -1,6 +1,6 @@
 // Control messages: what a node and a SNAPT say to each other inside TLS. One message is type (1),
-// length (2), body; a body is a row of fields: id (1), length (2), value. Unknown ids and types
-// below 0x80 are skipped, others refused. docs/PROTOCOL.md section 4.3.
+// length (2), body; a body is a sequence of fields: id (1), length (2), value. Unknown ids and
+// types below 0x80 are skipped, others refused. docs/PROTOCOL.md section 4.3.
 #pragma once
 
 #include "common/base/bytes.hpp"
@@ -65,7 +65,7 @@ enum class MessageType : uint8_t {
 using SessionId = std::array<uint8_t, kSessionIdBytes>;
 using NodeId = std::array<uint8_t, kNodeIdBytes>;
 
-// What the sender of this message is ready to hold for the peer.
+// Limits of the state that the sender of this message holds for the peer.
 struct ReceiverLimits {
     uint32_t kept_bytes = 512 * 1024;       // unlisted plaintext per slot
     uint32_t max_output_bytes = 64 * 1024;  // one decompressed section
@@ -173,7 +173,7 @@ struct Apps {
     bool operator==(const Apps&) const = default;
 };
 
-// Of a SNAPT, to be looked up by the node.
+// Host name of a SNAPT, to be looked up by the node.
 struct HostName {
     std::string name;
     uint16_t port = 0;

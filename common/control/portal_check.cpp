@@ -60,7 +60,7 @@ bool is_equal_without_case(std::string_view left, std::string_view right) {
                       [&](char a, char b) { return lower(a) == lower(b); });
 }
 
-// Of a head; empty when there is none.
+// Value in a head; empty when there is none.
 std::string_view header_value(std::string_view head, std::string_view name) {
     while (!head.empty()) {
         const size_t end = head.find('\n');

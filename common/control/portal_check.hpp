@@ -17,9 +17,9 @@ namespace continuo::control {
 
 inline constexpr size_t kPortalNonceBytes = 16;
 inline constexpr size_t kPortalTagBytes = 16;
-// Of a request's head, with what a proxy may have added.
+// Limit of a request's head, with what a proxy may have added.
 inline constexpr size_t kMaxPortalRequestBytes = 2048;
-// Of an answer, as much as is looked at.
+// Bytes of an answer that are examined.
 inline constexpr size_t kMaxPortalAnswerBytes = 4096;
 inline constexpr size_t kMaxPortalUrlBytes = 512;
 

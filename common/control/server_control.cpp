@@ -209,7 +209,7 @@ void ServerControl::reject(RejectReason reason, std::string_view text) {
     const bool waits = state_ == ServerState::WaitHello || state_ == ServerState::WaitDecision ||
                        state_ == ServerState::Prepared;
     if (waits) {
-        // The link ends whether or not the peer can still be told.
+        // The link ends whether or not the message still reaches the peer.
         static_cast<void>(link_.send(Reject{reason, std::string(text)}).has_value());
         finish(CloseCause::Local);
     }
@@ -266,7 +266,7 @@ base::Result<void> ServerControl::send_datagram(base::ByteView datagram) {
 
 void ServerControl::close(CloseReason reason, std::string_view text) {
     if (state_ != ServerState::Handshake && state_ != ServerState::Closed) {
-        // The link ends whether or not the peer can still be told.
+        // The link ends whether or not the message still reaches the peer.
         static_cast<void>(link_.send(Close{reason, std::string(text)}).has_value());
     }
     finish(CloseCause::Local);

@@ -107,7 +107,7 @@ class ServerControl final : private PskSource {
     bool is_authenticated() const { return link_.is_open() && link_.channel().is_established(); }
     const Identity& identity() const { return identity_; }  // once authenticated
     // The peer's identity as it says, proven or not, and whether that user may log in at all. For
-    // the log only: the peer is told nothing of it.
+    // the log only: the peer does not learn it.
     struct Named {
         Identity identity;
         bool has_key = false;

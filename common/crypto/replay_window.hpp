@@ -26,7 +26,7 @@ class ReplayWindow {
     // mark() for callers that need no more than whether the datagram is accepted.
     bool check_and_mark(uint64_t sequence) { return mark(sequence) == ReplayVerdict::Fresh; }
 
-    // Whether a number arrived: none below the window can be told, so they count as arrived.
+    // Whether a number arrived. Below the window this is unknown, so those count as arrived.
     bool has(uint64_t sequence) const { return check(sequence) != ReplayVerdict::Fresh; }
 
     // Highest accepted number + 1, 0 while there is none: what a short sequence number is completed

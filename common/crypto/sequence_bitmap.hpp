@@ -12,7 +12,7 @@ namespace continuo::crypto {
 
 class SequenceBitmap {
   public:
-    // Numbers that can be told apart, the highest included.
+    // Numbers that are tracked one by one, the highest included.
     static constexpr uint64_t kSpan = 4096;
 
     // Highest number set + 1; 0 while none is.
@@ -44,7 +44,7 @@ class SequenceBitmap {
         }
         return total;
     }
-    // Of them, those at or above `from`, which must not be below retained_from().
+    // Those at or above `from`, which must not be below retained_from().
     uint64_t count_from(uint64_t from) const {
         uint64_t total = 0;
         for (uint64_t at = from; at < next_; at = (at / kWordBits + 1) * kWordBits) {

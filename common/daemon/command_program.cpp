@@ -63,8 +63,8 @@ bool print(const CommandOutput& output, size_t most_lines) {
     return std::fputs(report::safe_output(out).c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
 }
 
-// Says why when the output could not be written: it may be all there was of a new key. Of a reader
-// that has gone, SIGPIPE tells.
+// Says why when the output could not be written: it may be all there was of a new key. SIGPIPE
+// reports a reader that has gone.
 bool is_told(std::string_view program, bool is_written) {
     if (!is_written) {
         const std::string reason = std::generic_category().message(errno);

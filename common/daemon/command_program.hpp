@@ -1,4 +1,4 @@
-// What the programs of both daemons have in common: the frame around their commands, the options of
+// The common part of the programs of both daemons: the frame around their commands, the options of
 // the commands that both know, and how the commands reach a running daemon.
 #pragma once
 
@@ -68,7 +68,7 @@ size_t table_columns(const report::ParsedCommand& command);
 
 struct AskTexts {
     report::RenderAnswer status;
-    // Of a command that both programs do not have; gets the command's name.
+    // Runs a command that is not common to both programs; gets the command's name.
     std::function<std::string(const std::string& name, const report::JsonValue& answer)> other;
     report::ParseTime parse_time_us;
     size_t columns = report::kAnyWidth;

@@ -18,10 +18,10 @@
 
 namespace continuo::daemon {
 
-// Of configuration, policy and key files.
+// Size limit of configuration, policy and key files.
 inline constexpr size_t kMaxFileBytes = size_t{1} << 20;
 
-// What `run` of both programs is given.
+// Arguments of `run` of both programs.
 struct RunOptions {
     std::string config;
     std::string socket;

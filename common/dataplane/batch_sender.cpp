@@ -109,7 +109,7 @@ BatchSender::Backlog* BatchSender::new_backlog(io::UdpSocket& socket) {
     return nullptr;
 }
 
-// What has no place there is lost.
+// Datagrams without room there are dropped.
 void BatchSender::hold_until(size_t end, Backlog* backlog) {
     for (; queue_.next < end; ++queue_.next) {
         const TransmitItem& item = queue_.batch.items()[queue_.next];

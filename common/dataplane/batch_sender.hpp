@@ -1,7 +1,7 @@
-// BatchSender: carries a TransmitBatch to the sockets. What a full socket does not take stays in a
-// backlog of that socket, in order, and goes first when it is writable again; the other sockets go
-// on. Meanwhile sessions are told that those paths have no room, so that inner packets wait in
-// their class queues. A socket that takes nothing for kMaxBlocked, or whose path the session has
+// BatchSender: carries a TransmitBatch to the sockets. Datagrams that a full socket does not take
+// stay in a backlog of that socket, in order, and go first when it is writable again; the other
+// sockets go on. Meanwhile sessions see those paths as having no room, so that inner packets wait
+// in their class queues. A socket that takes nothing for kMaxBlocked, or whose path the session has
 // given up, loses what waits for it (SendFailed). Each item is counted when the kernel has taken
 // it. One thread.
 #pragma once
@@ -49,7 +49,7 @@ class BatchSender {
     BatchSender(SocketDirectory& sockets, base::DropCounters& drops)
         : sockets_(sockets), drops_(drops) {}
 
-    // What the sockets take goes there too; null: nowhere. It must outlive this.
+    // Records what the sockets take; null: nothing is recorded. It must outlive this.
     void record_to(PacketRecorder* recorder) { recorder_ = recorder; }
 
     // For sessions to add to.

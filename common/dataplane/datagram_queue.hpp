@@ -1,7 +1,7 @@
 // DatagramQueue: datagrams on their way between a data loop and the thread of the TCP connection
 // that carries them (docs/PROTOCOL.md section 3.7). One thread pushes, another one pulls; neither
-// waits for the other. What is pushed crosses in batches: the puller is to be woken only for the
-// first datagram that it does not know of, and the pusher is told of room only after there was
+// waits for the other. Datagrams cross in batches: the puller is to be woken only for the first
+// datagram that it does not know of, and the pusher is notified of room only after there was
 // little. Datagrams of the low-delay classes overtake the others.
 #pragma once
 
@@ -44,7 +44,7 @@ class DatagramQueue : public std::enable_shared_from_this<DatagramQueue> {
 
     struct Pulled {
         bool has_more = false;    // `take` refused
-        bool tells_room = false;  // the pusher is to be told that there is room again
+        bool tells_room = false;  // the pusher is to be notified that there is room again
         uint64_t refused = 0;     // runs that were pushed in vain since the last time
     };
     // Puller. Gives datagrams to `take(base::MutableByteView) -> bool`, those of a band in order;
@@ -66,10 +66,10 @@ class DatagramQueue : public std::enable_shared_from_this<DatagramQueue> {
         release(done, pulled);
         return pulled;
     }
-    // Puller: drops what is there and gives its memory back. True: the pusher is to be told of the
-    // room.
+    // Puller: drops what is there and gives its memory back. True: the pusher is to be notified of
+    // the room.
     bool clear();
-    // Puller: the pusher could not be told of room. pull() or clear() says so again.
+    // Puller: the pusher could not be notified of room. pull() or clear() says so again.
     void on_room_untold();
 
   private:

@@ -28,7 +28,7 @@ class DatagramReceiver {
     DatagramReceiver(base::DropCounters& drops, InputQueues& queues)
         : drops_(drops), arena_(queues.take_many(io::kSuperBuffers)), queues_(&queues) {}
 
-    // What the sockets give goes there too; null: nowhere. It must outlive this.
+    // Records what the sockets give; null: nothing is recorded. It must outlive this.
     void record_to(PacketRecorder* recorder) { recorder_ = recorder; }
 
     // Calls `each(const io::ReceivedBatch&)` for what the socket has, up to kReceiveRounds reads; a
@@ -73,14 +73,14 @@ class DatagramReceiver {
         return batches->size();
     }
 
-    // Of read(): puts `batch` of the caller's socket number `socket` into `queue`. False: there is
+    // For read(): puts `batch` of the caller's socket number `socket` into `queue`. False: there is
     // no room, it is dropped and counted there.
     bool keep(const io::ReceivedBatch& batch, uint16_t socket, InputQueue& queue);
 
     struct Always {
         bool operator()() const { return true; }
     };
-    // What came over TCP for the session `id`, one by one to
+    // Gives datagrams that came over TCP for the session `id`, one by one, to
     // `hand_over(std::span<session::ReceivedDatagram>)`, while `may_go_on()`. Other sessions'
     // datagrams are dropped, and those that `is_allowed(base::ByteView)` refuses. `local_port` is
     // what the capture says, since that of the connection is not known here. True: there are more.

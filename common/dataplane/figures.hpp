@@ -28,7 +28,7 @@ struct ReceivedFigures {
     void add(const session::Session& session);
 };
 
-// What sessions that are over had counted, so that sums never fall.
+// Counts of sessions that have ended, so that sums never fall.
 struct EndedSessions {
     report::ClassFigureTable classes;
     base::DropCounters drops;

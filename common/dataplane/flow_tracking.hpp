@@ -1,5 +1,5 @@
-// What both daemons do to tell the flow of a packet from the kernel, and what they note of it when
-// its packets go to the kernel.
+// Common to both daemons: finding the flow of a packet from the kernel, and noting packets that go
+// to the kernel.
 #pragma once
 
 #include "common/flow/flow_table.hpp"
@@ -11,15 +11,15 @@
 
 namespace continuo::dataplane {
 
-// What a packet is and whose, a fragment like its first one; nothing, and a drop counted, when that
-// cannot be said.
+// The kind and flow of a packet; a fragment is treated like its first one. Nothing, and a counted
+// drop, when they are unknown.
 std::optional<packet::PacketSummary> identify(base::ByteView packet,
                                               packet::NodeSide side,
                                               flow::FragmentCache& fragments,
                                               base::DropCounters& drops,
                                               base::TimePoint now);
 
-// Tells the table of a restored packet. Packets of one wake-up that change nothing are not told.
+// Notes a restored packet in the table. Packets of one wake-up that change nothing are skipped.
 void track(flow::FlowTable& flows,
            flow::Flow& flow,
            flow::Direction direction,

@@ -41,8 +41,8 @@ class FrameBacklog {
     uint64_t packets() const { return packets_; }
     // False: there is no room.
     bool push(base::ByteView frame, const packet::FrameInfo& info, const packet::FiveTuple& tuple);
-    // Gives the first one to `each(base::ByteView frame, packet::FrameInfo, const FiveTuple&)`. By
-    // the tuple its owner can be found: the one that it had may have ended, and is not told.
+    // Gives the first one to `each(base::ByteView frame, packet::FrameInfo, const FiveTuple&)`. Its
+    // owner can be found by the tuple: the former owner may have ended, and is not given.
     template <typename Each>
     void pop(const Each& each) {
         Record record;

@@ -155,7 +155,7 @@ PacketRecorder::begin(CaptureInterface interface, size_t packet_bytes, Direction
         {interface, direction, utc_ns(), static_cast<uint32_t>(packet_bytes)}, block);
 }
 
-// Of this wake-up.
+// Time of this wake-up.
 uint64_t PacketRecorder::utc_ns() {
     const base::TimePoint now = loop_.now();
     if (now - clock_read_at_ >= kClockInterval) {

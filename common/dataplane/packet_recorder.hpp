@@ -37,11 +37,12 @@ class PacketRecorder {
     void inner(base::ByteView packet, const packet::Offload& offload, Direction direction);
     // The same behind its virtio_net_hdr.
     void inner_frame(base::ByteView frame, Direction direction);
-    // What a socket took or gave, datagram by datagram.
+    // Records what a socket took or gave, datagram by datagram.
     void sent(const io::UdpSocket& socket, const io::SendItem& item);
     void received(const io::UdpSocket& socket, const io::ReceivedBatch& batch);
 
-    // What a TCP connection carries in place of sockets: a datagram, or a run of `segment_bytes`.
+    // Records what a TCP connection carries in place of sockets: a datagram, or a run of
+    // `segment_bytes`.
     void streamed(const packet::DatagramHeader& header,
                   base::ByteView bytes,
                   size_t segment_bytes,

@@ -66,7 +66,7 @@ class PlainStream {
     }
 
   private:
-    // False: told to stop, or broken.
+    // False: stopped, or broken.
     template <typename Each>
     bool take_records(const Each& each) {
         size_t done = 0;

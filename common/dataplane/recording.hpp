@@ -1,5 +1,5 @@
-// What [debug] asks for: the capture of packets and the export of datagram keys. Files are opened
-// before rights are given up, so that they may lie where only root writes.
+// The recordings of [debug]: the capture of packets and the export of datagram keys. Files are
+// opened before rights are given up, so that they may lie where only root writes.
 #pragma once
 
 #include "common/config/debug_section.hpp"
@@ -21,7 +21,7 @@ std::optional<RecordingFiles> open_recording(const config::DebugConfig& debug,
                                              const std::string& config_file,
                                              config::Diagnostic& complaint);
 
-// What names the keys of an epoch on the wire.
+// The name of an epoch's keys on the wire.
 struct KeyNames {
     uint16_t wire_session_up = 0;
     uint16_t wire_session_down = 0;

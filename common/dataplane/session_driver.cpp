@@ -85,7 +85,7 @@ void SessionDriver::run_due(TimePoint now) {
     }
 }
 
-// What is left over when the time is up comes after what is touched later: polling begins at the
+// Sessions left over when the time is up come after those touched later: polling begins at the
 // back.
 void SessionDriver::poll_touched(TimePoint now) {
     polling_.swap(touched_);

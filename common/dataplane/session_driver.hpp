@@ -11,8 +11,8 @@
 
 namespace continuo::dataplane {
 
-// Where time can be told: what a session adds before another one that has something to send comes
-// to it, and for how long pump() works before it leaves the rest to the next wake-up.
+// With a clock: the bytes a session adds before the next one with something to send has its turn,
+// and how long pump() works before it leaves the rest to the next wake-up.
 inline constexpr size_t kSendTurnBytes = size_t{128} * 1024;
 // The same of a session that alone has something to send: about what a batch holds.
 inline constexpr size_t kSoleTurnBytes = size_t{384} * 1024;

@@ -20,7 +20,7 @@ TunPort::TunPort(io::TunDevice& device,
 
 TunPort::~TunPort() = default;
 
-// Of the half of what the fattest holds some is of the size that is wanted, mostly.
+// The half that the largest holder drops usually contains a buffer of the wanted size.
 PacketPtr TunPort::take(size_t capacity) {
     constexpr int kTries = 4;
     PacketPtr packet = pool_.take(capacity);

@@ -21,7 +21,7 @@ inline constexpr size_t kTunPacketsAtOnce = 16;
 
 class TunPort final : public packet::FrameSink {
   public:
-    // Told of each frame that the kernel took (`written`) or refused.
+    // Called for each frame that the kernel took (`written`) or refused.
     using Written = std::function<void(const packet::FrameInfo& info, bool written)>;
 
     // All must outlive this.
@@ -41,7 +41,7 @@ class TunPort final : public packet::FrameSink {
     // Asked before each frame to the kernel; true: it took the frame over, for write_held().
     using HoldsBack = std::function<bool(base::ByteView frame, const packet::FrameInfo& info)>;
     void set_hold_back(HoldsBack holds_back) { holds_back_ = std::move(holds_back); }
-    // What passes the device goes there too; null: nowhere. It must outlive this.
+    // Records what passes the device; null: nothing is recorded. It must outlive this.
     void record_to(PacketRecorder* recorder) { recorder_ = recorder; }
 
     // Takes up to `most` packets and gives their bytes. `each` owns the packet; `flush() -> bool`

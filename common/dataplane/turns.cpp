@@ -26,7 +26,7 @@ void Turns::take_out(Turn& turn) {
     turn.place_ = Turn::Place::Idle;
 }
 
-// Rounds that it has let pass pay off what it owes, and are no savings.
+// Rounds that it has let pass pay off its debt, but save nothing up.
 Duration Turns::credit(Turn& turn) const {
     if (!turn.is_waiting() && turn.round_ != round_) {
         const auto rounds = static_cast<int64_t>(

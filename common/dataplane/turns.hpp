@@ -12,7 +12,7 @@ namespace continuo::dataplane {
 
 // Time that each waiting participant may use in a round (the quantum).
 inline constexpr base::Duration kTurn = base::microseconds(200);
-// A turn that took longer, be it that the processor was taken away, owes no more than this.
+// Greatest debt of a turn that took longer, for example because the processor was taken away.
 inline constexpr base::Duration kMaxDebt = base::milliseconds(5);
 
 // A participant in Turns; it must be removed before it is destroyed.
@@ -38,7 +38,7 @@ class Turns {
   public:
     // It has something to do; nothing changes when it waits already.
     void wake(Turn& turn);
-    // Whose turn it is, the same until finish(); null when nobody waits.
+    // The participant whose turn it is, the same until finish(); null when nobody waits.
     Turn* next();
     // It used so much of its turn.
     void finish(Turn& turn, base::Duration cost, bool has_more);

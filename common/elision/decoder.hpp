@@ -19,7 +19,7 @@
 namespace continuo::elision {
 
 enum class EntryKind : uint8_t {
-    Elided,   // coded against state; `open` is what the OPEN told
+    Elided,   // coded against state; `open` is from the OPEN
     Opened,   // an OPEN
     Context,  // an OPEN without packet
     Whole,    // `payload` is the packet; index, fields and `open` are not valid
@@ -40,7 +40,7 @@ class DecodeScratch {
 
   private:
     friend class Decoder;
-    // What commit does: an OPEN with SET, or a SET, by an entry.
+    // A change that commit makes: an OPEN with SET, or a SET, by an entry.
     struct Change {
         uint16_t entry = 0;
         uint8_t reference = 0;
@@ -86,7 +86,7 @@ class Decoder {
     }
     // True when the datagram is stateful: it is to be acknowledged.
     bool commit();
-    // Of the latest commit: a context found no memory. The datagram must not be acknowledged, so
+    // In the latest commit a context found no memory. The datagram must not be acknowledged, so
     // that the sender does without.
     bool is_short_of_memory() const { return is_short_of_memory_; }
     // True when a reference was set: the acknowledgement is urgent. Valid before commit.

@@ -172,7 +172,7 @@ void Encoder::draft_first(Draft& draft, const FlowPacket& packet, FlowContext& f
     const PacketValues& values = packet.values;
     const PacketValues& against = flow.references[reference];
     FirstBits bits = first_bits(packet.statics, values, against);
-    // A new length is worth a reference when it comes a second time.
+    // A new length gets a reference when it comes a second time.
     const bool new_length = !packet.statics.is_tcp() &&
                             values.payload_bytes != against.payload_bytes &&
                             values.payload_bytes == flow.last_payload_bytes;

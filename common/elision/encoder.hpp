@@ -6,7 +6,7 @@
 //   end_datagram
 //
 // and abort_datagram undoes all since begin_datagram. Every acknowledged run goes to
-// on_acknowledged. A datagram that may be acknowledged but has no entries (a PING) is told with
+// on_acknowledged. A datagram that may be acknowledged but has no entries (a PING) needs
 // begin_datagram and end_datagram as well.
 #pragma once
 
@@ -132,7 +132,7 @@ class Encoder {
         PacketValues values;
     };
     enum class Form : uint8_t { Open, First, Later };
-    // What is decided about one entry.
+    // The decision about one entry.
     struct Draft {
         Form form = Form::Open;
         bool sets = false;

@@ -10,7 +10,7 @@ namespace continuo::elision {
 // How an entry tells the length of its payload. Implied: as the reference or the entry before has
 // it; a first TCP entry then has none.
 enum class LengthCode : uint8_t { Implied, Counted, ToEnd };
-// What an OPEN is: with a packet, or only a flow's context.
+// The form of an OPEN: with a packet, or only a flow's context.
 enum class OpenForm : uint8_t { Packet, Context };
 
 // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): of `bytes`

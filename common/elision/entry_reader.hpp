@@ -6,7 +6,7 @@
 
 namespace continuo::elision {
 
-// What a first entry says beside the header.
+// The parts of a first entry beside the header.
 struct FirstEntry {
     bool sets = false;
     bool to_end = false;

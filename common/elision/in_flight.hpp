@@ -1,7 +1,7 @@
-// What an encoder remembers of datagrams that may still arrive (docs/PROTOCOL.md section 6.5, rules
-// 1 to 4): which references they use or set, when they were sent, and the floor of each space. A
-// record stands for up to 64 consecutive datagrams of a space with the same uses. Bounded by
-// kMaxRecords and kMaxUseChunks; has_room() says so beforehand.
+// An encoder's memory of datagrams that may still arrive (docs/PROTOCOL.md section 6.5, rules 1 to
+// 4): which references they use or set, when they were sent, and the floor of each space. A record
+// stands for up to 64 consecutive datagrams of a space with the same uses. Bounded by kMaxRecords
+// and kMaxUseChunks; has_room() says so beforehand.
 #pragma once
 
 #include "common/elision/flow_context.hpp"

@@ -1,7 +1,7 @@
 // SegmentForm: entry head and elided header of the segments of one super-packet, all of the same
-// length (docs/PROTOCOL.md section 6.3). Made by Encoder::plan_segments. Valid until the encoder is
-// told anything else but record_segments; segments that are sent later are planned anew with their
-// own first fields.
+// length (docs/PROTOCOL.md section 6.3). Made by Encoder::plan_segments. Valid until the next call
+// of the encoder other than record_segments; segments that are sent later are planned anew with
+// their own first fields.
 #pragma once
 
 #include "common/elision/types.hpp"

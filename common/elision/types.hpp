@@ -41,7 +41,7 @@ struct Floor {
     bool operator==(const Floor&) const = default;
 };
 
-// What an OPEN says beside the headers.
+// The parts of an OPEN beside the headers.
 struct OpenInfo {
     uint16_t app = 0;        // application tag
     bool continues = false;  // the flow existed in another class
@@ -59,8 +59,8 @@ enum class FlowKind : uint8_t {
 };
 inline constexpr uint8_t kKindV6 = 0x08;
 
-// What does not change in a flow, from the sender's point of view. Compared as a whole, so it has
-// no padding.
+// The fields that do not change in a flow, from the sender's point of view. Compared as a whole, so
+// there is no padding.
 struct FlowStatics {
     std::array<uint8_t, 16> remote{};  // IPv4: the first four
     uint16_t source_port = 0;          // echo: the identifier
@@ -83,7 +83,7 @@ struct FlowStatics {
 };
 static_assert(sizeof(FlowStatics) == 24 && std::has_unique_object_representations_v<FlowStatics>);
 
-// What changes from packet to packet: the content of a reference.
+// The fields that change from packet to packet: the content of a reference.
 struct PacketValues {
     uint32_t sequence = 0;  // TCP; echo: the echo sequence number
     uint32_t acknowledgement = 0;

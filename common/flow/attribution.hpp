@@ -1,6 +1,6 @@
-// Who pays for a datagram: its outer bytes are divided among the flows whose packets it carries, in
-// proportion to their inner bytes, by largest remainder, so that the shares add up to the datagram
-// exactly. No allocation.
+// Attribution of a datagram: its outer bytes are divided among the flows whose packets it carries,
+// in proportion to their inner bytes. The division is by largest remainder, so the shares add up to
+// the datagram exactly. No allocation.
 #pragma once
 
 #include "common/flow/flow.hpp"

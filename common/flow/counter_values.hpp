@@ -58,7 +58,7 @@ inline CounterValues read_counters(const LiveCounters& counters) {
     return values;
 }
 
-// What was added since `earlier`; delay_us_max stays the maximum so far.
+// The increase since `earlier`; delay_us_max stays the maximum so far.
 inline CounterValues difference(const CounterValues& later, const CounterValues& earlier) {
     CounterValues result;
     for (const auto member : kValueMembers) {
@@ -68,7 +68,7 @@ inline CounterValues difference(const CounterValues& later, const CounterValues&
     return result;
 }
 
-// Whether a difference is worth a record: time alone is not.
+// Whether a difference needs a record: time alone does not.
 inline bool is_traffic(CounterValues delta) {
     delta.active_us = 0;
     delta.delay_us_max = 0;

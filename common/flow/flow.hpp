@@ -28,7 +28,7 @@ enum class FlowState : uint8_t { Opening, Open, Closing, Closed, Refused };
 // Which way a packet travels: Up is from the node to the Internet.
 enum class Direction : uint8_t { Up, Down };
 
-// What TCP tracking needs to see the end of a connection.
+// State by which TCP tracking sees the end of a connection.
 struct TcpTracking {
     bool fin_up = false;
     bool fin_down = false;

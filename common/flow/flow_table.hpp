@@ -36,7 +36,7 @@ struct FlowTableOptions {
     base::DropCounters* drops = nullptr;  // FlowLimit is counted here, too
 };
 
-// What the daemon knows of a flow when it begins.
+// The daemon's knowledge of a flow when it begins.
 struct FlowOrigin {
     uint32_t session_number = 0;
     uint16_t app = 0;

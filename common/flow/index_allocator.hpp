@@ -1,6 +1,6 @@
 // IndexAllocator: flow indices of one session, 0 to 65535, lowest free first so that they stay
-// short on the wire. A released index rests until told reusable: packets of its old flow may still
-// be under way.
+// short on the wire. A released index rests until it is declared reusable: packets of its old flow
+// may still be in flight.
 #pragma once
 
 #include <cstddef>

@@ -43,8 +43,8 @@ class SlotSource {
     virtual void release(LiveSlot* slot, Cause cause) = 0;
 };
 
-// Bounded slots on the heap, one loop. Memory comes in slabs when first needed and is kept. What
-// released slots had counted is summed by class.
+// Bounded slots on the heap, one loop. Memory comes in slabs when first needed and is kept. The
+// counts of released slots are summed by class.
 class HeapSlots final : public SlotSource {
   public:
     explicit HeapSlots(size_t max_slots);

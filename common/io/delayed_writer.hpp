@@ -16,7 +16,7 @@
 
 namespace continuo::io {
 
-// Of each of the two buffers.
+// Size of each of the two buffers.
 inline constexpr size_t kDelayedBytes = size_t{4} << 20;
 // So much is written without waiting for more...
 inline constexpr size_t kDelayedEnough = size_t{1} << 20;
@@ -44,7 +44,7 @@ class DelayedWriter {
     base::MutableByteView reserve(size_t bytes);
     bool has_failed() const { return has_failed_; }
     // The end: writes what it has, and may wait for that. 0, or errno of a failure that was not
-    // told yet. The destructor does it where it was not done.
+    // reported yet. The destructor calls it if nobody else did.
     int finish();
 
   private:
@@ -63,7 +63,7 @@ class DelayedWriter {
     size_t filling_ = 0;
     bool is_writing_ = false;
     bool has_failed_ = false;
-    // Of the other buffer, while is_writing_: set by the helper thread.
+    // State of the other buffer, while is_writing_: set by the helper thread.
     std::atomic<bool> is_done_ = false;
     std::atomic<int> error_ = 0;
     DeadlineTimer timer_;

@@ -27,7 +27,7 @@ using base::TimePoint;
 
 namespace {
 
-// Errors in a row after which a descriptor is given up.
+// Successive errors after which a descriptor is given up.
 constexpr unsigned kMaxPollErrors = 64;
 
 // Functions of other threads that one iteration runs; the rest waits for descriptors to have their
@@ -65,7 +65,7 @@ struct EventLoop::Inner {
 
     SpinAdvice spin;
     WaitedForProcessor waited_for_processor;
-    // Of this iteration: whose callback runs, and what it has moved.
+    // State of this iteration: whose callback runs, and what it has moved.
     const void* serving = nullptr;
     const void* mover = nullptr;
     bool has_other_movers = false;

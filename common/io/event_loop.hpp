@@ -48,7 +48,7 @@ class EventLoop {
     // `waited` gives for how long programs have waited for a processor; empty: CpuPressure.
     using WaitedForProcessor = std::function<std::optional<base::Duration>()>;
     void set_spin(base::Duration spin, WaitedForProcessor waited = {});
-    // Bytes of packets that this callback moved: by them streams are told from requests and
+    // Bytes of packets that this callback moved: they distinguish streams from requests and
     // answers. A posted function stands for no descriptor, and is neither.
     void note_moved(size_t bytes);
 
@@ -110,7 +110,7 @@ class Poller {
     Poller& operator=(const Poller&) = delete;
     ~Poller();
 
-    // What to wait for; neither: stopped. Begins with neither. Cheap when nothing changes.
+    // Which events to wait for; neither: stopped. Begins with neither. Cheap when nothing changes.
     void watch(bool readable, bool writable = false);
     bool is_watching_writable() const;
 

@@ -24,7 +24,7 @@ NetlinkRequest generic_request(uint16_t family, uint8_t command, uint16_t flags 
 uint8_t generic_command(const NetlinkMessage& message);
 base::ByteView generic_attributes(const NetlinkMessage& message);
 
-// Of an answer to CTRL_CMD_GETFAMILY.
+// Parses an answer to CTRL_CMD_GETFAMILY.
 std::optional<GenericFamily> parse_generic_family(const NetlinkMessage& message);
 // `socket`: of NETLINK_GENERIC. Among the families that are there: asking for one by its name would
 // make the kernel load its module. Errors: NotFound when there is no such family, System.

@@ -1,4 +1,4 @@
-// MappedFile: a file of fixed size in memory, shared with the disk. What is written survives the
+// MappedFile: a file of fixed size in memory, shared with the disk. Written data survives the
 // process, not a loss of power. Its blocks are allocated when it is opened, so that writing never
 // meets a full disk.
 #pragma once

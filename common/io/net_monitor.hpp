@@ -1,4 +1,4 @@
-// NetMonitor: what interfaces, addresses and routes the host has, told at once when it changes.
+// NetMonitor: the host's interfaces, addresses and routes, reported at once when they change.
 // Notifications only say what kind changed; the state is then listed anew and compared, so a lost
 // notification (ENOBUFS) costs nothing. Addresses: global scope and usable only (tentative ones
 // when optimistic). Routes: unicast, main table.

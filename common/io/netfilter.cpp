@@ -61,7 +61,7 @@ std::vector<uint8_t> copy_of(const std::optional<ByteView>& view) {
     return view ? std::vector<uint8_t>(view->begin(), view->end()) : std::vector<uint8_t>();
 }
 
-// What names one connection to the kernel, as it wrote it.
+// The kernel's own name of one connection, as it wrote it.
 struct Connection {
     std::vector<uint8_t> original;
     std::vector<uint8_t> zone;

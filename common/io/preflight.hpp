@@ -1,4 +1,4 @@
-// What a daemon needs of its host before it can begin.
+// Checks of the host before a daemon can begin.
 #pragma once
 
 #include "common/base/result.hpp"

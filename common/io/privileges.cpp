@@ -200,7 +200,7 @@ void hand_over(const std::string& path, const User& from, const User& to) {
 void share(const std::string& path, gid_t group) {
     const UniqueFd directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
     if (directory.is_open() && ::fchown(directory.value(), 0, group) == 0) {
-        // If it fails the service user cannot write there, which is told.
+        // If it fails the service user cannot write there, which is reported.
         [[maybe_unused]] const int shared = ::fchmod(directory.value(), kSharedMode);
     }
 }
@@ -230,7 +230,7 @@ Result<std::string> prepare(const ServiceFiles& files, const User& user) {
         share(directory, command_group().value_or(user.group));
     }
     remove_left_socket(files.socket, user);
-    // What earlier versions made.
+    // Made by earlier versions.
     if (const auto shared = user_of(kSharedUser); shared && shared->user != user.user) {
         hand_over(files.state, *shared, kRoot);
     }
@@ -269,7 +269,8 @@ uint64_t mask_of(std::span<const Capability> list) {
     return mask;
 }
 
-// What an executed program could get; needs CAP_SETPCAP, without which no_new_privs must do.
+// Capabilities that an executed program could get; needs CAP_SETPCAP, without which no_new_privs
+// must do.
 void empty_bounding_set() {
     for (unsigned number = 0; number < kCapabilityBits; ++number) {
         if (::prctl(PR_CAPBSET_DROP, static_cast<unsigned long>(number), 0, 0, 0) != 0) {

@@ -1,7 +1,7 @@
-// What a daemon may do, reduced in two steps. Before its first thread it becomes a user of its own
-// where that user exists, and keeps the capabilities that its start needs; each helper
-// thread keeps less; once all is set up only CAP_NET_ADMIN stays, and a seccomp filter refuses the
-// system calls that no later work needs. docs/DECISIONS.md says what was measured.
+// The rights of a daemon, reduced in two steps. Before its first thread it becomes a user of its
+// own where that user exists, and keeps the capabilities that its start needs; each helper thread
+// keeps less. Once all is set up only CAP_NET_ADMIN stays, and a seccomp filter refuses the system
+// calls that no later work needs. docs/DECISIONS.md says what was measured.
 #pragma once
 
 #include "common/base/result.hpp"
@@ -48,11 +48,11 @@ struct IdentityChange {
     std::string obstacle;
 };
 
-// Before the first thread. As root: makes the state directory and that of the socket, where the
-// command group may make sockets, too, if it was not there; gives what is root's, or the shared
-// user's, in the former to the service user and becomes it, if it can reach all of `files`; else
-// stays root, and takes the former back. In any case only `for_start` is left of the capabilities,
-// and no program that is started gets more (no_new_privs).
+// Before the first thread. As root: makes the state directory and, if it was not there, that of the
+// socket, where the command group may make sockets, too. Gives files of root or the shared user in
+// the state directory to the service user, and becomes it if it can reach all of `files`. Otherwise
+// it stays root and takes the state directory back. In any case only `for_start` is left of the
+// capabilities, and no program that is started gets more (no_new_privs).
 base::Result<IdentityChange> reduce_rights(const ServiceFiles& files,
                                            std::span<const Capability> for_start);
 
@@ -60,7 +60,7 @@ base::Result<IdentityChange> reduce_rights(const ServiceFiles& files,
 // Empty: it could, there is no such user, this is not root, or a folder is yet to be made.
 std::string service_obstacle(const ServiceFiles& files);
 
-// Of this thread only; what it does not have it does not get. Threads made later inherit.
+// For this thread only; capabilities it does not have are not added. Threads made later inherit.
 base::Result<void> keep_capabilities(std::span<const Capability> kept);
 
 // Gives the files that root made in `directory` to the directory's owner (also to its group), so
@@ -74,8 +74,8 @@ std::optional<bool> service_user_may_read(const char* user, const std::string& p
 // Lets the private group of `user`, where there is one, read a file that root made.
 void share_with_service(const std::string& path, const char* user);
 
-// The seccomp filter, on all threads; for good. What it does not allow fails with EPERM and is in
-// the kernel's log where that has auditing. Error: System (kernel without seccomp).
+// The seccomp filter, on all threads; for good. Other calls fail with EPERM and are in the kernel's
+// log where that has auditing. Error: System (kernel without seccomp).
 base::Result<void> filter_system_calls();
 
 // As the kernel tells it now (/proc/self/status): of the thread that began the process.

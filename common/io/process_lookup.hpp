@@ -1,7 +1,7 @@
 // ProcessLookup: which process owns a local socket. sock_diag (for pings a list in /proc) gives
-// user, inode and cookie; who made the socket is known from a SocketRecorder, else /proc is
-// searched, which takes up to milliseconds and CAP_SYS_PTRACE for other users' processes. Runs on a
-// helper thread, one object a thread.
+// user, inode and cookie. A SocketRecorder knows who made the socket. Otherwise /proc is searched,
+// which takes up to milliseconds, and CAP_SYS_PTRACE for other users' processes. Runs on a helper
+// thread, one object a thread.
 #pragma once
 
 #include "common/base/result.hpp"

@@ -15,7 +15,7 @@ using base::Result;
 
 namespace {
 
-// Small: what does not fit is lost and told (ENOBUFS), which says enough.
+// Small: notices that do not fit are lost and reported as ENOBUFS, which says enough.
 constexpr int kReceiveBufferBytes = 8192;
 constexpr unsigned kMessagesPerWakeUp = 64;
 constexpr int kNoGroup = 0;

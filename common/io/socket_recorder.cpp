@@ -17,7 +17,7 @@ using base::Errc;
 using base::Error;
 using base::Result;
 
-// What the program records of a socket.
+// The program's record of a socket.
 struct Record {
     uint64_t made_at_ns;  // since boot
     uint64_t process;     // number << 32 | thread number

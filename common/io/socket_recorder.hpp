@@ -26,8 +26,8 @@ class SocketRecorder {
     // kernel, as in a container), System (not allowed; kernel before 6.0).
     static base::Result<SocketRecorder> attach();
 
-    // Who made the socket with this cookie (SO_COOKIE, INET_DIAG). Its number may be another
-    // process's by now.
+    // The process that made the socket with this cookie (SO_COOKIE, INET_DIAG). Its number may be
+    // another process's by now.
     std::optional<SocketMaker> maker_of(uint64_t cookie) const;
 
   private:

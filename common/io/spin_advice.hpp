@@ -13,8 +13,8 @@
 
 namespace continuo::io {
 
-// Turns that make it worth while, and the most that one of them moves: less than the full segments
-// of a stream that its acknowledgements pace.
+// Turns after which spinning starts, and the most that one of them moves: less than the full
+// segments of a stream that its acknowledgements pace.
 inline constexpr int kSpinTurns = 8;
 inline constexpr size_t kLargestTurnBytes = 1200;
 // Spins in vain, one after the other, after which it pauses.
@@ -46,7 +46,7 @@ class SpinAdvice {
     }
     // For how long programs had to wait for a processor, of all time.
     void note_pressure(base::Duration waited, base::TimePoint now);
-    // What spinning found: work in time, or nothing.
+    // The result of spinning: work in time, or nothing.
     void note_spun(bool has_hit, base::TimePoint now);
     // Another took the processor for long.
     void note_contended(base::TimePoint now);

@@ -1,5 +1,5 @@
-// Kernel settings under /proc/sys that hold while a daemon runs. What they were is kept in a file,
-// so that the next start undoes them after kill -9.
+// Kernel settings under /proc/sys that hold while a daemon runs. Their former values are kept in a
+// file, so that the next start restores them after kill -9.
 #pragma once
 
 #include "common/base/result.hpp"
@@ -24,8 +24,8 @@ struct SysctlSetting {
 base::Result<std::string> read_sysctl(std::string_view key);
 base::Result<void> write_sysctl(std::string_view key, std::string_view value);
 
-// What switches IPv6 off on this host, as "net.ipv6.conf.all.disable_ipv6 = 1"; empty: some
-// interface but the loopback and `own_device` has it.
+// The setting that switches IPv6 off on this host, as "net.ipv6.conf.all.disable_ipv6 = 1"; empty:
+// some interface but the loopback and `own_device` has it.
 std::string ipv6_switched_off(std::string_view own_device);
 // One interface has it, whatever new ones get, or has it not. Errors: NotFound (no such interface),
 // System.

@@ -139,7 +139,7 @@ struct UdpReceiveArena::Inner {
         }
     }
 
-    // What the kernel changed in the first `count` headers since they were last used.
+    // Sets the first `count` headers again: the kernel changed them in the last call.
     void prepare(size_t count) {
         for (size_t i = 0; i < count; ++i) {
             vectors[i] = {buffers[i], kSuperBufferBytes};

@@ -14,7 +14,7 @@ namespace {
 
 using Kind = WirelessEvent::Kind;
 
-// What no receiver hears, and what none can: drivers that know nothing tell 0.
+// Bounds of a plausible signal: drivers that know nothing report 0.
 constexpr int kWeakestDbm = -127;
 constexpr int kStrongestDbm = -1;
 

@@ -1,4 +1,4 @@
-// What nl80211 tells of a Wi-Fi interface, as values. Pure. linux/nl80211.h.
+// The reports of nl80211 about a Wi-Fi interface, as values. Pure. linux/nl80211.h.
 #pragma once
 
 #include "common/io/netlink.hpp"
@@ -12,7 +12,7 @@ struct WirelessEvent {
         Joined,       // an access point, another one included
         Left,         // it, or lost it
         BeaconsLost,  // still joined, but nothing is heard of it
-        Signal,       // what was asked for, or what the driver told by itself
+        Signal,       // the answer to a request, or what the driver reported by itself
     };
     Kind kind = Kind::Joined;
     uint32_t interface_index = 0;  // 0: any may be meant, since notifications were lost
@@ -23,9 +23,9 @@ struct WirelessEvent {
 // A notification of group "mlme"; nothing for those that tell of no such thing.
 std::optional<WirelessEvent> parse_wireless_event(const NetlinkMessage& message);
 
-// Of an answer to NL80211_CMD_GET_INTERFACE: it is a client of access points.
+// Parses an answer to NL80211_CMD_GET_INTERFACE: whether it is a client of access points.
 bool is_station_interface(const NetlinkMessage& message);
-// Of an answer to NL80211_CMD_GET_STATION.
+// Parses an answer to NL80211_CMD_GET_STATION.
 std::optional<int> parse_station_signal(const NetlinkMessage& message);
 
 }  // namespace continuo::io

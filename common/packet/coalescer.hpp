@@ -1,8 +1,8 @@
-// Coalescer: turns restored segments into as few writes to the TUN as possible (DATAPATH rules 2
-// and 3). Each payload is placed directly behind the one before; a run ends when the flow or a
-// header field changes that the kernel would not split so, after a short segment, PSH or FIN, or
-// when 64 KiB would be passed. Pure: a flush hands a finished frame (virtio_net_hdr, headers,
-// payload; checksum partial) to the sink.
+// Coalescer: turns restored segments into as few writes to the TUN as possible.
+// Each payload is placed directly behind the one before. A run ends when the flow changes, or a
+// header field that the kernel would not split so. It also ends after a short segment, PSH or FIN,
+// or when 64 KiB would be passed. Pure: a flush hands a finished frame (virtio_net_hdr,
+// headers, payload; checksum partial) to the sink.
 #pragma once
 
 #include "common/packet/header_fields.hpp"
@@ -11,7 +11,7 @@ namespace continuo::packet {
 
 inline constexpr size_t kVnetHeaderBytes = 10;
 
-// What a flushed frame stands for; `owner` is the caller's (the flow), null for none.
+// The packets in a flushed frame; `owner` is the caller's (the flow), null for none.
 struct FrameInfo {
     void* owner = nullptr;
     uint32_t packets = 0;        // segments

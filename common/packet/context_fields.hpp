@@ -1,6 +1,6 @@
-// Fields for a flow context taken from a packet that is not regular itself (a SYN, a segment with
-// SACK blocks) or is too long for one datagram, so that the flow's next packets need not wait a
-// round trip for a context.
+// Fields for a flow context, taken from a packet that is not regular itself (a SYN, a segment with
+// SACK blocks) or is too long for one datagram. So the flow's next packets need not wait a round
+// trip for a context.
 #pragma once
 
 #include "common/packet/header_fields.hpp"

@@ -153,7 +153,7 @@ size_t parse_udp(base::ByteView transport, HeaderFields& fields, bool partial) {
     fields.source_port = load_big_endian<uint16_t>(header);
     fields.destination_port = load_big_endian<uint16_t>(header + 2);
     fields.zero_checksum = !partial && load_big_endian<uint16_t>(header + 6) == 0;
-    // RFC 8200 section 8.1 forbids it but for tunnels (RFC 6935): not worth a field.
+    // RFC 8200 section 8.1 forbids it but for tunnels (RFC 6935), so it gets no field.
     return fields.zero_checksum && !fields.source.is_v4() ? 0 : kUdpHeaderBytes;
 }
 
@@ -199,7 +199,7 @@ GsoType gso_type_of(const HeaderFields& fields) {
     return GsoType::None;
 }
 
-// What the kernel says must fit the packet it says it of.
+// The kernel's offload fields must fit their packet.
 bool fits(const Offload& offload, const HeaderFields& fields) {
     if (offload.gso != GsoType::None &&
         (offload.gso != gso_type_of(fields) || offload.segment_bytes == 0)) {

@@ -1,7 +1,7 @@
 // HeaderFields: everything that is needed to write the IP and transport header of a regular TCP,
-// UDP or ICMP echo packet again, byte for byte, given its payload. What does not fit (IP options,
-// fragments, extension headers, TCP options other than NOP NOP timestamps, urgent data, a wrong
-// checksum) is not regular and is carried whole.
+// UDP or ICMP echo packet again, byte for byte, given its payload. A packet that does not fit (IP
+// options, fragments, extension headers, TCP options other than NOP NOP timestamps, urgent data, a
+// wrong checksum) is not regular and is carried whole.
 #pragma once
 
 #include "common/packet/five_tuple.hpp"
@@ -52,8 +52,8 @@ struct HeaderFields {
 };
 
 // A regular packet: its fields and where the payload begins. Verifies the transport checksum unless
-// it is partial; a wrong one makes the packet irregular, so that it arrives as wrong as it was. Of
-// a super-packet, the fields are those of its header: identifier and sequence of the first segment,
+// it is partial; a wrong one makes the packet irregular, so that it arrives as wrong as it was. For
+// a super-packet the fields are those of its header: identifier and sequence of the first segment,
 // PSH and FIN of the last; segmenter.hpp cuts it.
 struct RegularPacket {
     HeaderFields fields;
@@ -63,9 +63,9 @@ std::optional<RegularPacket> parse_regular(base::ByteView packet, const Offload&
 
 // Writes IP and transport header for `payload_bytes` bytes of payload that follow; gives the
 // header's length. With `partial` the checksum field holds the folded pseudo-header sum over the
-// whole length and the caller says so to the kernel; else, and always for ICMP, it is computed over
-// `payload`. 0 when `to` is too small, the packet would pass 65535 bytes or addresses and protocol
-// do not fit each other.
+// whole length, and the caller says so to the kernel. Otherwise, and always for ICMP, it is
+// computed over `payload`. 0 when `to` is too small, the packet would pass 65535 bytes or addresses
+// and protocol do not fit each other.
 size_t write_headers(const HeaderFields& fields,
                      base::ByteView payload,
                      bool partial,

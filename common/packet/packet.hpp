@@ -13,7 +13,7 @@
 
 namespace continuo::packet {
 
-// What virtio_net_hdr tells of a packet (Linux Documentation/networking/tuntap, virtio 1.2
+// The fields of virtio_net_hdr for a packet (Linux Documentation/networking/tuntap, virtio 1.2
 // section 5.1.6).
 enum class GsoType : uint8_t { None, Tcp4, Tcp6, Udp };  // Udp: VIRTIO_NET_HDR_GSO_UDP_L4 (USO)
 

@@ -169,7 +169,7 @@ void write_datagram_header(const DatagramHeader& header,
                           ? header.from.address
                           : base::IpAddress::any(header.to.address.version);
     CTN_ASSERT(to.size() == ip_bytes + kUdpBytes);
-    // What came over TCP may be longer than any datagram.
+    // A run that came over TCP may be longer than any datagram.
     const auto length = [](size_t bytes) {
         return static_cast<uint16_t>(std::min<size_t>(bytes, UINT16_MAX));
     };

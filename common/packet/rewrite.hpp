@@ -27,7 +27,7 @@ bool rewrite_node_address(base::MutableByteView packet,
 // Lowers the MSS option of a SYN to `mss` where it is larger; true when something changed.
 bool clamp_mss(base::MutableByteView packet, uint16_t mss, bool partial_checksum);
 
-// What the flow table needs of any inner packet, regular or not.
+// The fields that the flow table needs of any inner packet, regular or not.
 struct PacketSummary {
     FiveTuple tuple;  // up orientation, by `side`; ports 0 for a fragment that is not the first
     uint8_t tcp_flags = 0;

@@ -46,7 +46,7 @@ struct ProgramSpec {
     std::vector<OptionSpec> options;  // of every command
 };
 
-// What was given. Owns its texts.
+// The given command line. Owns its texts.
 struct ParsedCommand {
     std::string name;  // of the CommandSpec
     std::vector<std::string> arguments;

@@ -1,6 +1,5 @@
-// What the commands of both programs do with a running daemon: ask it over its socket, wait for a
-// state, and turn the answer into what is printed. Pure: socket, clock and sleep come in as
-// functions.
+// How the commands of both programs use a running daemon: ask it over its socket, wait for a state,
+// and turn the answer into output. Pure: socket, clock and sleep come in as functions.
 #pragma once
 
 #include "common/base/result.hpp"
@@ -31,7 +30,7 @@ struct DaemonAccess {
     std::function<void(base::Duration)> pause;
 };
 
-// What a command prints, and its exit code.
+// The output of a command, and its exit code.
 struct CommandOutput {
     std::string out;
     std::string err;

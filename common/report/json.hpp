@@ -1,6 +1,6 @@
 // JsonWriter: builds one JSON text, value after value. Integers are exact, doubles have a fixed
-// number of decimals, what is unknown is null, and bytes that are not UTF-8 (process names may be
-// anything) become U+FFFD. What a terminal would obey is escaped (base/printable.hpp).
+// number of decimals, unknown values are null, and bytes that are not UTF-8 (process names may be
+// anything) become U+FFFD. Control characters of a terminal are escaped (base/printable.hpp).
 #pragma once
 
 #include <cstdint>

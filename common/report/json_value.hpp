@@ -42,7 +42,7 @@ class JsonValue {
     // Empty for other kinds.
     const std::vector<JsonValue>& items() const { return items_; }
     const Members& members() const { return members_; }
-    // A member, or a null value that lives for ever. Of repeated keys the last counts.
+    // A member, or a null value that lives for ever. The last of repeated keys counts.
     const JsonValue& operator[](std::string_view key) const;
     bool has(std::string_view key) const;
     // A string member, or `fallback`.

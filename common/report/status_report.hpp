@@ -17,7 +17,7 @@
 
 namespace continuo::report {
 
-// What this end sent of one class, all sessions together.
+// Traffic of one class that this end sent, all sessions together.
 struct ClassFigures {
     uint64_t packets = 0;
     uint64_t datagrams = 0;
@@ -115,7 +115,7 @@ void write_drops(JsonWriter& json,
 void write_flow(JsonWriter& json, const FlowFigures& flow);
 // {"error":"…"}
 std::string error_json(std::string_view text);
-// Of `reload`: keys that were applied and keys that only a restart applies.
+// Answer to `reload`: keys that were applied and keys that only a restart applies.
 std::string reload_json(std::span<const std::string> applied,
                         std::span<const std::string> needs_restart);
 

@@ -76,7 +76,7 @@ class Table {
     std::vector<Row> rows_;
 };
 
-// What is unknown reads "-".
+// An unknown value reads "-".
 inline constexpr std::string_view kUnknown = "-";
 
 std::string format_bytes(uint64_t bytes);                   // "512 B", "12.1 MiB"

@@ -17,7 +17,7 @@
 
 namespace continuo::wire {
 
-// What an acknowledgement of a number says. A number never changes its kind.
+// The meaning of an acknowledged number. A number never changes its kind.
 enum class AckKind : uint8_t {
     Applied,   // its body took effect: references may rely on it
     Received,  // authenticated and new, but void, below a floor or over a limit

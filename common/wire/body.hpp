@@ -82,7 +82,7 @@ class BodyReader {
     // whole datagram is void, items given before included.
     base::Result<bool> next(BodyItem& item);
 
-    // What is not read yet.
+    // The part that is not read yet.
     base::ByteView rest() const { return reader_.rest(); }
 
   private:

@@ -60,7 +60,7 @@ struct Copy {
     bool operator==(const Copy&) const = default;
 };
 
-// What arrives in `space` with a number below `sequence` is late.
+// A datagram in `space` with a number below `sequence` is late.
 struct Floor {
     Space space;
     uint32_t sequence = 0;
@@ -213,7 +213,7 @@ struct Closed {
     bool operator==(const Closed& other) const;
 };
 
-// Limits of the receiver that differ from what control told.
+// Limits of the receiver that differ from those agreed over control.
 struct Caps {
     uint32_t kept_bytes = 0;  // plaintext neither listed nor void, of one slot
     uint8_t live_generations = 0;
@@ -299,7 +299,7 @@ struct Order {
     static base::Result<Order> parse(base::ByteReader& reader);
     void serialize(base::ByteWriter& writer) const;
     size_t size() const;
-    // Of an ORDER of one flow, at most.
+    // Length of an ORDER of one flow, at most.
     static constexpr size_t kMaxSingleBytes = 10;
     bool operator==(const Order& other) const;
 };

@@ -61,7 +61,7 @@ class Accountant {
     // Serves what is queued, seals everything and ends the thread. Nobody may count any more. Once.
     base::Result<size_t> stop(int64_t now_us, flow::Cause cause = flow::Cause::Admin);
 
-    // Any thread. What became of a write of the database: an error, or nothing.
+    // Any thread. Result of a write of the database: an error, or nothing.
     void note_write(const std::optional<base::Error>& error);
     LedgerStatus status() const;
     uint64_t refused_commands() const { return refused_.load(std::memory_order_relaxed); }

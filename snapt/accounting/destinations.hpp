@@ -1,4 +1,4 @@
-// What usage records tell of a flow's remote end.
+// The part of a flow's remote end that usage records show.
 #pragma once
 
 #include <cstdint>

@@ -148,7 +148,7 @@ Result<std::optional<int64_t>> LeaseStore::expired_index(int64_t now_us) {
     return first_not_held(expired);
 }
 
-// Of rows of address_index, user_id and node.
+// From rows of address_index, user_id and node.
 Result<std::optional<int64_t>> LeaseStore::first_not_held(Statement& leases) {
     const std::multiset<Holder> held = this->held();
     while (CTN_TRY(leases.step())) {

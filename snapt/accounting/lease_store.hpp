@@ -122,9 +122,9 @@ class LeaseStore {
     base::Result<void>
     write(const Lease& lease, int64_t index, const std::optional<NodeId>& node_id);
     bool may_have_used(const std::string& user_id, int64_t now_us);
-    // Of a user who has more than its share; the lease is removed.
+    // Takes a lease from a user with more than its share; the lease is removed.
     base::Result<std::optional<int64_t>> surplus_index(const std::string& user_id);
-    // Of the expired leases that nobody holds the oldest.
+    // The oldest of the expired leases that nobody holds.
     base::Result<std::optional<int64_t>> expired_index(int64_t now_us);
     base::Result<std::optional<int64_t>> first_not_held(Statement& leases);
     base::Result<void> remove(int64_t index);

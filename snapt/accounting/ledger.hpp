@@ -3,11 +3,11 @@
 // Accountant). Time is UTC microseconds and comes in as an argument.
 //
 // An epoch is one run of the process. Its records have seq 0, 1, 2, … without holes. A record is
-// what a flow's counters gained since its last record; it is written together with the new sealed
+// the gain of a flow's counters since its last record. It is written together with the new sealed
 // values, so that neither a crash before nor one after the commit loses or repeats anything. A
 // closed slot is given back only after that commit.
 //
-// Records of a user and interval are bounded. What flows beyond that count is merged by session and
+// Records of a user and interval are bounded. Flows beyond that number are merged by session and
 // class: into an image in open_flow that is no slot's, from which one record is made when the
 // interval ends. The same for all flows while the disk is nearly full.
 #pragma once
@@ -34,7 +34,7 @@ inline constexpr const char* kLedgerFileName = "ledger.db";
 inline constexpr const char* kLiveFileName = "live";
 // A node may name so many applications in a session; further names are not kept.
 inline constexpr size_t kMaxAppsPerSession = 256;
-// Names that wait for the next pass; beyond that a name has to be told again.
+// Names that wait for the next pass; beyond that a name has to be sent again.
 inline constexpr size_t kMaxPendingApps = 16384;
 inline constexpr size_t kMaxAppNameBytes = 64;
 // Ids of what is merged begin here.

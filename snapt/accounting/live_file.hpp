@@ -69,7 +69,7 @@ struct LiveFileOptions {
     uint32_t user_slots = 0;  // that the flows of a user have at most; 0: any
 };
 
-// What an earlier process left.
+// Slots that an earlier process left.
 struct LiveRemains {
     LiveFileHeader header;
     std::vector<SlotImage> slots;  // open and closed ones
@@ -94,7 +94,7 @@ class LiveFile final : public flow::SlotSource {
     uint32_t high_water() const { return high_water_.load(std::memory_order_acquire); }
     bool read(uint32_t slot, SlotImage& image) const;  // false: free
     void free_slots(std::span<const uint32_t> slots);
-    // Whose the slots of a session are, before it takes any and until the last is free.
+    // The owner of a session's slots, from before it takes any until the last is free.
     void set_owner(uint32_t session_number, const std::string& user);
     void forget_owner(uint32_t session_number);
     // A shared slot stays open until here when its last flow has gone: flows that come and go do

@@ -160,7 +160,7 @@ class UserStore {
     mutable std::mutex directory_mutex_;
     std::shared_ptr<const Directory> directory_;
     int64_t expired_until_us_ = 0;
-    bool has_expired_ = false;  // some key, since expire() told so
+    bool has_expired_ = false;  // some key, since expire() reported it
     std::mutex seen_mutex_;
     std::map<SeenKey, int64_t> seen_;  // not written yet; only of keys that are valid
 };
