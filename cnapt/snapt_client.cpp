@@ -314,9 +314,11 @@ void SnaptClient::on_failed_attempt(const LinkEnd& end) {
     if (link_.failure.kind == FailureKind::LoginRefused && (is_doubted || is_session_gone_)) {
         node_.give_up(link_);
     }
-    if (!link_.is_up && ++failures_ >= addresses_.size()) {  // each by that uplink
+    if (!link_.is_up && ++failures_ >= addresses_.size()) {
         failures_ = 0;
-        unreached_ |= tried_;
+        // Of several ways one has connected, perhaps to a portal: the others were not tried out.
+        const auto by = end.is_connected ? slot_of(end.uplink) : std::nullopt;
+        unreached_ |= by ? Uplinks::SlotSet().set(*by) : tried_;
         client_.set_uplinks(uplinks());
     }
     if (is_untold()) {

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# cnapt is started while what stands behind the better of two uplinks takes every TCP connection sooner than the SNAPT could, and
+# lets nothing else pass: a captive portal, one that closes what it has taken, and one that says nothing. It is up by the other.
+. "$(dirname "$0")/lib.sh"
+require ping
+build_topology
+two_uplinks
+start_snapt 1
+add_user alice
+taker='import socket, sys
+door = socket.create_server(("", 8080), backlog=50)
+taken = []
+while True:
+    taken.append(door.accept()[0])
+    if sys.argv[1] == "closes":
+        taken.pop().close()'
+in_ns gw1 nft "add table ip portal
+    add chain ip portal lead { type nat hook prerouting priority -100; }
+    add rule ip portal lead iifname lan ip daddr != 192.168.1.1 tcp dport { 80, 443, 9347 } redirect to :8080
+    add chain ip portal refuse { type filter hook forward priority 0; }
+    add rule ip portal refuse iifname lan drop"
+up() { cnapt status --wait up --timeout 20 --socket "$work/cnapt.sock" >/dev/null 2>&1; }
+runs() { [ -S "$work/cnapt.sock" ]; }
+# comes_up KIND SECONDS COMMAND... : what stands there.
+comes_up() {
+    local kind=$1 most=$2 began took
+    shift 2
+    spawn gw1 portal "$@"
+    wait_for 10 listens gw1 8080
+    began=$EPOCHREALTIME
+    run_cnapt
+    wait_for 5 runs
+    claim "$kind: it comes up" up
+    took=$(since "$began")
+    claim "$kind: within $most seconds ($took s)" at_most "$took" "$most"
+    claim "$kind: by the other uplink" is_active up2
+    claim "$kind: traffic passes" in_ns node ping -n -c 1 -W 2 $inet4
+    stop cnapt
+    stop portal
+}
+comes_up "a portal" 10 "$python" "$support_dir/portal.py" --port 8080 --url http://192.168.1.1:8080/login
+comes_up "what closes" 5 "$python" -c "$taker" closes
+comes_up "what is silent" 10 "$python" -c "$taker" waits  # 5 s for the login
+finish
