@@ -226,6 +226,19 @@ void App::stop() {
     recorders_.stop();  // waits for the disk
 }
 
+// False: the next run refuses to begin. What this user may not read was good when root read it.
+bool has_key(const NodeConfig& config) {
+    if (config.identity.key) {
+        return true;
+    }
+    auto text = io::read_file(config.identity.key_file, daemon::kMaxFileBytes);
+    if (!text) {
+        return text.error().sys_errno == EACCES;
+    }
+    const base::WipedAtEnd wiped(*text);
+    return config::parse_key(*text).has_value();
+}
+
 // To a run that begins at once with the configuration of this one, which would find nothing of
 // another's device and versions. The kill switch is left closed also when that run cannot begin or
 // is configured otherwise: it is to open, or to close anew, what it finds.
@@ -236,7 +249,7 @@ bool App::leaves_capture() {
     const CaptureConfig& now = config_.capture;
     auto loaded = daemon::load_config<NodeConfig>(options_.config, parse_node_config,
                                                   daemon::DiagnosticsTo::Log);
-    if (!loaded.config || !load_policy(loaded.config->policy)) {
+    if (!loaded.config || !has_key(*loaded.config) || !load_policy(loaded.config->policy)) {
         return now.kill_switch;
     }
     const CaptureConfig& next = loaded.config->capture;

@@ -101,6 +101,16 @@ claim "cnapt ends for a restart and stays away" ends_for_restart cnapt
 start_cnapt
 stop cnapt
 claim "a start and a regular stop leave nothing" diff "$work/node.before" <(snapshot node)
+sed -n 's/^key *= *"\([^"]*\)".*/\1/p' "$work/cnapt.toml" >"$work/key"
+chmod 600 "$work/key"
+cp "$work/cnapt.toml" "$work/with_key.toml"
+sed -i "s|^key *= .*|key_file = \"$work/key\"|" "$work/cnapt.toml"
+start_cnapt
+rm "$work/key"
+claim "cnapt ends for a restart that would find no key" ends_for_restart cnapt
+claim "which cleans up" eval '! has_table node'
+claim "and leaves no device" eval '! device'
+cp "$work/with_key.toml" "$work/cnapt.toml"
 start_cnapt
 set_capture 'device = "tun9"'
 claim "cnapt ends for a restart with another device" ends_for_restart cnapt
