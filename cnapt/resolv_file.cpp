@@ -4,6 +4,7 @@
 #include "cnapt/write_places.hpp"
 #include "common/io/file.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -27,6 +28,7 @@ namespace {
 constexpr const char* kKeptName = "resolv.conf";
 constexpr const char* kDamagedName = "resolv.conf.damaged";
 constexpr std::string_view kFirstLine = "continuo kept resolv.conf 1\n";
+constexpr std::string_view kOriginalKey = "original ";
 constexpr size_t kMaxKeptBytes = 3 * kMaxResolvConfBytes;
 constexpr mode_t kPermissionBits = 07777;
 constexpr mode_t kOthersMayWrite = 022;
@@ -51,9 +53,13 @@ std::string number_line(std::string_view key, int64_t number) {
     return std::string(key) + std::to_string(number) + "\n";
 }
 
+bool begins(std::string_view text, std::string_view whole) {
+    return whole.substr(0, text.size()) == text;
+}
+
 // Writing in place was cut short: in the middle of a line, which no other program leaves there.
 bool is_cut(std::string_view text, std::string_view whole) {
-    return text.empty() || (text.back() != '\n' && whole.substr(0, text.size()) == text);
+    return text.empty() || (text.back() != '\n' && begins(text, whole));
 }
 
 }  // namespace
@@ -152,6 +158,15 @@ bool ResolvFile::is_ours(const Content& content, const std::string& ours) const 
            (content.text == ours || kept_place(content.text) == kept_path_);
 }
 
+bool ResolvFile::is_still_ours(const Content& now) const {
+    if (!kept_) {
+        return false;
+    }
+    const bool is_half = is_unfinished_ && now.kind == Kind::Regular &&
+                         (begins(now.text, kept_->ours) || begins(now.text, kept_->original.text));
+    return is_half || is_ours(now, kept_->ours);
+}
+
 std::string ResolvFile::other_place(const Content& content) const {
     const std::string place(content.kind == Kind::Regular ? kept_place(content.text) : "");
     const bool is_other = !place.empty() && place != kept_path_;
@@ -186,6 +201,7 @@ Result<void> ResolvFile::keep(const Kept& kept) const {
     text += number_line("seconds ", original.modified.tv_sec);
     text += number_line("nanoseconds ", original.modified.tv_nsec);
     text += number_line("ours ", static_cast<int64_t>(kept.ours.size()));
+    text += number_line(kOriginalKey, static_cast<int64_t>(original.text.size()));
     text += "\n" + kept.ours + original.text;
     const std::string temporary = std::string(kKeptName) + ".new";
     const int directory = kept_directory_.value();
@@ -219,14 +235,22 @@ Result<std::optional<ResolvFile::Kept>> ResolvFile::read_kept() const {
     Kept kept;
     unsigned kind = 0;
     size_t ours = 0;
+    size_t original = 0;
+    // Earlier versions did not write how long the original is.
+    const auto take_original = [&] {
+        const bool is_there = text.substr(0, kOriginalKey.size()) == kOriginalKey;
+        return is_there ? take_number(text, kOriginalKey, original) &&
+                              text.size() - std::min(text.size(), 1 + ours) == original
+                        : true;
+    };
     const bool is_whole =
         take_number(text, "kind ", kind) && take_number(text, "mode ", kept.original.mode) &&
         take_number(text, "user ", kept.original.user) &&
         take_number(text, "group ", kept.original.group) &&
         take_number(text, "seconds ", kept.original.modified.tv_sec) &&
         take_number(text, "nanoseconds ", kept.original.modified.tv_nsec) &&
-        take_number(text, "ours ", ours) && !text.empty() && text.front() == '\n' &&
-        ours < text.size() && kind <= static_cast<unsigned>(Kind::Link);
+        take_number(text, "ours ", ours) && take_original() && !text.empty() &&
+        text.front() == '\n' && ours < text.size() && kind <= static_cast<unsigned>(Kind::Link);
     if (!is_whole) {
         return damaged;
     }
@@ -238,6 +262,7 @@ Result<std::optional<ResolvFile::Kept>> ResolvFile::read_kept() const {
 
 Result<void> ResolvFile::forget() {
     kept_.reset();
+    is_unfinished_ = false;
     const auto now = look();
     if (!now || other_place(*now).empty()) {  // else it is another one's that is set aside
         static_cast<void>(::unlinkat(directory_.value(), aside_name().c_str(), 0) == 0);
@@ -395,7 +420,7 @@ ResolvFile::Content ResolvFile::make_ours(std::string text, const Content& origi
 Result<void> ResolvFile::take_over() {
     Kept kept;
     kept.original = CTN_TRY(look());
-    const bool is_ours_there = kept_ && is_ours(kept.original, kept_->ours);
+    const bool is_ours_there = is_still_ours(kept.original);
     if (is_ours_there) {
         kept.original = kept_->original;
     } else if (!other_place(kept.original).empty()) {
@@ -410,12 +435,16 @@ Result<void> ResolvFile::take_over() {
         const auto now = look();
         const bool is_as_before =
             now && now->kind == kept.original.kind && now->text == kept.original.text;
-        // Writing in place may have begun; what cannot be mended now is mended by clean_up().
-        if ((is_as_before || put_back(kept.original)) && !kept_) {
+        // Writing in place may have begun; what cannot be mended now is mended later.
+        if (!is_as_before && !put_back(kept.original)) {
+            kept_ = std::move(kept);
+            is_unfinished_ = true;
+        } else if (!kept_) {
             static_cast<void>(forget().has_value());
         }
         return is_put;
     }
+    is_unfinished_ = false;
     // Somebody may have written since it was looked at: that is the original then.
     if (const auto aside = look_at(aside_name());
         is_exchanged && aside &&
@@ -432,12 +461,13 @@ Result<bool> ResolvFile::restore() {
         return true;
     }
     const Content now = CTN_TRY(look());
-    const bool is_still_ours = is_ours(now, kept_->ours);
-    if (is_still_ours) {
+    const bool is_to_go = is_still_ours(now);
+    if (is_to_go) {
+        is_unfinished_ = true;
         CTN_TRY(put_back(kept_->original));
     }
     CTN_TRY(forget());
-    return is_still_ours;
+    return is_to_go;
 }
 
 std::vector<base::IpAddress> ResolvFile::original_servers() const {

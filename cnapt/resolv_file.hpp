@@ -84,6 +84,8 @@ class ResolvFile {
     base::Result<Content> look_at(const std::string& name) const;
     // Ours, or made of it by a change that left its first lines.
     bool is_ours(const Content& content, const std::string& ours) const;
+    // Ours, or half written by a try in place that has failed, as on a full disk.
+    bool is_still_ours(const Content& now) const;
     std::string other_place(const Content& content) const;
     std::string temporary_name() const { return "." + name_ + ".continuo"; }
     std::string aside_name() const { return "." + name_ + ".continuo-original"; }
@@ -108,6 +110,7 @@ class ResolvFile {
     io::UniqueFd kept_directory_;
     std::vector<base::IpAddress> servers_;
     std::optional<Kept> kept_;
+    bool is_unfinished_ = false;  // the last try to change the file has failed on the way
 };
 
 }  // namespace continuo::cnapt

@@ -9,11 +9,15 @@
 #include <thread>
 
 #include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
 
 namespace continuo::cnapt {
 namespace {
+
+constexpr int kCannotMount = 77;
 
 TEST_F(ResolvFileTest, GivesBackTextModeAndTime) {
     write(kOriginal, 0640);
@@ -290,6 +294,74 @@ TEST_F(ResolvFileTest, WhatWasCutWhileWrittenInPlaceIsMended) {
             EXPECT_EQ(read(), kOriginal) << is_ours << length;
         }
     }
+}
+
+// Where the file is a mount of its own it is written in place, on a disk that others fill.
+TEST_F(ResolvFileTest, AFullDiskIsWaitedForAndLosesNothing) {
+    write("");
+    std::string original(kOriginal);
+    while (original.size() < 9000) {  // longer than ours, in pages
+        original += "# a remark of the administrator's\n";
+    }
+    const auto run = [&] {
+        const std::string disk = root + "/disk";
+        fs::create_directory(disk);
+        if (::unshare(CLONE_NEWNS) != 0 ||
+            ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+            ::mount("none", disk.c_str(), "tmpfs", 0, "size=16k") != 0) {
+            return kCannotMount;
+        }
+        std::ofstream(disk + "/resolv.conf") << original;
+        if (::mount((disk + "/resolv.conf").c_str(), path.c_str(), nullptr, MS_BIND, nullptr) !=
+            0) {
+            return kCannotMount;
+        }
+        ResolvFile file = open();
+        EXPECT_TRUE(file.apply(servers));
+        std::ofstream(disk + "/others") << std::string(65536, 'x');
+        for (int tries = 0; tries < 3; ++tries) {
+            EXPECT_FALSE(file.restore()) << tries;
+            EXPECT_NE(read(), original);
+            EXPECT_TRUE(has_kept());
+        }
+        fs::remove(disk + "/others");
+        const auto restored = file.restore();
+        EXPECT_TRUE(restored && *restored);
+        EXPECT_EQ(read(), original);
+        EXPECT_FALSE(has_kept());
+        return ::testing::Test::HasFailure() ? 1 : 0;
+    };
+    const pid_t child = ::fork();
+    if (child == 0) {
+        ::_exit(run());
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status));
+    if (WEXITSTATUS(status) == kCannotMount) {
+        GTEST_SKIP() << "needs root, for a small disk";
+    }
+    EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST_F(ResolvFileTest, ARecordThatIsCutIsDamaged) {
+    write(kOriginal);
+    {
+        ResolvFile killed = open();
+        ASSERT_TRUE(killed.apply(servers));
+    }
+    const std::string record = *io::read_file(kept + "/resolv.conf", 10000);
+    for (size_t length = 0; length < record.size(); ++length) {
+        const std::string cut = record.substr(0, length);
+        ASSERT_TRUE(io::write_file_atomically(kept + "/resolv.conf", cut, 0600));
+        EXPECT_TRUE(ResolvFile::servers_kept_in(kept, path).empty()) << length;
+    }
+    // As earlier versions wrote it.
+    const size_t key = record.find("original ");
+    std::string earlier = record;
+    earlier.erase(key, record.find('\n', key) + 1 - key);
+    ASSERT_TRUE(io::write_file_atomically(kept + "/resolv.conf", earlier, 0600));
+    EXPECT_EQ(ResolvFile::servers_kept_in(kept, path), lan);
 }
 
 TEST_F(ResolvFileTest, AnUnfinishedFileOfAKilledRunGoes) {
