@@ -93,6 +93,15 @@ std::string user_answer_text(const JsonValue& answer,
     return {};
 }
 
+CommandOutput with_warning(CommandOutput output, const JsonValue& answer) {
+    const std::string warning = answer.text("warning");
+    if (!warning.empty()) {
+        output.err += "snapt: " + warning + "\n";
+        output.exit_code = report::kExitError;
+    }
+    return output;
+}
+
 // The error to print; nothing when all is well.
 std::optional<CommandOutput> take_key_options(const ParsedCommand& command, UserRequest& request) {
     const std::string form = kNameForm;
@@ -201,10 +210,13 @@ CommandOutput user_command_offline(const ParsedCommand& command,
         return {result.json + "\n", "", report::kExitGood};
     }
     const auto answer = JsonValue::parse(result.json);
-    return {answer
-                ? user_answer_text(*answer, request, command.has("--block"), is_terminal, columns)
-                : "",
-            "", report::kExitGood};
+    if (!answer) {
+        return {"", "", report::kExitGood};
+    }
+    return with_warning(
+        {user_answer_text(*answer, request, command.has("--block"), is_terminal, columns), "",
+         report::kExitGood},
+        *answer);
 }
 
 }  // namespace
@@ -297,12 +309,15 @@ CommandOutput user_command(const report::DaemonAccess& access,
         is_absent = !reply && report::is_no_daemon(reply.error());
         return reply;
     };
+    JsonValue told;
     const CommandOutput output = report::ask_daemon(
         watched, user_request_json(request, quota), report::kUsageTimeout, command.has("--json"),
         [&](const JsonValue& answer) {
+            told = answer;
             return user_answer_text(answer, request, command.has("--block"), is_terminal, columns);
         });
-    return is_absent ? user_command_offline(command, request, is_terminal, columns) : output;
+    return is_absent ? user_command_offline(command, request, is_terminal, columns)
+                     : with_warning(output, told);
 }
 
 }  // namespace continuo::snapt

@@ -52,7 +52,17 @@ UserResult refused(std::string reason) {
     return result;
 }
 
-UserResult enrolled(const SnaptConfig& config, const Credential& credential) {
+// The key is shown all the same: nothing else ever shows it.
+std::optional<std::string> warning_of(const Credential& credential, const UserRequest& request) {
+    return credential.unread ? std::optional("the key is stored, but lets nobody in until `snapt "
+                                             "reload` can read it: " +
+                                             describe(*credential.unread, request))
+                             : std::nullopt;
+}
+
+UserResult enrolled(const SnaptConfig& config,
+                    const Credential& credential,
+                    const std::optional<std::string>& warning) {
     report::JsonWriter json;
     json.begin_object();
     json.field("user", credential.user_id);
@@ -60,6 +70,7 @@ UserResult enrolled(const SnaptConfig& config, const Credential& credential) {
     json.field("device", if_any(credential.device));
     json.field("config", render_enrolment(config, credential));
     json.field("block", render_snapt_block(config));
+    json.field("warning", warning);
     json.end_object();
     UserResult result;
     result.json = json.take();
@@ -158,7 +169,7 @@ UserResult make_key(UserStore& users,
     if (!credential) {
         return failed(credential.error(), request, ends);
     }
-    UserResult result = enrolled(config, *credential);
+    UserResult result = enrolled(config, *credential, warning_of(*credential, request));
     result.ends = ends;
     return result;
 }

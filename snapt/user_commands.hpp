@@ -51,10 +51,11 @@ struct UserResult {
     Ends ends = Ends::Nothing;
 };
 
-// Add and Rotate answer {"user","key_id","device","config","block"}, where `config` is the text of
-// a cnapt.toml, and `block` its part on this SNAPT. List answers [{user, disabled, keys[],
-// devices[{key_id, device, disabled, created, last_seen, expires}], created, quota_bytes,
-// quota_period}]. The others {"user","done":true}.
+// Add and Rotate answer {"user","key_id","device","config","block","warning"}, where `config` is
+// the text of a cnapt.toml, and `block` its part on this SNAPT; `warning`, else null, says why the
+// key that is stored lets nobody in yet. List answers [{user, disabled, keys[], devices[{key_id,
+// device, disabled, created, last_seen, expires}], created, quota_bytes, quota_period}]. The others
+// {"user","done":true}.
 UserResult run_user_request(UserStore& users,
                             const SnaptConfig& config,
                             const UserRequest& request,

@@ -159,7 +159,9 @@ Result<Credential> UserStore::rotate(const std::string& user_id,
     CTN_TRY(require_free(user_id, NewKey{"", fresh.key_id, std::nullopt}, now_us));
     Credential credential = CTN_TRY(insert_key(user_id, now_us, random, fresh));
     CTN_TRY(transaction.commit());
-    CTN_TRY(load_directory_after(user_id));
+    if (const auto loaded = load_directory_after(user_id); !loaded) {
+        credential.unread = loaded.error();
+    }
     return credential;
 }
 

@@ -90,7 +90,9 @@ Result<Credential> UserStore::add(const std::string& user_id,
     CTN_TRY(require_free(user_id, wanted, now_us));
     Credential credential = CTN_TRY(insert_key(user_id, now_us, random, wanted));
     CTN_TRY(transaction.commit());
-    CTN_TRY(load_directory());
+    if (const auto loaded = load_directory(); !loaded) {
+        credential.unread = loaded.error();
+    }
     return credential;
 }
 

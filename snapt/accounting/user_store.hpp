@@ -40,6 +40,9 @@ struct Credential {
     std::string key_id;  // "k1", "k2", …, or as another SNAPT called it
     UserKey key{};
     std::string device{};  // empty: none was named
+    // The key is on the disk, but the keys could not be read again: it lets nobody in until
+    // refresh().
+    std::optional<base::Error> unread{};
 };
 
 // Properties of a key that is to be made.

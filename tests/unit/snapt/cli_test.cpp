@@ -299,6 +299,19 @@ TEST_F(SnaptCli, UserCommandsSayWhatIsMissing) {
     EXPECT_FALSE(std::filesystem::exists(state()));
 }
 
+TEST_F(SnaptCli, AKeyThatLetsNobodyInYetIsPrintedWithAWarning) {
+    const std::string answer = R"({"user":"alice","config":"key = 1\n","block":"b\n","warning":)";
+    reply_ = answer + R"("not yet"})";
+    const CommandOutput warned = user({"rotate", "alice"});
+    EXPECT_EQ(warned.out, "key = 1\n");
+    EXPECT_EQ(warned.err, "snapt: not yet\n");
+    EXPECT_EQ(warned.exit_code, report::kExitError);
+    reply_ = answer + "null}";
+    const CommandOutput good = user({"rotate", "alice"});
+    EXPECT_EQ(good.err, "");
+    EXPECT_EQ(good.exit_code, report::kExitGood);
+}
+
 TEST_F(SnaptCli, RequestsOfTheSocketAreCheckedAndTellWhoseSessionsEnd) {
     std::filesystem::create_directories(state());
     auto users = UserStore::open(state());
@@ -344,14 +357,22 @@ TEST_F(SnaptCli, RequestsOfTheSocketAreCheckedAndTellWhoseSessionsEnd) {
     auto database = Database::open(state() + "/" + kLedgerFileName, OpenMode::ReadWrite).value();
     ASSERT_TRUE(database.execute("UPDATE credential SET secret=x'00' WHERE user_id='frank'"));
     // A change that the disk has taken ends sessions also when the keys cannot be read again.
-    for (const char* text :
-         {R"({"action":"disable","name":"alice"})", R"({"action":"rotate","name":"dave"})",
-          R"({"action":"revoke","name":"erin","key_id":"k1"})",
-          R"({"action":"remove","name":"dave"})"}) {
+    for (const char* text : {R"({"action":"disable","name":"alice"})",
+                             R"({"action":"revoke","name":"erin","key_id":"k1"})",
+                             R"({"action":"remove","name":"dave"})"}) {
         const UserResult result = run(text);
         EXPECT_FALSE(result.error.empty()) << text;
         EXPECT_EQ(result.ends, Ends::Revoked) << text;
     }
+    // A key that it has taken is shown.
+    ASSERT_TRUE((*users)->add("gina", {}, kNow, random));
+    const UserResult rotated = run(R"({"action":"rotate","name":"gina"})");
+    EXPECT_EQ(rotated.error, "");
+    EXPECT_EQ(rotated.ends, Ends::Revoked);
+    EXPECT_NE(json(rotated.json).text("config").find("key_id = \"k2\""), std::string::npos);
+    EXPECT_EQ(json(rotated.json).text("warning"),
+              "the key is stored, but lets nobody in until `snapt reload` can read it: ledger.db "
+              "is damaged");
     for (const char* text : {R"({"action":"fly","name":"a"})", R"({"action":"add"})",
                              R"({"action":"add","name":"a","quota":"much"})",
                              R"({"action":"add","name":"a","device":"a/b"})",

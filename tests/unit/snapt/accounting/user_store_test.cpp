@@ -154,6 +154,24 @@ TEST_F(UserStoreTest, WhatIsTakenAwayLetsNobodyInWhenTheRestCannotBeReadAgain) {
     EXPECT_TRUE(store_->lookup("alice2", "k1")) << "others are let in as before";
 }
 
+TEST_F(UserStoreTest, AKeyThatIsStoredAndCannotBeReadAgainIsShown) {
+    for (const char* user : {"alice", "carol"}) {
+        ASSERT_TRUE(store_->add(user, {}, kNoon, random_));
+    }
+    auto database = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
+    ASSERT_TRUE(database.execute("UPDATE credential SET secret=x'00' WHERE user_id='carol'"));
+    const auto added = store_->add("bob", {}, kNoon, random_);
+    const auto rotated = store_->rotate("alice", kNoon, random_);
+    ASSERT_TRUE(added && rotated);
+    EXPECT_EQ(added->unread->code, Errc::Malformed);
+    EXPECT_EQ(rotated->unread->code, Errc::Malformed);
+    EXPECT_FALSE(store_->lookup("alice", "k1"));
+    ASSERT_TRUE(database.execute("DELETE FROM credential WHERE user_id='carol'"));
+    ASSERT_TRUE(store_->refresh());
+    EXPECT_EQ(store_->lookup("bob", added->key_id), added->key);
+    EXPECT_EQ(store_->lookup("alice", rotated->key_id), rotated->key);
+}
+
 TEST_F(UserStoreTest, ReadOnlyChangesNothing) {
     ASSERT_TRUE(store_->add("alice", {}, kNoon, random_));
     const auto reader = UserStore::open(folder_, OpenMode::ReadOnly).value();
