@@ -312,5 +312,14 @@ cp "$work/s1/ledger.db" "$work/ledger.sound"
 dd if=/dev/urandom of="$work/s1/ledger.db" bs=1024 seek=24 count=40 conv=notrunc 2>/dev/null
 claim "a database with damaged pages" finds_in_snapt ledger 'the database is damaged: .*; restore a copy'
 cp "$work/ledger.sound" "$work/s1/ledger.db"
+spawn snapt1 locker "$python" -c 'import sqlite3, sys, time
+ledger = sqlite3.connect(sys.argv[1], isolation_level=None)
+ledger.execute("PRAGMA locking_mode = EXCLUSIVE")
+ledger.execute("BEGIN EXCLUSIVE")
+print("locked", flush=True)
+time.sleep(600)' "$work/s1/ledger.db"
+wait_for 10 grep -q locked "$work/locker.log"
+claim "a database that another program has locked is not called damaged" finds_in_snapt ledger 'the database cannot be read: .*locked'
+stop locker
 claim "mended, nothing fails" snapt_is_well
 finish
