@@ -9,12 +9,19 @@ chat_is_right() {
     read -r _ lines right < <(tail -n 1 "$work/chat")
     more_than "${lines:-0}" "$1" && equal "$right" "$lines"
 }
-# longest_gap FROM [LOG] : of its lines' times since then, in seconds.
+# longest_gap FROM [LOG] : of its lines' times since then, in seconds; while somebody still writes it, of now, too.
 longest_gap() {
-    "$python" - "$1" "$work/${2:-arrivals}" <<'END'
-import sys
-since = float(sys.argv[1])
-times = [since] + [t for t in (float(line.split()[0]) for line in open(sys.argv[2]) if line.strip()) if t >= since]
+    "$python" - "$1" "$work/${2:-arrivals}" "$EPOCHREALTIME" <<'END'
+import glob, os, sys
+since, log, now = float(sys.argv[1]), sys.argv[2], float(sys.argv[3])
+def leads_to(link):
+    try:
+        return os.readlink(link) == log
+    except OSError:
+        return False  # that process has ended meanwhile
+is_written = any(leads_to(link) for link in glob.glob("/proc/[0-9]*/fd/*"))
+times = [since] + [t for t in (float(line.split()[0]) for line in open(log) if line.strip()) if t >= since]
+times += [now] * is_written
 print(round(max(b - a for a, b in zip(times, times[1:])), 3))
 END
 }
