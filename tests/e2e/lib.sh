@@ -38,7 +38,7 @@ require() {
     for tool in ip nft "$@"; do
         command -v "$tool" >/dev/null || skip "needs $tool"
     done
-    if [ -n "${CONTINUO_BIN-}" ]; then PATH=$CONTINUO_BIN:$PATH; fi
+    if [ -n "${CONTINUO_BIN-}" ]; then PATH=$(cd "$CONTINUO_BIN" && pwd):$PATH; fi
     command -v cnapt >/dev/null && command -v snapt >/dev/null || { echo "no cnapt and snapt in CONTINUO_BIN"; exit 1; }
     work=$(mktemp -d "${TMPDIR:-/tmp}/e2e.XXXXXX")
     trap clean_up EXIT
