@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kRunShareOfRtt = 64;
 
 // A lost datagram that comes within four round trips and this is counted as late.
-constexpr Duration kLateMargin = base::milliseconds(100);
+constexpr Duration kLateMargin = base::seconds(1);
 
 uint64_t count(uint64_t bits) {
     return static_cast<uint64_t>(std::popcount(bits));
@@ -30,6 +30,11 @@ void Delivery::on_sent(SentRun run, TimePoint now) {
     const uint64_t all = run.count >= 64 ? ~uint64_t{0} : (uint64_t{1} << run.count) - 1;
     const uint64_t bytes = run.bytes_of(all);
     run.sent_at = now;
+    sent_at_ = run.has_packets ? now : sent_at_;
+    drained_at_ = std::max(drained_at_, now) + time_for(bytes);
+    if (rate_.in_flight_bytes() == 0) {
+        relative_delay_.rebase();
+    }
     rate_.on_sent(run, bytes, now);
     counters_.sent_datagrams += run.count;
     unacknowledged_bytes_ += run.has_packets ? bytes : 0;
@@ -53,14 +58,17 @@ void Delivery::take_away(const SentRun& run, uint64_t bits) {
     }
 }
 
-void Delivery::on_range(
-    const NumberSpace& space, uint32_t first, uint32_t last, bool is_highest, Duration ack_delay) {
+void Delivery::on_range(const NumberSpace& space,
+                        uint32_t first,
+                        uint32_t last,
+                        const std::optional<Highest>& highest) {
     const auto on_run = [&](SentLog::Position position, const SentRun& run, uint64_t newly,
                             uint64_t late) {
         on_acknowledged(position, run, newly, late);
-        const bool has_highest = is_highest && (run.mask(last, last) & (newly | late)) != 0;
+        const bool has_highest = highest && (run.mask(last, last) & (newly | late)) != 0 &&
+                                 run.sent_at >= round_trips_from_;
         if (has_highest && (!sample_.is_set || position >= sample_.position)) {
-            sample_ = {run.sent_at_of(last), ack_delay, position, true};
+            sample_ = {run.sent_at_of(last), *highest, position, true};
         }
     };
     if (!log_.acknowledge(space, first, last, on_run)) {
@@ -89,14 +97,25 @@ void Delivery::finish_ack(bool came_back, Duration peer_interval, TimePoint now)
     if (!has_news_) {
         return;
     }
-    const TimePoint arrived_at = now - (sample_.is_set ? sample_.delay : Duration{});
-    if (sample_.is_set && came_back) {
-        rtt_.on_sample(now - sample_.sent_at, sample_.delay, now);
+    acknowledged_at_ = now;
+    TimePoint arrived_at{};  // unknown
+    if (sample_.is_set) {
+        if (came_back) {
+            rtt_.on_sample(now - sample_.sent_at, sample_.highest.ack_delay, now);
+        }
+        relative_delay_.on_sample(sample_.sent_at, sample_.highest.clock, rtt_.smoothed(), now);
+        // By the peer's clock, so that a queue on the way back changes nothing; as much later as an
+        // acknowledgement without one comes, which is when the next sample begins.
+        arrived_at = relative_delay_.arrival(sample_.sent_at, rtt_.minimum());
     }
     if (late_) {
-        loss_.on_late(late_->run, late_->bits, arrived_at);
+        loss_.on_late(late_->run, late_->bits, sample_.is_set ? arrived_at : now);
     }
-    rate_.finish(arrived_at, rtt_);
+    rate_.finish(arrived_at, rtt_.minimum(), has_standing_queue());
+    // The newest that arrived has left the queue of the path.
+    const TimePoint left_queue_at =
+        sample_.is_set ? sample_.sent_at + relative_delay_.latest_queue() : now - rtt_.minimum();
+    drained_at_ = left_queue_at + time_for(rate_.in_flight_bytes());
     counters_.delivered_datagrams += news_;
     counters_.late_datagrams += static_cast<uint64_t>(recovered_);
     counters_.lost_datagrams -= static_cast<uint64_t>(recovered_);
@@ -145,6 +164,22 @@ Delivery::LossSecond& Delivery::second_of(TimePoint now) {
     return current;
 }
 
+bool Delivery::has_standing_queue() const {
+    return relative_delay_.standing_queue() >=
+           std::max<Duration>(RateEstimator::kSmallestQueue, rtt_.minimum() / 8);
+}
+
+Duration Delivery::time_for(uint64_t bytes, uint64_t bytes_per_s) {
+    constexpr double kLongestUs = 10e6;
+    const double us = static_cast<double>(bytes) * 1e6 / static_cast<double>(bytes_per_s);
+    return base::microseconds(static_cast<int64_t>(std::min(us, kLongestUs)));
+}
+
+Duration Delivery::time_for(uint64_t bytes) const {
+    return time_for(bytes, rate_.is_known() ? std::max<uint64_t>(rate_.bytes_per_s(), 1)
+                                            : std::max(rate_.bytes_per_s(), kAssumedBytesPerS));
+}
+
 std::optional<double> Delivery::loss(TimePoint now) const {
     uint64_t delivered = 0;
     int64_t lost = 0;
@@ -170,6 +205,7 @@ void Delivery::on_new_way() {
     unacknowledged_bytes_ = 0;
     outstanding_pings_ = 0;
     sample_ = {};
+    relative_delay_ = {};
 }
 
 }  // namespace continuo::path

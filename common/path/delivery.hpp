@@ -10,6 +10,7 @@
 #include "common/path/liveness.hpp"
 #include "common/path/loss_detector.hpp"
 #include "common/path/rate_estimator.hpp"
+#include "common/path/relative_delay.hpp"
 #include "common/path/rtt_estimator.hpp"
 #include "common/path/sent_log.hpp"
 
@@ -34,17 +35,34 @@ class Delivery {
 
     // What a run is, before it is logged: `sent_at` and what delivery was are filled in here.
     void on_sent(SentRun run, base::TimePoint now);
-    // The queues of the sender are empty.
-    void on_app_limited() { rate_.on_app_limited(); }
+    // The queues of the sender are empty. While a queue stands in the path it is the path that
+    // limits.
+    void on_app_limited() {
+        if (!rate_.has_queue()) {
+            rate_.on_app_limited();
+        }
+    }
     void on_heard() { liveness_.on_heard(); }
 
-    // One range of an ACK frame, both ends included. `is_highest`: it ends with the frame's highest
-    // number, which came `ack_delay` before the ACK left.
+    // A round trip that something else than an ACK told.
+    void on_round_trip(base::Duration sample, base::TimePoint now) {
+        rtt_.on_sample(sample, base::Duration{}, now);
+    }
+    // What left before `now` tells no round trip: it may be sent again, or waited in a silence.
+    void distrust_round_trips(base::TimePoint now) { round_trips_from_ = now; }
+
+    // What an ACK frame tells of its highest number: how long before the ACK left it came, and when
+    // by the peer's clock (RelativeDelay).
+    struct Highest {
+        base::Duration ack_delay{};
+        uint32_t clock = 0;
+    };
+    // One range of an ACK frame, both ends included. `highest`: it ends with the frame's highest
+    // number.
     void on_range(const NumberSpace& space,
                   uint32_t first,
                   uint32_t last,
-                  bool is_highest,
-                  base::Duration ack_delay);
+                  const std::optional<Highest>& highest);
     // After all frames of one datagram. `came_back`: by this path, so that the round trip is its
     // own.
     void finish_ack(bool came_back, base::Duration peer_interval, base::TimePoint now);
@@ -64,6 +82,26 @@ class Delivery {
     const DeliveryCounters& counters() const { return counters_; }
     // Outer bytes of datagrams with packets that are neither acknowledged nor lost.
     uint64_t unacknowledged_bytes() const { return unacknowledged_bytes_; }
+    const RelativeDelay& relative_delay() const { return relative_delay_; }
+    // Of a path that was never full: too little would send more elsewhere than need be, too much
+    // would fill it before an acknowledgement tells.
+    static constexpr uint64_t kAssumedBytesPerS = 1'250'000;
+    static base::Duration time_for(uint64_t bytes, uint64_t bytes_per_s);
+    // How long a datagram of `bytes` that leaves now will be in the queue of the path.
+    base::Duration queueing(uint64_t bytes, base::TimePoint now) const {
+        return std::max<base::Duration>(drained_at_ - now, {}) + time_for(bytes);
+    }
+    // An ACK named this number of the space, or a higher one.
+    bool is_named(const NumberSpace& space, uint32_t number) const {
+        const auto largest = loss_.largest(space);
+        return largest && number <= *largest;
+    }
+    // Nothing was sent and nothing acknowledged for so long.
+    bool is_idle(base::Duration span, base::TimePoint now) const {
+        return now - std::max(sent_at_, acknowledged_at_) > span;
+    }
+    // Gives memory back that is not needed now.
+    void release() { log_.release(); }
     // A fraction of late; nothing while too little is known.
     std::optional<double> loss(base::TimePoint now) const;
     // The way is another one: all but the counters is forgotten.
@@ -77,7 +115,7 @@ class Delivery {
     };
     struct AckSample {
         base::TimePoint sent_at{};
-        base::Duration delay{};
+        Highest highest;
         SentLog::Position position = 0;
         bool is_set = false;
     };
@@ -86,6 +124,8 @@ class Delivery {
     on_acknowledged(SentLog::Position position, const SentRun& run, uint64_t newly, uint64_t late);
     void detect_losses(base::TimePoint now);
     LossSecond& second_of(base::TimePoint now);
+    base::Duration time_for(uint64_t bytes) const;
+    bool has_standing_queue() const;
     void take_away(const SentRun& run, uint64_t bits);
 
     SentLog log_;
@@ -93,7 +133,12 @@ class Delivery {
     LossDetector loss_;
     RateEstimator rate_;
     Liveness liveness_;
+    RelativeDelay relative_delay_;
     DeliveryCounters counters_;
+    base::TimePoint sent_at_{};
+    base::TimePoint acknowledged_at_{};
+    base::TimePoint round_trips_from_{};
+    base::TimePoint drained_at_{};  // when the path will have given out what was sent
     uint64_t unacknowledged_bytes_ = 0;
     uint32_t outstanding_pings_ = 0;
     base::Duration peer_interval_{};

@@ -15,6 +15,13 @@ LossDetector::Largest* LossDetector::find(const NumberSpace& space) {
     return found != end ? &*found : nullptr;
 }
 
+std::optional<uint32_t> LossDetector::largest(const NumberSpace& space) const {
+    const auto end = largest_.begin() + static_cast<std::ptrdiff_t>(spaces_);
+    const auto found = std::find_if(largest_.begin(), end,
+                                    [&](const Largest& largest) { return largest.space == space; });
+    return found != end ? std::optional(found->number) : std::nullopt;
+}
+
 void LossDetector::on_acknowledged(SentLog::Position position, const SentRun& run, uint64_t bits) {
     newest_acknowledged_ = std::max(newest_acknowledged_, position);
     const uint32_t number = run.first + static_cast<uint32_t>(std::bit_width(bits)) - 1U;

@@ -7,6 +7,8 @@
 #include "common/path/rtt_estimator.hpp"
 #include "common/path/sent_log.hpp"
 
+#include <optional>
+
 namespace continuo::path {
 
 class LossDetector {
@@ -51,6 +53,8 @@ class LossDetector {
     // When more will be lost if nothing comes; kNever.
     base::TimePoint deadline() const { return deadline_; }
 
+    // The largest number of the space that was acknowledged.
+    std::optional<uint32_t> largest(const NumberSpace& space) const;
     uint32_t packet_threshold() const { return packet_threshold_; }
     // 9/8 of a round trip (RFC 9002, 6.1.2), or the longest by which a datagram came late of late,
     // at most two round trips.

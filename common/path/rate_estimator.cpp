@@ -31,17 +31,13 @@ void RateEstimator::on_delivered(const SentRun& run,
     }
 }
 
-bool RateEstimator::has_standing_queue(const RttEstimator& rtt) {
-    const Duration queue = std::max<Duration>(kSmallestQueue, rtt.minimum() / 8);
-    return rtt.has_sample() && rtt.recent_minimum() >= rtt.minimum() + queue;
-}
-
-void RateEstimator::finish(TimePoint arrived_at, const RttEstimator& rtt) {
+void RateEstimator::finish(TimePoint arrived_at, Duration round_trip, bool has_queue) {
     if (!newest_) {
         return;
     }
     const SentRun run = *newest_;
     newest_.reset();
+    has_queue_ = has_queue;
     delivered_at_ = std::max(delivered_at_, arrived_at);
     first_sent_at_ = std::max(first_sent_at_, run.sent_at);
     if (app_limited_until_ != 0 && delivered_ > app_limited_until_) {
@@ -54,7 +50,7 @@ void RateEstimator::finish(TimePoint arrived_at, const RttEstimator& rtt) {
     const Duration span =
         std::max(run.sent_at - run.first_sent_at, delivered_at_ - run.delivered_at);
     // Of less than a round trip acknowledgements that come together tell nothing.
-    if (span <= Duration{} || span < rtt.minimum() || delivered_ <= run.delivered_bytes) {
+    if (span <= Duration{} || span < round_trip || delivered_ <= run.delivered_bytes) {
         return;
     }
     const double seconds = std::chrono::duration<double>(span).count();
@@ -64,7 +60,7 @@ void RateEstimator::finish(TimePoint arrived_at, const RttEstimator& rtt) {
         return;
     }
     is_known_ = is_known_ || !run.is_app_limited;
-    if (!run.is_app_limited && has_standing_queue(rtt)) {
+    if (!run.is_app_limited && has_queue_) {
         rate_.reset(sample, rounds_);
     } else {
         rate_.add(sample, rounds_, kWindowRounds);

@@ -15,8 +15,8 @@ namespace continuo::path {
 class RateEstimator {
   public:
     static constexpr uint64_t kWindowRounds = 10;  // draft-ietf-ccwg-bbr, MaxBwFilterLen
-    // A queue stands when no round trip of late was below the minimum by less than this, or an
-    // eighth of it.
+    // A queue stands when even the fastest datagrams of late waited for so long, or an eighth of
+    // the smallest round trip.
     static constexpr base::Duration kSmallestQueue = base::milliseconds(10);
 
     // Notes in `run` how far delivery was. Called before the run is logged.
@@ -31,27 +31,28 @@ class RateEstimator {
                       uint64_t was_in_flight);
     // Lost or forgotten.
     void on_gone(uint64_t bytes) { in_flight_ -= std::min(bytes, in_flight_); }
-    // All of one datagram's acknowledgements were taken; the newest arrived at the peer then, by
-    // our clock and without the way back.
-    void finish(base::TimePoint arrived_at, const RttEstimator& rtt);
+    // All of one datagram's acknowledgements were taken; the newest arrived at the peer then,
+    // by a clock that goes as ours; TimePoint{}: unknown.
+    // `round_trip`: the smallest; `has_queue`: one stands in the path.
+    void finish(base::TimePoint arrived_at, base::Duration round_trip, bool has_queue);
 
     // Of outer IP packets. 0: unknown.
     uint64_t bytes_per_s() const { return rate_.best(); }
     // Some sample that counts was not limited by the application.
     bool is_known() const { return is_known_; }
+    // Queues stood in the path when the latest acknowledgement was read.
+    bool has_queue() const { return has_queue_; }
     uint64_t delivered_bytes() const { return delivered_; }
     uint64_t in_flight_bytes() const { return in_flight_; }
     uint64_t rounds() const { return rounds_; }
     void reset();
 
   private:
-    static bool has_standing_queue(const RttEstimator& rtt);
-
     uint64_t delivered_ = 0;
     uint64_t in_flight_ = 0;
     base::TimePoint delivered_at_{};
     base::TimePoint first_sent_at_{};
-    uint64_t app_limited_until_ = 0;  // 0: not limited
+    uint64_t app_limited_until_ = 1;  // 0: not limited; as long as nothing came it is
     // The run of this acknowledgement that was sent last.
     std::optional<SentRun> newest_;
     SentLog::Position newest_position_ = 0;
@@ -59,6 +60,7 @@ class RateEstimator {
     uint64_t round_ends_at_ = 0;  // in delivered bytes
     WindowedExtreme<uint64_t, uint64_t, std::greater<>> rate_;
     bool is_known_ = false;
+    bool has_queue_ = false;
 };
 
 }  // namespace continuo::path

@@ -15,7 +15,8 @@ constexpr double kAckShare = static_cast<double>(wire::kAckCreditPermille) / 100
 }  // namespace
 
 void AckLedger::set_rtt(Duration smoothed_rtt) {
-    floor_ = std::min<Duration>(smoothed_rtt / 4, kLongestFloor);
+    floor_ = smoothed_rtt == Duration{} ? kLongestFloor
+                                        : std::min<Duration>(smoothed_rtt / 4, kLongestFloor);
 }
 
 // Numbers that are too old for the bitmap are told no more: the replay window ends there, too.
@@ -113,14 +114,14 @@ Duration AckLedger::interval(TimePoint now) const {
     return std::clamp<Duration>(thin, floor_, kLongestInterval);
 }
 
-// Ranges of both kinds, from the newest down to what need not be told any more.
-void AckLedger::fill(const Class& state, AckBlock& block) {
-    const uint64_t floor = std::max<uint64_t>(state.all.low(), state.told_from);
+// Ranges of both kinds, from the newest down to `floor`.
+void AckLedger::fill(const Class& state, uint64_t floor, size_t most, AckBlock& block) {
+    block.range_count = 0;
     const auto is_received_only = [&](uint64_t number) {
         return state.received_only != nullptr && state.received_only->contains(number);
     };
     uint64_t end = state.all.find_down(state.all.next(), floor, true);
-    while (end > floor && block.range_count < AckBlock::kMostRanges) {
+    while (end > floor && block.range_count < most) {
         const uint64_t gap = state.all.find_down(end, floor, false);
         const bool received_only = is_received_only(end - 1);
         uint64_t first = gap;
@@ -148,18 +149,32 @@ size_t AckLedger::build(std::span<AckBlock> out, TimePoint now) const {
         }
         AckBlock& block = out[count];
         block.traffic_class = static_cast<base::TrafficClass>(i);
-        block.delay = now - classes_[i]->highest_at;
-        block.range_count = 0;
-        fill(*classes_[i], block);
+        const Class& state = *classes_[i];
+        block.delay = now - state.highest_at;
+        const uint64_t floor = std::max<uint64_t>(state.all.low(), state.told_from);
+        fill(state, floor, AckBlock::kMostRanges, block);
         count += block.range_count > 0 ? 1U : 0U;
     }
     return count;
 }
 
-void AckLedger::on_sent(std::span<const AckBlock> blocks,
-                        uint64_t id,
-                        size_t bytes,
-                        TimePoint now) {
+size_t AckLedger::build_newest(std::span<AckBlock> out, TimePoint from, TimePoint now) const {
+    constexpr size_t kRanges = 8;
+    size_t count = 0;
+    for (size_t i = 0; i < classes_.size() && count < out.size(); ++i) {
+        if (classes_[i] && classes_[i]->highest_at >= from) {
+            AckBlock& block = out[count];
+            block.traffic_class = static_cast<base::TrafficClass>(i);
+            block.delay = now - classes_[i]->highest_at;
+            fill(*classes_[i], classes_[i]->all.low(), kRanges, block);
+            count += block.range_count > 0 ? 1U : 0U;
+        }
+    }
+    return count;
+}
+
+void AckLedger::on_sent(
+    std::span<const AckBlock> blocks, uint64_t id, size_t bytes, bool is_all, TimePoint now) {
     SentAck& sent = sent_[next_sent_];
     next_sent_ = (next_sent_ + 1) % kRemembered;
     sent = {id, true, {}};
@@ -174,15 +189,18 @@ void AckLedger::on_sent(std::span<const AckBlock> blocks,
     }
     credit_ -= static_cast<int64_t>(bytes) * kCreditUnits;
     sent_at_ = now;
+    if (!is_all) {
+        return;
+    }
     has_news_ = false;
     owed_since_ = base::kNever;
     pending_bytes_ = 0;
     pending_datagrams_ = 0;
 }
 
-void AckLedger::on_acknowledged(uint64_t id) {
+void AckLedger::on_acknowledged(uint64_t first_id, uint64_t last_id) {
     for (SentAck& sent : sent_) {
-        if (!sent.is_open || sent.id != id) {
+        if (!sent.is_open || sent.id < first_id || sent.id > last_id) {
             continue;
         }
         sent.is_open = false;

@@ -62,6 +62,7 @@ class AckLedger {
     // Of an authenticated datagram that passed the replay check. It is told from now on; one
     // without packets makes nothing due.
     void on_datagram(const Arrival& arrival, base::TimePoint now);
+    // Zero: unknown.
     void set_rtt(base::Duration smoothed_rtt);
 
     // `rides`: with a datagram that leaves anyway.
@@ -71,11 +72,19 @@ class AckLedger {
     // Blocks for the classes with something to tell, as many as `out` takes. A block with more than
     // kMostRanges leaves the oldest out: the sender takes those for lost.
     size_t build(std::span<AckBlock> out, base::TimePoint now) const;
-    // What build() gave left in the datagram `id`: any number that names it when it is
-    // acknowledged. `bytes` is what it cost, the whole datagram if it carries nothing else.
-    void on_sent(std::span<const AckBlock> blocks, uint64_t id, size_t bytes, base::TimePoint now);
-    // That datagram arrived: what it told need not be repeated.
-    void on_acknowledged(uint64_t id);
+    // The newest ranges of each class in which something came since `from`, whatever was told
+    // before.
+    size_t build_newest(std::span<AckBlock> out, base::TimePoint from, base::TimePoint now) const;
+    // What build() gave left in the datagram `id`: a number that names it when it is acknowledged;
+    // those of one space follow each other. `bytes` is what it cost, the whole datagram if it
+    // carries nothing else. `is_all`: no block was left out, so that nothing is due any more.
+    void on_sent(std::span<const AckBlock> blocks,
+                 uint64_t id,
+                 size_t bytes,
+                 bool is_all,
+                 base::TimePoint now);
+    // Those datagrams arrived, both included: what they told need not be repeated.
+    void on_acknowledged(uint64_t first_id, uint64_t last_id);
 
     // Time between ACKs that are owed: min(RTT/4, 25 ms), or in which 2 % of what comes pay for
     // one.
@@ -101,7 +110,7 @@ class AckLedger {
         std::array<uint32_t, base::kTrafficClasses> told_to{};
     };
 
-    static void fill(const Class& state, AckBlock& block);
+    static void fill(const Class& state, uint64_t floor, size_t most, AckBlock& block);
     void record(Class& state, const Arrival& arrival, base::TimePoint now);
     void count_rate(uint32_t bytes, base::TimePoint now);
     base::TimePoint due_at(bool rides) const;

@@ -46,13 +46,50 @@ class AckLedgerTest : public testing::Test {
     // Sends what is to be told; gives the first block.
     std::vector<AckRange> tell(uint64_t id) {
         const auto blocks = build(ledger_, now_);
-        ledger_.on_sent(blocks, id, 60, now_);
+        ledger_.on_sent(blocks, id, 60, true, now_);
         return blocks.empty() ? std::vector<AckRange>{} : ranges_of(blocks[0]);
     }
 
     TimePoint now_ = kBegin;
     AckLedger ledger_;
 };
+
+TEST_F(AckLedgerTest, WithoutARoundTripTheLongestIntervalHolds) {
+    AckLedger ledger;
+    ledger.set_rtt({});
+    EXPECT_EQ(ledger.interval(now_), AckLedger::kLongestFloor);
+}
+
+// Where not all classes fit one datagram, the others are still to be told.
+TEST_F(AckLedgerTest, WhatWasLeftOutIsStillDue) {
+    for (uint32_t number = 0; number < 4; ++number) {
+        ledger_.on_datagram(arrival(number), now_);
+    }
+    AckLedger::Arrival thin = arrival(0, 100);
+    thin.traffic_class = TrafficClass::LtLd;
+    ledger_.on_datagram(thin, now_);
+    const auto blocks = build(ledger_, now_);
+    ASSERT_EQ(blocks.size(), 2U);
+    ledger_.on_sent(std::span(blocks).first(1), 1, 60, false, now_);
+    now_ += milliseconds(30);
+    EXPECT_TRUE(ledger_.wants(false, now_));
+    ledger_.on_sent(build(ledger_, now_), 2, 60, true, now_);
+    EXPECT_FALSE(ledger_.wants(false, now_ + seconds(10)));
+}
+
+TEST_F(AckLedgerTest, TheNewestRangesAreToldAnewForAMove) {
+    for (const uint32_t number : {0U, 1U, 3U}) {
+        ledger_.on_datagram(arrival(number), now_);
+    }
+    tell(1);
+    ledger_.on_acknowledged(1, 1);
+    EXPECT_TRUE(build(ledger_, now_).empty());
+    std::vector<AckBlock> blocks(base::kTrafficClasses);
+    ASSERT_EQ(ledger_.build_newest(blocks, kBegin, now_), 1U);
+    EXPECT_EQ(ranges_of(blocks[0]), (std::vector<AckRange>{{3, 3}, {0, 1}}));
+    EXPECT_EQ(ledger_.build_newest(blocks, now_ + milliseconds(1), now_ + seconds(1)), 0U)
+        << "nothing came since";
+}
 
 TEST_F(AckLedgerTest, ThinTrafficIsToldOnlyBesideOtherDatagrams) {
     ledger_.on_datagram(arrival(0, 100), now_);
@@ -114,7 +151,7 @@ TEST_F(AckLedgerTest, OnAThinLinkTheIntervalGrowsUntilTheBudgetHolds) {
         ledger_.on_datagram(arrival(number++), now_);
         bytes += 1400;
         if (ledger_.wants(false, now_)) {
-            ledger_.on_sent(build(ledger_, now_), number, AckLedger::kAloneBytes, now_);
+            ledger_.on_sent(build(ledger_, now_), number, AckLedger::kAloneBytes, true, now_);
             told_bytes += AckLedger::kAloneBytes;
         }
     }
@@ -129,7 +166,7 @@ TEST_F(AckLedgerTest, WithoutCreditNothingIsTold) {
     ledger_.on_datagram(arrival(0), now_);
     ledger_.on_datagram(arrival(1), now_);
     ledger_.on_datagram(arrival(2), now_);
-    ledger_.on_sent(build(ledger_, now_), 1, 3000, now_);
+    ledger_.on_sent(build(ledger_, now_), 1, 3000, true, now_);
     ledger_.on_datagram(arrival(3, 5000), now_);
     EXPECT_FALSE(ledger_.wants(true, now_ + seconds(60)));
     EXPECT_EQ(ledger_.deadline(), kNever);
@@ -144,7 +181,7 @@ TEST_F(AckLedgerTest, ARangeIsRepeatedThreeTimesOrUntilItsAcknowledgementArrived
     EXPECT_EQ(tell(3), (std::vector<AckRange>{{4, 4}, {2, 2}, {0, 0}}));
     ledger_.on_datagram(arrival(6), now_);
     EXPECT_EQ(tell(4), (std::vector<AckRange>{{6, 6}, {4, 4}, {2, 2}})) << "three carried 0";
-    ledger_.on_acknowledged(3);
+    ledger_.on_acknowledged(3, 3);
     ledger_.on_datagram(arrival(8), now_);
     EXPECT_EQ(tell(5), (std::vector<AckRange>{{8, 8}, {6, 6}}));
 }
@@ -155,7 +192,7 @@ TEST_F(AckLedgerTest, WhatFillsAGapLaterIsToldAlthoughAnAckBeyondItArrived) {
     ledger_.on_datagram(arrival(2), now_);
     tell(1);
     ledger_.on_datagram(arrival(1), now_);
-    ledger_.on_acknowledged(1);
+    ledger_.on_acknowledged(1, 1);
     EXPECT_EQ(tell(2), (std::vector<AckRange>{{1, 2}}));
     EXPECT_EQ(tell(3), (std::vector<AckRange>{{1, 2}}));
     EXPECT_EQ(tell(4), (std::vector<AckRange>{{1, 2}}));
@@ -227,6 +264,7 @@ TEST_F(AckLedgerTest, WhatCameIsToldAndNothingElse) {
         arrived.push_back(id);
         if (random() % 2 == 0) {
             ledger_.on_acknowledged(
+                arrived[arrived.size() - 1 - random() % std::min<size_t>(arrived.size(), 4)],
                 arrived[arrived.size() - 1 - random() % std::min<size_t>(arrived.size(), 4)]);
         }
     }

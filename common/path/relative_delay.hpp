@@ -1,0 +1,92 @@
+// RelativeDelay: the one-way delay of a path by two clocks whose zeros are unknown, so that only
+// differences mean anything: between paths to the same peer, and to the smallest one of late, which
+// is the queue that stands in this direction. The round trip would count the queue of the way back
+// as well. Units are those of wire::kAckTimeUnit. Pure.
+#pragma once
+
+#include "common/base/time.hpp"
+#include "common/path/windowed_extreme.hpp"
+#include "common/wire/constants.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+namespace continuo::path {
+
+class RelativeDelay {
+  public:
+    static constexpr base::Duration kWindow = base::seconds(30);
+
+    static uint32_t clock_at(base::TimePoint at) {
+        return static_cast<uint32_t>(
+            static_cast<uint64_t>(at.time_since_epoch() / wire::kAckTimeUnit) %
+            wire::kAckClockModulus);
+    }
+    // By which `delay` is longer: both are differences of such clocks.
+    static int32_t above(uint32_t delay, uint32_t other) {
+        const uint32_t difference = (delay - other) % wire::kAckClockModulus;
+        return difference < wire::kAckClockModulus / 2
+                   ? static_cast<int32_t>(difference)
+                   : static_cast<int32_t>(difference) -
+                         static_cast<int32_t>(wire::kAckClockModulus);
+    }
+
+    // Left at `sent_at` by this clock and arrived at `arrived` by the peer's.
+    void on_sample(base::TimePoint sent_at,
+                   uint32_t arrived,
+                   base::Duration round_trip,
+                   base::TimePoint now) {
+        const uint32_t delay = arrived - clock_at(sent_at);
+        const Units faster = smallest_.is_empty() ? 0 : above(delay, low(smallest_.best()));
+        // A queue of more than half a turn of the clock looks like a path that became faster.
+        if (faster < -kMostFaster && now - sampled_at_ < kWindow) {
+            return;
+        }
+        latest_ = smallest_.is_empty() ? Units{delay} : latest_ + above(delay, low(latest_));
+        sampled_at_ = now;
+        const base::Duration at = now.time_since_epoch();
+        smallest_.add(latest_, at, kWindow);
+        recent_.add(latest_, at, std::max<base::Duration>(round_trip, base::milliseconds(1)));
+    }
+    std::optional<uint32_t> smallest() const {
+        return smallest_.is_empty() ? std::nullopt : std::optional(low(smallest_.best()));
+    }
+    // When the latest datagram arrived, by this clock but for a difference that stays the same:
+    // the first one after rebase() arrived `span` after it left.
+    void rebase() { is_based_ = false; }
+    base::TimePoint arrival(base::TimePoint sent_at, base::Duration span) {
+        if (!is_based_) {
+            base_ = latest_ - span / wire::kAckTimeUnit;
+            is_based_ = true;
+        }
+        return sent_at + wire::kAckTimeUnit * (latest_ - base_);
+    }
+    // By which the latest datagram took longer than the fastest one of late.
+    base::Duration latest_queue() const {
+        return wire::kAckTimeUnit * std::max<Units>(latest_ - smallest_.best(), 0);
+    }
+    // What even the fastest datagram of about the last round trip waited.
+    base::Duration standing_queue() const {
+        return wire::kAckTimeUnit * std::max<Units>(recent_.best() - smallest_.best(), 0);
+    }
+
+  private:
+    using Units = int64_t;
+    using Smallest = WindowedExtreme<Units, base::Duration, std::less<>>;
+    static constexpr Units kMostFaster = base::seconds(1) / wire::kAckTimeUnit;
+
+    static uint32_t low(Units delay) {
+        return static_cast<uint32_t>(static_cast<uint64_t>(delay) % wire::kAckClockModulus);
+    }
+
+    Smallest smallest_;
+    Smallest recent_;
+    Units latest_ = 0;  // does not wrap
+    Units base_ = 0;
+    bool is_based_ = false;
+    base::TimePoint sampled_at_{};
+};
+
+}  // namespace continuo::path
