@@ -302,8 +302,29 @@ void Node::deliver(Session& /*session*/,
     tun_port_->coalescer().add(fields, payload, &flow);
 }
 
-// Without a flow it is nothing that was asked for, unless it was bound to that SNAPT before this
-// process began: a SNAPT cannot open connections to the node.
+// A flow that was bound to that SNAPT before this process began. The node may have nothing more to
+// say, or has said it before there was a session, when it was dropped and the flow begun unbound.
+Flow* Node::resume_flow(const Session& session,
+                        const packet::PacketSummary& summary,
+                        TimePoint now) {
+    if (!journal_ || !journal_->is_bound_to(summary.tuple, link_of(session)->name)) {
+        return nullptr;
+    }
+    Flow* flow = flows_.find(summary.tuple);
+    if (flow == nullptr) {
+        return begin_flow(summary, now);
+    }
+    auto& node_flow = *static_cast<NodeFlow*>(flow->details);
+    if (node_flow.link != nullptr || flow->state == flow::FlowState::Refused) {
+        return nullptr;
+    }
+    if (node_flow.waits_until == base::kNever) {
+        bind(node_flow, now);
+    }
+    return flow;
+}
+
+// Without a flow it is nothing that was asked for: a SNAPT cannot open connections to the node.
 Flow* Node::deliver_whole(Session& session,
                           base::TrafficClass /*traffic_class*/,
                           base::MutableByteView packet,
@@ -314,9 +335,8 @@ Flow* Node::deliver_whole(Session& session,
         return nullptr;
     }
     Flow* flow = flow_of(session, summary->tuple);
-    if (flow == nullptr && journal_ && flows_.find(summary->tuple) == nullptr &&
-        journal_->is_bound_to(summary->tuple, link_of(session)->name)) {
-        flow = begin_flow(*summary, now);
+    if (flow == nullptr) {
+        flow = resume_flow(session, *summary, now);
     }
     if (flow == nullptr) {
         drops_.add(DropReason::NoBinding);

@@ -287,6 +287,9 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     SnaptLink* link_of(const session::Session& session) const;
     // node.cpp
     flow::Flow* flow_of(const session::Session& session, const packet::FiveTuple& tuple);
+    flow::Flow* resume_flow(const session::Session& session,
+                            const packet::PacketSummary& summary,
+                            base::TimePoint now);
     void measure_throughput(SnaptLink& link, base::TimePoint now);
     void on_socket_readable(const Uplink& uplink, io::UdpSocket& socket);
     void on_datagrams(const Uplink& uplink, const io::ReceivedBatch& batch, base::TimePoint now);
