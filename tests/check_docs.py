@@ -8,6 +8,7 @@
   - a reason with which a SNAPT refuses a node that docs/OPERATIONS.md does not name, or names and no code says
   - a line of prose in docs/OPERATIONS.md longer than 100 columns
   - a constant of docs/PATHS.md that the code does not have, or has with another value
+  - a comment or document that names a section of docs/PROTOCOL.md which is not there
   - a relative link in a Markdown file that leads nowhere
   - a man page that groff warns about
 """
@@ -275,6 +276,20 @@ def check_links():
                 yield f"{path.relative_to(ROOT)}: {target} names no heading"
 
 
+NUMBER = r"\d+(?:\.\d+)*"
+TO_PROTOCOL = re.compile(rf"(?<![A-Z_])PROTOCOL(?:\.md)?(?:\]\([^)]*\))?,? (?:sections? )?({NUMBER}(?:(?:, | and |, and | to ){NUMBER})*)")
+
+
+def check_sections():
+    sections = set(re.findall(rf"^#+ ({NUMBER})\.? ", (ROOT / "docs/PROTOCOL.md").read_text(), re.MULTILINE))
+    listed = subprocess.run(["git", "-C", str(ROOT), "ls-files", "*.?pp", "*.md", "*.sh", "*.py", "*.lua"], capture_output=True, text=True)
+    for name in listed.stdout.split():
+        text = re.sub(r"\n\s*(?://|#|--)? *", " ", (ROOT / name).read_text(errors="replace"))
+        for named in TO_PROTOCOL.findall(text):
+            yield from (f"{name}: docs/PROTOCOL.md has no section {number}" for number in re.findall(NUMBER, named)
+                        if number not in sections)
+
+
 def check_man_pages():
     if shutil.which("groff") is None:
         return
@@ -288,7 +303,8 @@ def main():
         print(f"usage: {sys.argv[0]} BIN", file=sys.stderr)
         return 64
     faults = [fault for name in PROGRAMS for fault in check_program(name, pathlib.Path(sys.argv[1]).resolve() / name)]
-    for check in (check_keys, check_operations, check_refusals, check_width_of_operations, check_constants, check_links, check_man_pages):
+    for check in (check_keys, check_operations, check_refusals, check_width_of_operations, check_constants, check_links, check_sections,
+                  check_man_pages):
         faults += check()
     print("\n".join(faults) if faults else "docs: programs, man pages, completion and links agree")
     return 1 if faults else 0

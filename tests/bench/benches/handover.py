@@ -5,7 +5,7 @@ import statistics
 import time
 
 from harness import measure
-from harness.measure import median
+from harness.measure import median, worst
 from harness.peers import Boringtun, OpenVpn, WireguardGo
 from harness.process import Process, read, wait_for
 from harness.topology import INET, Topology
@@ -221,31 +221,33 @@ def measure_streams(context, topology, rtt_ms, gaps, skipped):
         through(context, topology, make, skipped, use, label)
 
 
-def report_gaps(result, what, found, bounds_ms):
+def report_gaps(result, what, found, bounds_ms, skipped):
     """Rows of `found`, {label: Series}; `bounds_ms` are Continuo's: must and goal of the median, goal of the worst."""
     for label, one in found.items():
         came_back = [gap for gap in one.gaps if gap is not None]
         is_ours = label == "continuo"
-        must, goal, worst = bounds_ms if is_ours else (None, None, None)
+        must, goal, worst_goal = bounds_ms if is_ours else (None, None, None)
         result.row(f"{what}: {label}, median gap", median(came_back), "ms", lower=True, runs=len(one.gaps), gaps=one.gaps,
                    reason="it never came back", **({"must": must, "goal": goal} if is_ours else {}))
-        result.row(f"{what}: {label}, worst gap", max(came_back, default=None), "ms", lower=True, goal=worst,
+        result.row(f"{what}: {label}, worst gap", worst(came_back), "ms", lower=True, goal=worst_goal,
                    reason="it never came back")
-        result.row(f"{what}: {label}, moves without return", one.gaps.count(None), "", lower=True, must=0 if is_ours else None)
+        result.row(f"{what}: {label}, moves without return", one.gaps.count(None), "", lower=True, must=0 if is_ours else None,
+                   n=len(one.gaps))
     if "continuo" in found:
         result.row(f"{what}: longest silence without a move (noise floor)", median(found["continuo"].controls), "ms")
         best = [median(one.gaps) for label, one in found.items() if label != "continuo" and None not in one.gaps]
+        absent = "; ".join(f"{label}: {reason}" for label, reason in skipped.items() if label not in found)
         result.row(f"{what}: continuo beside the best peer, median gap",
-                   median(found["continuo"].gaps), "ms",
-                   must=min(best) + PEER_MS if best else None, lower=True)
+                   median(found["continuo"].gaps), "ms", must=min(best) + PEER_MS if best and not absent else None, lower=True,
+                   without_peer=absent or (None if best else "no peer came back from each move"))
 
 
-def report_streams(result, gaps, rtt_ms):
+def report_streams(result, gaps, rtt_ms, skipped):
     labels = list(dict.fromkeys(label for label, stream, _ in gaps if stream != "sessions"))
     for kind in (Uplink, DownOnly, Download):
         found = {label: gaps[label, kind.name, rtt_ms] for label in labels if (label, kind.name, rtt_ms) in gaps}
         report_gaps(result, f"{kind.name}, RTT {rtt_ms} ms", found,
-                    (rtt_ms + LIMIT_MS, rtt_ms + GOAL_MS, 2 * rtt_ms + WORST_GOAL_MS))
+                    (rtt_ms + LIMIT_MS, rtt_ms + GOAL_MS, 2 * rtt_ms + WORST_GOAL_MS), skipped)
     result.row(f"RTT {rtt_ms} ms: sessions that ended or began meanwhile", gaps.get(("continuo", "sessions", rtt_ms)), "", must=0,
                lower=True)
 
@@ -266,7 +268,9 @@ def measure_full_link(context, result, rate, skipped):
             if assisted or label == "continuo":
                 through(context, topology, make, skipped, use, label)
     what = f"TCP download at full rate, {rate}, {QUEUE_MS} ms of queue"
-    report_gaps(result, what, gaps, (QUEUE_MS + LIMIT_MS, QUEUE_MS + GOAL_MS, 2 * QUEUE_MS + WORST_GOAL_MS))
+    assisted = {label for label, *_, is_assisted in contestants_of(context) if is_assisted}
+    report_gaps(result, what, gaps, (QUEUE_MS + LIMIT_MS, QUEUE_MS + GOAL_MS, 2 * QUEUE_MS + WORST_GOAL_MS),
+                {label: reason for label, reason in skipped.items() if label in assisted})
     plotted = {label: sorted_points(one.gaps) for label, one in gaps.items()}
     result.plot(f"Handover gap, {what}", "share of the moves, %", "gap, ms", plotted, log_y=True)
 
@@ -286,12 +290,13 @@ def measure_ping(context, result):
         gaps = [gap for gap in one.gaps if gap is not None]
         result.row(f"{label}: continuo, median fault time", median(gaps), "ms", must=LIMIT_MS, goal=GOAL_MS, lower=True,
                    runs=len(one.gaps), gaps=one.gaps)
-        result.row(f"{label}: continuo, worst fault time", max(gaps, default=None), "ms", lower=True, goal=WORST_GOAL_MS)
-        result.row(f"{label}: moves without return", one.gaps.count(None), "", lower=True, must=0)
+        result.row(f"{label}: continuo, worst fault time", worst(gaps), "ms", lower=True, goal=WORST_GOAL_MS)
+        result.row(f"{label}: moves without return", one.gaps.count(None), "", lower=True, must=0, n=len(one.gaps))
         result.row(f"{label}: longest silence without a move (noise floor)",
                    median([gap for gap in one.controls if gap is not None]), "ms", lower=True)
-        result.row(f"{label}: continuo, packets lost a move, mean", statistics.mean(one.lost_packets), "", lower=True)
-        result.row(f"{label}: continuo, packets lost a move, worst", max(one.lost_packets), "", lower=True)
+        result.row(f"{label}: continuo, packets lost a move, mean", statistics.mean(one.lost_packets), "", lower=True,
+                   n=len(one.lost_packets))
+        result.row(f"{label}: continuo, packets lost a move, worst", worst(one.lost_packets), "", lower=True)
         plotted[label] = density(gaps)
     for name, seconds in PUBLISHED:
         result.row(f"fault time of {name}, as published in [W]", seconds * 1000, "ms")
@@ -316,7 +321,7 @@ def run(context, result):
         with Topology(context.load, delay_ms=rtt_ms / 2) as topology:
             topology.moves = 0
             measure_streams(context, topology, rtt_ms, gaps, skipped)
-        report_streams(result, gaps, rtt_ms)
+        report_streams(result, gaps, rtt_ms, skipped)
         for name in (Uplink.name, DownOnly.name, Download.name):
             plotted = {label: sorted_points(one.gaps) for (label, stream, _), one in gaps.items() if stream == name}
             result.plot(f"Handover gap, {name}, RTT {rtt_ms} ms", "share of the moves, %", "gap, ms", plotted, log_y=True)

@@ -4,7 +4,7 @@ import os
 import statistics
 import time
 
-from harness.measure import median
+from harness.measure import median, worst
 from harness.peers import WireguardGo
 from harness.process import Process, read, wait_for
 from harness.topology import INET, Topology
@@ -126,12 +126,12 @@ def run(context, result):
         for (token, direction), (lost, twice, silences) in streams.items():
             bounds = {"must": 0 if token in LOW_DELAY else None, "goal": 0} if is_ours else {}
             what = f"{token} {direction}, RTT {RTT_MS} ms, {runs} moves: {name}"
-            result.row(f"{what}, packets lost", lost, "", lower=True, silences=silences, **bounds)
-            result.row(f"{what}, delivered twice", twice, "", lower=True, must=0 if is_ours else None)
+            result.row(f"{what}, packets lost", lost, "", lower=True, silences=silences, n=runs, **bounds)
+            result.row(f"{what}, delivered twice", twice, "", lower=True, must=0 if is_ours else None, n=runs)
             result.row(f"{what}, longest silence around a move, median", median(silences), "ms", lower=True)
-            result.row(f"{what}, longest silence around a move, worst", max(silences), "ms", lower=True)
+            result.row(f"{what}, longest silence around a move, worst", worst(silences), "ms", lower=True)
         result.row(f"{name}: packets lost a move and stream, mean",
-                   statistics.mean(lost for lost, _, _ in streams.values()) / runs, "", lower=True)
+                   statistics.mean(lost for lost, _, _ in streams.values()) / runs, "", lower=True, n=runs * len(streams))
     for way in ("up", "down"):
         result.plot(f"Longest silence around a move with both links up for {OVERLAP_S:g} s, {way}", "share of the moves, %",
                     "silence, ms", {f"{name}, {token}": points(silences) for name, streams in found.items()

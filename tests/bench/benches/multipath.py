@@ -1,6 +1,7 @@
 """TCP flows over several paths at once ([T]): what one uplink, mode flow and mode packet with its four allocation strategies get
 of the sum of the paths."""
 import os
+import platform
 
 from harness import measure
 from harness.measure import mean_with_interval, ratio
@@ -62,6 +63,9 @@ class Mptcp(Plain):
     def require(self):
         if not os.path.exists("/proc/sys/net/mptcp/enabled"):
             raise Skip("needs a kernel with MPTCP")
+
+    def version(self):
+        return f"Linux {platform.release()}"
 
     def _start(self):
         super()._start()

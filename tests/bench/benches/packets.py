@@ -39,6 +39,11 @@ def measure_all(context, topology):
     return highest, steady, skipped
 
 
+def without(skipped, names):
+    """Why these peers were not measured; None when there are none such."""
+    return "; ".join(f"{name}: {skipped.get(name, 'not measured')}" for name in names) or None
+
+
 def run(context, result):
     with Topology(context.load) as topology:
         highest, steady, skipped = measure_all(context, topology)
@@ -60,25 +65,26 @@ def run(context, result):
     for name in (HELD, UNHELD):
         result.row(f"maximum: {name} over plain", ratio(rate(name), plain), "×",
                    *MAXIMUM["rate"])
-    protected = [rate(peer.name) for peer in PEERS if peer.is_protected and peer.name in highest]
-    best = max((value for value in protected if value is not None), default=None)
+    guards = [peer.name for peer in PEERS if peer.is_protected]
+    absent = without(skipped, [name for name in guards if name not in highest])
+    best = max((value for value in map(rate, guards) if value is not None), default=None)
     for name in (HELD, UNHELD):
         result.row(f"maximum: {name} over the best protected peer", ratio(rate(name), best), "×", must=1.0,
-                   reason="no protected peer was measured", may_skip=best is None)
+                   reason="no protected peer was measured", may_skip=best is None, without_peer=absent)
     for name, blasts in steady.items():
         result.row(f"20 000/s: {name}, lost", 100 * median([blast.loss for blast in blasts]), "%")
         if name not in (Plain.name, HELD, UNHELD):
             result.row(f"20 000/s: {name}, tunnel CPU", cpu(blasts), "µs/packet")
-    peers = [cpu(steady[name]) for name in (OpenVpn.name, WireguardGo.name) if name in steady]
-    peers = [value for value in peers if value is not None]
-    result.row(f"20 000/s: {UNHELD}, tunnel CPU", cpu(steady.get(UNHELD, [])), "µs/packet", must=min(peers) if peers else None,
-               goal=STEADY_GOAL, lower=True)
-    costs = [cpu(steady[peer.name]) for peer in PEERS if peer.is_protected and peer.name in steady]
-    costs = [value for value in costs if value is not None]
+    peers = {name: cpu(steady.get(name, [])) for name in (OpenVpn.name, WireguardGo.name)}
+    absent = without(skipped, [name for name, value in peers.items() if value is None])
+    result.row(f"20 000/s: {UNHELD}, tunnel CPU", cpu(steady.get(UNHELD, [])), "µs/packet",
+               must=None if absent else min(peers.values()), goal=STEADY_GOAL, lower=True, without_peer=absent)
+    costs = [value for value in (cpu(steady.get(name, [])) for name in guards) if value is not None]
+    absent = without(skipped, [name for name in guards if name not in steady])
     for name in (HELD, UNHELD):
         result.row(f"20 000/s: {name}, tunnel CPU over the best protected peer",
                    ratio(cpu(steady.get(name, [])), min(costs, default=None)), "×", must=1.0, lower=True,
-                   reason="no protected peer was measured", may_skip=not costs)
+                   reason="no protected peer was measured", may_skip=not costs, without_peer=absent)
     result.row(f"20 000/s: {HELD}, tunnel CPU", cpu(steady.get(HELD, [])), "µs/packet", *STEADY_CPU_HELD, lower=True)
     for name, reason in skipped.items():
         result.skip(name, reason)

@@ -25,7 +25,7 @@ class Load:
 LOADS = [Load("ht-hd", 1360, (1e6, 5e6, 20e6), 20), Load("ht-ld", 576, (128e3, 512e3, 2e6), 20),
          Load("lt-hd", 1360, (15e3, 125e3, 1e6), 500), Load("lt-ld", 100, (20e3, 64e3, 128e3), 20)]
 
-# DESIGN 6.1: {(class, column): ((must, goal) a rate)}; it holds for elision and history together.
+# What is wanted: {(class, column): ((must, goal) a rate)}; it holds for elision and history together.
 BOTH = "both"
 TABLE = {
     ("ht-hd", "lit 1"): ((55, 60),) * 3, ("ht-hd", "lit 5"): ((55, 60),) * 3,

@@ -53,9 +53,9 @@ def packets(context, topology, result):
     result.row("100 B packets, continuo over kernel forwarding, both held", ratio(rate, held), "×",
                *RATE_BOUNDS)
     result.row("100 B packets, continuo held over kernel forwarding not held", ratio(rate, unheld.rate if unheld else None), "×")
-    result.row("round trip of 1 B, plain, median", trip["p50_us"], "µs")
-    result.row(f"round trip of 1 B, continuo, {HELD}, median", ours_trip["p50_us"], "µs")
-    result.row(f"round trip of 1 B, continuo, {HELD}, p99", ours_trip["p99_us"], "µs")
+    result.row("round trip of 1 B, plain, median", trip["p50_us"], "µs", n=trip["count"])
+    result.row(f"round trip of 1 B, continuo, {HELD}, median", ours_trip["p50_us"], "µs", n=ours_trip["count"])
+    result.row(f"round trip of 1 B, continuo, {HELD}, p99", ours_trip["p99_us"], "µs", n=ours_trip["count"])
 
 
 def tcp_over(context, topology, make, held):

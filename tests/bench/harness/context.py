@@ -1,11 +1,10 @@
 """What a run of the harness knows: options, where programs are, notes for the result."""
 import os
-import pathlib
 import shutil
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
+from .report import ROOT, Built
 
 
 class Context:
@@ -16,6 +15,8 @@ class Context:
         self.data = os.path.abspath(options.data) if options.data else None
         self.quick = options.quick
         self.folder = tempfile.mkdtemp(prefix=f"ctnb-{os.getpid()}-")
+        self.built = Built(self.bin)
+        self.peer_versions = {}
         self.disturbed = 0
         self.notes = []
         self.has_failed = False
@@ -46,6 +47,7 @@ class Context:
         self.has_failed = False
         self.disturbed = 0
         self.notes = []
+        self.peer_versions = {}
 
     def pick(self, full, quick):
         return quick if self.quick else full

@@ -152,18 +152,47 @@ def highest_rate(topology, tunnel, size, seconds, start, limit=2_000_000, loss=0
     return best
 
 
+class Measured(float):
+    """A figure that knows of how many measurements it is: `n`, also what is calculated from it."""
+
+    def __new__(cls, value, n):
+        figure = super().__new__(cls, value)
+        figure.n = n
+        return figure
+
+    def _of(self, value, other):
+        return Measured(value, min(self.n, getattr(other, "n", self.n)))
+
+    def __mul__(self, other):
+        return self._of(float(self) * float(other), other)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other):
+        return self._of(float(self) / float(other), other)
+
+    def __sub__(self, other):
+        return self._of(float(self) - float(other), other)
+
+
 def ratio(over, under):
     return over / under if over is not None and under else None
 
 
 def median(values):
     values = [value for value in values if value is not None]
-    return statistics.median(values) if values else None
+    return Measured(statistics.median(values), len(values)) if values else None
+
+
+def worst(values):
+    """The largest."""
+    values = [value for value in values if value is not None]
+    return Measured(max(values), len(values)) if values else None
 
 
 def quantile(values, share):
     ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else None
+    return Measured(ordered[min(len(ordered) - 1, int(share * len(ordered)))], len(ordered)) if ordered else None
 
 
 # Two-sided 95 % quantiles of Student's t, by degrees of freedom.
@@ -175,6 +204,6 @@ def mean_with_interval(values):
     if not values:
         return None, None
     if len(values) < 2:
-        return values[0], None
+        return Measured(values[0], 1), None
     quantile = T_95.get(len(values) - 1, 1.96)
-    return statistics.mean(values), quantile * statistics.stdev(values) / len(values) ** 0.5
+    return Measured(statistics.mean(values), len(values)), quantile * statistics.stdev(values) / len(values) ** 0.5

@@ -1,6 +1,8 @@
 """The peers: user-space tunnels with their best documented settings. See install-peers for where they come from."""
 import os
+import re
 import shutil
+import subprocess
 
 from .process import Skip, run, wait_for
 from .topology import INET, SERVER
@@ -30,6 +32,13 @@ class Peer(Tunnel):
                 if place and os.access(place, os.X_OK):
                     return place
         raise Skip(f"{names[0]} is not installed (tests/bench/install-peers)")
+
+    def version_of(self, *command):
+        """What looks like a version in what the program prints, wherever it prints it."""
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              errors="replace", timeout=10, check=False)
+        found = re.search(r"v?[0-9]+\.[0-9]+[0-9A-Za-z.+~-]*|OpenSSH_[^ ,]+", done.stdout)
+        return found.group(0) if found else "unknown"
 
     def _address(self):
         for short, own in (("server", SERVER_INNER), ("node", NODE_INNER)):
@@ -66,6 +75,9 @@ class WireGuard(Peer):
 
     def command(self, device):
         raise NotImplementedError
+
+    def version(self):
+        return self.version_of(self.program(), "--version")
 
     def _start(self):
         wg = self.find("wg")
@@ -137,6 +149,9 @@ class OpenVpn(Peer):
         self.find("openvpn")
         self.find("openssl")
 
+    def version(self):
+        return self.version_of(self.find("openvpn"), "--version")
+
     def _fingerprint(self, short):
         openssl = self.find("openssl")
         key, certificate = f"{self.folder}/{short}.key", f"{self.folder}/{short}.crt"
@@ -175,6 +190,9 @@ class Vtun(Peer):
 
     def require(self):
         self.find("vtund")
+
+    def version(self):
+        return self.version_of(self.find("vtund"), "-h")
 
     def _undo(self):
         super()._undo()
@@ -225,6 +243,9 @@ class SshCompressed(Peer):
     def require(self):
         for program in ("ssh", "sshd", "ssh-keygen"):
             self.find(program)
+
+    def version(self):
+        return self.version_of(self.find("ssh"), "-V")
 
     def _start(self):
         self.topology.forward_plain()

@@ -39,6 +39,10 @@ class Tunnel:
     def require(self):
         """Raises Skip where it cannot be run."""
 
+    def version(self):
+        """Of a peer, as its program says it."""
+        return "unknown"
+
     def start(self, topology):
         self.topology = topology
         self._start()
@@ -87,6 +91,8 @@ def through(context, topology, make, skipped, use, label=None):
     context.progress(label)
     try:
         tunnel.require()
+        if tunnel.is_peer:
+            context.peer_versions.setdefault(tunnel.name, tunnel.version())
         with tunnel:
             tunnel.start(topology)
             use(tunnel)
