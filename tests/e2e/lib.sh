@@ -313,12 +313,18 @@ spawn() {
 
 is_alive() { [ -n "${pid_of[$1]-}" ] && kill -0 "${pid_of[$1]}" 2>/dev/null; }
 
-# stop NAME [SIGNAL] : and waits for its end.
+# stop NAME [SIGNAL] : and waits for its end. What a daemon's leak counter has, goes with it: it is read before.
 stop() {
+    note_leaks "$1"
     kill "-${2:-TERM}" "${pid_of[$1]}" 2>/dev/null
     wait "${pid_of[$1]}" 2>/dev/null
     unset "pid_of[$1]"
 }
+
+# begin_log NAME : what is logged from now on is what `said NAME` prints. The log itself stays whole, for check_sanitizers.
+declare -A log_begins=()
+begin_log() { log_begins[$1]=$(stat -c %s "$work/$1.log" 2>/dev/null || echo 0); }
+said() { tail -c "+$((${log_begins[$1]:-0} + 1))" "$work/$1.log"; }
 
 listens() { in_ns "$1" ss -Hln "sport = :$2" | grep -q .; }
 
@@ -439,6 +445,27 @@ one_tunnel() {
 # --- What must be true of every run
 
 counter() { in_ns "$1" nft list counter inet "$2" leak 2>/dev/null | sed -n 's/.*packets \([0-9]*\) .*/\1/p'; }
+# leaks_of DAEMON : packets in the leak counters of its namespace; nothing where it has none.
+leaks_of() {
+    local space
+    space=$(ip netns identify "${pid_of[$1]}") && [ -n "$space" ] || return
+    ip netns exec "$space" nft list counters 2>/dev/null | awk '
+        /^table / { ours = /^table inet continuo_/ }
+        /counter / { is_leak = $2 == "leak" }
+        /packets / && ours && is_leak { sum += $2; found = 1 }
+        END { if (found) print sum }'
+}
+# Daemons that were stopped, each with what it had leaked.
+stopped_with=
+leaky=
+note_leaks() {
+    [[ $1 == cnapt* || $1 == snapt* ]] && is_alive "$1" || return 0
+    local packets
+    packets=$(leaks_of "$1")
+    [ -n "$packets" ] || return 0
+    stopped_with+="$1 "
+    [ "$packets" = 0 ] || leaky+="$1: $packets "
+}
 # count_inner GW : counts from now on what comes in there with an address that belongs on cnapt0.
 count_inner() {
     in_ns "$1" nft "add table inet watch; add counter inet watch inner;
@@ -462,6 +489,7 @@ stays_without_inner_packets() { sleep 5; no_inner_packets; }
 check_leaks() {
     local n
     if [ -n "$here_gateway" ]; then claim "no packet with cnapt0's address came to a gateway" no_inner_packets; fi
+    if [ -n "$stopped_with" ]; then claim "no daemon that was stopped had let one out" equal "$leaky" ""; fi
     if is_alive cnapt; then claim "no packet of cnapt0 left an uplink" equal "$(counter node continuo_cnapt_cnapt0)" 0; fi
     for n in 1 2; do
         if is_alive "snapt$n"; then claim "no packet of a lease left snapt$n" equal "$(counter "snapt$n" continuo_snapt_snapt0)" 0; fi
