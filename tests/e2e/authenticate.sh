@@ -33,14 +33,15 @@ text_is_compressed() {
 ping_mark=a-ping-of-it-16b
 marked_capture() {
     local marker=$1
+    begin_log tcpdump
     spawn core tcpdump tcpdump -Z root -i gw1 -U -s 0 -w "$work/$marker.pcap" udp port 9347
-    wait_for 5 grep -q 'listening on' "$work/tcpdump.log" || return
+    wait_for 5 is_listening || return
     in_ns node curl -sS -m 10 -o /dev/null -H "X-Marker: $marker" "http://$inet4/nothing" || return
     in_ns node ping -n -q -c 30 -i 0.02 -s 120 -W 5 -p "$(printf %s $ping_mark | od -An -tx1 | tr -d ' ')" $inet4 >/dev/null || return
     wait_for 5 has_datagrams "$work/$marker.pcap" || return
     stop tcpdump INT
-    : >"$work/tcpdump.log"
 }
+is_listening() { grep -q 'listening on' <(said tcpdump); }
 has_datagrams() { tcpdump -r "$1" -nn 2>/dev/null | grep -q UDP; }
 # shortest_ping MARKER : bytes of the shortest frame with a ping in that capture (libpcap's format, in the machine's byte order).
 shortest_ping() {

@@ -8,10 +8,10 @@ new_namespace lan1
 connect lan1 eth node br-lan
 address lan1 eth 192.168.50.11/24
 address node br-lan 192.168.50.1/24
-says() { grep -qF "$2" "$work/$1.log" || { cat "$work/$1.log"; return 1; }; }
-says_nothing_of() { ! grep -F "$2" "$work/$1.log"; }
-restart_snapt() { stop snapt1; : >"$work/snapt1.log"; start_snapt 1; }
-restart_cnapt() { stop cnapt; : >"$work/cnapt.log"; start_cnapt; }
+says() { grep -qF "$2" <(said "$1") || { said "$1"; return 1; }; }
+says_nothing_of() { ! grep -F "$2" <(said "$1"); }
+restart_snapt() { stop snapt1; begin_log snapt1; start_snapt 1; }
+restart_cnapt() { stop cnapt; begin_log cnapt; start_cnapt; }
 closed_chain='add table ip filter; add chain ip filter FORWARD { type filter hook forward priority 0; policy drop; }'
 open_chain() { echo "add rule ip filter FORWARD iifname $1 accept; add rule ip filter FORWARD oifname $1 accept"; }
 dropped='forward policy: chain ip filter FORWARD drops what is forwarded by'
@@ -55,5 +55,5 @@ in_ns node nft delete table ip filter
 set_capture 'gateway_interfaces = ["br-lam"]'
 restart_cnapt
 claim "an interface that is misspelt is named, with those that are there" says cnapt 'gateway br-lam: there is no such interface, but there are'
-claim "among them the one that was meant" eval 'grep "gateway br-lam" "$work/cnapt.log" | grep -cF br-lan'
+claim "among them the one that was meant" eval 'said cnapt | grep "gateway br-lam" | grep -cF br-lan'
 finish

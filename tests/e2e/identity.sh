@@ -11,15 +11,16 @@ claim "user add prints the SNAPT's identity key" grep -q '^identity_key = ' "$wo
 
 # logs_in NAME : what passes between gateway and core meanwhile is in NAME.pcap.
 logs_in() {
+    begin_log tcpdump
     spawn core tcpdump tcpdump -Z root -i gw1 -U -s 0 -w "$work/$1.pcap" tcp port 9347
-    wait_for 5 grep -q 'listening on' "$work/tcpdump.log" || return
+    wait_for 5 is_listening || return
     start_cnapt
     in_ns node ping -n -q -c 3 -i 0.1 -W 5 $inet4 >/dev/null || return
     wait_for 5 has_handshake "$1" || return
     stop cnapt
     stop tcpdump INT
-    : >"$work/tcpdump.log"
 }
+is_listening() { grep -q 'listening on' <(said tcpdump); }
 has_name() { grep -q -a 'alice/' "$work/$1.pcap"; }
 has_handshake() { [ "$(tcpdump -r "$work/$1.pcap" -nn 2>/dev/null | wc -l)" -ge 8 ]; }
 claim "a node with it logs in, and its handshake is seen" logs_in sealed

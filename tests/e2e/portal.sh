@@ -99,7 +99,6 @@ claim "nor after the end" no_portal_rules
 
 ip -n "$(ns node)" addr del 192.168.1.2/24 dev up1
 close_portal '80, 443, 9347'
-: >"$work/cnapt.log"
 run_cnapt
 wait_for 10 test -S "$work/cnapt.sock"
 claim "without another uplink it is recognised, too" wait_for 20 is_captive up2 True

@@ -19,10 +19,10 @@ while True:
     print(manager.recv(4096).decode())' "$NOTIFY_SOCKET"
     wait_for 5 test -S "$NOTIFY_SOCKET"
 }
-told() { grep -q "$1" "$work/told.log"; }
+told() { grep -q "$1" <(said told); }
 run_anew() { # with nothing told yet
     if is_alive cnapt; then stop cnapt; fi
-    : >"$work/told.log"
+    begin_log told
     run_cnapt
 }
 listen_to_cnapt
@@ -47,7 +47,7 @@ claim "and no SNAPT answers" eval '! told "^STATUS=.*1 of"'
 cp "$work/good.toml" "$work/cnapt.toml"
 run_anew
 claim "with the right one the status tells that it is connected" wait_for 20 told '^STATUS=running; 1 of 1 SNAPTs answer$'
-claim "it was ready once" equal "$(grep -c '^READY=1$' "$work/told.log")" 1
+claim "it was ready once" equal "$(said told | grep -c '^READY=1$')" 1
 stop snapt1
 ping_all() { in_ns node ping -n -q -c 1 -W 1 203.0.113.10; told '^STATUS=running; 0 of 1 SNAPTs answer; new flows go outside the tunnel$'; }
 claim "and that it is not any more" wait_for 25 ping_all

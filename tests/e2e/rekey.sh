@@ -115,8 +115,9 @@ for ((round = 1; round <= rounds; round++)); do
     handover $round
     restart $round
 done
-claim "curl has nothing to complain about" is_alive download
+claim "the download still runs" is_alive download
 stop download
+claim "curl has nothing to complain about" equal "$(cat "$work/curl.log")" ""
 wait "$reader"
 read -r bytes digest <"$work/result"
 claim "all of the download that came is right ($bytes bytes)" equal "$digest" "$(head -c "$bytes" "$work/www/file" | sha256sum | cut -d' ' -f1)"

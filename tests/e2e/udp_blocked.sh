@@ -35,7 +35,7 @@ upload() {
 is_uploaded() { equal "$(cat "$work/reader.log")" "$size $sum"; }
 download() {
     rm -f "$work/down"
-    : >"$work/http.log"
+    begin_log http
     exec_in_ns node curl -sS -m 150 "http://$inet4/file" 2>"$work/curl.log" | "$python" "$support_dir/arrivals.py" "$work/down" >"$work/result" &
     download=$!
 }
@@ -83,7 +83,7 @@ blocked_in_the_middle() {
     moves "$1" "$began" 0.7
     wait "$download"
     claim "$1: the download is whole and right" equal "$(cat "$work/result") $(cat "$work/curl.log")" "$size $sum "
-    claim "$1: it was one TCP connection" equal "$(grep -c . "$work/http.log")" 1
+    claim "$1: it was one TCP connection" equal "$(said http | grep -c .)" 1
     claim "$1: the upload is whole and right" wait_for 60 is_uploaded
 
     began=$EPOCHREALTIME

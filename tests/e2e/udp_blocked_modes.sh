@@ -39,7 +39,7 @@ mode() {
     with_mode "$1"
     first=$(session)
     rm -f "$work/arrivals"
-    : >"$work/http.log"
+    begin_log http
     begin_download "$1"
     block_both "$1, blocked"
     began=$EPOCHREALTIME
@@ -51,7 +51,7 @@ mode() {
 
     wait "$download"
     claim "$1: the download is whole and right" equal "$(cat "$work/result") $(cat "$work/curl.log")" "$size $sum "
-    claim "$1: it was one TCP connection" equal "$(grep -c . "$work/http.log")" 1
+    claim "$1: it was one TCP connection" equal "$(said http | grep -c .)" 1
     claim "$1: it is still the first session" equal "$(session)" "$first"
     stop ping
 }

@@ -27,7 +27,7 @@ for protection in encrypt authenticate; do
         sed -i '/^protection/d; 1i protection = "authenticate"' "$work/cnapt.toml"
         start_cnapt
     }
-    : >"$work/http.log"
+    begin_log http
     rm -f "$work/arrivals"
     exec_in_ns node curl -sS -m 100 "http://$inet4/file" 2>"$work/curl.log" | "$python" "$support_dir/arrivals.py" "$work/arrivals" >"$work/result" &
     download=$!
@@ -54,7 +54,7 @@ for protection in encrypt authenticate; do
     claim "$protection: after six seconds at most ($gap s)" at_most "$gap" 6
     wait "$download"
     claim "$protection: the download is whole and right" equal "$(cat "$work/result") $(cat "$work/curl.log")" "$size $sum "
-    claim "$protection: it was one TCP connection" equal "$(grep -c . "$work/http.log")" 1
+    claim "$protection: it was one TCP connection" equal "$(said http | grep -c .)" 1
     move 1 10
 done
 finish

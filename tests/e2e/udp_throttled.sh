@@ -77,13 +77,14 @@ claim "that download is whole and right too" equal "$(cat "$work/result") $(cat 
 # A call, which loses less in a second than tells anything.
 stop cnapt
 start_cnapt
-: >"$work/cnapt.log"
+begin_log cnapt
 spawn node ping ping -q -i 0.05 -s 100 "$inet4"
 wait_for 5 goes_over udp
 lose 'meta l4proto udp numgen random mod 10 < 4'
 claim "heavy loss of a thin flow makes the node leave UDP" wait_for 20 goes_over tcp
+tries_tcp() { grep -q 'UDP loses much' <(said cnapt); }
 # By chance so much of what proves UDP may be lost that this was not the trial; UDP is back then as soon as it answers.
-claim "and try what TCP carries" wait_for 60 grep -q 'UDP loses much' "$work/cnapt.log"
+claim "and try what TCP carries" wait_for 60 tries_tcp
 sleep 12  # of the call: the trial is over, and UDP would be back
 claim "which is more, so it is kept" goes_over tcp
 finish

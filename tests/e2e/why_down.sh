@@ -20,12 +20,12 @@ prints() {
     echo "$text"
     grep -qE -- "$2" <<<"$text"
 }
-logs() { grep -qE -- "$1" "$work/cnapt.log"; }
+logs() { grep -qE -- "$1" <(said cnapt); }
 tunnel_is() { equal "$(cnapt_json status | json "(d['tunnel'], d['kill_switch'])")" "('$1', $2)"; }
 state_is() { equal "$(cnapt_json status | json 'd["state"]')" "$1"; }
 is_no_portal() { equal "$(cnapt_json paths | json "{p['captive'] for p in d}")" "{False}" && ! logs 'captive portal answers'; }
 run_anew() {
-    : >"$work/cnapt.log"
+    begin_log cnapt
     run_cnapt
     wait_for 10 test -S "$work/cnapt.sock"
 }
