@@ -221,6 +221,98 @@ TEST_F(AdmissionTest, ALeaseThatCannotBeWrittenIsNotCalledAWantOfAddresses) {
     EXPECT_NE(logged().back().find("reason=\"no lease can be given now\""), std::string::npos);
 }
 
+// The rest of the answer is configuration.
+TEST_F(AdmissionTest, TheAnswerSaysWhatThisSnaptKeepsAndWhereItIsReached) {
+    config.listen = {*base::Endpoint::parse("192.0.2.2:9347"),
+                     *base::Endpoint::parse("192.0.2.3:53")};
+    config.public_addresses = {{"snapt.example", 443}, {"192.0.2.2", 9347}};
+    config.inner.mtu = 1400;
+    admission->renew_directory();
+    log_in("alice");
+    const control::Accept& accept = node.established[0].accept;
+    EXPECT_EQ(accept.limits.kept_bytes, 0U) << "nothing is kept";
+    EXPECT_EQ(accept.limits.live_generations, 0U);
+    EXPECT_EQ(accept.udp_ports, (std::vector<uint16_t>{443, 9347, 53})) << "each once";
+    EXPECT_EQ(accept.inner_mtu, 1400);
+    EXPECT_EQ(accept.snapt, "zrh-1");
+    EXPECT_EQ(accept.node, "laptop");
+    ASSERT_TRUE(accept.lease_ipv4);
+    EXPECT_EQ(*accept.lease_ipv4, *relay->sessions()[0]->grant.lease_ipv4);
+    ASSERT_TRUE(wait([this] { return !node.directory.entries.empty(); }));
+    EXPECT_EQ(node.directory.entries[0].snapt, "zrh-1") << "it tells of itself";
+}
+
+TEST_F(AdmissionTest, OfTheNodesProtectionsTheFirstThatIsAllowedIsTaken) {
+    const auto protection_of = [this](LinkId link) {
+        control::Hello both = hello_of("n" + std::to_string(link));
+        both.offers = {{control::ProtectionKind::HmacSha256, 10},
+                       {control::ProtectionKind::ChaCha20Poly1305, 16}};
+        admission->on_hello(link, {}, {{"alice", "k1"}, both});
+        const size_t count = let_in().size() + 1;
+        EXPECT_TRUE(wait([&] { return let_in().size() == count; }));
+        return relay->sessions().back()->grant.protection;
+    };
+    config.protection.authenticate = false;
+    config.protection.encrypt = true;
+    EXPECT_EQ(protection_of(1).kind, control::ProtectionKind::ChaCha20Poly1305);
+    config.protection.authenticate = true;
+    EXPECT_EQ(protection_of(2).kind, control::ProtectionKind::HmacSha256);
+    EXPECT_EQ(protection_of(3).tag_bytes, 10);
+}
+
+TEST_F(AdmissionTest, AHelloThatCannotBeMetTakesNothing) {
+    hello_of_alice(1, "laptop", 1);
+    ASSERT_TRUE(wait([this] { return let_in().size() == 1; }));
+    const auto refusal_of = [this](const control::Hello& hello) {
+        const size_t before = logged().size();
+        admission->on_hello(2, {}, {{"alice", "k1"}, hello});
+        EXPECT_EQ(logged().size(), before + 1);
+        return logged().back();
+    };
+    const auto has = [](const std::string& line, const char* reason) {
+        return line.starts_with("login_refused ") && line.find(reason) != std::string::npos;
+    };
+    control::Hello hello = hello_of("laptop");
+    hello.versions = {static_cast<uint8_t>(control::kProtocolVersion + 1)};
+    EXPECT_TRUE(has(refusal_of(hello), "reason=\"this SNAPT speaks version")) << logged().back();
+    hello = hello_of("laptop");
+    hello.snapt = "zrh-2";
+    EXPECT_TRUE(has(refusal_of(hello), "reason=\"this is zrh-1\"")) << logged().back();
+    config.protection.encrypt = false;
+    EXPECT_TRUE(has(refusal_of(hello_of("laptop")), "reason=\"no protection that both accept\""));
+    EXPECT_EQ(sessions(), std::set<std::string>{"laptop.1"}) << "the session that it has, goes on";
+    EXPECT_EQ(number("SELECT count(*) FROM lease"), 1);
+}
+
+TEST_F(AdmissionTest, AFullRelayLetsNobodyInAndClosesItsAccount) {
+    relay->set_limits(1, 8, 0);
+    hello_of_alice(1, "laptop", 1);
+    ASSERT_TRUE(wait([this] { return let_in().size() == 1; }));
+    hello(2, "bob");
+    ASSERT_TRUE(wait([this] { return was_logged("login_refused", "user=bob"); }));
+    EXPECT_EQ(let_in(), Names{"alice"});
+    accountant->tick(kNoon);
+    accountant->flush();
+    EXPECT_EQ(number("SELECT count(*) FROM open_session"), 1);
+}
+
+TEST_F(AdmissionTest, ANodeThatLeavesTakesItsSessionAlongAndALostLinkDoesNot) {
+    hello_of_alice(1, "laptop", 1);
+    ASSERT_TRUE(wait([this] { return let_in().size() == 1; }));
+    control::LinkClosed lost;
+    lost.cause = control::CloseCause::ProtocolError;
+    admission->on_closed(1, lost);
+    EXPECT_EQ(let_in(), Names{"alice"});
+    hello_of_alice(2, "laptop", 1);
+    ASSERT_TRUE(wait([this] { return was_logged("session_end", "user=alice"); }));
+    control::LinkClosed left;
+    left.cause = control::CloseCause::Peer;
+    left.peer.reason = control::CloseReason::Shutdown;
+    ASSERT_TRUE(wait([this] { return let_in().size() == 1; }));
+    admission->on_closed(2, left);
+    EXPECT_TRUE(let_in().empty());
+}
+
 // The node hears the same of both; the operator does not.
 TEST_F(AdmissionTest, TheLogTellsAWrongKeyFromAnUnknownUser) {
     const auto try_as = [this](const std::string& user, const UserKey& key) {
