@@ -354,7 +354,9 @@ Flow* Node::deliver_whole(Session& session,
     return flow;
 }
 
-void Node::on_flows_closed(Session& /*session*/, Flow& /*flow*/, TimePoint /*now*/) {}
+void Node::on_flows_closed(Session& /*session*/, Flow& flow, TimePoint /*now*/) {
+    flow.state = flow.state == flow::FlowState::Open ? flow::FlowState::Closing : flow.state;
+}
 
 void Node::on_peer_closed(Session& session, TimePoint /*now*/) {
     SnaptLink* link = link_of(session);
@@ -444,10 +446,6 @@ base::DropCounters Node::all_drops() const {
         }
     }
     return sum;
-}
-
-void Node::shut_down() {
-    driver_.pump(loop_.now());
 }
 
 }  // namespace continuo::cnapt

@@ -223,8 +223,6 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     static void note_login(SnaptLink& link, std::optional<uint8_t> slot);
     // It will not carry any more for this session: data does not wait for silence.
     void give_up(SnaptLink& link) { lose_link(link); }
-    // Sends CLOSE and whatever waits.
-    void shut_down();
 
     // Once a second: of what the rates are made that are reported.
     void look_at_rates(base::TimePoint now);
