@@ -10,7 +10,6 @@
 namespace continuo::cnapt {
 
 inline constexpr const char* kDefaultConfig = "/etc/continuo/cnapt.toml";
-inline constexpr const char* kDefaultPolicy = "/etc/continuo/policy.toml";
 inline constexpr const char* kDefaultSocket = "/run/continuo/cnapt.sock";
 inline constexpr const char* kDefaultState = "/var/lib/cnapt";
 inline constexpr const char* kDefaultResolverState = "/var/lib/cnapt-resolver";

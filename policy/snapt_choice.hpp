@@ -19,10 +19,10 @@ struct SnaptView {
     std::string_view name;
     std::string_view address;  // for reports
     std::optional<base::Duration> one_way_delay;
-    std::optional<uint64_t> throughput_bits_per_s;
+    std::optional<uint64_t> throughput_bits_per_s;  // what it can carry; nobody measures that yet
     uint64_t committed_bits_per_s = 0;  // sum of the needs of the node's flows bound to it
     double load = 0;                    // 0 to 1, from the directory
-    double price = 0;                   // from the directory
+    double price = 0;                   // from the directory, in which no SNAPT writes one yet
     bool is_alive = false;              // has a session that works
 };
 

@@ -1,6 +1,6 @@
 // ZstdCodec: stateless compression of one section. The wire carries the content of one compressed
 // zstd block (RFC 8878 section 3.1.1.2.3): the 5 bytes before it (frame header descriptor, window,
-// block header) are known and rebuilt by the receiver. docs/PROTOCOL.md section 3.4.
+// block header) are known and rebuilt by the receiver. docs/PROTOCOL.md section 7.1.
 //
 // All memory is taken in the constructor (about 2 MB); calls do not allocate. Not thread-safe;
 // one a loop.

@@ -21,7 +21,6 @@ inline constexpr size_t kPskBytes = 32;
 inline constexpr size_t kIdentityKeyBytes = 32;
 inline constexpr size_t kMaxUserBytes = 64;
 inline constexpr size_t kMaxKeyIdBytes = 32;
-inline constexpr size_t kMaxRealmBytes = 64;
 // Marker, nonce, padded "user/key_id", tag.
 inline constexpr size_t kMaxWireIdentityBytes = 1 + 12 + 128 + 16;
 

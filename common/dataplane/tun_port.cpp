@@ -75,7 +75,6 @@ PacketPtr TunPort::read_one() {
         }
         packet->length = static_cast<uint32_t>(bytes);
         packet->offload = offload;
-        ++segments_read_;
         if (recorder_ != nullptr) {
             recorder_->inner(packet->bytes(), offload, PacketRecorder::Direction::Outbound);
         }

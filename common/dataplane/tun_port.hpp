@@ -84,7 +84,6 @@ class TunPort final : public packet::FrameSink {
     // One packet to the kernel as it is, with complete checksums; the pending runs go first.
     void write_packet(base::ByteView packet, void* owner, uint64_t payload_bytes);
     const io::TunDevice& device() const { return device_; }
-    uint64_t segments_read() const { return segments_read_; }
 
     void write_frame(base::ByteView frame, const packet::FrameInfo& info) override;
     void write_held(base::ByteView frame, const packet::FrameInfo& info);
@@ -103,7 +102,6 @@ class TunPort final : public packet::FrameSink {
     packet::Coalescer coalescer_;
     packet::PacketPtr spare_;              // large buffer for the next read
     std::unique_ptr<uint8_t[]> overflow_;  // takes a frame when the pool is empty
-    uint64_t segments_read_ = 0;
     PauseDetector pause_;
 };
 

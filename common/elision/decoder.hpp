@@ -1,6 +1,7 @@
-// Decoder: restores packets from entries (docs/PROTOCOL.md sections 3 to 5). One for each (session,
-// epoch, direction, lane). Input is authenticated and not replayed, but nothing else is believed. A
-// datagram is decoded wholly against the state before it, and changes state only in commit:
+// Decoder: restores packets from entries (docs/PROTOCOL.md sections 6.3 to 6.5). One for each
+// (session, epoch, direction, lane). Input is authenticated and not replayed, but nothing else is
+// believed. A datagram is decoded wholly against the state before it, and changes state only in
+// commit:
 //
 //   begin, apply_floor for each FLOOR, is_below_floor -> drop, decode_section..., read entries(),
 //   commit or rollback

@@ -1,6 +1,6 @@
-// Encoder: writes packets as entries of sections (docs/PROTOCOL.md sections 4 and 5). One for each
-// (session, epoch, direction, lane); dies with its epoch. Pure, one thread. One datagram is built
-// at a time:
+// Encoder: writes packets as entries of sections (docs/PROTOCOL.md sections 6.3 to 6.5). One for
+// each (session, epoch, direction, lane); dies with its epoch. Pure, one thread. One datagram is
+// built at a time:
 //
 //   begin_datagram, write floors() as FLOOR frames, { begin_section, append..., close_section }...,
 //   end_datagram

@@ -1,5 +1,5 @@
-// Values that both ends of header elision share (docs/PROTOCOL.md sections 4 and 5): what a flow
-// context keeps for ever, what a reference keeps, and the limits that are part of the format.
+// Values that both ends of header elision share (docs/PROTOCOL.md sections 6.3 to 6.5): what a
+// flow context keeps for ever, what a reference keeps, and the limits that are part of the format.
 #pragma once
 
 #include "common/base/time.hpp"

@@ -33,7 +33,6 @@ class ProcessLookup {
   public:
     // Without a recorder, where it cannot be attached, all owners come from /proc.
     static base::Result<ProcessLookup> open();
-    bool has_recorder() const { return recorder_.has_value(); }
 
     // TCP: the connection. UDP: the socket that best fits, connected or not. Also IPv6 sockets that
     // speak IPv4. ICMP: the socket with that echo identifier, if it is none of the raw ones; its

@@ -174,15 +174,6 @@ Result<void> UserStore::remove(const std::string& user_id) {
     return load_directory_after(user_id);
 }
 
-Result<void> UserStore::set_quota(const std::string& user_id, const std::optional<Quota>& quota) {
-    CTN_TRY(check_quota(quota));
-    const std::lock_guard lock(database_mutex_);
-    Transaction transaction = CTN_TRY(Transaction::begin(database_));
-    CTN_TRY(require_user(user_id));
-    CTN_TRY(write_quota(user_id, quota));
-    return transaction.commit();
-}
-
 Result<void> UserStore::load_directory() {
     Directory fresh;
     Statement select = CTN_TRY(database_.prepare(

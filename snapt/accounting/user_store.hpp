@@ -109,7 +109,6 @@ class UserStore {
     base::Result<void> revoke(const std::string& user_id, const KeyChoice& keys, int64_t now_us);
     // Usage records and leases stay.
     base::Result<void> remove(const std::string& user_id);
-    base::Result<void> set_quota(const std::string& user_id, const std::optional<Quota>& quota);
 
     // The key of a user who may log in.
     std::optional<UserKey> lookup(std::string_view user_id, std::string_view key_id) const;

@@ -1,6 +1,6 @@
 // Header elision in virtual time: one direction over several spaces that lose, reorder, duplicate
 // and delay datagrams and their acknowledgements. Every restored packet is compared with what was
-// sent (docs/PROTOCOL.md section 5).
+// sent (docs/PROTOCOL.md section 6.5).
 #include "common/base/random.hpp"
 #include "common/elision/decoder.hpp"
 #include "common/elision/encoder.hpp"

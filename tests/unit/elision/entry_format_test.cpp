@@ -1,5 +1,5 @@
-// Bytes of entries, row by row of docs/PROTOCOL.md section 4. Each is also decoded and compared by
-// ElisionLink.
+// Bytes of entries, row by row of docs/PROTOCOL.md sections 6.3 and 6.4. Each is also decoded and
+// compared by ElisionLink.
 #include "tests/unit/elision/elision_link.hpp"
 
 namespace continuo::elision {

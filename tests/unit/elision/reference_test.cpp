@@ -1,4 +1,4 @@
-// Rules of docs/PROTOCOL.md section 5 at the sender.
+// Rules of docs/PROTOCOL.md section 6.5 at the sender.
 #include "tests/unit/elision/elision_link.hpp"
 
 namespace continuo::elision {
