@@ -114,9 +114,13 @@ function(continuo_daemon name)
   target_link_libraries(${name} PRIVATE continuo_${name})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
   # For tests/bench/run: figures are those of a program, which may be older than the tree.
+  set(sanitizers)
+  if(CONTINUO_SANITIZE)
+    set(sanitizers ": ${CONTINUO_SANITIZE}")
+  endif()
   add_custom_command(TARGET ${name} POST_BUILD VERBATIM COMMAND ${CMAKE_COMMAND}
     -D SOURCE=${CMAKE_SOURCE_DIR} -D TARGET=$<TARGET_FILE:${name}>.built
-    "-DBUILD=$<CONFIG> ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}$<$<BOOL:${CONTINUO_SANITIZE}>: ${CONTINUO_SANITIZE}>"
+    "-DBUILD=$<CONFIG> ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}${sanitizers}"
     -P ${CMAKE_SOURCE_DIR}/cmake/built_from.cmake)
   install(TARGETS ${name} RUNTIME DESTINATION sbin)
 endfunction()
