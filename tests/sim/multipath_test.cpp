@@ -66,94 +66,6 @@ TEST(MultipathSim, TheOldPathServesWhileTheNewOneDeliversNothing) {
     call.expect_all();
 }
 
-// A transfer up goes on at once, not when its own TCP tries again.
-TEST(MultipathSim, WhatANodeSentIntoASilenceComesByThePathThatTakesOver) {
-    TwoPaths call(TrafficClass::HtHd, PathMode::Handover, link_of(milliseconds(10)),
-                  link_of(milliseconds(10)));
-    call.talk(seconds(1));
-    call.cut(0);
-    call.talk(milliseconds(200));
-    const uint32_t first = call.sent_up;
-    for (int i = 0; i < 10; ++i) {
-        call.send_up();
-        call.pair.run_for(milliseconds(100));
-    }
-    const uint32_t end = call.sent_up;
-    call.move();
-    call.pair.run_for(milliseconds(500));
-    call.talk(milliseconds(500));
-    call.expect_up(first, end);
-}
-
-// In the silence references are not relied on any more: the flow is opened again, and what filled a
-// datagram before is too long for one then.
-TEST(MultipathSim, ASegmentThatFillsItsDatagramComesByThePathThatTakesOver) {
-    constexpr size_t kPayload = 1427;  // of an MSS of 1439 with timestamps
-    constexpr size_t kHeaders = 52;
-    TwoPaths call(TrafficClass::HtHd, PathMode::Handover, link_of(milliseconds(10)),
-                  link_of(milliseconds(10)));
-    packet::HeaderFields fields = node_fields(packet::Protocol::Tcp, 6000, 5201);
-    fields.flags = packet::tcp_flag::kAck;
-    fields.has_timestamps = true;
-    flow::Flow& flow = call.pair.node.flow(tuple_of(fields), TrafficClass::HtHd);
-    const auto send = [&](size_t bytes) {
-        const std::vector<uint8_t> payload(bytes, 'x');
-        call.pair.node.send(flow, make_packet(fields, payload), {}, call.pair.now);
-        ++fields.ip_id;
-    };
-    for (int i = 0; i < 50; ++i) {
-        send(100);
-        fields.sequence += 100;
-        call.pair.run_for(milliseconds(20));
-    }
-    const auto whole = [&] {
-        return std::count_if(
-            call.pair.snapt.delivered.begin(), call.pair.snapt.delivered.end(),
-            [](const auto& packet) { return packet.size() == kPayload + kHeaders; });
-    };
-    send(kPayload);
-    call.pair.run_for(milliseconds(100));
-    ASSERT_EQ(whole(), 1) << "it fits while the references are good";
-    const uint64_t fragments = call.pair.node.session->class_counters(TrafficClass::HtHd).fragments;
-    EXPECT_EQ(fragments, 0U);
-    fields.sequence += kPayload;
-    call.cut(0);
-    for (int i = 0; i < 3; ++i) {
-        send(kPayload);  // the sender's timer doubles
-        call.pair.run_for(milliseconds(400 << i));
-    }
-    call.move();
-    call.pair.run_for(milliseconds(100));
-    EXPECT_GE(whole(), 2);
-}
-
-// Nor what was kept before another path was heard, though that takes over only later, or in vain.
-TEST(MultipathSim, WhatANodeSentIntoASilenceIsKeptUntilAPathThatWorksTakesOver) {
-    TwoPaths call(TrafficClass::HtHd, PathMode::Handover, link_of(milliseconds(10)),
-                  link_of(milliseconds(10)));
-    call.talk(seconds(1));
-    call.cut(0);
-    call.talk(milliseconds(200));
-    const uint32_t first = call.sent_up;
-    call.send_up();
-    call.pair.run_for(milliseconds(200));
-    call.pair.node.session->paths().probe(1, call.pair.now);
-    call.pair.run_for(milliseconds(200));
-    call.send_up();
-    call.pair.run_for(milliseconds(200));
-    const uint32_t end = call.sent_up;
-    call.cut(1);
-    call.move();
-    call.pair.run_for(milliseconds(500));
-    call.pair.node.session->paths().activate(0, call.pair.now);
-    call.pair.run_for(milliseconds(100));
-    call.pair.lose(call.pair.up_link(1), 0);
-    call.pair.lose(call.pair.down_link(1), 0);
-    call.move();
-    call.pair.run_for(seconds(1));
-    call.expect_up(first, end);
-}
-
 // A path in reserve that was heard last does not take the keepalives of the active one.
 TEST(MultipathSim, AnIdleNodeKeepsItsActivePathAliveAndSendsLittle) {
     TwoPaths call(TrafficClass::HtHd, PathMode::Packet, link_of(milliseconds(10)),
@@ -202,24 +114,6 @@ TEST(MultipathSim, APathThatWasNotHeardForLongIsAskedBeforeItIsUsed) {
         call.pair.run_for(seconds(1));
         call.expect_up(0, call.sent_up);
     }
-}
-
-// What was sent meanwhile by the thousands does not come as a burst.
-TEST(MultipathSim, OfAStreamIntoASilenceOnlyTheNewestComesLater) {
-    TwoPaths call(TrafficClass::HtHd, PathMode::Handover, link_of(milliseconds(10)),
-                  link_of(milliseconds(10)), 1, 1300);
-    call.talk(seconds(1));
-    call.cut(0);
-    for (int i = 0; i < 1000; ++i) {
-        call.send_up();
-        call.pair.run_for(milliseconds(1));
-    }
-    const size_t before = call.pair.snapt.delivered.size();
-    call.move();
-    call.pair.run_for(milliseconds(500));
-    EXPECT_GE(call.pair.snapt.delivered.size() - before, 30U);
-    EXPECT_LE(call.pair.snapt.delivered.size() - before, 34U) << "32, and what still waited";
-    EXPECT_EQ(TwoPaths::numbers(call.pair.snapt).back(), call.sent_up - 1);
 }
 
 // What was under way when the path fell silent is lost, and what is sent until that is noticed.
@@ -397,27 +291,6 @@ TEST(MultipathSim, MoreFlowsGoToTheFasterPath) {
         ++on[flow.paths.pinned];
     }
     EXPECT_NEAR(static_cast<double>(on[1]), 30, 2);
-}
-
-// Nor does a transfer wait for its own TCP when it was on a path that is not the active one.
-TEST(MultipathSim, WhatAFlowSentIntoTheSilenceOfItsPathComesByAnother) {
-    TwoPaths two(TrafficClass::HtHd, PathMode::Flow, link_of(milliseconds(10)),
-                 link_of(milliseconds(10)), 1, 1300);
-    two.talk(milliseconds(500));
-    two.move();
-    two.talk(milliseconds(300));
-    ASSERT_EQ(two.up_flow_->paths.pinned, 0);
-    two.cut(0);
-    two.talk(milliseconds(400));
-    const uint32_t first = two.sent_up;
-    for (int i = 0; i < 100 && two.up_flow_->paths.pinned == 0; ++i) {
-        two.send_up();
-        two.pair.run_for(milliseconds(20));
-    }
-    const uint32_t end = two.sent_up;
-    ASSERT_GE(end - first, 5U) << "sent before the silence is noticed";
-    two.pair.run_for(seconds(1));
-    two.expect_up(first, end);
 }
 
 TEST(MultipathSim, AFlowLeavesAPathThatDeliversNothing) {
