@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The host is afterwards as it was before, also after kill -9; and nobody who is logged in over an uplink is locked out.
 . "$(dirname "$0")/lib.sh"
-kills_and_sends=1  # the guard once stopped one packet here; the gateways are asked below
+removes_rules=1  # on purpose, below: until they are back the guard stops packets, which its counter tells
 require ssh sshd ping socat
 build_topology
 # The access network has IPv6, too: what would be routed wrongly is seen at the gateway.
