@@ -27,21 +27,6 @@
 
 namespace continuo::session {
 
-// Keys of one epoch, named from this end's point of view.
-struct EpochInstall {
-    uint32_t epoch = 0;
-    std::unique_ptr<crypto::DatagramCipher> sealer;
-    std::unique_ptr<crypto::DatagramCipher> opener;
-};
-
-// What the loop that drives a session keeps with it.
-struct DriverHook {
-    size_t heap_place = 0;
-    base::TimePoint deadline = base::kNever;
-    bool is_touched = false;
-    bool is_waiting = false;  // for a full socket
-};
-
 class Session {
   public:
     DriverHook hook;

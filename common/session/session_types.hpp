@@ -5,6 +5,7 @@
 #include "common/base/ip_address.hpp"
 #include "common/base/memory_budget.hpp"
 #include "common/base/path_mode.hpp"
+#include "common/crypto/datagram_cipher.hpp"
 #include "common/elision/types.hpp"
 #include "common/flow/flow.hpp"
 #include "common/packet/header_fields.hpp"
@@ -14,6 +15,7 @@
 
 #include <array>
 #include <bit>
+#include <memory>
 
 namespace continuo::session {
 
@@ -32,6 +34,21 @@ struct ClassSettings {
     // whose delays differ by more are not striped over.
     base::Duration resequence{};
     base::Striping striping = base::Striping::Packet;
+};
+
+// Keys of one epoch, named from this end's point of view.
+struct EpochInstall {
+    uint32_t epoch = 0;
+    std::unique_ptr<crypto::DatagramCipher> sealer;
+    std::unique_ptr<crypto::DatagramCipher> opener;
+};
+
+// What the loop that drives a session keeps with it.
+struct DriverHook {
+    size_t heap_place = 0;
+    base::TimePoint deadline = base::kNever;
+    bool is_touched = false;
+    bool is_waiting = false;  // for a full socket
 };
 
 struct SessionSettings {
