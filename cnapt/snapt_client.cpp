@@ -316,7 +316,7 @@ void SnaptClient::on_failed_attempt(const LinkEnd& end) {
     }
     if (!link_.is_up && ++failures_ >= addresses_.size()) {
         failures_ = 0;
-        // Of several ways one has connected, perhaps to a portal: the others were not tried out.
+        // One of several ways has connected, perhaps to a portal: the others were not tried out.
         const auto by = end.is_connected ? slot_of(end.uplink) : std::nullopt;
         unreached_ |= by ? Uplinks::SlotSet().set(*by) : tried_;
         client_.set_uplinks(uplinks());

@@ -16,6 +16,9 @@ constexpr int64_t kRunShareOfRtt = 64;
 // A lost datagram that comes within four round trips and this is counted as late.
 constexpr Duration kLateMargin = base::seconds(1);
 
+// No path is thought to be busy for longer.
+constexpr Duration kLongestQueue = base::seconds(10);
+
 uint64_t count(uint64_t bits) {
     return static_cast<uint64_t>(std::popcount(bits));
 }
@@ -30,7 +33,6 @@ void Delivery::on_sent(SentRun run, TimePoint now) {
     const uint64_t all = run.count >= 64 ? ~uint64_t{0} : (uint64_t{1} << run.count) - 1;
     const uint64_t bytes = run.bytes_of(all);
     run.sent_at = now;
-    sent_at_ = run.has_packets ? now : sent_at_;
     drained_at_ = std::max(drained_at_, now) + time_for(bytes);
     if (rate_.in_flight_bytes() == 0) {
         relative_delay_.rebase();
@@ -97,7 +99,6 @@ void Delivery::finish_ack(bool came_back, Duration peer_interval, TimePoint now)
     if (!has_news_) {
         return;
     }
-    acknowledged_at_ = now;
     TimePoint arrived_at{};  // unknown
     if (sample_.is_set) {
         if (came_back) {
@@ -169,15 +170,12 @@ bool Delivery::has_standing_queue() const {
            std::max<Duration>(RateEstimator::kSmallestQueue, rtt_.minimum() / 8);
 }
 
-Duration Delivery::time_for(uint64_t bytes, uint64_t bytes_per_s) {
-    constexpr double kLongestUs = 10e6;
-    const double us = static_cast<double>(bytes) * 1e6 / static_cast<double>(bytes_per_s);
-    return base::microseconds(static_cast<int64_t>(std::min(us, kLongestUs)));
-}
-
 Duration Delivery::time_for(uint64_t bytes) const {
-    return time_for(bytes, rate_.is_known() ? std::max<uint64_t>(rate_.bytes_per_s(), 1)
-                                            : std::max(rate_.bytes_per_s(), kAssumedBytesPerS));
+    const uint64_t rate = rate_.is_known() ? std::max<uint64_t>(rate_.bytes_per_s(), 1)
+                                           : std::max(rate_.bytes_per_s(), kAssumedBytesPerS);
+    const double us = static_cast<double>(bytes) * 1e6 / static_cast<double>(rate);
+    const auto longest_us = static_cast<double>(base::to_us(kLongestQueue));
+    return base::microseconds(static_cast<int64_t>(std::min(us, longest_us)));
 }
 
 std::optional<double> Delivery::loss(TimePoint now) const {

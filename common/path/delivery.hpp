@@ -44,15 +44,12 @@ class Delivery {
     }
     void on_heard() { liveness_.on_heard(); }
 
-    // A round trip that something else than an ACK told.
-    void on_round_trip(base::Duration sample, base::TimePoint now) {
-        rtt_.on_sample(sample, base::Duration{}, now);
-    }
-    // What left before `now` tells no round trip: it may be sent again, or waited in a silence.
+    // Datagrams that left before `now` tell no round trip: they may be sent again, or have waited
+    // in a silence.
     void distrust_round_trips(base::TimePoint now) { round_trips_from_ = now; }
 
-    // What an ACK frame tells of its highest number: how long before the ACK left it came, and when
-    // by the peer's clock (RelativeDelay).
+    // The highest number of an ACK frame came `ack_delay` before the ACK left, when the peer's
+    // clock (RelativeDelay) was `clock`.
     struct Highest {
         base::Duration ack_delay{};
         uint32_t clock = 0;
@@ -83,10 +80,9 @@ class Delivery {
     // Outer bytes of datagrams with packets that are neither acknowledged nor lost.
     uint64_t unacknowledged_bytes() const { return unacknowledged_bytes_; }
     const RelativeDelay& relative_delay() const { return relative_delay_; }
-    // Of a path that was never full: too little would send more elsewhere than need be, too much
-    // would fill it before an acknowledgement tells.
+    // Rate assumed of a path that was never full. Too little would send more elsewhere than need
+    // be, too much would fill the path before an acknowledgement tells.
     static constexpr uint64_t kAssumedBytesPerS = 1'250'000;
-    static base::Duration time_for(uint64_t bytes, uint64_t bytes_per_s);
     // How long a datagram of `bytes` that leaves now will be in the queue of the path.
     base::Duration queueing(uint64_t bytes, base::TimePoint now) const {
         return std::max<base::Duration>(drained_at_ - now, {}) + time_for(bytes);
@@ -96,12 +92,6 @@ class Delivery {
         const auto largest = loss_.largest(space);
         return largest && number <= *largest;
     }
-    // Nothing was sent and nothing acknowledged for so long.
-    bool is_idle(base::Duration span, base::TimePoint now) const {
-        return now - std::max(sent_at_, acknowledged_at_) > span;
-    }
-    // Gives memory back that is not needed now.
-    void release() { log_.release(); }
     // A fraction of late; nothing while too little is known.
     std::optional<double> loss(base::TimePoint now) const;
     // The way is another one: all but the counters is forgotten.
@@ -135,8 +125,6 @@ class Delivery {
     Liveness liveness_;
     RelativeDelay relative_delay_;
     DeliveryCounters counters_;
-    base::TimePoint sent_at_{};
-    base::TimePoint acknowledged_at_{};
     base::TimePoint round_trips_from_{};
     base::TimePoint drained_at_{};  // when the path will have given out what was sent
     uint64_t unacknowledged_bytes_ = 0;

@@ -2,24 +2,28 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace continuo::path {
 
 using base::Duration;
 using base::TimePoint;
 
-LossDetector::Largest* LossDetector::find(const NumberSpace& space) {
+const LossDetector::Largest* LossDetector::find(const NumberSpace& space) const {
     const auto end = largest_.begin() + static_cast<std::ptrdiff_t>(spaces_);
     const auto found = std::find_if(largest_.begin(), end,
                                     [&](const Largest& largest) { return largest.space == space; });
     return found != end ? &*found : nullptr;
 }
 
+LossDetector::Largest* LossDetector::find(const NumberSpace& space) {
+    const Largest* const found = std::as_const(*this).find(space);
+    return found != nullptr ? &largest_[static_cast<size_t>(found - largest_.data())] : nullptr;
+}
+
 std::optional<uint32_t> LossDetector::largest(const NumberSpace& space) const {
-    const auto end = largest_.begin() + static_cast<std::ptrdiff_t>(spaces_);
-    const auto found = std::find_if(largest_.begin(), end,
-                                    [&](const Largest& largest) { return largest.space == space; });
-    return found != end ? std::optional(found->number) : std::nullopt;
+    const Largest* const found = find(space);
+    return found != nullptr ? std::optional(found->number) : std::nullopt;
 }
 
 void LossDetector::on_acknowledged(SentLog::Position position, const SentRun& run, uint64_t bits) {

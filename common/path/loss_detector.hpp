@@ -69,6 +69,7 @@ class LossDetector {
     };
 
     Largest* find(const NumberSpace& space);
+    const Largest* find(const NumberSpace& space) const;
     // Bits of what the packet threshold calls lost.
     uint64_t overtaken(const SentRun& run);
     void note_episode(bool has_lost, base::TimePoint now, base::Duration round_trip);

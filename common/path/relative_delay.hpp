@@ -1,12 +1,11 @@
 // RelativeDelay: the one-way delay of a path by two clocks whose zeros are unknown, so that only
 // differences mean anything: between paths to the same peer, and to the smallest one of late, which
 // is the queue that stands in this direction. The round trip would count the queue of the way back
-// as well. Units are those of wire::kAckTimeUnit. Pure.
+// as well. Pure.
 #pragma once
 
 #include "common/base/time.hpp"
 #include "common/path/windowed_extreme.hpp"
-#include "common/wire/constants.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -17,23 +16,25 @@ namespace continuo::path {
 
 class RelativeDelay {
   public:
+    // Clocks count in these units, round this modulus.
+    static constexpr base::Duration kUnit = base::microseconds(8);
+    static constexpr uint32_t kModulus = uint32_t{1} << 24;
+    // The smallest delay is of so long.
     static constexpr base::Duration kWindow = base::seconds(30);
 
     static uint32_t clock_at(base::TimePoint at) {
-        return static_cast<uint32_t>(
-            static_cast<uint64_t>(at.time_since_epoch() / wire::kAckTimeUnit) %
-            wire::kAckClockModulus);
+        return static_cast<uint32_t>(static_cast<uint64_t>(at.time_since_epoch() / kUnit) %
+                                     kModulus);
     }
-    // By which `delay` is longer: both are differences of such clocks.
+    // How much longer `delay` is than `other`; both are differences of such clocks.
     static int32_t above(uint32_t delay, uint32_t other) {
-        const uint32_t difference = (delay - other) % wire::kAckClockModulus;
-        return difference < wire::kAckClockModulus / 2
+        const uint32_t difference = (delay - other) % kModulus;
+        return difference < kModulus / 2
                    ? static_cast<int32_t>(difference)
-                   : static_cast<int32_t>(difference) -
-                         static_cast<int32_t>(wire::kAckClockModulus);
+                   : static_cast<int32_t>(difference) - static_cast<int32_t>(kModulus);
     }
 
-    // Left at `sent_at` by this clock and arrived at `arrived` by the peer's.
+    // A datagram left at `sent_at` by this clock and arrived at `arrived` by the peer's.
     void on_sample(base::TimePoint sent_at,
                    uint32_t arrived,
                    base::Duration round_trip,
@@ -58,27 +59,27 @@ class RelativeDelay {
     void rebase() { is_based_ = false; }
     base::TimePoint arrival(base::TimePoint sent_at, base::Duration span) {
         if (!is_based_) {
-            base_ = latest_ - span / wire::kAckTimeUnit;
+            base_ = latest_ - span / kUnit;
             is_based_ = true;
         }
-        return sent_at + wire::kAckTimeUnit * (latest_ - base_);
+        return sent_at + kUnit * (latest_ - base_);
     }
-    // By which the latest datagram took longer than the fastest one of late.
+    // How much longer the latest datagram took than the fastest one of late.
     base::Duration latest_queue() const {
-        return wire::kAckTimeUnit * std::max<Units>(latest_ - smallest_.best(), 0);
+        return kUnit * std::max<Units>(latest_ - smallest_.best(), 0);
     }
-    // What even the fastest datagram of about the last round trip waited.
+    // How long even the fastest datagram of about the last round trip waited.
     base::Duration standing_queue() const {
-        return wire::kAckTimeUnit * std::max<Units>(recent_.best() - smallest_.best(), 0);
+        return kUnit * std::max<Units>(recent_.best() - smallest_.best(), 0);
     }
 
   private:
     using Units = int64_t;
     using Smallest = WindowedExtreme<Units, base::Duration, std::less<>>;
-    static constexpr Units kMostFaster = base::seconds(1) / wire::kAckTimeUnit;
+    static constexpr Units kMostFaster = base::seconds(1) / kUnit;
 
     static uint32_t low(Units delay) {
-        return static_cast<uint32_t>(static_cast<uint64_t>(delay) % wire::kAckClockModulus);
+        return static_cast<uint32_t>(static_cast<uint64_t>(delay) % kModulus);
     }
 
     Smallest smallest_;

@@ -20,7 +20,6 @@ void RttEstimator::on_sample(Duration since_sent, Duration ack_delay, base::Time
         variation_ = (3 * variation_ + error) / 4;
         smoothed_ = (7 * smoothed_ + latest_) / 8;
     }
-    recent_.add(latest_, at, std::max<Duration>(smoothed_, kGranularity));
 }
 
 }  // namespace continuo::path

@@ -31,8 +31,6 @@ class RttEstimator {
     base::Duration latest() const { return latest_; }
     // Zero before the first sample.
     base::Duration minimum() const { return minimum_.best(); }
-    // The smallest of about the last round trip, and so what a queue that stands adds to minimum().
-    base::Duration recent_minimum() const { return recent_.best(); }
     // Probe time-out without the peer's delay (RFC 9002 section 6.2.1).
     base::Duration probe_timeout() const {
         return smoothed_ + std::max<base::Duration>(4 * variation_, kGranularity);
@@ -46,7 +44,6 @@ class RttEstimator {
     base::Duration variation_ = kInitialRtt / 2;
     base::Duration latest_{};
     Minimum minimum_;
-    Minimum recent_;
 };
 
 }  // namespace continuo::path

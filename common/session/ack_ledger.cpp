@@ -141,36 +141,35 @@ void AckLedger::fill(const Class& state, uint64_t floor, size_t most, AckBlock& 
     }
 }
 
-size_t AckLedger::build(std::span<AckBlock> out, TimePoint now) const {
+template <typename Floor>
+size_t AckLedger::build_from(std::span<AckBlock> out,
+                             size_t most,
+                             TimePoint now,
+                             const Floor& floor_of) const {
     size_t count = 0;
     for (size_t i = 0; i < classes_.size() && count < out.size(); ++i) {
-        if (!classes_[i]) {
-            continue;
-        }
-        AckBlock& block = out[count];
-        block.traffic_class = static_cast<base::TrafficClass>(i);
-        const Class& state = *classes_[i];
-        block.delay = now - state.highest_at;
-        const uint64_t floor = std::max<uint64_t>(state.all.low(), state.told_from);
-        fill(state, floor, AckBlock::kMostRanges, block);
-        count += block.range_count > 0 ? 1U : 0U;
-    }
-    return count;
-}
-
-size_t AckLedger::build_newest(std::span<AckBlock> out, TimePoint from, TimePoint now) const {
-    constexpr size_t kRanges = 8;
-    size_t count = 0;
-    for (size_t i = 0; i < classes_.size() && count < out.size(); ++i) {
-        if (classes_[i] && classes_[i]->highest_at >= from) {
+        const auto floor = classes_[i] ? floor_of(*classes_[i]) : std::nullopt;
+        if (floor) {
             AckBlock& block = out[count];
             block.traffic_class = static_cast<base::TrafficClass>(i);
             block.delay = now - classes_[i]->highest_at;
-            fill(*classes_[i], classes_[i]->all.low(), kRanges, block);
+            fill(*classes_[i], *floor, most, block);
             count += block.range_count > 0 ? 1U : 0U;
         }
     }
     return count;
+}
+
+size_t AckLedger::build(std::span<AckBlock> out, TimePoint now) const {
+    return build_from(out, AckBlock::kMostRanges, now, [](const Class& state) {
+        return std::optional(std::max<uint64_t>(state.all.low(), state.told_from));
+    });
+}
+
+size_t AckLedger::build_newest(std::span<AckBlock> out, TimePoint from, TimePoint now) const {
+    return build_from(out, kNewestRanges, now, [from](const Class& state) {
+        return state.highest_at >= from ? std::optional(state.all.low()) : std::nullopt;
+    });
 }
 
 void AckLedger::on_sent(

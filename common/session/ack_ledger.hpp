@@ -49,6 +49,8 @@ class AckLedger {
     static constexpr base::Duration kLongestInterval = base::seconds(1);
     // A range is repeated in so many ACKs, unless one of them is acknowledged.
     static constexpr size_t kRepeats = 3;
+    // Ranges of a class that a move tells.
+    static constexpr size_t kNewestRanges = 8;
 
     struct Arrival {
         base::TrafficClass traffic_class = base::TrafficClass::LtLd;
@@ -75,9 +77,9 @@ class AckLedger {
     // The newest ranges of each class in which something came since `from`, whatever was told
     // before.
     size_t build_newest(std::span<AckBlock> out, base::TimePoint from, base::TimePoint now) const;
-    // What build() gave left in the datagram `id`: a number that names it when it is acknowledged;
-    // those of one space follow each other. `bytes` is what it cost, the whole datagram if it
-    // carries nothing else. `is_all`: no block was left out, so that nothing is due any more.
+    // The blocks that build() gave left in a datagram. `id` names it when it is acknowledged; ids
+    // of one space follow each other. `bytes` is what it cost, the whole datagram if it carries
+    // nothing else. `is_all`: no block was left out, so that nothing is due any more.
     void on_sent(std::span<const AckBlock> blocks,
                  uint64_t id,
                  size_t bytes,
@@ -110,6 +112,12 @@ class AckLedger {
         std::array<uint32_t, base::kTrafficClasses> told_to{};
     };
 
+    // `floor_of` gives the lowest number to tell of a class, if any.
+    template <typename Floor>
+    size_t build_from(std::span<AckBlock> out,
+                      size_t most,
+                      base::TimePoint now,
+                      const Floor& floor_of) const;
     static void fill(const Class& state, uint64_t floor, size_t most, AckBlock& block);
     void record(Class& state, const Arrival& arrival, base::TimePoint now);
     void count_rate(uint32_t bytes, base::TimePoint now);

@@ -55,10 +55,6 @@ inline constexpr base::Duration kClockUnit =
     base::microseconds(100);  // of TIME and the delays of REPORT
 inline constexpr uint32_t kClockModulus = uint32_t{1} << 24;
 
-// Times of acknowledgements by path::Delivery, and the peer's clock in them.
-inline constexpr base::Duration kAckTimeUnit = base::microseconds(8);
-inline constexpr uint32_t kAckClockModulus = uint32_t{1} << 24;
-
 // Acknowledgements and reports, sections 6.6 and 6.7.
 inline constexpr uint32_t kAckCreditPermille = 20;  // of the outer bytes received
 inline constexpr uint32_t kAckCreditStartBytes = 300;

@@ -98,7 +98,7 @@ class NodeTest : public test::NetNamespaceTest {
         EXPECT_TRUE(result == 0 || errno == EINPROGRESS);
     }
     static void say_hello(const UniqueFd& fd) { EXPECT_EQ(::send(fd.value(), "hello", 5, 0), 5); }
-    // What the kernel has against the socket by now.
+    // The error that the kernel has for the socket by now.
     static int error_of(const UniqueFd& fd) {
         int error = 0;
         socklen_t length = sizeof error;

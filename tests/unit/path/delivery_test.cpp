@@ -23,6 +23,16 @@ using base::TimePoint;
 constexpr NumberSpace kSpace{3, 256};
 constexpr uint16_t kBytes = 1400;
 
+SentRun run_of(uint32_t first, uint16_t bytes, uint8_t count = 1) {
+    SentRun run;
+    run.space = kSpace;
+    run.first = first;
+    run.count = count;
+    run.bytes = run.last_bytes = bytes;
+    run.has_packets = true;
+    return run;
+}
+
 struct Link {
     double bits_per_s = 0;
     Duration delay{};  // each way
@@ -104,12 +114,7 @@ class LinkRun {
         return std::max<Duration>(next - now_, microseconds(1));
     }
     void send() {
-        SentRun run;
-        run.space = kSpace;
-        run.first = static_cast<uint32_t>(sent);
-        run.count = 1;
-        run.bytes = run.last_bytes = kBytes;
-        run.has_packets = true;
+        const SentRun run = run_of(static_cast<uint32_t>(sent), kBytes);
         delivery.on_sent(run, now_);
         const bool is_lost = std::bernoulli_distribution(link_.loss)(random_);
         const TimePoint begins = std::max(free_at_, now_);
@@ -247,12 +252,7 @@ TEST(Delivery, CountsAreExactUnderRepeatedAndOverlappingRanges) {
     uint32_t next = 0;
     for (int round = 0; round < 5000; ++round) {
         now += milliseconds(1);
-        SentRun run;
-        run.space = kSpace;
-        run.first = next;
-        run.count = static_cast<uint8_t>(1 + random() % 20);
-        run.bytes = run.last_bytes = 100;
-        run.has_packets = true;
+        const SentRun run = run_of(next, 100, static_cast<uint8_t>(1 + random() % 20));
         next += run.count;
         delivery.on_sent(run, now);
         const uint32_t last = next - 1 - static_cast<uint32_t>(random() % std::min(next, 40U));
@@ -279,11 +279,7 @@ TEST(Delivery, ALostSizeProbeIsNoLoss) {
     Delivery delivery;
     TimePoint now{seconds(1)};
     for (uint32_t i = 0; i < 10; ++i) {
-        SentRun run;
-        run.space = kSpace;
-        run.first = i;
-        run.count = 1;
-        run.bytes = run.last_bytes = kBytes;
+        SentRun run = run_of(i, kBytes);
         run.is_size_probe = i == 2;
         run.has_packets = i != 2;
         delivery.on_sent(run, now);
@@ -307,12 +303,7 @@ TEST(Delivery, ALogThatFillsUpStillSeesAcknowledgements) {
     Delivery delivery;
     TimePoint now{seconds(1)};
     const auto send = [&](uint32_t number) {
-        SentRun run;
-        run.space = kSpace;
-        run.first = number;
-        run.count = 1;
-        run.bytes = run.last_bytes = kBytes;
-        run.has_packets = true;
+        const SentRun run = run_of(number, kBytes);
         delivery.on_sent(run, now);
     };
     uint32_t next = 0;
@@ -343,12 +334,7 @@ TEST(Delivery, AQueueOnTheWayBackIsNoneOfThePath) {
     };
     std::deque<Ack> acks;
     for (uint32_t number = 0; number < 3000; ++number) {
-        SentRun run;
-        run.space = kSpace;
-        run.first = number;
-        run.count = 1;
-        run.bytes = run.last_bytes = 1000;
-        run.has_packets = true;
+        const SentRun run = run_of(number, 1000);
         delivery.on_sent(run, sent_at(number));
         delivery.on_app_limited();
         const Duration back = milliseconds(10) + microseconds(number < 1000 ? 0 : number * 30);
@@ -371,11 +357,7 @@ TEST(Delivery, AQueueOnTheWayBackIsNoneOfThePath) {
 TEST(Delivery, WhatLeavesWaitsForWhatIsUnderWay) {
     Delivery delivery;
     TimePoint now{seconds(1)};
-    SentRun run;
-    run.space = kSpace;
-    run.count = 50;
-    run.bytes = run.last_bytes = 1250;
-    run.has_packets = true;
+    const SentRun run = run_of(0, 1250, 50);
     delivery.on_sent(run, now);
     EXPECT_EQ(delivery.queueing(1250, now), milliseconds(51)) << "at the rate that is assumed";
     now += milliseconds(20);
@@ -388,13 +370,24 @@ TEST(Delivery, WhatLeavesWaitsForWhatIsUnderWay) {
     EXPECT_FALSE(delivery.is_named(kSpace, 50));
 }
 
+TEST(Delivery, WhatMayBeSentAgainTellsNoRoundTrip) {
+    Delivery delivery;
+    const TimePoint now{seconds(1)};
+    delivery.on_sent(run_of(0, kBytes), now);
+    delivery.distrust_round_trips(now + milliseconds(1));
+    delivery.on_sent(run_of(1, kBytes), now + milliseconds(2));
+    delivery.on_range(kSpace, 0, 0, Delivery::Highest{});
+    delivery.finish_ack(true, {}, now + milliseconds(30));
+    EXPECT_FALSE(delivery.rtt().has_sample());
+    delivery.on_range(kSpace, 1, 1, Delivery::Highest{});
+    delivery.finish_ack(true, {}, now + milliseconds(32));
+    EXPECT_EQ(delivery.rtt().latest(), milliseconds(30));
+}
+
 TEST(Delivery, AnAcknowledgementByAnotherPathTellsNoRoundTrip) {
     Delivery delivery;
     const TimePoint now{seconds(1)};
-    SentRun run;
-    run.space = kSpace;
-    run.count = 1;
-    run.bytes = run.last_bytes = kBytes;
+    const SentRun run = run_of(0, kBytes);
     delivery.on_sent(run, now);
     delivery.on_range(kSpace, 0, 0, Delivery::Highest{});
     delivery.finish_ack(false, {}, now + milliseconds(500));

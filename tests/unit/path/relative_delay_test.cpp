@@ -31,7 +31,7 @@ struct Peer {
 
 // Also where the peer's clock, or the difference, goes round.
 TEST(RelativeDelay, TheQueueIsToldWhateverTheZerosOfTheClocks) {
-    constexpr Duration kTurn = wire::kAckTimeUnit * wire::kAckClockModulus;
+    constexpr Duration kTurn = RelativeDelay::kUnit * RelativeDelay::kModulus;
     for (const Duration ahead : {Duration{}, Duration(seconds(33)), kTurn - seconds(100),
                                  kTurn - milliseconds(100'005), kTurn / 2}) {
         Peer peer(ahead);
@@ -72,10 +72,10 @@ TEST(RelativeDelay, PathsToOnePeerAreCompared) {
     peer.deliver({});
     slower.deliver(milliseconds(24));
     ASSERT_TRUE(peer.delay.smallest() && slower.delay.smallest());
-    EXPECT_EQ(wire::kAckTimeUnit *
+    EXPECT_EQ(RelativeDelay::kUnit *
                   RelativeDelay::above(*slower.delay.smallest(), *peer.delay.smallest()),
               milliseconds(24));
-    EXPECT_EQ(wire::kAckTimeUnit *
+    EXPECT_EQ(RelativeDelay::kUnit *
                   RelativeDelay::above(*peer.delay.smallest(), *slower.delay.smallest()),
               -Duration(milliseconds(24)));
 }
