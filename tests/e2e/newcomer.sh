@@ -137,10 +137,10 @@ END
     spawn inet web "$python" "$work/web.py" "$work/seen"
     wait_for 10 in_ns inet sh -c 'ss -tlnH | grep -q ":80 "'
 }
-seen_from() {
-    : >"$work/seen"
-    "${@:2}" curl -s --max-time 10 http://198.51.100.2/ && equal "$(head -n 1 "$work/seen")" "$1"
-}
+ask() { : >"$work/seen" && "$@" curl -s --max-time 10 http://198.51.100.2/; }
+seen_from() { ask "${@:2}" && equal "$(head -n 1 "$work/seen")" "$1"; }
+# One request: with two equal servers the next one may come from the other.
+seen_from_either() { ask on laptop && grep -qx '203\.0\.113\.\(9\|77\)' "$work/seen"; }
 
 install_on() { block "Build and install" 1 | folder=$source_tree type_on "$1"; }
 # type_block MACHINE HEADING NUMBER [SED-SCRIPT] : the script changes what the text says is to be changed.
@@ -197,7 +197,7 @@ claim "with name servers" type_block laptop "Names" 1
 claim "it begins" type_on laptop <<<'cnapt check; cnapt run &
 cnapt status --wait up --timeout 10'
 claim "the name server is the one that README names" on laptop grep -q '^nameserver 198\.51\.100\.53' /etc/resolv.conf
-claim "the Internet sees a server" eval 'seen_from 203.0.113.9 on laptop || seen_from 203.0.113.77 on laptop'
+claim "the Internet sees a server" seen_from_either
 claim "nothing leaves beside the tunnel" not_on laptop ping -c 1 -W 1 -I eth0 192.0.2.1
 claim "cnapt ends" end_program laptop cnapt
 claim "names are as before" not_on laptop grep -q '198\.51\.100\.53' /etc/resolv.conf
