@@ -67,6 +67,16 @@ void Relay::begin_round() {
     }
 }
 
+// A long one is of a node that waits alone: not of strangers, among whom nodes that move may be.
+Duration Relay::round_time() {
+    if (!senders_.is_sole(loop_.now())) {
+        return kSharedRound;
+    }
+    const auto* lane = static_cast<const Lane*>(turns_.next());  // NOLINT(*-static-cast-downcast)
+    const bool is_alone = lane != nullptr && lane->node != nullptr && turns_.is_alone(*lane);
+    return is_alone && !lane->stream ? kSoleRound : kRound;
+}
+
 void Relay::end_round(TimePoint now) {
     flush_frames();
     round_over_at_ = settings_.clock();

@@ -307,6 +307,14 @@ TEST_F(RelayInput, AFloodOfPacketsKeepsNoOtherUserWaiting) {
     EXPECT_EQ(other->at_relay().dropped_inputs(), 0U);
 }
 
+// Nobody waits for it; the test above has two.
+TEST_F(RelayInput, OneThatSendsAloneIsServedInLongRounds) {
+    const auto node = make_node(2);
+    node->send(node->packets(kInOne));
+    ASSERT_TRUE(loop.run_until([&] { return node->packets_up() > 0; }, base::seconds(20)));
+    EXPECT_EQ(node->packets_up(), kInOne) << "in one round";
+}
+
 TEST_F(RelayInput, WhatIsBeyondItsQueueIsTheSendersLoss) {
     const auto hostile = make_node(2);
     const auto other = make_node(3);
