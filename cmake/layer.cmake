@@ -66,7 +66,7 @@ set(CONTINUO_APART
   tests/unit/dataplane/session_driver_test.cpp tests/unit/flow/flow_wheel_test.cpp
   tests/unit/io/netlink_route_test.cpp tests/unit/io/nft_test.cpp tests/unit/io/process_lookup_test.cpp
   tests/unit/io/tun_device_test.cpp tests/unit/io/udp_socket_test.cpp tests/unit/io/wireless_monitor_test.cpp
-  tests/unit/session/receive_ledger_test.cpp tests/unit/snapt/nat_test.cpp tests/unit/snapt/relay_input_test.cpp
+  tests/unit/snapt/nat_test.cpp tests/unit/snapt/relay_input_test.cpp
   tests/unit/support/link_model_test.cpp tests/unit/wire/tunnel_header_test.cpp tests/unit/wire/unsealed_test.cpp)
 function(continuo_unity target)
   if(NOT CONTINUO_UNITY)

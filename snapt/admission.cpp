@@ -140,9 +140,8 @@ void Admission::on_hello(LinkId id,
     grant.node = hello.node;
     grant.told_node = hello.node;
     grant.node_id = hello.node_id;
-    if (std::find(hello.versions.begin(), hello.versions.end(), control::kProtocolVersion) ==
-        hello.versions.end()) {
-        refuse(id, RejectReason::NoCommonVersion, "this SNAPT speaks version 1");
+    if (const auto refusal = control::version_refusal(hello)) {
+        refuse(id, RejectReason::NoCommonVersion, *refusal);
         return;
     }
     // Before the session of this node is taken for one that it begins anew.

@@ -264,6 +264,17 @@ struct BodyWriter {
 
 }  // namespace
 
+std::optional<std::string> version_refusal(const Hello& hello) {
+    std::string spoken;
+    for (const uint8_t version : hello.versions) {
+        if (version == kProtocolVersion) {
+            return std::nullopt;
+        }
+        spoken += (spoken.empty() ? "" : " and ") + std::to_string(version);
+    }
+    return "this SNAPT speaks version " + std::to_string(kProtocolVersion) + ", the node " + spoken;
+}
+
 base::Result<void> append_message(std::vector<uint8_t>& to, const Message& message) {
     const size_t start = to.size();
     to.resize(start + kMessageHeaderBytes);

@@ -7,6 +7,7 @@
 #include "common/base/ip_address.hpp"
 #include "common/base/path_mode.hpp"
 #include "common/base/result.hpp"
+#include "common/wire/constants.hpp"
 
 #include <array>
 #include <optional>
@@ -31,7 +32,7 @@ inline constexpr size_t kMaxDirectoryAddresses = 16;
 inline constexpr size_t kMaxHostNameBytes = 253;  // RFC 1035 section 2.3.4, as text
 inline constexpr size_t kSessionIdBytes = 16;
 inline constexpr size_t kNodeIdBytes = 16;
-inline constexpr uint8_t kProtocolVersion = 1;
+inline constexpr uint8_t kProtocolVersion = wire::kProtocolVersion;
 
 // Values on the wire; the first three match crypto::Protection by meaning, not by number.
 enum class ProtectionKind : uint8_t { Aes256Gcm = 1, ChaCha20Poly1305 = 2, HmacSha256 = 3 };
@@ -99,6 +100,9 @@ struct Hello {
     std::optional<NodeId> node_id{};
     bool operator==(const Hello&) const = default;
 };
+
+// What to tell a node that speaks no version of the datagram format that this program speaks.
+std::optional<std::string> version_refusal(const Hello& hello);
 
 struct Accept {
     uint8_t version = kProtocolVersion;

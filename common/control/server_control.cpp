@@ -143,9 +143,8 @@ void ServerControl::on_message(const RawMessage& raw, base::TimePoint now) {
 void ServerControl::on_hello(Hello&& hello) {
     hello_ = std::move(hello);
     state_ = ServerState::WaitDecision;
-    if (std::find(hello_.versions.begin(), hello_.versions.end(), kProtocolVersion) ==
-        hello_.versions.end()) {
-        reject(RejectReason::NoCommonVersion, "no common version");
+    if (const auto refusal = version_refusal(hello_)) {
+        reject(RejectReason::NoCommonVersion, *refusal);
     } else if (hello_.offers.empty()) {
         reject(RejectReason::NoCommonProtection, "no common protection");
     } else if (!may_still_log_in()) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace continuo::path {
 
@@ -33,6 +34,7 @@ void Delivery::on_sent(SentRun run, TimePoint now) {
     const uint64_t all = run.count >= 64 ? ~uint64_t{0} : (uint64_t{1} << run.count) - 1;
     const uint64_t bytes = run.bytes_of(all);
     run.sent_at = now;
+    sent_at_ = run.has_packets ? now : sent_at_;
     drained_at_ = std::max(drained_at_, now) + time_for(bytes);
     if (rate_.in_flight_bytes() == 0) {
         relative_delay_.rebase();
@@ -85,6 +87,8 @@ void Delivery::on_acknowledged(SentLog::Position position,
     const uint64_t bits = newly | late;
     has_news_ = true;
     news_ += count(bits);
+    frame_news_ += static_cast<uint32_t>(count(bits));
+    frame_bytes_ += run.bytes_of(bits);
     recovered_ += run.is_size_probe ? 0 : static_cast<int64_t>(count(late));
     rate_.on_delivered(run, position, run.bytes_of(bits), run.bytes_of(newly));
     take_away(run, newly);
@@ -94,11 +98,30 @@ void Delivery::on_acknowledged(SentLog::Position position,
     }
 }
 
+void Delivery::on_count(const NumberSpace& space, uint32_t received) {
+    const uint32_t news = std::exchange(frame_news_, 0);
+    const uint64_t bytes = std::exchange(frame_bytes_, 0);
+    usual_bytes_ = news > 0 ? static_cast<int64_t>(bytes / news) : usual_bytes_;
+    auto known = std::find_if(counted_.begin(), counted_.end(),
+                              [&](const Counted& any) { return any.space == space; });
+    if (known == counted_.end()) {
+        if (counted_.size() >= SentLog::kMostSpaces) {
+            counted_.erase(counted_.begin());
+        }
+        counted_.push_back({space, received});
+        return;
+    }
+    const uint32_t came = received > known->received ? received - known->received : 0;
+    known->received = std::max(known->received, received);
+    rate_.on_unnamed((int64_t{came} - int64_t{news}) * usual_bytes_);
+}
+
 void Delivery::finish_ack(bool came_back, Duration peer_interval, TimePoint now) {
     peer_interval_ = peer_interval;
     if (!has_news_) {
         return;
     }
+    acknowledged_at_ = now;
     TimePoint arrived_at{};  // unknown
     if (sample_.is_set) {
         if (came_back) {
@@ -171,9 +194,12 @@ bool Delivery::has_standing_queue() const {
 }
 
 Duration Delivery::time_for(uint64_t bytes) const {
-    const uint64_t rate = rate_.is_known() ? std::max<uint64_t>(rate_.bytes_per_s(), 1)
-                                           : std::max(rate_.bytes_per_s(), kAssumedBytesPerS);
-    const double us = static_cast<double>(bytes) * 1e6 / static_cast<double>(rate);
+    return time_for(bytes, rate_.is_known() ? std::max<uint64_t>(rate_.bytes_per_s(), 1)
+                                            : std::max(rate_.bytes_per_s(), kAssumedBytesPerS));
+}
+
+Duration Delivery::time_for(uint64_t bytes, uint64_t bytes_per_s) {
+    const double us = static_cast<double>(bytes) * 1e6 / static_cast<double>(bytes_per_s);
     const auto longest_us = static_cast<double>(base::to_us(kLongestQueue));
     return base::microseconds(static_cast<int64_t>(std::min(us, longest_us)));
 }
@@ -204,6 +230,7 @@ void Delivery::on_new_way() {
     outstanding_pings_ = 0;
     sample_ = {};
     relative_delay_ = {};
+    counted_.clear();
 }
 
 }  // namespace continuo::path

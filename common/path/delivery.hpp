@@ -44,6 +44,11 @@ class Delivery {
     }
     void on_heard() { liveness_.on_heard(); }
 
+    // Something else than an ACK told a round trip.
+    void on_round_trip(base::Duration sample, base::TimePoint now) {
+        rtt_.on_sample(sample, base::Duration{}, now);
+    }
+
     // Datagrams that left before `now` tell no round trip: they may be sent again, or have waited
     // in a silence.
     void distrust_round_trips(base::TimePoint now) { round_trips_from_ = now; }
@@ -60,6 +65,9 @@ class Delivery {
                   uint32_t first,
                   uint32_t last,
                   const std::optional<Highest>& highest);
+    // After the ranges of a frame: so many datagrams of the space came in all. Those that no ACK
+    // named, since all that would have were lost, count for the delivery rate.
+    void on_count(const NumberSpace& space, uint32_t received);
     // After all frames of one datagram. `came_back`: by this path, so that the round trip is its
     // own.
     void finish_ack(bool came_back, base::Duration peer_interval, base::TimePoint now);
@@ -83,6 +91,7 @@ class Delivery {
     // Rate assumed of a path that was never full. Too little would send more elsewhere than need
     // be, too much would fill the path before an acknowledgement tells.
     static constexpr uint64_t kAssumedBytesPerS = 1'250'000;
+    static base::Duration time_for(uint64_t bytes, uint64_t bytes_per_s);
     // How long a datagram of `bytes` that leaves now will be in the queue of the path.
     base::Duration queueing(uint64_t bytes, base::TimePoint now) const {
         return std::max<base::Duration>(drained_at_ - now, {}) + time_for(bytes);
@@ -92,12 +101,22 @@ class Delivery {
         const auto largest = loss_.largest(space);
         return largest && number <= *largest;
     }
+    // Nothing was sent and nothing acknowledged for so long.
+    bool is_idle(base::Duration span, base::TimePoint now) const {
+        return now - std::max(sent_at_, acknowledged_at_) > span;
+    }
+    // Gives memory back that is not needed now.
+    void release() { log_.release(); }
     // A fraction of late; nothing while too little is known.
     std::optional<double> loss(base::TimePoint now) const;
     // The way is another one: all but the counters is forgotten.
     void on_new_way();
 
   private:
+    struct Counted {
+        NumberSpace space;
+        uint32_t received = 0;
+    };
     struct LossSecond {
         int64_t second = -1;
         uint64_t delivered = 0;
@@ -125,6 +144,8 @@ class Delivery {
     Liveness liveness_;
     RelativeDelay relative_delay_;
     DeliveryCounters counters_;
+    base::TimePoint sent_at_{};
+    base::TimePoint acknowledged_at_{};
     base::TimePoint round_trips_from_{};
     base::TimePoint drained_at_{};  // when the path will have given out what was sent
     uint64_t unacknowledged_bytes_ = 0;
@@ -133,6 +154,11 @@ class Delivery {
     // Of the acknowledgement that is being read.
     AckSample sample_;  // the newest that was a frame's highest number
     bool has_news_ = false;
+    // Of the frame that is being read.
+    uint32_t frame_news_ = 0;
+    uint64_t frame_bytes_ = 0;
+    int64_t usual_bytes_ = 0;  // of a datagram
+    std::vector<Counted> counted_;
     uint64_t news_ = 0;      // datagrams
     int64_t recovered_ = 0;  // of them had been counted as lost
     struct Late {

@@ -75,6 +75,8 @@ class Liveness {
                    ? Health::Dead
                    : Health::Doubtful;
     }
+    // The first datagram with packets since something was heard; kNever.
+    base::TimePoint unheard_since() const { return unheard_since_; }
     bool is_owed() const { return armed_at_ != base::kNever; }
     uint32_t timeouts() const { return timeouts_; }
     base::TimePoint owed_since() const { return owed_since_; }

@@ -29,6 +29,9 @@ class RateEstimator {
                       SentLog::Position position,
                       uint64_t bytes,
                       uint64_t was_in_flight);
+    // So many bytes came of which no acknowledgement named the numbers; or, below zero, had been
+    // counted so before.
+    void on_unnamed(int64_t bytes) { delivered_ += static_cast<uint64_t>(bytes); }
     // Lost or forgotten.
     void on_gone(uint64_t bytes) { in_flight_ -= std::min(bytes, in_flight_); }
     // All of one datagram's acknowledgements were taken; the newest arrived at the peer then,

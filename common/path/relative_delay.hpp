@@ -6,6 +6,7 @@
 
 #include "common/base/time.hpp"
 #include "common/path/windowed_extreme.hpp"
+#include "common/wire/constants.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -17,8 +18,8 @@ namespace continuo::path {
 class RelativeDelay {
   public:
     // Clocks count in these units, round this modulus.
-    static constexpr base::Duration kUnit = base::microseconds(8);
-    static constexpr uint32_t kModulus = uint32_t{1} << 24;
+    static constexpr base::Duration kUnit = wire::kAckTimeUnit;
+    static constexpr uint32_t kModulus = wire::kAckClockModulus;
     // The smallest delay is of so long.
     static constexpr base::Duration kWindow = base::seconds(30);
 

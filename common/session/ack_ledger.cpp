@@ -67,6 +67,7 @@ void AckLedger::on_datagram(const Arrival& arrival, TimePoint now) {
     if (!state) {
         state = std::make_unique<Class>();
     }
+    ++state->received;
     record(*state, arrival, now);
     if (!arrival.has_packets && !arrival.is_asked && !arrival.is_urgent) {
         return;
@@ -117,6 +118,7 @@ Duration AckLedger::interval(TimePoint now) const {
 // Ranges of both kinds, from the newest down to `floor`.
 void AckLedger::fill(const Class& state, uint64_t floor, size_t most, AckBlock& block) {
     block.range_count = 0;
+    block.received = state.received;
     const auto is_received_only = [&](uint64_t number) {
         return state.received_only != nullptr && state.received_only->contains(number);
     };

@@ -31,6 +31,7 @@ struct AckBlock {
     static constexpr size_t kMostRanges = wire::kMaxAckRanges;
     base::TrafficClass traffic_class = base::TrafficClass::LtLd;
     base::Duration delay{};  // since the highest number came
+    uint32_t received = 0;   // in all
     size_t range_count = 0;
     std::array<AckRange, kMostRanges> ranges{};
 
@@ -91,6 +92,11 @@ class AckLedger {
     // Time between ACKs that are owed: min(RTT/4, 25 ms), or in which 2 % of what comes pay for
     // one.
     base::Duration interval(base::TimePoint now) const;
+    // When the highest number of the class came; TimePoint{}: none.
+    base::TimePoint heard_at(base::TrafficClass traffic_class) const {
+        const auto& state = classes_[base::index_of(traffic_class)];
+        return state != nullptr ? state->highest_at : base::TimePoint{};
+    }
     int64_t credit_bytes() const { return credit_ / kCreditUnits; }
 
   private:
@@ -102,6 +108,7 @@ class AckLedger {
         // Made when the first one comes.
         std::unique_ptr<crypto::SequenceBitmap> received_only;
         base::TimePoint highest_at{};
+        uint32_t received = 0;
         uint32_t told_from = 0;  // numbers below need not be told any more
         // `all.next()` at the last ACKs, newest first.
         std::array<uint32_t, kRepeats> told_to{};

@@ -7,11 +7,12 @@
 #include "common/crypto/replay_window.hpp"
 #include "common/elision/decoder.hpp"
 #include "common/elision/encoder.hpp"
-#include "common/session/receive_ledger.hpp"
-#include "common/session/receive_report.hpp"
+#include "common/session/ack_ledger.hpp"
 #include "common/wire/space.hpp"
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <memory>
 #include <optional>
 
@@ -49,12 +50,54 @@ struct EpochState {
     std::array<crypto::ReplayWindow, kSpaceSlots> voided;
     elision::Encoder encoder;
     elision::Decoder decoder;
-    ReceiveLedger ledger;
-    ReceiveReport report;
+    // Of each path on which something came, what to acknowledge there.
+    std::array<std::unique_ptr<AckLedger>, wire::kMaxPaths> ledgers;
+    uint16_t ledger_mask = 0;
+    // Of each space, numbers below are lost if they are missing.
+    std::array<uint32_t, kSpaceSlots> judged{};
     uint64_t sealed_datagrams = 0;
     bool is_heard = false;  // an authenticated datagram of this epoch arrived
     base::TimePoint installed_at{};
     base::TimePoint retire_at = base::kNever;
+
+    AckLedger& ledger(uint8_t path) {
+        if (ledgers[path] == nullptr) {
+            ledgers[path] = std::make_unique<AckLedger>();
+            ledger_mask |= static_cast<uint16_t>(1U << path);
+        }
+        return *ledgers[path];
+    }
+    // Calls visit(path, ledger).
+    template <typename Visit>
+    void each_ledger(const Visit& visit) const {
+        for (unsigned left = ledger_mask; left != 0; left &= left - 1) {
+            const auto path = static_cast<uint8_t>(std::countr_zero(left));
+            visit(path, *ledgers[path]);
+        }
+    }
+    // Numbers that have not come and were below the highest one at the judging before.
+    uint64_t lost() const {
+        uint64_t lost = 0;
+        for (size_t slot = 0; slot < windows.size(); ++slot) {
+            if (const uint64_t below = std::max<uint64_t>(judged[slot], windows[slot].low())) {
+                lost += windows[slot].missing_below(below);
+            }
+        }
+        return lost;
+    }
+    void judge() {
+        for (size_t slot = 0; slot < windows.size(); ++slot) {
+            judged[slot] = static_cast<uint32_t>(windows[slot].next());
+        }
+    }
+    // Those that may still come included.
+    uint64_t missing() const {
+        uint64_t missing = 0;
+        for (const crypto::ReplayWindow& window : windows) {
+            missing += window.missing();
+        }
+        return missing;
+    }
 };
 
 }  // namespace continuo::session

@@ -143,8 +143,8 @@ bool PathSet::on_response(const wire::Space& space, const wire::Response& respon
     confirm(path, 0, now);
     path.state = PathState::Usable;
     path.has_answered = true;
-    // Link-layer addresses were looked up below during the first exchange. REPORTs will tell of the
-    // active path, and TCP looked them up when it connected.
+    // Link-layer addresses were looked up below during the first exchange. Acknowledgements will
+    // tell of the active path, and TCP looked them up when it connected.
     if (role_ == Role::Node && !std::exchange(path.was_asked_again, true) &&
         active_ != space.path && space.path != wire::kTcpPath) {
         start_challenge(path, tuple, now);
@@ -165,8 +165,10 @@ void PathSet::note_answered(uint8_t index, const Tuple& tuple, uint32_t sending,
     }
     const Duration sample = is_newest ? now - tuple.asked_at : since_first;
     take_rtt_sample(path, sample);
-    if (reports_[index] != nullptr) {
-        reports_[index]->note_round_trip(sample);
+    if (path::Delivery* const delivery = deliveries_[index].get()) {
+        delivery->on_round_trip(sample, now);
+        path.smoothed_rtt = delivery->rtt().smoothed();
+        path.rtt_variation = delivery->rtt().variation();
     }
 }
 

@@ -23,11 +23,6 @@ constexpr Duration kMayBeOlder = base::seconds(1);
 // Copies that the other end asks for once, when the path then answers.
 constexpr Duration kShortestCopies = base::milliseconds(200);
 
-// In which a path of which nothing was told yet is to report (RFC 6298, section 2.1).
-constexpr Duration kFirstReportAfter = base::seconds(1);
-// What a REPORT may be late by in any case.
-constexpr Duration kLeastBound = base::milliseconds(200);
-
 // When others were heard for so long and the active path was not, it may be dead.
 constexpr Duration kOnlyOthersHeard = base::milliseconds(100);
 constexpr Duration kHeardLately = base::seconds(1);
@@ -37,10 +32,6 @@ constexpr Duration kCarriesFor = base::seconds(1);
 
 // By which a datagram may be there later that does not wait for a full socket.
 constexpr Duration kWorthTheLongerWay = base::milliseconds(200);
-
-constexpr Duration kNeverTold = base::seconds(3600);
-// What began so much apart was ended by one REPORT.
-constexpr Duration kOneReport = base::milliseconds(10);
 
 constexpr size_t kLtLd = index_of(TrafficClass::LtLd);
 
@@ -300,8 +291,9 @@ Duration PathSet::smallest_rtt() const {
 // Without what a queue adds, which passes, and what waited in a silence of the link.
 Duration PathSet::base_rtt(uint8_t index) const {
     const Duration smoothed = paths_[index].smoothed_rtt;
-    return reports_[index] != nullptr ? reports_[index]->base_round_trip().value_or(smoothed)
-                                      : smoothed;
+    const path::Delivery* const delivery = deliveries_[index].get();
+    return delivery != nullptr && delivery->rtt().has_sample() ? delivery->rtt().minimum()
+                                                               : smoothed;
 }
 
 PathMask PathSet::spread(Duration difference, TimePoint now) const {
@@ -330,22 +322,6 @@ PathMask PathSet::spread(Duration difference, TimePoint now) const {
     return mask != 0 ? mask : mask_of(*active_);
 }
 
-bool PathSet::owes_report(uint8_t index, Duration bound, TimePoint now) const {
-    const PathReport* const report = reports_[index].get();
-    if (report == nullptr || report->silence(now) < wire::kReportShortest) {
-        return false;  // sooner it never is: what follows is not for each datagram
-    }
-    const Duration interval =
-        std::clamp(smallest_rtt(), wire::kReportShortest, wire::kReportLongest);
-    const Path& path = paths_[index];
-    const Duration own = path.smoothed_rtt != Duration{}
-                             ? path.smoothed_rtt + path.rtt_variation * 4
-                             : kFirstReportAfter;
-    const Duration round_trip = report->report_after(std::max(bound, kLeastBound)).value_or(own);
-    return report->is_overdue(round_trip, interval, now);
-}
-
-// Of little a REPORT may be late for want of something to ride on: then what comes in tells.
 bool PathSet::is_other_heard(uint8_t index, PathMask paths) const {
     for (unsigned left = paths; left != 0; left &= left - 1) {
         const TimePoint at = paths_[static_cast<size_t>(std::countr_zero(left))].heard_at;
@@ -356,47 +332,67 @@ bool PathSet::is_other_heard(uint8_t index, PathMask paths) const {
     return false;
 }
 
-PathMask
-PathSet::reporting(PathMask paths, Duration patience, Duration bound, TimePoint now) const {
+// Since when a path is silent: an acknowledgement that is owed did not come in time, or what is too
+// little for that has been followed by nothing while others are heard. kNever: it is not.
+TimePoint PathSet::silent_since(uint8_t index, PathMask paths, TimePoint now) const {
+    const path::Delivery* const delivery = deliveries_[index].get();
+    if (delivery == nullptr) {
+        return base::kNever;
+    }
+    if (delivery->liveness().timeouts() > 0) {
+        return delivery->liveness().owed_since();
+    }
+    const TimePoint since = delivery->liveness().unheard_since();
+    const bool is_late = since != base::kNever && now - since >= delivery->probe_timeout();
+    return is_late && is_other_heard(index, paths) ? since : base::kNever;
+}
+
+PathMask PathSet::answering(PathMask paths, Duration patience, TimePoint now) const {
     PathMask mask = paths;
     PathMask newest = paths;
-    Duration shortest = kNeverTold;
-    TimePoint heard_at{};
+    TimePoint newest_at{};
     for (unsigned left = paths; left != 0; left &= left - 1) {
         const auto index = static_cast<uint8_t>(std::countr_zero(left));
-        const PathReport* const report = reports_[index].get();
-        if (report == nullptr) {
+        const TimePoint since = silent_since(index, paths, now);
+        if (since == base::kNever) {
             continue;
         }
-        // One REPORT tells of several: then that which was heard last.
-        const Duration silence = report->silence(now);
-        const bool is_as_new =
-            silence <= shortest + kOneReport && paths_[index].heard_at > heard_at;
-        if (silence + kOneReport < shortest || is_as_new) {
-            shortest = silence;
-            heard_at = paths_[index].heard_at;
-            newest = mask_of(index);
-        }
-        if (silence >= patience && owes_report(index, bound, now) &&
-            (report->is_owed() || is_other_heard(index, paths))) {
+        if (now - since >= patience) {
             mask &= static_cast<PathMask>(~mask_of(index));
+        }
+        if (since > newest_at) {
+            newest_at = since;
+            newest = mask_of(index);
         }
     }
     return mask != 0 ? mask : newest;
 }
 
+std::optional<uint8_t> PathSet::acknowledges_by(uint8_t index, TimePoint now) const {
+    const Path& path = paths_[index];
+    const bool is_heard = active_ && path.heard_at + kOnlyOthersHeard >= paths_[*active_].heard_at;
+    const bool is_known = std::any_of(path.tuples.begin(), path.tuples.end(), [](const Tuple& any) {
+        return any.is_known && any.is_proven;
+    });
+    if (active_ != index && is_heard && is_known && !path.is_failing() && !path.was_left_silent) {
+        return index;
+    }
+    const auto usual = upkeep_destination(now);
+    return usual ? std::optional(usual->path) : std::nullopt;
+}
+
 // By which the one-way delay of `path` is longer than that of `other`: all are told by the same two
 // clocks, so that those of two paths can be compared.
 std::optional<Duration> PathSet::delay_beyond(uint8_t path, uint8_t other) const {
-    if (reports_[path] == nullptr || reports_[other] == nullptr) {
+    if (deliveries_[path] == nullptr || deliveries_[other] == nullptr) {
         return std::nullopt;
     }
-    const auto own = reports_[path]->base_delay();
-    const auto theirs = reports_[other]->base_delay();
+    const auto own = deliveries_[path]->relative_delay().smallest();
+    const auto theirs = deliveries_[other]->relative_delay().smallest();
     if (!own || !theirs) {
         return std::nullopt;
     }
-    return wire::kClockUnit * PathReport::delay_above(*own, *theirs);
+    return wire::kAckTimeUnit * path::RelativeDelay::above(*own, *theirs);
 }
 
 // As base_rtt(); of a path without a sample, the most that it can be.
@@ -406,7 +402,7 @@ Duration PathSet::expected_rtt(uint8_t index) const {
 }
 
 // By which each of the paths is slower than the fastest, each way and queues apart: by the delays
-// that REPORTs tell, and by half the round trips as long as these do not tell of all. False: too
+// that ACKs tell, and by half the round trips as long as these do not tell of all. False: too
 // little is known.
 bool PathSet::delays_beyond_fastest(PathMask paths, PathDelays& more) const {
     const auto first = static_cast<uint8_t>(std::countr_zero(paths));
@@ -449,9 +445,12 @@ PathSet::soonest_arrival(PathMask paths, const PathDelays& more, TimePoint now) 
     for (unsigned left = paths; left != 0; left &= left - 1) {
         const auto index = static_cast<uint8_t>(std::countr_zero(left));
         const Path& path = paths_[index];
-        const TimePoint at = reports_[index] != nullptr
-                                 ? reports_[index]->delivered_at(path.mtu, more[index], now)
-                                 : now + more[index] + PathReport::assumed_time_for(path.mtu);
+        const path::Delivery* const delivery = deliveries_[index].get();
+        const Duration queueing =
+            delivery != nullptr
+                ? delivery->queueing(path.mtu, now)
+                : path::Delivery::time_for(path.mtu, path::Delivery::kAssumedBytesPerS);
+        const TimePoint at = now + more[index] + queueing;
         if (!best || at < best->at) {
             best = {index, at};
         }

@@ -1,6 +1,6 @@
 // PathSet: whether what is sent arrives (docs/PROTOCOL.md section 5.1). That datagrams come in says
-// nothing of the other direction: what says so is a RESPONSE, and an ACK or REPORT that names a
-// higher number than before.
+// nothing of the other direction: what says so is a RESPONSE, and an ACK that names a higher
+// number than before.
 #include "common/session/path_set.hpp"
 
 #include <algorithm>
@@ -19,9 +19,10 @@ constexpr uint64_t kUnconfirmedDatagrams = 4;
 // A peer that answers a question, but does not report, is asked again after twice the time each.
 constexpr Duration kLongestPatience = base::seconds(4);
 
-// IP and UDP header. TCP's share of headers is about the same.
-constexpr uint32_t kOverheadIpv4 = 28;
-constexpr uint32_t kOverheadIpv6 = 48;
+// What the peer tells of its interval is believed up to this.
+constexpr Duration kLongestAckInterval = base::seconds(2);
+// Without acknowledgements and packets for so long nothing is known of a path's delivery.
+constexpr Duration kDeliveryLifetime = base::seconds(60);
 
 constexpr size_t kLtLd = base::index_of(base::TrafficClass::LtLd);
 
@@ -101,6 +102,9 @@ bool PathSet::on_proof_missing(uint8_t index, TimePoint now) {
     Path& path = paths_[index];
     if (path.tuples[kLtLd].challenged_at == base::kNever) {
         ask_for_proof(index, now);
+        if (role_ == Role::Node && active_ == index) {
+            ask_others(now);
+        }
         return false;
     }
     path.needs_proof = true;
@@ -118,83 +122,74 @@ void PathSet::expect_nothing(Path& path) {
     path.needs_proof = false;
 }
 
-// --- What is reported
+// --- What is acknowledged
 
-void PathSet::on_report(uint32_t epoch, const wire::Report& report, uint8_t arrived_on) {
-    const uint8_t index = report.space.path;
-    if (reports_[index] == nullptr) {
+void PathSet::on_ack_range(uint32_t epoch,
+                           const wire::Ack& ack,
+                           const wire::AckRange& range,
+                           uint8_t arrived_on) {
+    const uint8_t index = ack.space.path;
+    if (deliveries_[index] == nullptr) {
         return;
     }
-    const base::IpAddress& remote = paths_[index].tuples[kLtLd].remote.address;
-    reports_[index]->on_report(epoch, report, remote.is_v4() ? kOverheadIpv4 : kOverheadIpv6,
-                               arrived_on == index);
-    reported_ |= mask_of(index);
-    reported_by_ = arrived_on;
+    std::optional<path::Delivery::Highest> highest;
+    if (range.last == ack.highest) {
+        highest = path::Delivery::Highest{wire::kAckTimeUnit * ack.delay, ack.clock};
+    }
+    deliveries_[index]->on_range({epoch, wire::space_number(ack.space)}, range.first, range.last,
+                                 highest);
+    acknowledged_ |= mask_of(index);
+    acknowledged_by_ = arrived_on;
+    acknowledged_interval_ =
+        std::min<Duration>(std::chrono::milliseconds(ack.interval_ms), kLongestAckInterval);
 }
 
-// Between the arrival of the newest datagram that is reported and that of the REPORT, and what the
-// datagram had been on the way before when it found no queue.
-std::optional<Duration> PathSet::lag(uint8_t index) const {
-    const auto more = delay_beyond(index, reported_by_);
-    const auto round_trip = more ? reports_[reported_by_]->base_round_trip() : std::nullopt;
-    if (round_trip) {
-        return std::max<Duration>(*round_trip + *more, Duration{});
-    }
-    const Duration there = base_rtt(index);
-    const Duration back = base_rtt(reported_by_);
-    if (there == Duration{}) {
-        return std::nullopt;
-    }
-    return back != Duration{} ? (there + back) / 2 : there;
-}
-
-void PathSet::on_reports_read(TimePoint now) {
-    for (unsigned left = std::exchange(reported_, PathMask{0}); left != 0; left &= left - 1) {
+void PathSet::on_acks_read(TimePoint now) {
+    for (unsigned left = std::exchange(acknowledged_, PathMask{0}); left != 0; left &= left - 1) {
         const auto index = static_cast<uint8_t>(std::countr_zero(left));
-        PathReport* const report = reports_[index].get();
-        if (report != nullptr) {
-            report->on_read(now);
-        }
-        if (report == nullptr || !report->has_report()) {
+        path::Delivery* const delivery = deliveries_[index].get();
+        if (delivery == nullptr) {
             continue;
         }
+        delivery->finish_ack(acknowledged_by_ == index, acknowledged_interval_, now);
         Path& path = paths_[index];
-        if (const auto sample = report->finish(path.smoothed_rtt, now)) {
-            take_rtt_sample(path, *sample);
+        if (delivery->rtt().has_sample()) {
+            path.smoothed_rtt = delivery->rtt().smoothed();
+            path.rtt_variation = delivery->rtt().variation();
         }
-        if (const auto since = lag(index)) {
-            report->on_lag(*since, now);
-        }
-        path.delivery_bytes_per_s = report->delivery_bytes_per_s();
-        path.is_full = report->is_bottleneck();
-        path.was_full = report->was_bottleneck();
-        path.loss = report->loss(now);
-        path.lost_datagrams = report->lost();
-        path.late_datagrams = report->late();
-        path.duplicate_datagrams = report->duplicates();
+        path.delivery_bytes_per_s = delivery->rate().bytes_per_s();
+        path.is_full = delivery->rate().has_queue();
+        path.was_full = delivery->rate().is_known();
+        path.loss = delivery->loss(now);
+        path.lost_datagrams = delivery->counters().lost_datagrams;
+        path.late_datagrams = delivery->counters().late_datagrams;
     }
 }
 
-void PathSet::forget_old_reports(TimePoint now) {
+void PathSet::forget_old_deliveries(TimePoint now) {
     any_used([&](uint8_t index) {
-        if (reports_[index] != nullptr && reports_[index]->is_idle(now)) {
-            forget_reports(index);
-        } else if (reports_[index] != nullptr) {
-            paths_[index].loss = reports_[index]->loss(now);
+        if (deliveries_[index] == nullptr) {
+            return false;
+        }
+        if (deliveries_[index]->is_idle(kDeliveryLifetime, now)) {
+            forget_delivery(index);
+        } else {
+            paths_[index].loss = deliveries_[index]->loss(now);
+            deliveries_[index]->release();
         }
         return false;
     });
 }
 
-// What was held up since is sent again, and with it REPORTs that are old.
+// What was held up since is sent again, and with it acknowledgements that are old.
 void PathSet::distrust_round_trip(uint8_t index, TimePoint now) {
-    if (reports_[index] != nullptr) {
-        reports_[index]->distrust_round_trip(now);
+    if (deliveries_[index] != nullptr) {
+        deliveries_[index]->distrust_round_trips(now);
     }
 }
 
 void PathSet::forget_round_trips(uint8_t index) {
-    forget_reports(index);
+    forget_delivery(index);
     Path& path = paths_[index];
     path.smoothed_rtt = {};
     path.rtt_variation = {};
@@ -202,12 +197,32 @@ void PathSet::forget_round_trips(uint8_t index) {
     path.rtt_samples = 0;
 }
 
-void PathSet::forget_reports(uint8_t index) {
-    reports_[index].reset();
+void PathSet::forget_delivery(uint8_t index) {
+    deliveries_[index].reset();
+    pings_due_ &= static_cast<PathMask>(~mask_of(index));
     paths_[index].delivery_bytes_per_s = 0;
     paths_[index].is_full = false;
     paths_[index].was_full = false;
     paths_[index].loss.reset();
+}
+
+// Probe time-outs count there. A dead path is asked by announcements, and TCP repeats by itself.
+bool PathSet::is_probed(uint8_t index) const {
+    return deliveries_[index] != nullptr && index != wire::kTcpPath && is_live(paths_[index]);
+}
+
+std::optional<Probe> PathSet::ping_probe(uint8_t index) {
+    if ((pings_due_ & mask_of(index)) == 0) {
+        return std::nullopt;
+    }
+    pings_due_ &= static_cast<PathMask>(~mask_of(index));
+    const Tuple& tuple = paths_[index].tuples[kLtLd];
+    if (!tuple.is_known) {
+        return std::nullopt;
+    }
+    Probe probe{index, base::TrafficClass::LtLd, tuple.remote, tuple.local};
+    probe.has_ping = true;
+    return probe;
 }
 
 }  // namespace continuo::session

@@ -58,7 +58,7 @@ void PathSet::add(uint8_t index, const base::Endpoint& remote, uint16_t mtu, Tim
     use(index);
     Path& path = paths_[index];
     path = Path{};
-    reports_[index].reset();
+    forget_delivery(index);
     withdrawals_due_[index] = 0;
     withdrawing_ &= static_cast<PathMask>(~mask_of(index));
     ended_ &= static_cast<PathMask>(~mask_of(index));
@@ -77,7 +77,7 @@ void PathSet::add(uint8_t index, const base::Endpoint& remote, uint16_t mtu, Tim
 void PathSet::forget(uint8_t index) {
     paths_[index] = Path{};
     paths_[index].state = PathState::Dead;
-    reports_[index].reset();
+    forget_delivery(index);
     used_ &= static_cast<PathMask>(~mask_of(index));
 }
 
@@ -151,6 +151,9 @@ bool PathSet::on_authenticated(const wire::Space& space,
     }
     note_sign_of_life(path, now);
     ++path.received_datagrams;
+    if (deliveries_[space.path] != nullptr) {
+        deliveries_[space.path]->on_heard();
+    }
     path.search.on_heard();
     Tuple& tuple = path.tuples[index_of(space.traffic_class)];
     if (role_ == Role::Node) {
@@ -319,7 +322,8 @@ std::optional<Probe> PathSet::next_probe(TimePoint now) {
     }
     std::optional<Probe> probe;
     any_used([&](uint8_t index) {
-        if (!(probe = announce_probe(index, now)) && !(probe = challenge_probe(index, now))) {
+        if (!(probe = announce_probe(index, now)) && !(probe = challenge_probe(index, now)) &&
+            !(probe = ping_probe(index))) {
             probe = mtu_probe(index, now);
         }
         return probe.has_value();
@@ -366,6 +370,12 @@ TimePoint PathSet::next_deadline() const {
         const Path& path = paths_[index];
         earliest = std::min({earliest, path.announce_again_at, silence_deadline(path),
                              proof_deadline(index), path.search.deadline()});
+        if (is_probed(index)) {
+            earliest = std::min(earliest, deliveries_[index]->deadline());
+        }
+        if ((pings_due_ & mask_of(index)) != 0) {
+            earliest = TimePoint{};
+        }
         for (const Tuple& tuple : path.tuples) {
             earliest = std::min(earliest, tuple.challenge_again_at);
         }

@@ -21,8 +21,9 @@
 #include "common/base/random.hpp"
 #include "common/base/time.hpp"
 #include "common/base/traffic_class.hpp"
+#include "common/path/delivery.hpp"
 #include "common/session/mtu_search.hpp"
-#include "common/session/path_report.hpp"
+#include "common/wire/ack_ranges.hpp"
 #include "common/wire/frame.hpp"
 
 #include <algorithm>
@@ -124,14 +125,14 @@ struct Path {
     base::TimePoint copies_until{};
     base::TimePoint copies_since{};  // by announcements of the same number
 
-    // In the direction that this end sends, as the peer reports it (PathReport).
+    // In the direction that this end sends, as acknowledgements tell (path::Delivery).
     uint64_t delivery_bytes_per_s = 0;  // of outer IP packets; 0: unknown
-    bool is_full = false;               // more is sent lately than it takes
+    bool is_full = false;               // a queue stands in it
     bool was_full = false;              // when it was measured; else it may deliver far more
     std::optional<double> loss;         // fraction of datagrams; nothing: unknown
     uint64_t lost_datagrams = 0;
-    uint64_t late_datagrams = 0;  // came after they had been given up
-    uint64_t duplicate_datagrams = 0;
+    uint64_t late_datagrams = 0;       // came after they had been given up
+    uint64_t duplicate_datagrams = 0;  // that came twice, in the direction that this end receives
 
     // Datagrams with packets that nothing has told to have arrived, and since when there are any
     // (path_proof.cpp).
@@ -159,6 +160,7 @@ struct Probe {
     std::optional<wire::Announce> copies{};  // where copies are wanted meanwhile
     std::optional<wire::Challenge> challenge{};
     std::optional<wire::Response> response{};
+    bool has_ping = false;     // a probe of path::Liveness
     bool is_padded = false;    // to kAnnounceBodyBytes
     uint16_t outer_bytes = 0;  // to this size of the outer packet; 0: as it is
 };
@@ -239,40 +241,54 @@ class PathSet {
     // True when the return path moved.
     bool on_announce(uint8_t path, const wire::Announce& announce, base::TimePoint now);
 
-    // Datagrams with these numbers left in the space, `bytes` of outer packets in all.
-    // `has_packets`: not only frames.
-    void on_numbered(const wire::Space& space,
-                     uint32_t epoch,
-                     uint64_t first_sequence,
-                     uint64_t bytes,
-                     bool has_packets,
-                     base::TimePoint now) {
-        auto& report = reports_[space.path];
-        if (report == nullptr) {
-            if (!has_packets) {
+    // Datagrams left: a run of one space.
+    void on_numbered(const path::SentRun& run, base::TimePoint now) {
+        const uint8_t index = wire::space_from_number(run.space.space).path;
+        auto& delivery = deliveries_[index];
+        if (delivery == nullptr) {
+            if (!run.has_packets) {
                 return;  // a path that only announces itself costs nothing
             }
-            report = std::make_unique<PathReport>();
-            if (const base::Duration known = paths_[space.path].smoothed_rtt;
+            delivery = std::make_unique<path::Delivery>();
+            if (const base::Duration known = paths_[index].smoothed_rtt;
                 known != base::Duration{}) {
-                report->note_round_trip(known);
+                delivery->on_round_trip(known, now);
             }
         }
-        report->on_sent(epoch, space.traffic_class, first_sequence, bytes, has_packets, now);
+        delivery->on_sent(run, now);
     }
-    // A REPORT of a space of that epoch, which came on path `arrived_on`; on_reports_read() follows
-    // the last one of a datagram.
-    void on_report(uint32_t epoch, const wire::Report& report, uint8_t arrived_on);
-    void on_reports_read(base::TimePoint now);
-    // ACK or REPORT came on path `arrived_on` and named a higher number of a space of path `index`
-    // than any before; `outstanding` further ones were sent. True when it ends a doubt (node).
+    // The sender's queues are empty.
+    void on_app_limited() {
+        any_used([&](uint8_t index) {
+            if (deliveries_[index] != nullptr) {
+                deliveries_[index]->on_app_limited();
+            }
+            return false;
+        });
+    }
+    // A range of an ACK of a space of that epoch, which came on path `arrived_on`; on_acks_read()
+    // follows the last one of a datagram. `highest`: as path::Delivery has it.
+    void on_ack_range(uint32_t epoch,
+                      const wire::Ack& ack,
+                      const wire::AckRange& range,
+                      uint8_t arrived_on);
+    // After the ranges of a frame.
+    void on_ack_count(uint32_t epoch, const wire::Ack& ack) {
+        if (deliveries_[ack.space.path] != nullptr) {
+            deliveries_[ack.space.path]->on_count({epoch, wire::space_number(ack.space)},
+                                                  ack.highest + 1 - ack.missing);
+        }
+    }
+    void on_acks_read(base::TimePoint now);
+    // An ACK came on path `arrived_on` and named a higher number of a space of path `index` than
+    // any before; `outstanding` further ones were sent. True when it ends a doubt (node).
     bool on_feedback(uint8_t index, uint8_t arrived_on, uint64_t outstanding, base::TimePoint now);
-    bool is_time_due(uint8_t index, bool is_cheap, base::TimePoint now) const {
-        return reports_[index] != nullptr && reports_[index]->is_time_due(is_cheap, now);
-    }
-    void on_time_sent(uint8_t index, base::TimePoint now) { reports_[index]->on_time_sent(now); }
-    // Forgets what was reported too long ago.
-    void forget_old_reports(base::TimePoint now);
+    // Forgets what was told too long ago.
+    void forget_old_deliveries(base::TimePoint now);
+    void on_duplicate(uint8_t index) { ++paths_[index].duplicate_datagrams; }
+    // By which path the acknowledgements go of what came on that one: by the same, unless it may
+    // not work; none when no path is known.
+    std::optional<uint8_t> acknowledges_by(uint8_t index, base::TimePoint now) const;
 
     // The tuple of that class has answered by another way: TCP proves an address by itself.
     void trust(const wire::Space& space);
@@ -329,19 +345,16 @@ class PathSet {
     PathMask spread(base::Duration difference, base::TimePoint now) const;
     // Those of `paths` by which packets have left lately: what they carry may be under way.
     PathMask carrying(PathMask paths, base::TimePoint now) const;
-    // Those of `paths` that owe no REPORT, or have not told anything for less than `patience`; the
-    // one that told something last if each does. A REPORT is owed at the latest `bound` after the
-    // fastest would have come.
-    PathMask reporting(PathMask paths,
-                       base::Duration patience,
-                       base::Duration bound,
-                       base::TimePoint now) const;
+    // Those of `paths` that have not been silent for `patience` beyond a probe time-out; where each
+    // has, the one that was heard of last.
+    PathMask answering(PathMask paths, base::Duration patience, base::TimePoint now) const;
     // Those of `paths` that may be sent a datagram of the class now; all where none may.
     PathMask with_room(PathMask paths, base::TrafficClass traffic_class) const;
-    // Whether a REPORT has told of that number.
-    bool is_told(uint32_t epoch, const wire::Space& space, uint64_t sequence) const {
-        const PathReport* const report = reports_[space.path].get();
-        return report != nullptr && report->is_told(epoch, space.traffic_class, sequence);
+    // Whether an ACK has named that number or a higher one.
+    bool is_named(uint32_t epoch, uint16_t space, uint64_t sequence) const {
+        const auto& delivery = deliveries_[wire::space_from_number(space).path];
+        return delivery != nullptr &&
+               delivery->is_named({epoch, space}, static_cast<uint32_t>(sequence));
     }
     // Of `paths`, the one on which a datagram that leaves now is there first, or hardly later by
     // one with room; nothing while that is not known of all.
@@ -365,10 +378,10 @@ class PathSet {
     void on_withheld(const Probe& probe);
     base::TimePoint next_deadline() const;
 
-    // A REPORT of what is under way by that path should have come long ago (PathReport); one may
-    // take `bound` beyond the fastest round trip.
-    bool owes_report(uint8_t index, base::Duration bound, base::TimePoint now) const;
-    bool is_other_heard(uint8_t index, PathMask paths) const;
+    // An acknowledgement that is owed by that path did not come in time.
+    bool has_timed_out(uint8_t index) const {
+        return deliveries_[index] != nullptr && deliveries_[index]->liveness().timeouts() > 0;
+    }
     std::optional<uint8_t> active() const { return active_; }
     const Path& path(uint8_t index) const { return paths_[index]; }
     // Largest and smallest smoothed RTT of the paths in use.
@@ -409,9 +422,12 @@ class PathSet {
     };
     std::optional<Arrival>
     soonest_arrival(PathMask paths, const PathDelays& more, base::TimePoint now) const;
-    std::optional<base::Duration> lag(uint8_t index) const;
     std::optional<base::Duration> delay_beyond(uint8_t path, uint8_t other) const;
-    void forget_reports(uint8_t index);
+    void forget_delivery(uint8_t index);
+    bool is_probed(uint8_t index) const;
+    bool is_other_heard(uint8_t index, PathMask paths) const;
+    base::TimePoint silent_since(uint8_t index, PathMask paths, base::TimePoint now) const;
+    std::optional<Probe> ping_probe(uint8_t index);
     void forget_round_trips(uint8_t index);
     // Nothing has answered for as long as makes a path doubtful.
     bool is_late(uint8_t index, base::TimePoint now) const;
@@ -458,10 +474,13 @@ class PathSet {
     base::Random& random_;
     std::array<Path, wire::kMaxPaths> paths_;
     PathMask used_ = 0;  // so that nothing looks at all of them for each packet
-    std::array<std::unique_ptr<PathReport>, wire::kMaxPaths>
-        reports_;              // of paths that carry packets
-    PathMask reported_ = 0;    // by the datagram that is being read
-    uint8_t reported_by_ = 0;  // the path that brought it
+    // Of paths that carry packets.
+    std::array<std::unique_ptr<path::Delivery>, wire::kMaxPaths> deliveries_;
+    PathMask pings_due_ = 0;
+    // Of the acknowledgements that are being read.
+    PathMask acknowledged_ = 0;
+    uint8_t acknowledged_by_ = 0;  // the path that brought them
+    base::Duration acknowledged_interval_{};
     std::optional<uint8_t> active_;
     std::optional<uint8_t> former_;  // node: was active until the move that is not answered yet
     uint16_t announcement_number_ = 0;

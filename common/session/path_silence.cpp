@@ -127,6 +127,10 @@ TimePoint PathSet::silence_deadline(const Path& path) const {
 std::optional<uint8_t> PathSet::on_time(TimePoint now) {
     std::optional<uint8_t> silent;
     any_used([&](uint8_t index) {
+        if (is_probed(index) && deliveries_[index]->deadline() <= now &&
+            deliveries_[index]->on_time(now)) {
+            pings_due_ |= mask_of(index);
+        }
         const bool is_told = proof_deadline(index) <= now
                                  ? on_proof_missing(index, now)
                                  : silence_deadline(paths_[index]) <= now && on_silence(index, now);
@@ -298,7 +302,7 @@ void PathSet::on_pause(TimePoint now) {
         path.lost_known_by = {};
         // In a sleep the clock may have stood still, so that delays from before cannot be compared
         // with those after it: a path that is not measured again would lose, or win, by them.
-        forget_reports(index);
+        forget_delivery(index);
         // TCP's connection is looked after by its own end.
         if (index != wire::kTcpPath && active_ != index && is_live(path)) {
             start_challenge(path, path.tuples[kLtLd], now);

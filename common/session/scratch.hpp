@@ -7,6 +7,7 @@
 #include "common/elision/decoder.hpp"
 #include "common/flow/attribution.hpp"
 #include "common/packet/header_fields.hpp"
+#include "common/session/ack_ledger.hpp"
 #include "common/session/class_queue.hpp"
 #include "common/session/compression_governor.hpp"
 #include "common/wire/body.hpp"
@@ -54,6 +55,7 @@ struct SessionScratch {
     std::unique_ptr<uint8_t[]> whole = std::make_unique<uint8_t[]>(packet::kLargeBufferBytes);
     std::array<crypto::SealedUnit, kOpenBatch> units;
     std::vector<wire::BodyItem> frames;
+    std::array<AckBlock, base::kTrafficClasses> acks;  // being written
     std::vector<ReceivedMember> members;
     std::vector<flow::AttributionMember> shares;
 

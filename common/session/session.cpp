@@ -83,7 +83,6 @@ void Session::install_epoch(EpochInstall keys, TimePoint now) {
     epoch->opener = std::move(keys.opener);
     epoch->installed_at = now;
     epoch->encoder.set_skew(elision::skew_for(paths_.largest_rtt()));
-    epoch->report.set_rtt(paths_.smallest_rtt());
     const bool is_granted_anew = current_ && current_->number == epoch->number;
     // What is kept names sequence numbers of the keys in use; under other ones, also of the same
     // epoch's number, it would be taken for something else.
@@ -94,6 +93,10 @@ void Session::install_epoch(EpochInstall keys, TimePoint now) {
     if (!is_granted_anew) {
         // A first epoch after a lost association has nothing to share with the one before.
         const bool is_next = current_ && current_->number + 1 == epoch->number;
+        judge_losses();
+        for (const EpochState* ended : {previous_.get(), is_next ? nullptr : current_.get()}) {
+            retired_losses_ += ended != nullptr ? ended->missing() : 0;
+        }
         previous_ = is_next ? std::move(current_) : nullptr;
     }
     current_ = std::move(epoch);
@@ -363,14 +366,18 @@ void Session::on_timeout(TimePoint now) {
     }
     fade_pinned_flows();
     resequencer_.trim(now - std::min<Duration>(kTrimAfter, now.time_since_epoch()));
+    judge_losses();
     if (previous_ && previous_->retire_at <= now && !is_receiving_) {
+        retired_losses_ += previous_->missing();
         previous_.reset();
     }
     const Duration skew = elision::skew_for(paths_.largest_rtt());
-    paths_.forget_old_reports(now);
+    paths_.forget_old_deliveries(now);
     for (EpochState* epoch : {current_.get(), previous_.get()}) {
         if (epoch != nullptr) {
-            epoch->report.set_rtt(paths_.smallest_rtt());
+            epoch->each_ledger([&](uint8_t path, AckLedger& ledger) {
+                ledger.set_rtt(paths_.path(path).smoothed_rtt);
+            });
             epoch->encoder.set_skew(skew);
             epoch->encoder.on_time(now);
         }
@@ -402,8 +409,9 @@ TimePoint Session::next_deadline(TimePoint now) const {
     if (upkeep && upkeep->budget_bytes >= kUpkeepBytes) {
         for (const EpochState* epoch : {current_.get(), previous_.get()}) {
             if (epoch != nullptr) {
-                earliest = std::min({earliest, epoch->ledger.next_deadline(),
-                                     epoch->report.next_deadline(epoch->ledger.credit_bytes())});
+                epoch->each_ledger([&](uint8_t /*path*/, const AckLedger& ledger) {
+                    earliest = std::min(earliest, ledger.deadline());
+                });
             }
         }
     }
@@ -421,16 +429,24 @@ TimePoint Session::next_deadline(TimePoint now) const {
     return earliest;
 }
 
-uint64_t Session::missing_datagrams() const {
-    uint64_t missing = counters_.lost_datagrams;
-    uint64_t judged = 0;
-    for (const EpochState* epoch : {current_.get(), previous_.get()}) {
+// A number is lost when it is missing still, a second or more after a higher one came.
+void Session::judge_losses() {
+    uint64_t lost = retired_losses_;
+    for (EpochState* epoch : {current_.get(), previous_.get()}) {
         if (epoch != nullptr) {
-            missing += epoch->report.missing();
-            judged += epoch->report.lost();
+            lost += epoch->lost();
+            epoch->judge();
         }
     }
-    return missing - std::min(missing, judged);
+    counters_.lost_datagrams = lost;
+}
+
+uint64_t Session::missing_datagrams() const {
+    uint64_t missing = retired_losses_;
+    for (const EpochState* epoch : {current_.get(), previous_.get()}) {
+        missing += epoch != nullptr ? epoch->missing() : 0;
+    }
+    return missing - std::min(missing, lost_in_silence_);
 }
 
 }  // namespace continuo::session

@@ -92,7 +92,8 @@ class Session {
         return classes_[base::index_of(c)].counters;
     }
     const SessionCounters& counters() const { return counters_; }
-    // counters().lost_datagrams with the gaps that may still be filled.
+    // counters().lost_datagrams with the gaps that may still be filled, but without what was sent
+    // while nothing came by its path.
     uint64_t missing_datagrams() const;
     const ResequencerCounters& resequencing() const { return resequencer_.counters(); }
     const base::DropCounters& drops() const { return drops_; }
@@ -162,6 +163,8 @@ class Session {
         uint16_t space_number = 0;
         uint32_t body_limit = 0;
         base::MutableByteView datagram;  // the whole, with room for header and tag
+        bool has_ping = false;
+        bool is_size_probe = false;
     };
     enum class Timer : uint8_t { Housekeeping, Count };
 
@@ -191,14 +194,23 @@ class Session {
                         bool alone,
                         base::TimePoint now,
                         size_t spare_bytes = SIZE_MAX);
-    void
-    write_acks(const Draft& draft, EpochState& epoch, base::ByteWriter& body, base::TimePoint now);
-    bool write_reports(const Draft& draft,
-                       EpochState& epoch,
-                       base::ByteWriter& body,
-                       bool rides,
-                       size_t room_bytes,
-                       base::TimePoint now);
+    bool write_acks(const Draft& draft,
+                    EpochState& epoch,
+                    uint8_t path,
+                    bool is_alone,
+                    base::ByteWriter& body,
+                    size_t room_bytes,
+                    base::TimePoint now);
+    bool write_ack_frame(const AckBlock& block,
+                         uint8_t path,
+                         const EpochState& epoch,
+                         const Draft& draft,
+                         base::ByteWriter& body,
+                         base::TimePoint now);
+    static uint64_t ack_id(const EpochState& epoch, uint16_t space, uint64_t sequence);
+    std::optional<uint8_t> lone_ack_path(base::TimePoint now) const;
+    bool leaves_room_for_ack(base::TrafficClass traffic_class);
+    void judge_losses();
     std::optional<base::TrafficClass> pick(base::TimePoint now);
     bool send_class(base::TrafficClass traffic_class, TransmitBatch& batch, base::TimePoint now);
 
@@ -248,7 +260,7 @@ class Session {
     void pay_repeat(uint64_t bytes, base::TimePoint now);
     bool send_again(TransmitBatch& batch, base::TimePoint now);
     void release_sent(base::TimePoint now);
-    void write_received(const Draft& draft, base::ByteWriter& body, base::TimePoint now) const;
+    void write_received(const Draft& draft, base::ByteWriter& body, base::TimePoint now);
 
     // session_kept.cpp
     bool is_kept(const Way& way, base::TrafficClass traffic_class, base::TimePoint now) const;
@@ -369,8 +381,8 @@ class Session {
     };
     // What its frames say of a body as a whole.
     struct BodyFacts {
-        bool is_stateful = false;
-        bool is_urgent = false;
+        bool has_ping = false;
+        bool is_urgent = false;     // its sender waits for the acknowledgement
         bool is_delivered = false;  // its packets came before, on another path
         std::optional<wire::Copy> copy;
         std::optional<wire::Order> order;
@@ -380,6 +392,9 @@ class Session {
     gather_batch(std::span<ReceivedDatagram> datagrams, std::span<Opened> batch, size_t& taken);
     static uint32_t outer_bytes_of(const Opened& opened);
     void on_authentic(const Opened& opened, base::TimePoint now);
+    void note_gap(const Opened& opened, uint64_t next, base::TimePoint now);
+    void
+    acknowledge(const Opened& opened, const BodyFacts& facts, AckKind kind, base::TimePoint now);
     bool note_arrival(const Opened& opened,
                       const wire::Space& arrival,
                       bool is_highest,
@@ -396,7 +411,11 @@ class Session {
     void apply_frames(const Opened& opened, bool may_repeat, base::TimePoint now);
     void let_lt_ld_be_heard(const wire::Space& challenged, base::TimePoint now);
     void apply_ack(const Opened& opened, const wire::Ack& ack, base::TimePoint now);
-    void apply_report(const Opened& opened, const wire::Report& report, base::TimePoint now);
+    void on_ack_range(const Opened& opened,
+                      EpochState& epoch,
+                      const wire::Ack& ack,
+                      const wire::AckRange& range,
+                      base::TimePoint now);
     void take_highest(const Opened& opened,
                       const wire::Space& space,
                       SendSpace& sent,
@@ -468,15 +487,11 @@ class Session {
         base::TimePoint next_at{};
     };
     RepeatPace repeat_pace_;
-    SentRing kept_ring_;  // node: packets that it sent into a silence
-    // Node: when something came in each space last.
-    struct HeardSpace {
-        base::TimePoint at{};
-        uint32_t epoch = 0;
-    };
-    std::array<HeardSpace, kSpaceSlots> heard_spaces_{};
+    SentRing kept_ring_;               // node: packets that it sent into a silence
     std::optional<uint8_t> sends_on_;  // the path of the last poll_transmit
     base::TimePoint sends_on_since_{};
+    uint64_t lost_in_silence_ = 0;
+    uint64_t retired_losses_ = 0;     // of epochs that have ended
     uint32_t split_outer_bytes_ = 0;  // earlier pieces of packets that this datagram completed
     CompressionGovernor compression_;
     CopyBudget copy_budget_;

@@ -16,16 +16,12 @@ void Session::apply_frames(const Opened& opened, bool may_repeat, TimePoint now)
     // A padded CHALLENGE alone asks for the MTU: its answer is short, and nothing has moved.
     const bool is_mtu_probe = !is_announcement && scratch_.has_frame<wire::Pad>();
     bool is_repeating = false;
-    bool has_report = false;
+    bool has_ack = false;
     const auto former = paths_.active();
     for (const wire::BodyItem& item : scratch_.frames) {
-        if (const auto* report = std::get_if<wire::Report>(&item)) {
-            apply_report(opened, *report, now);
-            has_report = true;
-        } else if (const auto* time = std::get_if<wire::Time>(&item)) {
-            opened.epoch->report.on_time_frame(opened.header.space_number(), time->clock, now);
-        } else if (const auto* ack = std::get_if<wire::Ack>(&item)) {
+        if (const auto* ack = std::get_if<wire::Ack>(&item)) {
             apply_ack(opened, *ack, now);
+            has_ack = true;
         } else if (const auto* challenge = std::get_if<wire::Challenge>(&item)) {
             paths_.on_challenge(space, *challenge, is_long_announcement);
             if (settings_.role == Role::Node && !is_mtu_probe) {
@@ -57,11 +53,11 @@ void Session::apply_frames(const Opened& opened, bool may_repeat, TimePoint now)
             return;  // nothing that follows is of a session that goes on
         }
     }
-    if (has_report) {
-        paths_.on_reports_read(now);
+    if (has_ack) {
+        paths_.on_acks_read(now);
     }
     if (is_repeating) {
-        mark_lost(former);  // reports and acknowledgements of the same datagram are in
+        mark_lost(former);  // acknowledgements of the same datagram are in
     }
 }
 
@@ -101,38 +97,50 @@ void Session::take_highest(const Opened& opened,
     }
 }
 
-void Session::apply_report(const Opened& opened, const wire::Report& report, TimePoint now) {
-    EpochState* epoch = acknowledged_epoch(opened, report.previous_epoch);
-    if (epoch == nullptr || report.space.lane != 0) {
-        return;
-    }
-    SendSpace& sent = epoch->send_spaces[space_slot(wire::space_number(report.space))];
-    if (report.highest >= sent.next) {
-        drops_.add(DropReason::BadBody);  // reports what was never sent
-        return;
-    }
-    take_highest(opened, report.space, sent, report.highest, now);
-    paths_.on_report(epoch->number, report, arrival_path(opened));
-}
-
 void Session::apply_ack(const Opened& opened, const wire::Ack& ack, TimePoint now) {
     EpochState* epoch = acknowledged_epoch(opened, ack.previous_epoch);
     if (epoch == nullptr) {
         return;
     }
     ++counters_.acks_received;
-    const uint16_t space = wire::space_number(ack.space);
     if (ack.space.lane != 0) {
         return;
     }
-    SendSpace& sent = epoch->send_spaces[space_slot(space)];
-    if (ack.highest() >= sent.next) {
+    SendSpace& sent = epoch->send_spaces[space_slot(wire::space_number(ack.space))];
+    if (ack.highest >= sent.next) {
         drops_.add(DropReason::BadBody);  // acknowledges what was never sent
         return;
     }
-    take_highest(opened, ack.space, sent, ack.highest(), now);
-    for (size_t i = 0; i < ack.run_count; ++i) {
-        epoch->encoder.on_acknowledged(space, ack.runs[i].first, ack.runs[i].last, now);
+    take_highest(opened, ack.space, sent, ack.highest, now);
+    wire::AckRangeReader ranges(ack.ranges, ack.highest);
+    while (ranges.left() > 0) {
+        const auto range = ranges.next();
+        if (!range) {
+            return;
+        }
+        on_ack_range(opened, *epoch, ack, *range, now);
+    }
+    paths_.on_ack_count(epoch->number, ack);
+}
+
+// References may rely on what was applied only.
+void Session::on_ack_range(const Opened& opened,
+                           EpochState& epoch,
+                           const wire::Ack& ack,
+                           const wire::AckRange& range,
+                           TimePoint now) {
+    const uint16_t space = wire::space_number(ack.space);
+    if (range.kind == wire::AckKind::Applied) {
+        epoch.encoder.on_acknowledged(space, range.first, range.last, now);
+    }
+    paths_.on_ack_range(epoch.number, ack, range, arrival_path(opened));
+    const uint64_t first = ack_id(epoch, space, range.first);
+    const uint64_t last = ack_id(epoch, space, range.last);
+    for (EpochState* any : {current_.get(), previous_.get()}) {
+        if (any != nullptr) {
+            any->each_ledger(
+                [&](uint8_t /*path*/, AckLedger& ledger) { ledger.on_acknowledged(first, last); });
+        }
     }
 }
 

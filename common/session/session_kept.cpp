@@ -22,8 +22,9 @@ using base::TrafficClass;
 namespace {
 
 // A path is silent when it owes an answer for two round trips and this, and for so long
-// that a REPORT should have come.
+// that an acknowledgement should have come.
 constexpr Duration kSilence = base::milliseconds(50);
+constexpr Duration kLeastPatience = base::milliseconds(100);
 // What is older is not missed any more.
 constexpr Duration kUsefulFor = base::seconds(10);
 
@@ -32,14 +33,13 @@ constexpr Duration kUsefulFor = base::seconds(10);
 bool Session::is_kept(const Way& way, TrafficClass traffic_class, TimePoint now) const {
     const Path& path = paths_.path(way.destination.path);
     const Duration patience =
-        path.smoothed_rtt + std::max<Duration>(path.smoothed_rtt, wire::kReportShortest) + kSilence;
+        path.smoothed_rtt + std::max<Duration>(path.smoothed_rtt, kLeastPatience) + kSilence;
     if (settings_.role != Role::Node || way.is_striped || base::is_low_delay(traffic_class) ||
         path.unanswered_since == base::kNever || now - path.unanswered_since < patience) {
         return false;
     }
-    // Of another path REPORTs may come by the active one.
-    return paths_.active() == way.destination.path ||
-           paths_.owes_report(way.destination.path, {}, now);
+    // Of another path acknowledgements may come by the active one.
+    return paths_.active() == way.destination.path || paths_.has_timed_out(way.destination.path);
 }
 
 // `packet`: as it would be without a tunnel, with complete checksums.
@@ -111,7 +111,7 @@ bool Session::send_kept(TransmitBatch& batch, TimePoint now) {
         const bool is_useful = epoch != nullptr && epoch->number == entry.epoch &&
                                flow != nullptr && flow->traffic_class == entry.traffic_class &&
                                now - entry.sent_at < kUsefulFor &&
-                               !paths_.is_told(entry.epoch, space, entry.first_sequence);
+                               !paths_.is_named(entry.epoch, entry.space, entry.first_sequence);
         bool is_sent = false;
         if (is_useful) {
             const auto destination = paths_.destination(entry.traffic_class, now);

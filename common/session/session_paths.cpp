@@ -141,8 +141,8 @@ bool Session::choose_path(Way& way, TrafficClass traffic_class, TimePoint now) {
     auto path = static_cast<uint8_t>(std::countr_zero(way.paths));
     if (!std::has_single_bit(way.paths)) {
         const Duration bound = classes_[index_of(traffic_class)].settings.resequence;
-        const PathMask usable = paths_.reporting(way.paths, Duration{}, bound, now);
-        way.paths = usable | paths_.reporting(way.paths, bound, bound, now);
+        const PathMask usable = paths_.answering(way.paths, Duration{}, now);
+        way.paths = usable | paths_.answering(way.paths, bound, now);
         Striper& striper = stripers_[static_cast<size_t>(way.row)];
         if (const auto soonest = paths_.soonest(usable, traffic_class, now)) {
             path = *soonest;

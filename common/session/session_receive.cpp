@@ -111,9 +111,11 @@ void Session::on_authentic(const Opened& opened, TimePoint now) {
     // What is left of the epoch before comes late, and moves nothing.
     const bool is_highest = opened.sequence >= window.next() &&
                             (&epoch == current_.get() || !current_ || !current_->is_heard);
+    note_gap(opened, window.next(), now);
     if (!window.check_and_mark(opened.sequence)) {
         drops_.add(may_be_repeat(opened, now) ? DropReason::Repeated : DropReason::Replayed);
         ++counters_.duplicates;
+        paths_.on_duplicate(opened.header.path);
         return;
     }
     const uint64_t outer = outer_bytes_of(opened);
@@ -125,8 +127,10 @@ void Session::on_authentic(const Opened& opened, TimePoint now) {
     if (!decode_body(opened, facts, now)) {
         epoch.decoder.rollback();
         epoch.voided[space_slot(space)].check_and_mark(opened.sequence);
+        acknowledge(opened, facts, AckKind::Received, now);
         return;
     }
+    facts.is_urgent = facts.is_urgent || epoch.decoder.has_set();
     heard_at_ = now;
     if (!epoch.is_heard) {
         on_epoch_heard(epoch, now);
@@ -136,8 +140,6 @@ void Session::on_authentic(const Opened& opened, TimePoint now) {
     arrival.path = arrival_path(opened);
     const bool may_repeat = settings_.role == Role::Snapt && paths_.is_overdue(arrival.path, now);
     const bool ends_doubt = note_arrival(opened, arrival, is_highest, now);
-    epoch.ledger.on_outer_bytes(outer);
-    facts.is_urgent = facts.is_urgent || epoch.decoder.has_set();
     if (facts.copy) {
         epoch.copied[space_slot(wire::space_number(facts.copy->space))].check_and_mark(
             facts.copy->sequence);
@@ -151,29 +153,62 @@ void Session::on_authentic(const Opened& opened, TimePoint now) {
     } else {
         deliver_entries(opened, facts.order ? &*facts.order : nullptr, now);
     }
-    facts.is_stateful = epoch.decoder.commit() || facts.is_stateful;
-    if (epoch.decoder.is_short_of_memory()) {
+    static_cast<void>(epoch.decoder.commit());
+    const bool is_refused = epoch.decoder.is_short_of_memory();
+    if (is_refused) {
         drops_.add(DropReason::FlowLimit);
-    } else if (facts.is_stateful) {
-        epoch.ledger.on_accepted(space, opened.sequence, facts.is_urgent, now);
-    } else {
-        epoch.ledger.on_stateless(space, opened.sequence);
     }
+    acknowledge(opened, facts, is_refused ? AckKind::Received : AckKind::Applied, now);
     apply_frames(opened, may_repeat, now);
     if (ends_doubt) {
         host_.on_path_changed(*this, arrival.path, now);
     }
 }
 
-// Of a good datagram, for the path that it came on and for the next REPORT. True when it ends a
-// doubt.
+// What was sent into a silence of the path is known to be missing when it is heard again: that is
+// no loss of a path that delivers.
+void Session::note_gap(const Opened& opened, uint64_t next, TimePoint now) {
+    constexpr base::Duration kSilence = base::seconds(1);
+    const auto& ledger = opened.epoch->ledgers[opened.header.path];
+    if (next == 0 || opened.sequence <= next || ledger == nullptr) {
+        return;
+    }
+    const TimePoint heard_at = ledger->heard_at(opened.header.traffic_class);
+    if (heard_at != TimePoint{} && now - heard_at >= kSilence) {
+        lost_in_silence_ += opened.sequence - next;
+    }
+}
+
+// What an acknowledgement will tell of an authenticated datagram. One with a void body counts as
+// one with packets: its sender waits for an answer as well.
+void Session::acknowledge(const Opened& opened,
+                          const BodyFacts& facts,
+                          AckKind kind,
+                          TimePoint now) {
+    EpochState& epoch = *opened.epoch;
+    AckLedger::Arrival arrival;
+    arrival.traffic_class = opened.header.traffic_class;
+    arrival.number = static_cast<uint32_t>(opened.sequence);
+    arrival.outer_bytes = outer_bytes_of(opened);
+    arrival.kind = kind;
+    arrival.has_packets = kind == AckKind::Received || !epoch.decoder.entries().empty() ||
+                          scratch_.has_frame<wire::Fragment>();
+    arrival.is_asked = facts.has_ping;
+    arrival.is_urgent = kind == AckKind::Applied && facts.is_urgent;
+    AckLedger& ledger = epoch.ledger(opened.header.path);
+    if (arrival.number == 0) {
+        ledger.set_rtt(paths_.path(opened.header.path).smoothed_rtt);
+    }
+    ledger.on_datagram(arrival, now);
+}
+
+// Of a good datagram, for the path that it came on. True when it ends a doubt.
 bool Session::note_arrival(const Opened& opened,
                            const wire::Space& arrival,
                            bool is_highest,
                            TimePoint now) {
     EpochState& epoch = *opened.epoch;
     const ReceivedDatagram& datagram = *opened.datagram;
-    const uint16_t space = opened.header.space_number();
     if (settings_.role == Role::Snapt) {
         if (const auto quote = wire::Quote::of(datagram.bytes)) {
             latest_ = *quote;
@@ -190,10 +225,6 @@ bool Session::note_arrival(const Opened& opened,
     if (settings_.role == Role::Snapt && arrival.path == wire::kTcpPath && datagram.arrived_on) {
         paths_.trust(arrival);
     }
-    heard_spaces_[space_slot(space)] = {now, epoch.number};
-    epoch.report.on_datagram(space, epoch.windows[space_slot(space)], opened.sequence,
-                             datagram.bytes.size(),
-                             has_entries || scratch_.has_frame<wire::Fragment>(), now);
     return ends_doubt;
 }
 
@@ -257,7 +288,7 @@ bool Session::take_frame(const Opened& opened, const wire::BodyItem& item, BodyF
         return is_copy_allowed(opened, *copy);
     }
     if (const auto* floor = std::get_if<wire::Floor>(&item)) {
-        facts.is_stateful = true;
+        facts.is_urgent = true;
         return opened.epoch->decoder.apply_floor(wire::space_number(floor->space), floor->sequence);
     }
     if (const auto* order = std::get_if<wire::Order>(&item)) {
@@ -265,13 +296,9 @@ bool Session::take_frame(const Opened& opened, const wire::BodyItem& item, BodyF
         return true;
     }
     if (std::holds_alternative<wire::Ping>(item)) {
-        facts.is_stateful = true;
-        facts.is_urgent = true;
+        facts.has_ping = true;
         return true;
     }
-    facts.is_stateful = facts.is_stateful || std::holds_alternative<wire::Fragment>(item) ||
-                        std::holds_alternative<wire::Closed>(item) ||
-                        std::holds_alternative<wire::Caps>(item);
     if (scratch_.frames.size() >= kMaxFramesPerDatagram) {
         return false;
     }

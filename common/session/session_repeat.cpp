@@ -177,27 +177,21 @@ bool Session::may_be_repeat(const Opened& opened, TimePoint now) const {
     return now - asked_to_repeat_at_ <= longest + paths_.largest_rtt() * 2;
 }
 
-// The highest number of each space in which something came lately: SNAPT repeats from there on.
-void Session::write_received(const Draft& draft, base::ByteWriter& body, TimePoint now) const {
-    for (size_t slot = 0; slot < kSpaceSlots; ++slot) {
-        const HeardSpace& heard = heard_spaces_[slot];
-        if (heard.at == TimePoint{} || now - heard.at > kReportHeard) {
+// What came lately, newest ranges first: SNAPT repeats what lies above.
+void Session::write_received(const Draft& draft, base::ByteWriter& body, TimePoint now) {
+    const TimePoint from = now - std::min<Duration>(kReportHeard, now.time_since_epoch());
+    for (EpochState* epoch : {current_.get(), previous_.get()}) {
+        const bool is_sayable =
+            epoch != nullptr && (epoch == draft.epoch || draft.epoch == current_.get());
+        if (!is_sayable) {
             continue;
         }
-        for (const EpochState* epoch : {current_.get(), previous_.get()}) {
-            if (epoch == nullptr || heard.epoch != epoch->number) {
-                continue;
+        epoch->each_ledger([&](uint8_t path, const AckLedger& ledger) {
+            const size_t count = ledger.build_newest(scratch_.acks, from, now);
+            for (const AckBlock& block : std::span(scratch_.acks).first(count)) {
+                write_ack_frame(block, path, *epoch, draft, body, now);
             }
-            const auto highest = epoch->windows[slot].highest();
-            wire::Report report;
-            report.space = wire::space_from_number(static_cast<uint16_t>(slot * wire::kMaxLanes));
-            report.previous_epoch = epoch != draft.epoch;
-            report.highest = static_cast<uint32_t>(highest.value_or(0));
-            const bool is_sayable = !report.previous_epoch || draft.epoch == current_.get();
-            if (highest && is_sayable && report.size() <= body.room()) {
-                report.serialize(body);
-            }
-        }
+        });
     }
 }
 

@@ -17,19 +17,8 @@ namespace {
 
 // A datagram without packets is small; room for frames of one.
 constexpr uint32_t kControlBodyBytes = 1300;
-constexpr size_t kMaxAcksPerDatagram = 8;
-constexpr size_t kMaxReportsPerDatagram = 8;
-
-wire::Ack to_frame(const AckContent& content, bool previous_epoch) {
-    wire::Ack ack;
-    ack.space = wire::space_from_number(content.space);
-    ack.previous_epoch = previous_epoch;
-    for (size_t i = 0; i < content.run_count; ++i) {
-        ack.add({static_cast<uint32_t>(content.runs[i].first),
-                 static_cast<uint32_t>(content.runs[i].last)});
-    }
-    return ack;
-}
+// IP and UDP header, header and tag of a datagram that leaves for an ACK alone, beside the frame.
+constexpr size_t kBesideLoneAck = 22;
 
 }  // namespace
 
@@ -48,12 +37,18 @@ bool Session::poll_transmit(TransmitBatch& batch, TimePoint now) {
             continue;
         }
         const auto traffic_class = pick(now);
+        // Behind a full datagram it would find the queue of the path full.
+        if (traffic_class && !leaves_room_for_ack(*traffic_class) && lone_ack_path(now) &&
+            send_upkeep(batch, now)) {
+            continue;
+        }
         const bool is_urgent = traffic_class && base::is_low_delay(*traffic_class);
         if ((!is_urgent && send_kept(batch, now)) ||
             (traffic_class && send_class(*traffic_class, batch, now))) {
             continue;
         }
         if (!send_upkeep(batch, now)) {
+            paths_.on_app_limited();
             return false;
         }
     }
@@ -105,8 +100,15 @@ void Session::finish_draft(Draft& draft, size_t body_bytes, TransmitBatch& batch
     const uint32_t outer =
         outer_bytes(draft.destination.path, draft.destination.to.address, length);
     paths_.on_sent(draft.destination, length, !batch.open_attributions().empty(), now);
-    paths_.on_numbered(draft.header.space(), draft.epoch->number, unit.sequence, outer,
-                       !batch.open_attributions().empty(), now);
+    path::SentRun run;
+    run.space = {draft.epoch->number, draft.space_number};
+    run.first = static_cast<uint32_t>(unit.sequence);
+    run.count = 1;
+    run.bytes = run.last_bytes = static_cast<uint16_t>(outer);
+    run.has_packets = !batch.open_attributions().empty();
+    run.asks = draft.has_ping;
+    run.is_size_probe = draft.is_size_probe;
+    paths_.on_numbered(run, now);
     if (draft.header.traffic_class == TrafficClass::LtLd &&
         paths_.active() == draft.destination.path) {
         kept_alive_at_ = now;
@@ -154,7 +156,11 @@ bool Session::send_probe(TransmitBatch& batch, TimePoint now) {
     const size_t padded = probe->is_padded
                               ? wire::kAnnounceBodyBytes
                               : std::max<size_t>(probe->outer_bytes, overhead) - overhead;
-    const uint64_t most = std::max<uint64_t>(padded, kShortProbeBytes);
+    // To an unproven tuple there is one short frame. No more room is asked for than it needs: an
+    // answer and a challenge fit into three times the challenge that the node asks with.
+    const uint64_t shortest =
+        wire::kLongHeaderBytes + wire::Challenge::kBytes + sending()->sealer->tag_bytes();
+    const uint64_t most = std::max<uint64_t>(padded, shortest);
     if (!tuple.is_proven && tuple.unproven_sent_bytes + most >
                                 tuple.unproven_received_bytes * wire::kAmplificationFactor) {
         drops_.add(DropReason::AmplificationLimit);
@@ -181,6 +187,11 @@ bool Session::send_probe(TransmitBatch& batch, TimePoint now) {
     if (probe->response) {
         probe->response->serialize(body);
     }
+    if (probe->has_ping) {
+        wire::Ping{}.serialize(body);
+        draft->has_ping = true;
+    }
+    draft->is_size_probe = probe->outer_bytes != 0;
     if (probe->announce && probe->announce->active) {
         write_received(*draft, body, now);
         asked_to_repeat_at_ = now;
@@ -198,20 +209,39 @@ bool Session::send_probe(TransmitBatch& batch, TimePoint now) {
     return true;
 }
 
+// Whether an acknowledgement can be piggybacked on what is next in the queue.
+bool Session::leaves_room_for_ack(TrafficClass traffic_class) {
+    constexpr uint32_t kRoom = 128;  // beside the packet, headers of the datagram included
+    ClassState& state = classes_[index_of(traffic_class)];
+    const packet::Packet* const next = state.split_entry.empty() ? state.queue.peek() : nullptr;
+    const auto active = paths_.active();
+    return next != nullptr && next->offload.gso == packet::GsoType::None && active &&
+           next->length + kRoom <= paths_.path(*active).mtu;
+}
+
+// The path whose acknowledgements leave alone now.
+std::optional<uint8_t> Session::lone_ack_path(TimePoint now) const {
+    std::optional<uint8_t> due;
+    for (const EpochState* epoch : {current_.get(), previous_.get()}) {
+        if (epoch != nullptr) {
+            epoch->each_ledger([&](uint8_t path, const AckLedger& ledger) {
+                due = ledger.wants(false, now) ? path : due;
+            });
+        }
+    }
+    return due ? paths_.acknowledges_by(*due, now) : std::nullopt;
+}
+
 bool Session::send_upkeep(TransmitBatch& batch, TimePoint now) {
     EpochState* epoch = sending();
-    const auto wants = [now](EpochState& from) {
-        return from.ledger.want_ack(now, false) ||
-               from.report.wants(now, false, from.ledger.credit_bytes());
-    };
-    const bool wants_ack =
-        wants(*epoch) || (previous_ && epoch == current_.get() && wants(*previous_));
     const bool wants_floor = epoch->encoder.wants_floor();
-    if (!wants_ack && !keepalive_due_ && !wants_floor) {
+    const auto ack_path = lone_ack_path(now);
+    if (!ack_path && !keepalive_due_ && !wants_floor) {
         return false;
     }
     const auto destination = keepalive_due_ ? paths_.destination(TrafficClass::LtLd, now)
-                                            : paths_.upkeep_destination(now);
+                             : ack_path ? paths_.destination_on(*ack_path, TrafficClass::LtLd, now)
+                                        : paths_.upkeep_destination(now);
     if (!destination || destination->budget_bytes < kControlBodyBytes) {
         return false;
     }
@@ -224,6 +254,7 @@ bool Session::send_upkeep(TransmitBatch& batch, TimePoint now) {
     write_floors(epoch->encoder, body);
     if (!epoch->encoder.floors().empty()) {
         wire::Ping{}.serialize(body);
+        draft->has_ping = true;
     }
     write_frames(*draft, body, true, now);
     epoch->encoder.end_datagram();
@@ -242,73 +273,90 @@ void Session::write_floors(const elision::Encoder& encoder, ByteWriter& body) {
     }
 }
 
-// Acknowledgements and reports that are due. FLOOR frames are written by who began the datagram.
-// Reports and TIME take at most `spare_bytes`: they can wait for another datagram.
+// Acknowledgements that are due and go by the path of the draft. FLOOR frames are written by who
+// began the datagram. They take at most `spare_bytes`: they can wait for another datagram.
 size_t Session::write_frames(
     Draft& draft, ByteWriter& body, bool alone, TimePoint now, size_t spare_bytes) {
     const size_t before = body.size();
-    const auto spare = [&] { return std::min(body.room(), spare_bytes); };
     const bool is_current = draft.epoch == current_.get();
-    bool has_report = false;
     for (EpochState* epoch : {draft.epoch, is_current ? previous_.get() : nullptr}) {
         if (epoch == nullptr) {
             continue;
         }
-        const bool wants_ack = epoch->ledger.want_ack(now, !alone);
-        const bool rides = !alone || wants_ack || keepalive_due_ || body.size() > 0;
-        const size_t start = body.size();
-        has_report = write_reports(draft, *epoch, body, rides, spare(), now) || has_report;
-        spare_bytes -= std::min(spare_bytes, body.size() - start);
-        if (wants_ack) {
-            write_acks(draft, *epoch, body, now);
-        }
-        if (wants_ack || body.size() > start) {
-            const bool pays_datagram = alone && start == before;
-            epoch->ledger.on_ack_sent(
-                body.size() - start +
-                (pays_datagram ? outer_overhead(draft.destination.to.address) + 22 : 0));
-        }
-    }
-    const uint8_t path = draft.destination.path;
-    if (paths_.is_time_due(path, has_report, now) && spare() >= wire::Time::kBytes) {
-        wire::Time{clock_at(now)}.serialize(body);
-        paths_.on_time_sent(path, now);
+        epoch->each_ledger([&](uint8_t path, const AckLedger& ledger) {
+            const bool is_alone = alone && body.size() == 0 && !keepalive_due_;
+            if (ledger.wants(!is_alone, now) &&
+                paths_.acknowledges_by(path, now) == draft.destination.path) {
+                const size_t start = body.size();
+                write_acks(draft, *epoch, path, is_alone, body, std::min(body.room(), spare_bytes),
+                           now);
+                spare_bytes -= std::min(spare_bytes, body.size() - start);
+            }
+        });
     }
     return body.size() - before;
 }
 
-void Session::write_acks(const Draft& draft, EpochState& epoch, ByteWriter& body, TimePoint now) {
-    std::array<AckContent, kMaxAcksPerDatagram> contents;
-    const size_t count = epoch.ledger.build(contents, now, body.room());
-    for (size_t i = 0; i < count; ++i) {
-        const wire::Ack ack = to_frame(contents[i], &epoch != draft.epoch);
-        if (ack.run_count > 0 && ack.size() <= body.room()) {
-            ack.serialize(body);
-            ++counters_.acks_sent;
-        }
-    }
+uint64_t Session::ack_id(const EpochState& epoch, uint16_t space, uint64_t sequence) {
+    return uint64_t{epoch.number} << 48U | uint64_t{space} << 32U | sequence;
 }
 
-// `rides`: on a datagram that leaves anyway. True when there was something to tell.
-bool Session::write_reports(const Draft& draft,
-                            EpochState& epoch,
-                            ByteWriter& body,
-                            bool rides,
-                            size_t room_bytes,
-                            TimePoint now) {
-    if (!epoch.report.wants(now, rides, epoch.ledger.credit_bytes())) {
+bool Session::write_ack_frame(const AckBlock& block,
+                              uint8_t path,
+                              const EpochState& epoch,
+                              const Draft& draft,
+                              ByteWriter& body,
+                              TimePoint now) {
+    wire::Ack head;
+    head.space = {block.traffic_class, path, 0};
+    head.previous_epoch = &epoch != draft.epoch;
+    head.delay =
+        static_cast<uint32_t>(std::min<int64_t>(block.delay / wire::kAckTimeUnit, UINT32_MAX));
+    head.interval_ms = static_cast<uint32_t>(base::to_ms(epoch.ledgers[path]->interval(now)));
+    head.clock = path::RelativeDelay::clock_at(now - block.delay);
+    const auto ranges = std::span(block.ranges).first(block.range_count);
+    head.missing = block.ranges[0].last + 1 - block.received;
+    const size_t before = body.size();
+    // All or none: what is left out would count as told.
+    if (wire::write_ack(body, head, ranges) < ranges.size()) {
+        body.rewind(before);
         return false;
     }
-    std::array<wire::Report, kMaxReportsPerDatagram> reports;
-    const uint64_t lost_before = epoch.report.lost();
-    const size_t count = epoch.report.build(reports, room_bytes, now);
-    counters_.lost_datagrams += epoch.report.lost();
-    counters_.lost_datagrams -= std::min(counters_.lost_datagrams, lost_before);
-    for (size_t i = 0; i < count; ++i) {
-        reports[i].previous_epoch = &epoch != draft.epoch;
-        reports[i].serialize(body);
+    return true;
+}
+
+// True when something was written.
+bool Session::write_acks(const Draft& draft,
+                         EpochState& epoch,
+                         uint8_t path,
+                         bool is_alone,
+                         ByteWriter& body,
+                         size_t room_bytes,
+                         TimePoint now) {
+    AckLedger& ledger = epoch.ledger(path);
+    const size_t count = ledger.build(scratch_.acks, now);
+    const size_t before = body.size();
+    const base::MutableByteView room =
+        draft.datagram.subspan(draft.header.size() + before, std::min(room_bytes, body.room()));
+    ByteWriter frames(room);
+    size_t written = 0;
+    while (written < count &&
+           write_ack_frame(scratch_.acks[written], path, epoch, draft, frames, now)) {
+        ++written;
     }
-    return count > 0;
+    // One that may leave alone is not cut to ride.
+    if (written == 0 || (written < count && !is_alone)) {
+        return false;
+    }
+    body.reserve(frames.size());
+    counters_.acks_sent += written;
+    const size_t bytes =
+        frames.size() +
+        (is_alone ? outer_overhead(draft.destination.to.address) + kBesideLoneAck : 0);
+    ledger.on_sent(std::span(scratch_.acks).first(written),
+                   ack_id(*draft.epoch, draft.space_number, draft.space->next), bytes,
+                   written == count, now);
+    return true;
 }
 
 std::optional<TrafficClass> Session::pick(TimePoint now) {

@@ -135,8 +135,16 @@ uint32_t Session::send_run(Draft& draft,
     paths_.on_sent(to, used, true, now);
     paths_.on_data_sent(
         to.path, static_cast<uint32_t>(datagram_bytes) + outer_overhead(to.to.address), outer, now);
-    paths_.on_numbered(draft.header.space(), epoch.number, draft.space->next - count, outer, true,
-                       now);
+    const uint64_t last_bytes =
+        outer_bytes(to.path, to.to.address, used - datagram_bytes * (count - 1));
+    path::SentRun sent;
+    sent.space = {epoch.number, draft.space_number};
+    sent.first = static_cast<uint32_t>(draft.space->next - count);
+    sent.count = static_cast<uint8_t>(count);
+    sent.bytes = static_cast<uint16_t>(outer_bytes(to.path, to.to.address, datagram_bytes));
+    sent.last_bytes = static_cast<uint16_t>(last_bytes);
+    sent.has_packets = true;
+    paths_.on_numbered(sent, now);
     if (way.is_striped) {
         stripers_[static_cast<size_t>(way.row)].on_sent(to.path, way.paths,
                                                         weights_of(paths_, way.paths), outer);

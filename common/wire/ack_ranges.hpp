@@ -11,6 +11,7 @@
 #include "common/base/bytes.hpp"
 #include "common/base/result.hpp"
 #include "common/wire/constants.hpp"
+#include "common/wire/frame.hpp"
 
 #include <cstdint>
 #include <span>
@@ -55,5 +56,7 @@ class AckRangeReader {
 // Writes as many of `ranges` as there is room for, newest first; gives how many. With 0 nothing is
 // written. The ranges must keep the rules above.
 size_t write_ack_ranges(base::ByteWriter& writer, std::span<const AckRange> ranges);
+// The same with a whole frame: `head` tells the rest.
+size_t write_ack(base::ByteWriter& writer, Ack head, std::span<const AckRange> ranges);
 
 }  // namespace continuo::wire

@@ -168,16 +168,12 @@ Result<bool> BodyReader::next_frame(uint8_t type, BodyItem& item) {
         return parse_into<Response>(reader_, item);
     case FrameType::Announce:
         return parse_into<Announce>(reader_, item);
-    case FrameType::Time:
-        return parse_into<Time>(reader_, item);
     case FrameType::Ping:
         return parse_into<Ping>(reader_, item);
     case FrameType::Closed:
         return parse_into<Closed>(reader_, item);
     case FrameType::Caps:
         return parse_into<Caps>(reader_, item);
-    case FrameType::Report:
-        return parse_into<Report>(reader_, item);
     case FrameType::Close:
         return parse_into<Close>(reader_, item);
     case FrameType::Order:

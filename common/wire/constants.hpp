@@ -12,7 +12,7 @@
 namespace continuo::wire {
 
 // Header, section 3.1.
-inline constexpr uint8_t kProtocolVersion = 1;
+inline constexpr uint8_t kProtocolVersion = 2;
 inline constexpr uint8_t kUnsealedVersion = 0;
 inline constexpr size_t kShortHeaderBytes = 6;
 inline constexpr size_t kLongHeaderBytes = 8;
@@ -42,8 +42,7 @@ inline constexpr uint16_t kEscapedSlot = 15;
 inline constexpr uint16_t kMaxSlots = 1024;
 inline constexpr uint32_t kMaxFlowIndexes = 65536;
 inline constexpr size_t kDefaultSectionOutputBytes =
-    65536;  // decompressed; control may tell another
-inline constexpr size_t kMaxAckRuns = 12;
+    65536;                                     // decompressed; control may tell another
 inline constexpr uint32_t kAckReach = 4096;    // numbers, highest included
 inline constexpr size_t kMaxClosedFlows = 32;  // in one CLOSED
 inline constexpr size_t kChallengeBytes = 8;
@@ -51,21 +50,13 @@ inline constexpr uint16_t kMaxFragmentIds = uint16_t{1} << 15;
 inline constexpr size_t kMaxFragments = 128;
 inline constexpr size_t kMaxGenerationBytes = 255;  // counted part of a GENERATION
 inline constexpr size_t kMaxLiveGenerations = 4;
-inline constexpr base::Duration kClockUnit =
-    base::microseconds(100);  // of TIME and the delays of REPORT
-inline constexpr uint32_t kClockModulus = uint32_t{1} << 24;
 
-// Acknowledgements and reports, sections 6.6 and 6.7.
+// Acknowledgements, section 6.6.
+inline constexpr base::Duration kAckTimeUnit = base::microseconds(8);
+inline constexpr uint32_t kAckClockModulus = uint32_t{1} << 24;
 inline constexpr uint32_t kAckCreditPermille = 20;  // of the outer bytes received
 inline constexpr uint32_t kAckCreditStartBytes = 300;
 inline constexpr uint32_t kAckCreditCapBytes = 3000;
-inline constexpr base::Duration kAckMinInterval = base::milliseconds(20);
-inline constexpr base::Duration kAckRideInterval = base::milliseconds(100);
-inline constexpr base::Duration kAckLazyInterval = base::milliseconds(500);
-inline constexpr base::Duration kReportShortest = base::milliseconds(100);
-inline constexpr base::Duration kReportLongest = base::seconds(1);
-inline constexpr uint32_t kReportEveryDatagrams = 8192;
-inline constexpr base::Duration kTimeMinInterval = base::milliseconds(20);
 
 // Roaming, section 5.
 inline constexpr size_t kAnnounceCopies = 4;
@@ -100,11 +91,9 @@ enum class FrameType : uint8_t {
     Challenge = 0x88,
     Response = 0x89,
     Announce = 0x8A,
-    Time = 0x8B,
     Ping = 0x8C,
     Closed = 0x8D,
     Caps = 0x8E,
-    Report = 0xA0,
     Close = 0xA1,
     Order = 0xA3,
 };

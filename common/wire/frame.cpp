@@ -1,6 +1,7 @@
 // Frames of references, acknowledgements and generations.
 #include "common/wire/frame.hpp"
 
+#include "common/wire/ack_ranges.hpp"
 #include "common/wire/frame_fields.hpp"
 #include "common/wire/listing.hpp"
 
@@ -29,77 +30,83 @@ void Pad::serialize(ByteWriter& writer) const {
     writer.zeros(bytes - 1);
 }
 
-bool Ack::add(SequenceRun older) {
-    if (run_count == kMaxAckRuns || older.first > older.last || older.last > kMaxSequence) {
-        return false;
+namespace {
+
+uint32_t read_u32_varint(ByteReader& reader) {
+    const uint64_t value = reader.varint();
+    if (value > UINT32_MAX) {
+        reader.fail();
     }
-    const uint32_t top = run_count == 0 ? older.last : highest();
-    const uint32_t lowest = top >= kAckReach ? top - kAckReach + 1 : 0;
-    if (older.last < lowest ||
-        (run_count > 0 && older.last + uint64_t{2} > runs[run_count - 1U].first)) {
-        return false;
-    }
-    runs[run_count++] = {std::max(older.first, lowest), older.last};
-    return true;
+    return static_cast<uint32_t>(value);
 }
+
+}  // namespace
 
 Result<Ack> Ack::parse(ByteReader& reader) {
     detail::expect_type(reader, FrameType::Ack);
     const detail::SpaceField field = detail::read_space(reader);
-    Ack ack{field.space, field.previous_epoch};
-    const uint32_t top = detail::read_sequence(reader);
-    ack.run_count = reader.u8();
-    if (!reader.ok() || ack.run_count == 0 || ack.run_count > kMaxAckRuns) {
+    Ack ack;
+    ack.space = field.space;
+    ack.previous_epoch = field.previous_epoch;
+    ack.highest = detail::read_sequence(reader);
+    ack.delay = read_u32_varint(reader);
+    ack.interval_ms = read_u32_varint(reader);
+    ack.clock = reader.u24();
+    ack.missing = read_u32_varint(reader);
+    if (!reader.ok() || ack.missing > ack.highest) {
         return Error{Errc::Malformed, "ACK"};
     }
-    uint32_t last = top;
-    for (size_t i = 0; i < ack.run_count; ++i) {
-        if (i > 0) {
-            const uint64_t gap = reader.varint();
-            const uint32_t above = ack.runs[i - 1].first;
-            if (gap >= kAckReach || above < gap + 2) {
-                return Error{Errc::Malformed, "gap of ACK"};
-            }
-            last = static_cast<uint32_t>(above - gap - 2);
-        }
-        const uint64_t below = reader.varint();
-        if (!reader.ok() || below > last || top - last + below >= kAckReach) {
-            return Error{Errc::Malformed, "run of ACK"};
-        }
-        ack.runs[i] = {static_cast<uint32_t>(last - below), last};
+    const ByteView rest = reader.rest();
+    AckRangeReader ranges(rest, ack.highest);
+    while (ranges.left() > 0) {
+        CTN_TRY(ranges.next());
     }
+    ack.ranges = reader.bytes(rest.size() - ranges.rest().size());
     return ack;
 }
 
-void Ack::serialize(ByteWriter& writer) const {
-    CTN_ASSERT(run_count >= 1 && run_count <= kMaxAckRuns);
+void Ack::serialize_head(ByteWriter& writer) const {
     detail::write_type(writer, FrameType::Ack);
     detail::write_space(writer, space, previous_epoch);
-    writer.varint(highest());
-    writer.u8(run_count);
-    for (size_t i = 0; i < run_count; ++i) {
-        if (i > 0) {
-            writer.varint(runs[i - 1].first - runs[i].last - 2);
-        }
-        writer.varint(runs[i].last - runs[i].first);
-    }
+    writer.varint(highest);
+    writer.varint(delay);
+    writer.varint(interval_ms);
+    writer.u24(clock % kAckClockModulus);
+    writer.varint(missing);
 }
 
-size_t Ack::size() const {
-    size_t bytes = 2 + detail::space_bytes(space) + varint_bytes(highest());
-    for (size_t i = 0; i < run_count; ++i) {
-        if (i > 0) {
-            bytes += varint_bytes(runs[i - 1].first - runs[i].last - 2);
-        }
-        bytes += varint_bytes(runs[i].last - runs[i].first);
-    }
-    return bytes;
+void Ack::serialize(ByteWriter& writer) const {
+    serialize_head(writer);
+    writer.bytes(ranges);
+}
+
+size_t Ack::head_bytes() const {
+    return 4 + detail::space_bytes(space) + varint_bytes(highest) + varint_bytes(delay) +
+           varint_bytes(interval_ms) + varint_bytes(missing);
 }
 
 bool Ack::operator==(const Ack& other) const {
     return space == other.space && previous_epoch == other.previous_epoch &&
-           run_count == other.run_count &&
-           std::equal(runs.begin(), runs.begin() + run_count, other.runs.begin());
+           highest == other.highest && delay == other.delay && interval_ms == other.interval_ms &&
+           clock == other.clock && missing == other.missing &&
+           std::ranges::equal(ranges, other.ranges);
+}
+
+size_t write_ack(ByteWriter& writer, Ack head, std::span<const AckRange> ranges) {
+    if (ranges.empty()) {
+        return 0;
+    }
+    head.highest = ranges.front().last;
+    const size_t before = writer.size();
+    if (!writer.ok() || head.head_bytes() > writer.room()) {
+        return 0;
+    }
+    head.serialize_head(writer);
+    const size_t written = write_ack_ranges(writer, ranges);
+    if (written == 0) {
+        writer.rewind(before);
+    }
+    return written;
 }
 
 Result<Copy> Copy::parse(ByteReader& reader) {

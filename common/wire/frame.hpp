@@ -32,20 +32,25 @@ struct SequenceRun {
     bool operator==(const SequenceRun&) const = default;
 };
 
-// Authenticated, decoded, references set, plaintext kept: for the numbers in `runs`, newest first.
+// What arrived in one space. `ranges` is read with AckRangeReader (ack_ranges.hpp) and written with
+// write_ack.
 struct Ack {
     Space space;                  // of the direction that is acknowledged
     bool previous_epoch = false;  // the one before that of the datagram which carries the ACK
-    uint8_t run_count = 0;        // 1 to kMaxAckRuns
-    std::array<SequenceRun, kMaxAckRuns> runs{};
+    uint32_t highest = 0;         // number that the ranges begin with
+    uint32_t delay = 0;           // from its arrival to the sealing of this ACK, in kAckTimeUnit
+    uint32_t interval_ms = 0;     // present time between ACKs of this path that are owed
+    // The receiver's clock when it arrived, in kAckTimeUnit, modulo kAckClockModulus; its zero is
+    // arbitrary.
+    uint32_t clock = 0;
+    uint32_t missing = 0;  // numbers below `highest` that have not come, of the whole space
+    base::ByteView ranges;
 
-    uint32_t highest() const { return runs[0].last; }
-    // Adds an older run. False when it does not fit: table full, beyond kAckReach, or not below the
-    // one before with a gap.
-    bool add(SequenceRun older);
     static base::Result<Ack> parse(base::ByteReader& reader);
     void serialize(base::ByteWriter& writer) const;
-    size_t size() const;
+    size_t size() const { return head_bytes() + ranges.size(); }
+    size_t head_bytes() const;
+    void serialize_head(base::ByteWriter& writer) const;
     bool operator==(const Ack& other) const;
 };
 
@@ -180,18 +185,6 @@ constexpr bool is_newer_announcement(uint16_t candidate, uint16_t last) {
     return distance != 0 && distance < 0x8000;
 }
 
-// Clock of the sender at the moment of sealing, in kClockUnit, modulo kClockModulus; its zero is
-// arbitrary.
-struct Time {
-    uint32_t clock = 0;
-
-    static constexpr size_t kBytes = 4;
-    static base::Result<Time> parse(base::ByteReader& reader);
-    void serialize(base::ByteWriter& writer) const;
-    size_t size() const { return kBytes; }
-    bool operator==(const Time&) const = default;
-};
-
 // Asks for an ACK.
 struct Ping {
     static constexpr size_t kBytes = 1;
@@ -223,35 +216,6 @@ struct Caps {
     void serialize(base::ByteWriter& writer) const;
     size_t size() const { return kBytes; }
     bool operator==(const Caps&) const = default;
-};
-
-// One-way delays are relative: receiver's clock minus TIME, modulo 2^16 clock units; only
-// differences mean anything.
-struct ReportDelay {
-    uint16_t smallest = 0;
-    uint16_t mean = 0;
-    uint32_t echo = 0;  // newest TIME received in the space
-    uint32_t held = 0;  // clock units from its arrival to the sealing of this REPORT
-
-    bool operator==(const ReportDelay&) const = default;
-};
-
-struct Report {
-    Space space;
-    bool previous_epoch = false;
-    uint32_t highest = 0;      // authenticated in the space
-    uint64_t interval_ms = 0;  // that the counts below cover
-    uint64_t bytes = 0;        // UDP or record payload
-    uint64_t datagrams = 0;
-    uint64_t lost = 0;
-    uint64_t late = 0;
-    uint64_t duplicates = 0;
-    std::optional<ReportDelay> delay;  // absent without TIME in the interval
-
-    static base::Result<Report> parse(base::ByteReader& reader);
-    void serialize(base::ByteWriter& writer) const;
-    size_t size() const;
-    bool operator==(const Report&) const = default;
 };
 
 enum class CloseReason : uint8_t {

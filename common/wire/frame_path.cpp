@@ -23,8 +23,6 @@ constexpr uint8_t kAnnounceActive = 0x01;
 constexpr uint8_t kAnnounceCopyWanted = 0x02;
 constexpr uint8_t kAnnounceWithdrawn = 0x04;
 
-constexpr uint8_t kReportHasDelay = 0x01;
-
 ChallengeToken read_token(ByteReader& reader) {
     ChallengeToken token{};
     const ByteView bytes = reader.bytes(token.size());
@@ -40,18 +38,6 @@ ByteView read_counted(ByteReader& reader) {
         return {};
     }
     return reader.bytes(static_cast<size_t>(counted));
-}
-
-size_t counted_report_bytes(const Report& report) {
-    size_t bytes = 1 + detail::space_bytes(report.space);
-    for (const uint64_t value : {uint64_t{report.highest}, report.interval_ms, report.bytes,
-                                 report.datagrams, report.lost, report.late, report.duplicates}) {
-        bytes += varint_bytes(value);
-    }
-    if (report.delay) {
-        bytes += 7 + varint_bytes(report.delay->held);
-    }
-    return bytes;
 }
 
 ByteView cut_text(ByteView text) {
@@ -151,17 +137,6 @@ void Announce::serialize(ByteWriter& writer) const {
     writer.u16(number);
 }
 
-Result<Time> Time::parse(ByteReader& reader) {
-    detail::expect_type(reader, FrameType::Time);
-    const Time frame{reader.u24()};
-    return detail::finish(reader, frame, "TIME");
-}
-
-void Time::serialize(ByteWriter& writer) const {
-    detail::write_type(writer, FrameType::Time);
-    writer.u24(clock % kClockModulus);
-}
-
 Result<Ping> Ping::parse(ByteReader& reader) {
     detail::expect_type(reader, FrameType::Ping);
     return detail::finish(reader, Ping{}, "PING");
@@ -230,59 +205,6 @@ void Caps::serialize(ByteWriter& writer) const {
     detail::write_type(writer, FrameType::Caps);
     writer.u32(kept_bytes);
     writer.u8(live_generations);
-}
-
-Result<Report> Report::parse(ByteReader& reader) {
-    detail::expect_type(reader, FrameType::Report);
-    ByteReader inside(read_counted(reader));
-    if (!reader.ok()) {
-        return Error{Errc::Malformed, "REPORT"};
-    }
-    const uint8_t flags = inside.u8();
-    const detail::SpaceField field = detail::read_space(inside);
-    Report frame;
-    frame.space = field.space;
-    frame.previous_epoch = field.previous_epoch;
-    frame.highest = detail::read_sequence(inside);
-    for (uint64_t* const value : {&frame.interval_ms, &frame.bytes, &frame.datagrams, &frame.lost,
-                                  &frame.late, &frame.duplicates}) {
-        *value = inside.varint();
-    }
-    if ((flags & kReportHasDelay) != 0) {
-        ReportDelay delay;
-        delay.smallest = inside.u16();
-        delay.mean = inside.u16();
-        delay.echo = inside.u24();
-        const uint64_t held = inside.varint();
-        if (held >= kClockModulus) {
-            inside.fail();
-        }
-        delay.held = static_cast<uint32_t>(held);
-        frame.delay = delay;
-    }
-    return detail::finish(inside, frame, "REPORT");
-}
-
-void Report::serialize(ByteWriter& writer) const {
-    detail::write_type(writer, FrameType::Report);
-    writer.varint(counted_report_bytes(*this));
-    writer.u8(delay ? kReportHasDelay : 0);
-    detail::write_space(writer, space, previous_epoch);
-    for (const uint64_t value :
-         {uint64_t{highest}, interval_ms, bytes, datagrams, lost, late, duplicates}) {
-        writer.varint(value);
-    }
-    if (delay) {
-        writer.u16(delay->smallest);
-        writer.u16(delay->mean);
-        writer.u24(delay->echo % kClockModulus);
-        writer.varint(delay->held);
-    }
-}
-
-size_t Report::size() const {
-    const size_t counted = counted_report_bytes(*this);
-    return 1 + varint_bytes(counted) + counted;
 }
 
 Result<Close> Close::parse(ByteReader& reader) {

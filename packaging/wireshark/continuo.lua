@@ -314,7 +314,7 @@ end
 local function show_datagram(tvb, pinfo, root, say)
     if tvb:len() == 0 or depth >= most_depth then return 0 end
     local version = math.floor(tvb(0, 1):uint() / 16)
-    if version > 1 then return 0 end
+    if version ~= 0 and version ~= 2 then return 0 end
     local tree = root:add(continuo, tvb())
     depth = depth + 1
     local good, fault
@@ -358,7 +358,7 @@ local function show_hello(tvb, tree, pinfo, say)
     tree:add(t.number, tvb(5, 4))
     local tag = tree:add(t.tag, tvb(hello_signed_bytes))
     say(string.format("%04x HELLO %d", session, tvb(5, 4):uint()))
-    if tvb(1, 1):uint() ~= 1 then error({malformed = "HELLO of a version that is not known"}) end
+    if tvb(1, 1):uint() ~= 2 then error({malformed = "HELLO of a version that is not known"}) end
     if epoch > 3 then error({malformed = "HELLO of an epoch that is none"}) end
     if pinfo.match_uint ~= pinfo.dst_port then error({malformed = "HELLO of a SNAPT"}) end
     local candidates = keys_of(session * 4 + epoch)
@@ -389,7 +389,7 @@ local function show_record(tvb, pinfo, root, say)
         elseif not good then
             tree:add_proto_expert_info(e.fault, tostring(fault))
         end
-    elseif math.floor(first / 16) == 1 then
+    elseif math.floor(first / 16) == 2 then
         show_datagram(content, pinfo, root, say)
     else
         mark_malformed(tree, "A record of neither a HELLO nor a datagram")
@@ -409,7 +409,7 @@ local function kind_of(tvb, is_up, kind)
     if (first >= 0x14 and first <= 0x17 and tvb(1, 1):uint() == 3) or first == 0x47 then return "other" end
     local length, datagram = tvb(0, record_prefix):uint(), tvb(record_prefix, 2)
     local index = math.floor(datagram(1, 1):uint() / 8) % 16
-    if length >= short_header_bytes + smallest_tag and length <= most_record and math.floor(datagram(0, 1):uint() / 16) == 1
+    if length >= short_header_bytes + smallest_tag and length <= most_record and math.floor(datagram(0, 1):uint() / 16) == 2
         and (index == path_of_tcp or not is_up) then
         return "records"
     end
@@ -446,7 +446,7 @@ end
 
 -- On other ports: only what a key of the keys file fits.
 local function is_ours(tvb, pinfo, root)
-    if tvb:len() < short_header_bytes + smallest_tag or math.floor(tvb(0, 1):uint() / 16) ~= 1 then return false end
+    if tvb:len() < short_header_bytes + smallest_tag or math.floor(tvb(0, 1):uint() / 16) ~= 2 then return false end
     local first = tvb(0, 1):uint()
     if not keys[tvb(2, 2):uint() * 4 + math.floor(first / 4) % 4] then return false end
     continuo.dissector(tvb, pinfo, root)

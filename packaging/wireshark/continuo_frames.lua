@@ -4,8 +4,8 @@ local bits = bit32 or bit
 local band, rshift = bits.band, bits.rshift
 
 local frame_names = {[0x80] = "PAD", [0x81] = "ACK", [0x82] = "COPY", [0x83] = "FLOOR", [0x84] = "GENERATION", [0x85] = "CONFIRM",
-    [0x86] = "REFUSE", [0x87] = "FRAGMENT", [0x88] = "CHALLENGE", [0x89] = "RESPONSE", [0x8a] = "ANNOUNCE", [0x8b] = "TIME",
-    [0x8c] = "PING", [0x8d] = "CLOSED", [0x8e] = "CAPS", [0xa0] = "REPORT", [0xa1] = "CLOSE",
+    [0x86] = "REFUSE", [0x87] = "FRAGMENT", [0x88] = "CHALLENGE", [0x89] = "RESPONSE", [0x8a] = "ANNOUNCE",
+    [0x8c] = "PING", [0x8d] = "CLOSED", [0x8e] = "CAPS", [0xa1] = "CLOSE",
     [0xa3] = "ORDER"}
 local class_names = {[0] = "lt-ld", "ht-ld", "lt-hd", "ht-hd"}
 local link_kinds = {[0] = "unknown", "Ethernet", "Wi-Fi", "cellular", "mesh", "other"}
@@ -25,6 +25,11 @@ local f = {
     before = ProtoField.bool("continuo.frame.epoch_before", "Of the epoch before"),
     sequence = number("frame.sequence", "Sequence number"),
     runs = number("frame.runs", "Runs"),
+    ack_delay = number("ack.delay", "Delay, units of 8 µs"),
+    ack_interval = number("ack.interval_ms", "Interval, ms"),
+    ack_clock = number("ack.clock", "Clock at arrival, units of 8 µs, modulo 2^24"),
+    ack_missing = number("ack.missing", "Numbers below that have not come"),
+    received = ProtoField.string("continuo.ack.received", "Numbers, received only"),
     run = ProtoField.string("continuo.frame.run", "Numbers"),
     slot = number("slot", "Slot"),
     generation = number("generation", "Generation"),
@@ -46,20 +51,9 @@ local f = {
     copies = ProtoField.bool("continuo.announce.copies", "Copies wanted", 8, nil, 0x02),
     withdrawn = ProtoField.bool("continuo.announce.withdrawn", "Withdrawn", 8, nil, 0x04),
     announcement = number("announce.number", "Announcement"),
-    clock = number("time.clock", "Clock, units of 100 µs"),
     closed_flow = number("closed.flow", "Flow"),
     kept_bytes = number("caps.kept_bytes", "Kept bytes"),
     live_generations = number("caps.generations", "Live generations"),
-    interval = number("report.interval_ms", "Interval, ms"),
-    report_bytes = number("report.bytes", "Bytes"),
-    report_datagrams = number("report.datagrams", "Datagrams"),
-    lost = number("report.lost", "Lost"),
-    late = number("report.late", "Late"),
-    duplicates = number("report.duplicates", "Duplicates"),
-    delay_smallest = number("report.delay_smallest", "Smallest delay, units of 100 µs, modulo 2^16"),
-    delay_mean = number("report.delay_mean", "Mean delay, units of 100 µs, modulo 2^16"),
-    delay_echo = number("report.delay_echo", "Newest TIME"),
-    delay_held = number("report.delay_held", "Held, units of 100 µs"),
     close_reason = number("close.reason", "Reason", close_reasons),
     close_text = ProtoField.string("continuo.close.text", "Text"),
     ordered_paths = ProtoField.uint16("continuo.order.paths", "Paths, bit n for path n", base.HEX),
@@ -119,7 +113,7 @@ local function read_slot(cursor, tree)
     return slot
 end
 
--- `may_be_before`: of ACK and REPORT. The space number.
+-- `may_be_before`: of ACK. The space number.
 local function read_space(cursor, tree, may_be_before)
     local from = cursor.at
     local first = cursor:number(1)
@@ -136,25 +130,40 @@ local function read_space(cursor, tree, may_be_before)
     return rshift(first, 4) % 4 * 128 + first % 16 * 8 + lane
 end
 
-local function add_run(cursor, tree, from, low, high)
-    tree:add(f.run, cursor.tvb(from, cursor.at - from), low == high and tostring(low) or low .. " to " .. high)
+local function add_run(cursor, tree, from, low, high, field)
+    tree:add(field or f.run, cursor.tvb(from, cursor.at - from), low == high and tostring(low) or low .. " to " .. high)
 end
 
 -- --- Frames
+
+local function read_times(cursor, tree)
+    for _, field in ipairs({f.ack_delay, f.ack_interval}) do
+        if cursor:add(tree, field) > 4294967295 then malformed("A time of ACK above 2^32 - 1") end
+    end
+    cursor:add(tree, f.ack_clock, 3)
+end
 
 local function read_ack(cursor, tree)
     read_space(cursor, tree, true)
     local high = read_sequence(cursor, tree)
     local least = math.max(0, high - ack_reach + 1)
+    read_times(cursor, tree)
+    if cursor:add(tree, f.ack_missing) > high then malformed("ACK of more missing than there are") end
     local count = cursor:add(tree, f.runs, 1)
-    if count < 1 or count > 12 then malformed("ACK of no or too many runs") end
+    if count < 1 then malformed("ACK of no range") end
+    local latest
     for i = 1, count do
-        local from = cursor.at
-        if i > 1 then high = high - cursor:varint() - 2 end
-        local low = high - cursor:varint()
+        local from, gap = cursor.at, 0
+        if i > 1 then
+            gap = cursor:varint()
+            high = high - gap - 1
+        end
+        local length = cursor:varint()
+        local kind, low = length % 2, high - math.floor(length / 2)
         if low < least then malformed("ACK below 0 or its reach") end
-        add_run(cursor, tree, from, low, high)
-        high = low
+        if i > 1 and gap == 0 and kind == latest then malformed("Ranges of ACK adjoin") end
+        add_run(cursor, tree, from, low, high, kind == 1 and f.received or f.run)
+        high, latest = low, kind
     end
 end
 
@@ -209,21 +218,6 @@ local function read_fragment(cursor, tree, state)
     cursor:bytes(tree, f.piece, length)
 end
 
-local function read_report(cursor, tree)
-    local flags = cursor:number(1)
-    read_space(cursor, tree, true)
-    read_sequence(cursor, tree)
-    for _, field in ipairs({f.interval, f.report_bytes, f.report_datagrams, f.lost, f.late, f.duplicates}) do
-        cursor:add(tree, field)
-    end
-    if flags % 2 == 1 then
-        cursor:add(tree, f.delay_smallest, 2)
-        cursor:add(tree, f.delay_mean, 2)
-        cursor:add(tree, f.delay_echo, 3)
-        cursor:add(tree, f.delay_held)
-    end
-end
-
 local function read_announce(cursor, tree)
     if cursor:add(tree, f.announced_path, 1) > 15 then malformed("ANNOUNCE of a path that is none") end
     cursor:add(tree, f.announced_kind, 1)
@@ -274,7 +268,6 @@ local readers = {
     [0x88] = function(cursor, tree) cursor:bytes(tree, f.token, 8) end,
     [0x89] = function(cursor, tree) cursor:bytes(tree, f.token, 8) end,
     [0x8a] = read_announce,
-    [0x8b] = function(cursor, tree) cursor:add(tree, f.clock, 3) end,
     [0x8c] = function() end,
     [0x8d] = function(cursor, tree)
         local count = cursor:number(1)
@@ -282,7 +275,6 @@ local readers = {
         for _ = 1, count do read_flow(cursor, tree, f.closed_flow) end
     end,
     [0x8e] = function(cursor, tree) cursor:add(tree, f.kept_bytes, 4) cursor:add(tree, f.live_generations, 1) end,
-    [0xa0] = read_report,
     [0xa1] = function(cursor, tree) cursor:add(tree, f.close_reason, 1) cursor:bytes(tree, f.close_text, cursor:left()) end,
     [0xa3] = read_order,
 }

@@ -29,7 +29,7 @@ text_is_compressed() {
     at_most $(($(sent_down) - before)) $((size * 9 / 10))
 }
 # What passes between gateway and core while a marked request is made, and then pings, of which some have a datagram of their own:
-# others share it with an ACK or REPORT.
+# others share it with an ACK.
 ping_mark=a-ping-of-it-16b
 marked_capture() {
     local marker=$1

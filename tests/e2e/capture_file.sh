@@ -120,7 +120,7 @@ claim "the download can be taken out of the capture" body_of "$work/cnapt.pcapng
 file=$work/cnapt.pcapng
 outer='frame.interface_id == 1'
 read -r datagrams ours known sent sent_out received received_in inside icmp sealed < <(counts '' "$file" \
-    "$outer && udp" "$outer && continuo" "$outer && continuo.class <= 3 && continuo.path == 0 && continuo.version == 1" \
+    "$outer && udp" "$outer && continuo" "$outer && continuo.class <= 3 && continuo.path == 0 && continuo.version == 2" \
     "$outer && udp.dstport == 9347" "$outer && udp.dstport == 9347 && frame.packet_flags_direction == 2" \
     "$outer && udp.srcport == 9347" "$outer && udp.srcport == 9347 && frame.packet_flags_direction == 1" \
     'continuo.body || continuo.frame || continuo.entry' "$outer && icmp" "$outer && continuo.sealed")

@@ -160,6 +160,32 @@ TEST(HandoverSim, AShortDatagramAheadOfTheAnnouncementsDelaysNothing) {
         << "what was under way follows after another";
 }
 
+// A NAT that lost its mapping gives the node's short question another port. The answer leaves room
+// for a question back, without which data goes on to the old port.
+TEST(HandoverSim, AShortQuestionFromAnotherPortIsAnsweredAndAskedBack) {
+    Downstream stream({}, 5);
+    SessionPair& pair = stream.pair;
+    stream.run_for(milliseconds(300));
+    pair.is_swallowed = [](bool is_up, const base::Endpoint&) { return is_up; };
+    pair.record = true;
+    auto& snapt_paths = pair.snapt.session->paths();
+    const uint8_t path = *snapt_paths.active();
+    // What the node asks with when its own datagrams go unconfirmed.
+    pair.node.session->paths().on_request(pair.now, pair.now);
+    pair.run_for(milliseconds(1));
+    ASSERT_EQ(pair.recorded_up.size(), 1U);
+    ASSERT_LT(pair.recorded_up.front().size(), 40U);
+    pair.inject(pair.snapt, pair.recorded_up.front(), kOther);
+    pair.run_for(milliseconds(1));
+    const session::Tuple& tuple = snapt_paths.path(path).tuples[0];
+    EXPECT_EQ(tuple.remote, kOther);
+    EXPECT_FALSE(tuple.is_withheld);
+    EXPECT_TRUE(tuple.was_sent) << "the question back";
+    EXPECT_GT(tuple.unproven_sent_bytes, pair.recorded_up.front().size()) << "beside the answer";
+    EXPECT_LE(tuple.unproven_sent_bytes,
+              tuple.unproven_received_bytes * wire::kAmplificationFactor);
+}
+
 TEST(HandoverSim, AFewDatagramsOfALongWayAreSentAgainAtOnce) {
     Downstream stream(link_of(milliseconds(300)), 5);
     stream.run_for(milliseconds(50));

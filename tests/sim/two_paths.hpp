@@ -1,6 +1,7 @@
 // TwoPaths: a node with two uplinks, in virtual time, and one flow of numbered packets both ways.
 #pragma once
 
+#include "tests/support/acknowledged.hpp"
 #include "tests/support/session_pair.hpp"
 
 #include <set>
@@ -97,22 +98,13 @@ class TwoPaths {
     void move() { pair.node.session->paths().activate(1, pair.now); }
     // The node hears that the path was full up at that rate.
     void tell_rate(uint8_t path, uint64_t bytes_per_s) {
-        session::PathSet& paths = pair.node.session->paths();
-        const uint32_t epoch = *pair.node.session->send_epoch();
-        wire::Report report;
-        report.space = {base::TrafficClass::HtHd, path, 0};
-        report.interval_ms = 1000;
-        report.datagrams = 20;
-        report.bytes = bytes_per_s - report.datagrams * 28;
-        for (uint64_t next = 1'000'000; next <= 1'000'020; next += 20) {
-            // The first ends what was measured so far.
-            paths.on_numbered(report.space, epoch, next, bytes_per_s, true, pair.now);
-            pair.run_for(base::milliseconds(100));
-            paths.on_numbered(report.space, epoch, next + 20, bytes_per_s / 2, true, pair.now);
-            report.highest = static_cast<uint32_t>(next + 19);
-            paths.on_report(epoch, report, path);
-            paths.on_reports_read(pair.now);
-        }
+        const Acknowledged told{pair.node.session->paths(),
+                                *pair.node.session->send_epoch(),
+                                {base::TrafficClass::HtHd, path, 0}};
+        told.deliver_at(bytes_per_s, true, 1'000'000, pair.now, [&](base::Duration span) {
+            pair.run_for(span);
+            return pair.now;
+        });
     }
     void cut(uint8_t path) {
         pair.lose(pair.up_link(path), kCertain);

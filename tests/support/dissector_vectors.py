@@ -20,7 +20,7 @@ SESSION, EPOCH, TAG_BYTES = 0x4A31, 1, 16
 KEY = bytes(range(32))
 CLASSES = ["lt-ld", "ht-ld", "lt-hd", "ht-hd"]
 FRAMES = {"PAD": 0x80, "ACK": 0x81, "COPY": 0x82, "FLOOR": 0x83, "GENERATION": 0x84, "CONFIRM": 0x85, "REFUSE": 0x86, "FRAGMENT": 0x87,
-          "CHALLENGE": 0x88, "RESPONSE": 0x89, "ANNOUNCE": 0x8A, "TIME": 0x8B, "PING": 0x8C, "CLOSED": 0x8D, "CAPS": 0x8E, "REPORT": 0xA0,
+          "CHALLENGE": 0x88, "RESPONSE": 0x89, "ANNOUNCE": 0x8A, "PING": 0x8C, "CLOSED": 0x8D, "CAPS": 0x8E,
           "CLOSE": 0xA1, "ORDER": 0xA3}
 MODES = ["raw", "raw-kept", "zstd"]
 
@@ -64,7 +64,7 @@ def tcp(connection, is_up, sequence, payload):
 
 # In a space that no vector names: FLOOR of its own is bounded by the datagram's number.
 def sealed(body, number, path=9, klass=2):
-    header = struct.pack("!BBHH", 0x10 | EPOCH << 2 | klass, path << 3, SESSION, number)
+    header = struct.pack("!BBHH", 0x20 | EPOCH << 2 | klass, path << 3, SESSION, number)
     signed = struct.pack("!HHQ", 0, klass << 7 | path << 3, number) + header + body
     return header + body + hmac.digest(KEY, signed, hashlib.sha256)[:TAG_BYTES]
 
@@ -160,10 +160,12 @@ def expected_fields(kind, given):
     if kind in ("PING", "PAD"):
         return []
     if kind == "ACK":
-        runs = given["runs"].split(",")
-        highest = runs[0].split("-")[1]
-        return [*space_fields(given["space"], given["epoch"]), ("frame.sequence", highest), ("frame.runs", str(len(runs))),
-                *run_fields(runs)]
+        ranges = given["ranges"].split(",")
+        highest = ranges[0].rstrip("r").split("-")[1]
+        named = [("ack.received" if text.endswith("r") else name, value)
+                 for text, (name, value) in zip(ranges, run_fields([text.rstrip("r") for text in ranges]))]
+        return [*space_fields(given["space"], given["epoch"]), ("frame.sequence", highest),
+                *same_names("ack.", given, "delay", "interval_ms=interval", "clock", "missing"), ("frame.runs", str(len(ranges))), *named]
     if kind in ("COPY", "FLOOR"):
         return [*space_fields(given["space"]), ("frame.sequence", given["sequence"])]
     if kind == "GENERATION":
@@ -183,17 +185,10 @@ def expected_fields(kind, given):
         return [*same_names("announce.", given, "path", "kind", "mtu"), ("announce.active", str(int("active" in flags))),
                 ("announce.copies", str(int("copy" in flags))), ("announce.withdrawn", str(int("withdrawn" in flags))),
                 ("announce.number", given["number"])]
-    if kind == "TIME":
-        return [("time.clock", given["clock"])]
     if kind == "CLOSED":
         return [("closed.flow", index) for index in given["indexes"].split(",")]
     if kind == "CAPS":
         return same_names("caps.", given, "kept_bytes=kept", "generations=live")
-    if kind == "REPORT":
-        fields = [*space_fields(given["space"], given["epoch"]), ("frame.sequence", given["highest"]),
-                  *same_names("report.", given, "interval_ms=interval", "bytes", "datagrams", "lost", "late", "duplicates")]
-        delay = ("delay_smallest=smallest", "delay_mean=mean", "delay_echo=echo", "delay_held=held")
-        return fields + (same_names("report.", given, *delay) if "echo" in given else [])
     if kind == "CLOSE":
         text = bytes.fromhex(given["text"]).decode()
         return [("close.reason", given["reason"])] + ([("close.text", text)] if text else [])
@@ -262,7 +257,7 @@ def void(_):
         if kind not in ("PAD", "CLOSE", "UNKNOWN", "PING"):
             if not (kind == "FRAGMENT" and "counted=no" in record["item"][0]):
                 bodies.append((record["name"] + ", cut", body[:-1], {"malformed"}))
-        if kind in ("REPORT", "ORDER"):  # PROTOCOL 3.4: ignored, so no fault of the sender, but not of this version either
+        if kind == "ORDER":  # PROTOCOL 3.4: ignored, so no fault of the sender, but not of this version either
             more = body[:1] + bytes([body[1] + 3]) + body[2:] + b"abc"
             bodies.append((record["name"] + ", with more behind", more, {"leftover"}))
         if kind == "GENERATION":
@@ -286,7 +281,7 @@ def headers(_):
             fields = dict(fields_of(packet))
             error = record.get("error")
             if error is None:
-                wanted = {"version": "1", "epoch": record["epoch"], "class": str(CLASSES.index(record["class"])),
+                wanted = {"version": "2", "epoch": record["epoch"], "class": str(CLASSES.index(record["class"])),
                           "path": str(int(record["path"], 16)), "lane": record["lane"], "session": str(int(record["session_id"], 16)),
                           "long": str(int(record["long"] == "yes")), "sequence_wire": str(int(record["sequence"], 16)), "sealed": None}
                 for name, value in wanted.items():
@@ -345,7 +340,7 @@ def hello(_):
 
 
 def first_hello():
-    signed = struct.pack("!BBBHI", 3, 1, EPOCH, SESSION, 7)
+    signed = struct.pack("!BBBHI", 3, 2, EPOCH, SESSION, 7)
     return in_record(signed + hmac.digest(KEY, b"continuo hello" + signed, hashlib.sha256)[:TAG_BYTES])
 
 
@@ -378,12 +373,12 @@ def records(_):
         yield record["name"], stream, check_hello, check
 
     ping = sealed(bytes.fromhex("8c"), 0, 15)
-    time = sealed(bytes.fromhex("8b0a0b0c"), 1, 15)
+    response = sealed(bytes.fromhex("890a0b0c0d0e0f1011"), 1, 15)
     closed = sealed(bytes.fromhex("8d0105"), 2, 15)
 
     def shows(count, *wanted):
         def check(packet):
-            have = [entry for entry in fields_of(packet) if entry[0] in ("frame", "time.clock", "closed.flow")]
+            have = [entry for entry in fields_of(packet) if entry[0] in ("frame", "token", "closed.flow")]
             if len(lengths_of(packet)) != count or have != list(wanted):
                 yield f"{len(lengths_of(packet))} records, not {count}: {have}\n  want {list(wanted)}"
             if [value for name, value in fields_of(packet) if name == "authentic"] != ["1"] * count or experts_of(packet):
@@ -393,15 +388,15 @@ def records(_):
     def shows_nothing(packet):
         if lengths_of(packet):
             yield f"shows records: {lengths_of(packet)}"
-    stream, packets, from_byte = in_record(ping) + in_record(time) + in_record(closed), [tcp(200, True, 1, first_hello())], at
+    stream, packets, from_byte = in_record(ping) + in_record(response) + in_record(closed), [tcp(200, True, 1, first_hello())], at
     for upto in (1, 9, len(ping) + 5, len(stream)):
         begin = from_byte - at
         packets.append(tcp(200, True, from_byte, stream[begin:upto]))
         from_byte = at + upto
     yield "records over four segments", packets, lambda packet: (), shows_nothing, shows_nothing, \
-        shows(1, ("frame", "140")), shows(2, ("frame", "139"), ("time.clock", str(0x0A0B0C)), ("frame", "141"), ("closed.flow", "5"))
+        shows(1, ("frame", "140")), shows(2, ("frame", "137"), ("token", "0a0b0c0d0e0f1011"), ("frame", "141"), ("closed.flow", "5"))
     yield "three records in a segment, of a capture that begins there", [tcp(201, True, 1000, stream)], \
-        shows(3, ("frame", "140"), ("frame", "139"), ("time.clock", str(0x0A0B0C)), ("frame", "141"), ("closed.flow", "5"))
+        shows(3, ("frame", "140"), ("frame", "137"), ("token", "0a0b0c0d0e0f1011"), ("frame", "141"), ("closed.flow", "5"))
 
     packets = [tcp(205, True, 1, first_hello()), tcp(205, True, at, bytes(2)), tcp(205, True, at + 2, in_record(ping))]
     yield "what follows a length that ends the connection", packets, lambda packet: (), lambda packet: (), shows_nothing

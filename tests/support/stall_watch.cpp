@@ -112,7 +112,7 @@ void StallWatch::look_at(size_t stream, size_t direction) {
         slowest = std::max(slowest, bound(slot));
     }
     const Duration noticed =
-        std::clamp<Duration>(longest_round_trip, wire::kReportShortest, wire::kReportLongest) +
+        std::clamp<Duration>(longest_round_trip, base::milliseconds(100), base::seconds(1)) +
         longest_round_trip + doubts();
     const auto judge = [&](TimePoint since, Duration allowed, double& worst) {
         if (since == base::kNever) {

@@ -66,7 +66,6 @@ void add_path(std::vector<int64_t>& state, const session::Path& path) {
                                static_cast<int64_t>(path.loss.value_or(-1) * 1e9),
                                static_cast<int64_t>(path.lost_datagrams),
                                static_cast<int64_t>(path.late_datagrams),
-                               static_cast<int64_t>(path.duplicate_datagrams),
                                static_cast<int64_t>(path.unconfirmed_datagrams),
                                number_of(path.unconfirmed_since),
                                path.needs_proof,

@@ -67,10 +67,12 @@ TEST(Control, RejectionReachesTheNodeWithReasonAndText) {
 TEST(Control, WithoutCommonVersionTheDaemonIsNotAsked) {
     ControlPair pair;
     ClientParameters parameters = default_client();
-    parameters.hello.versions = {2, 3};
+    parameters.hello.versions = {kProtocolVersion + 1, kProtocolVersion + 2};
     pair.start(parameters);
     pair.run();
-    EXPECT_EQ(pair.client_event<Rejected>().reject.reason, RejectReason::NoCommonVersion);
+    EXPECT_EQ(
+        pair.client_event<Rejected>().reject,
+        (Reject{RejectReason::NoCommonVersion, "this SNAPT speaks version 2, the node 3 and 4"}));
     EXPECT_FALSE(pair.has_server_event<HelloReceived>());
 }
 
@@ -227,7 +229,7 @@ TEST(Control, AcceptThatWasNotOfferedOrOfAnotherSnaptClosesTheLink) {
              a.protection = {ProtectionKind::HmacSha256, 16};
          },
          CloseCause::ProtocolError},
-        {[](Accept& a) { a.version = 2; }, CloseCause::ProtocolError},
+        {[](Accept& a) { a.version = kProtocolVersion + 1; }, CloseCause::ProtocolError},
         {[](Accept& a) { a.inner_mtu = 1279; }, CloseCause::ProtocolError},
         {[](Accept& a) {
              a.lease_ipv4.reset();

@@ -1,3 +1,4 @@
+#include "tests/support/acknowledged.hpp"
 #include "tests/unit/session/path_set_fixture.hpp"
 
 #include <vector>
@@ -154,29 +155,21 @@ TEST(PathChallenge, BeforeAnyReportTheShorterRoundTripIsExpectedToBeSooner) {
     answer_after(node, 0, milliseconds(20));
     EXPECT_EQ(node.paths.soonest(mask_of(0) | mask_of(1), TrafficClass::HtHd, node.now), 0);
     // What waits for 0 longer than 1 is slower takes 1.
-    node.paths.on_numbered(space(0, TrafficClass::HtHd), 1, 0, 60'000, true, node.now);
+    tests::Acknowledged{node.paths, 1, space(0, TrafficClass::HtHd)}.send(0, 1, 60'000, node.now);
     EXPECT_EQ(node.paths.soonest(mask_of(0) | mask_of(1), TrafficClass::HtHd, node.now), 1);
 }
 
-// Its round trip is known by the challenge: super-packets carry no TIME.
-TEST(PathChallenge, AReportWithoutDelaysTellsThatThePathTookItIn) {
-    constexpr uint32_t kEpoch = 1;
+TEST(PathChallenge, AnAcknowledgementTellsThatThePathTookItIn) {
     Node node;
     answer_on_both(node);
+    const tests::Acknowledged told{node.paths, 1, space(0, TrafficClass::HtHd)};
     // 3 MB/s, of which nothing is known but that 1.25 MB/s are assumed.
-    for (uint64_t i = 0; i < 600; ++i) {
-        node.paths.on_numbered(space(0, TrafficClass::HtHd), kEpoch, i, 1500, true, node.now);
+    for (uint32_t i = 0; i < 600; ++i) {
+        told.send(i, 1, 1500, node.now);
         node.now += base::microseconds(500);
     }
     EXPECT_EQ(node.paths.soonest(mask_of(0) | mask_of(1), TrafficClass::HtHd, node.now), 1);
-    wire::Report told;
-    told.space = space(0, TrafficClass::HtHd);
-    told.highest = 599;
-    told.interval_ms = 300;
-    told.datagrams = 600;
-    told.bytes = 600 * 1472;
-    node.paths.on_report(kEpoch, told, 0);
-    node.paths.on_reports_read(node.now);
+    told.acknowledge(0, 599, node.now);
     EXPECT_EQ(node.paths.soonest(mask_of(0) | mask_of(1), TrafficClass::HtHd, node.now), 0);
 }
 
@@ -185,21 +178,13 @@ TEST(PathChallenge, AReportWithoutDelaysTellsThatThePathTookItIn) {
 TEST(PathChallenge, DelaysFromBeforeAPauseAreNotComparedWithThoseAfterIt) {
     Node node;
     answer_on_both(node);
-    uint64_t number = 0;
-    const auto tell = [&](uint8_t path, uint16_t delay) {
-        node.paths.on_numbered(space(path), 1, number, 1500, true, node.now);
-        wire::Report told;
-        told.space = space(path);
-        told.highest = static_cast<uint32_t>(number++);
-        told.interval_ms = 100;
-        told.datagrams = 1;
-        told.bytes = 1472;
-        told.delay.emplace();
-        told.delay->smallest = delay;
-        told.delay->echo = static_cast<uint32_t>(node.now.time_since_epoch() / wire::kClockUnit) %
-                           wire::kClockModulus;
-        node.paths.on_report(1, told, path);
-        node.paths.on_reports_read(node.now);
+    uint32_t number = 0;
+    const auto tell = [&](uint8_t path, uint32_t delay) {
+        const tests::Acknowledged told{node.paths, 1, space(path)};
+        told.send(number, 1, 1500, node.now);
+        const uint32_t arrived = path::RelativeDelay::clock_at(node.now) + delay;
+        told.acknowledge(number, number, node.now + milliseconds(30), arrived);
+        ++number;
     };
     tell(0, 10'000);
     tell(1, 10'400);

@@ -1,5 +1,6 @@
 #include "common/session/session_paths.hpp"
 #include "common/session/session_types.hpp"
+#include "tests/support/acknowledged.hpp"
 
 #include <gtest/gtest.h>
 
@@ -52,36 +53,30 @@ TEST(Striper, APathThatComesInDoesNotMakeUpForWhatItMissed) {
     EXPECT_NEAR(given[1], 10, 1);
 }
 
-// A node's paths, each of which is told of one second.
-struct Reported {
+// A node's paths, each of which has delivered at some rate.
+struct Told {
     base::SeededRandom random{1};
     PathSet paths{Role::Node, random};
     TimePoint now{base::seconds(10)};
-    uint64_t next = 0;
+    uint32_t next = 0;
 
-    // `over`: the time in which it was sent; one that is shorter fills the path.
-    void tell_rate(uint8_t path, uint64_t bytes_per_s, base::Duration over) {
+    void deliver_at(uint8_t path, uint64_t bytes_per_s, bool is_full) {
         const Endpoint snapt = *Endpoint::parse("203.0.113.9:9347");
         if (!paths.path(path).tuples[0].is_known) {
             paths.add(path, snapt, 1500, now);
         }
-        wire::Report report;
-        report.space.path = path;
-        report.interval_ms = 1000;
-        report.datagrams = 20;
-        report.bytes = bytes_per_s - report.datagrams * outer_overhead(snapt.address);
-        paths.on_numbered(report.space, 1, next, bytes_per_s, true, now);
-        now += over;
-        next += report.datagrams;
-        paths.on_numbered(report.space, 1, next, bytes_per_s / 2, true, now);  // not there yet
-        report.highest = static_cast<uint32_t>(next - 1);
-        paths.on_report(1, report, path);
-        paths.on_reports_read(now);
+        const tests::Acknowledged told{paths, 1, {base::TrafficClass::LtLd, path, 0}};
+        if (!is_full) {
+            paths.on_app_limited();
+        }
+        told.deliver_at(bytes_per_s, is_full, next, now,
+                        [&](base::Duration span) { return now += span; });
+        next += 1000;
     }
 };
 
-constexpr base::Duration kBurst = base::milliseconds(100);
-constexpr base::Duration kAsItCame = base::seconds(1);
+constexpr bool kFull = true;
+constexpr bool kAsItCame = false;
 
 TEST(Striper, WhatOthersChoseIsNotMadeUpFor) {
     PathWeights alike{};
@@ -95,31 +90,31 @@ TEST(Striper, WhatOthersChoseIsNotMadeUpFor) {
 }
 
 TEST(Striper, PathsThatWereNeverFullAreAlike) {
-    Reported reported;
-    reported.tell_rate(0, 5'000'000, kAsItCame);
-    reported.tell_rate(1, 1'000'000, kAsItCame);
-    const PathWeights weights = weights_of(reported.paths, 0b111);
+    Told told;
+    told.deliver_at(0, 5'000'000, kAsItCame);
+    told.deliver_at(1, 1'000'000, kAsItCame);
+    const PathWeights weights = weights_of(told.paths, 0b111);
     EXPECT_EQ(weights[0], weights[1]);
     EXPECT_EQ(weights[0], weights[2]);
 }
 
 TEST(Striper, PathsThatWereFullShareByTheirRates) {
-    Reported reported;
-    reported.tell_rate(0, 5'000'000, kBurst);
-    reported.tell_rate(1, 1'000'000, kBurst);
-    const PathWeights weights = weights_of(reported.paths, 0b11);
+    Told told;
+    told.deliver_at(0, 5'000'000, kFull);
+    told.deliver_at(1, 1'000'000, kFull);
+    const PathWeights weights = weights_of(told.paths, 0b11);
     EXPECT_DOUBLE_EQ(weights[0], 5 * weights[1]);
 }
 
 TEST(Striper, APathThatWasNeverFullMayBeAsFastAsTheFastest) {
-    Reported reported;
-    reported.tell_rate(0, 5'000'000, kBurst);
-    reported.tell_rate(1, 1'000'000, kAsItCame);
-    PathWeights weights = weights_of(reported.paths, 0b11);
+    Told told;
+    told.deliver_at(0, 5'000'000, kFull);
+    told.deliver_at(1, 1'000'000, kAsItCame);
+    PathWeights weights = weights_of(told.paths, 0b11);
     EXPECT_EQ(weights[0], weights[1]);
-    reported.tell_rate(1, 8'000'000, kAsItCame);
-    weights = weights_of(reported.paths, 0b11);
-    EXPECT_DOUBLE_EQ(weights[1], weights[0] * 8 / 5 * kUntriedShare) << "and is tried with more";
+    told.deliver_at(1, 8'000'000, kAsItCame);
+    weights = weights_of(told.paths, 0b11);
+    EXPECT_DOUBLE_EQ(weights[1], 8e6 * kUntriedShare) << "and is tried with more";
 }
 
 }  // namespace

@@ -165,10 +165,10 @@ TEST(BodyTest, EveryTypeIsKnownSkippedOrVoid) {
 }
 
 TEST(BodyTest, KnownSkippableFramesIgnoreWhatANewerPeerAdds) {
-    const Bytes report = {0xA0, 0x0B, 0x00, 0x00, 1, 2, 3, 4, 5, 6, 7, 0xEE, 0xEE, 0x8C};
-    const Walk found = walk(report);
+    const Bytes order = {0xA3, 0x08, 0x00, 0x03, 0x01, 0x05, 0x00, 0x07, 0xEE, 0xEE, 0x8C};
+    const Walk found = walk(order);
     ASSERT_EQ(found.items.size(), 2U);
-    EXPECT_EQ(std::get<Report>(found.items[0]).duplicates, 7U);
+    EXPECT_EQ(std::get<Order>(found.items[0]).places[0].number, 7U);
     EXPECT_TRUE(std::holds_alternative<Ping>(found.items[1]));
 }
 
@@ -187,7 +187,7 @@ TEST(BodyTest, SummaryNamesWhatIsInside) {
     EXPECT_TRUE(summary->has(FrameType::Floor));
     EXPECT_TRUE(summary->has(FrameType::Ping));
     EXPECT_FALSE(summary->has(FrameType::Ack));
-    EXPECT_FALSE(summary->has(FrameType::Report));
+    EXPECT_FALSE(summary->has(FrameType::Close));
     EXPECT_EQ(summary->skippable_types, uint32_t{1} << 16);
     EXPECT_EQ(summary->sections, 2U);
     EXPECT_FALSE(summary->is_keepalive());

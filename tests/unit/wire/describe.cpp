@@ -1,5 +1,6 @@
 #include "tests/unit/wire/describe.hpp"
 
+#include "common/wire/ack_ranges.hpp"
 #include "common/wire/listing.hpp"
 
 #include <cstdio>
@@ -51,12 +52,20 @@ std::string line(const Pad& frame) {
 }
 
 std::string line(const Ack& frame) {
-    std::vector<std::string> runs;
-    for (size_t i = 0; i < frame.run_count; ++i) {
-        runs.push_back(text_of(frame.runs[i]));
+    std::vector<std::string> ranges;
+    AckRangeReader reader(frame.ranges, frame.highest);
+    while (reader.left() > 0) {
+        const auto range = reader.next();
+        if (!range) {
+            return "ACK malformed";
+        }
+        ranges.push_back(text_of({range->first, range->last}) +
+                         (range->kind == AckKind::Received ? "r" : ""));
     }
     return "ACK space=" + text_of(frame.space) + epoch_of(frame.previous_epoch) +
-           " runs=" + joined(runs, ",");
+           " delay=" + number(frame.delay) + " interval=" + number(frame.interval_ms) +
+           " clock=" + number(frame.clock) + " missing=" + number(frame.missing) +
+           " ranges=" + joined(ranges, ",");
 }
 
 std::string line(const Copy& frame) {
@@ -119,10 +128,6 @@ std::string line(const Announce& frame) {
            " number=" + number(frame.number);
 }
 
-std::string line(const Time& frame) {
-    return "TIME clock=" + number(frame.clock);
-}
-
 std::string line(const Ping& /*frame*/) {
     return "PING";
 }
@@ -137,20 +142,6 @@ std::string line(const Closed& frame) {
 
 std::string line(const Caps& frame) {
     return "CAPS kept=" + number(frame.kept_bytes) + " live=" + number(frame.live_generations);
-}
-
-std::string line(const Report& frame) {
-    std::string text = "REPORT space=" + text_of(frame.space) + epoch_of(frame.previous_epoch) +
-                       " highest=" + number(frame.highest) +
-                       " interval=" + number(frame.interval_ms) + " bytes=" + number(frame.bytes) +
-                       " datagrams=" + number(frame.datagrams) + " lost=" + number(frame.lost) +
-                       " late=" + number(frame.late) + " duplicates=" + number(frame.duplicates);
-    if (frame.delay) {
-        text += " smallest=" + number(frame.delay->smallest) +
-                " mean=" + number(frame.delay->mean) + " echo=" + number(frame.delay->echo) +
-                " held=" + number(frame.delay->held);
-    }
-    return text;
 }
 
 std::string line(const Close& frame) {

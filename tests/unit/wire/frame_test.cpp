@@ -1,3 +1,4 @@
+#include "common/wire/ack_ranges.hpp"
 #include "common/wire/body.hpp"
 #include "common/wire/frame.hpp"
 #include "common/wire/limits.hpp"
@@ -47,68 +48,59 @@ TEST(FrameTest, EachParserTakesItsOwnTypeOnly) {
     expect_own_type_only<Challenge>(FrameType::Challenge);
     expect_own_type_only<Response>(FrameType::Response);
     expect_own_type_only<Announce>(FrameType::Announce);
-    expect_own_type_only<Time>(FrameType::Time);
     expect_own_type_only<Ping>(FrameType::Ping);
     expect_own_type_only<Closed>(FrameType::Closed);
     expect_own_type_only<Caps>(FrameType::Caps);
-    expect_own_type_only<Report>(FrameType::Report);
     expect_own_type_only<Close>(FrameType::Close);
     expect_own_type_only<Order>(FrameType::Order);
 }
 
-TEST(AckTest, TakesRunsNewestFirstWithGaps) {
-    Ack ack;
-    EXPECT_TRUE(ack.add({90, 100}));
-    EXPECT_FALSE(ack.add({80, 89})) << "touches the run before";
-    EXPECT_FALSE(ack.add({80, 95})) << "overlaps the run before";
-    EXPECT_FALSE(ack.add({102, 110})) << "newer than the run before";
-    EXPECT_FALSE(ack.add({60, 50})) << "upside down";
-    EXPECT_TRUE(ack.add({80, 88}));
-    EXPECT_EQ(ack.run_count, 2U);
-    EXPECT_EQ(ack.highest(), 100U);
+Bytes ack_bytes(const Ack& head, const std::vector<AckRange>& ranges) {
+    Bytes bytes(head.head_bytes() + 600);
+    ByteWriter writer(bytes);
+    EXPECT_EQ(write_ack(writer, head, ranges), ranges.size());
+    bytes.resize(writer.size());
+    return bytes;
 }
 
-TEST(AckTest, CutsRunsAtItsReach) {
-    Ack ack;
-    EXPECT_TRUE(ack.add({9000, 9999}));
-    EXPECT_TRUE(ack.add({0, 8000}));
-    EXPECT_EQ(ack.runs[1].first, 9999 - kAckReach + 1);
-    EXPECT_FALSE(ack.add({0, 5}));
-    const Bytes bytes = bytes_of(ack);
-    ByteReader reader(bytes);
-    const auto parsed = Ack::parse(reader);
-    ASSERT_TRUE(parsed);
-    EXPECT_EQ(*parsed, ack);
-}
-
-TEST(AckTest, HoldsAtMostTwelveRuns) {
-    Ack ack;
-    for (uint32_t i = 0; i < kMaxAckRuns; ++i) {
-        EXPECT_TRUE(ack.add({1000 - 3 * i, 1000 - 3 * i}));
-    }
-    EXPECT_FALSE(ack.add({10, 10}));
-}
-
-TEST(AckTest, CostsSixBytesInOrder) {
-    Ack ack;
-    ack.add({1000, 1100});
-    EXPECT_EQ(ack.size(), 6U);
-}
-
-TEST(AckTest, RoundTripsAtTheEdgesOfTheNumbers) {
-    for (const SequenceRun run :
-         {SequenceRun{0, 0}, SequenceRun{0, 1}, SequenceRun{0, kAckReach - 1},
-          SequenceRun{kMaxSequence, kMaxSequence}, SequenceRun{kMaxSequence - 5, kMaxSequence}}) {
-        Ack ack;
-        ASSERT_TRUE(ack.add(run));
-        const Bytes bytes = bytes_of(ack);
+TEST(AckTest, GivesBackWhatWasWritten) {
+    for (const uint32_t highest : {uint32_t{0}, uint32_t{1}, kAckReach - 1, kMaxSequence}) {
+        Ack head;
+        head.space = {TrafficClass::HtLd, 3, 0};
+        head.delay = 3125;
+        head.interval_ms = 25;
+        head.clock = kAckClockModulus - 1;
+        head.missing = highest;
+        const Bytes bytes = ack_bytes(head, {{highest - std::min(highest, 3U), highest}});
         ByteReader reader(bytes);
         const auto parsed = Ack::parse(reader);
         ASSERT_TRUE(parsed);
-        EXPECT_EQ(*parsed, ack);
+        EXPECT_TRUE(reader.at_end());
+        EXPECT_EQ(parsed->highest, highest);
+        EXPECT_EQ(parsed->delay, head.delay);
+        EXPECT_EQ(parsed->clock, head.clock);
+        EXPECT_EQ(parsed->missing, head.missing);
+        EXPECT_EQ(bytes_of(*parsed), bytes);
     }
-    Ack ack;
-    EXPECT_FALSE(ack.add({0, kMaxSequence + 1}));
+}
+
+TEST(AckTest, CostsThirteenBytesInOrderAfterThousandDatagrams) {
+    Ack head;
+    head.delay = 1000;
+    head.interval_ms = 25;
+    EXPECT_EQ(ack_bytes(head, {{1000, 1050}}).size(), 13U);
+}
+
+TEST(AckTest, NothingIsWrittenWhereNotOneRangeFits) {
+    Ack head;
+    head.highest = 1000;
+    const std::vector<AckRange> ranges = {{1000, 1050}};
+    Bytes buffer(head.head_bytes() + 1);
+    ByteWriter writer(buffer);
+    EXPECT_EQ(write_ack(writer, head, ranges), 0U);
+    EXPECT_EQ(writer.size(), 0U);
+    EXPECT_TRUE(writer.ok());
+    EXPECT_EQ(write_ack(writer, head, {}), 0U);
 }
 
 TEST(AnnounceTest, NumbersAreComparedAsSerialNumbers) {

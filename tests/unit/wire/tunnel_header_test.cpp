@@ -91,9 +91,10 @@ TEST(TunnelHeaderTest, EveryFirstByteHasItsKind) {
     EXPECT_EQ(kind_of({}), DatagramKind::Empty);
     for (unsigned first = 0; first < 256; ++first) {
         const Bytes bytes = {static_cast<uint8_t>(first)};
-        const DatagramKind expected = first < 0x10   ? DatagramKind::Unsealed
-                                      : first < 0x20 ? DatagramKind::Sealed
-                                                     : DatagramKind::OtherVersion;
+        const DatagramKind expected = first < 0x10 ? DatagramKind::Unsealed
+                                      : (first >> 4) == kProtocolVersion
+                                          ? DatagramKind::Sealed
+                                          : DatagramKind::OtherVersion;
         EXPECT_EQ(kind_of(bytes), expected) << first;
     }
 }
