@@ -51,8 +51,9 @@ std::vector<uint8_t> nested(uint16_t type, ByteView value) {
     nlattr header{};
     header.nla_len = static_cast<uint16_t>(sizeof header + value.size());
     header.nla_type = type;
-    std::vector<uint8_t> bytes(NLA_ALIGN(header.nla_len));
+    std::vector<uint8_t> bytes(sizeof header);
     std::memcpy(bytes.data(), &header, sizeof header);
+    bytes.resize(NLA_ALIGN(header.nla_len));
     std::copy(value.begin(), value.end(), bytes.begin() + sizeof header);
     return bytes;
 }
