@@ -43,7 +43,7 @@ heard.settimeout(5)
 while True:
     packet = heard.recv(2048)
     at = (packet[0] & 15) * 4
-    if packet[9] == 17 and int.from_bytes(packet[at + 2:at + 4], "big") == %d and packet[at + 8] >> 4 == 1:
+    if packet[9] == 17 and int.from_bytes(packet[at + 2:at + 4], "big") == %d and packet[at + 8] >> 4 == 2:
         print(int.from_bytes(packet[at + 10:at + 12], "big"))
         break
 """ % PORT
