@@ -40,6 +40,14 @@ struct SentEntry {
     size_t offset = 0;      // the ring's own
 };
 
+// How entries that are due leave: `bytes` of them in `span`, but for `at_once` at the beginning.
+struct RepeatPace {
+    base::Duration span{};
+    uint64_t bytes = 0;
+    uint64_t at_once = 0;
+    base::TimePoint next_at{};  // when the next one may leave
+};
+
 class SentRing {
   public:
     // A peer that says over and over that it has moved gets nothing more often than that.

@@ -478,14 +478,6 @@ class Session {
     bool keepalive_due_ = false;
     bool keeps_idle_alive_ = true;
     SentRing sent_ring_;  // SNAPT
-    // SNAPT: what is due there leaves in this time, but for so much at once, and when the next of
-    // it may.
-    struct RepeatPace {
-        base::Duration span{};
-        uint64_t bytes = 0;
-        uint64_t at_once = 0;
-        base::TimePoint next_at{};
-    };
     RepeatPace repeat_pace_;
     SentRing kept_ring_;               // node: packets that it sent into a silence
     std::optional<uint8_t> sends_on_;  // the path of the last poll_transmit
