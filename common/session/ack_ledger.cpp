@@ -24,9 +24,7 @@ void AckLedger::record(Class& state, const Arrival& arrival, TimePoint now) {
     if (arrival.number < state.all.low()) {
         return;
     }
-    if (arrival.number >= state.all.next()) {
-        state.highest_at = now;
-    }
+    const bool is_newest = arrival.number >= state.all.next();
     state.all.set(arrival.number);
     if (arrival.kind == AckKind::Received && !state.received_only) {
         state.received_only = std::make_unique<crypto::SequenceBitmap>();
@@ -34,10 +32,12 @@ void AckLedger::record(Class& state, const Arrival& arrival, TimePoint now) {
     if (arrival.kind == AckKind::Received && arrival.number >= state.received_only->low()) {
         state.received_only->set(arrival.number);
     }
-    // What comes late is told as often as what comes in order.
-    if (arrival.number < state.told_from) {
-        state.told_from = arrival.number;
+    if (is_newest) {
+        state.highest_at = now;
+        return;
     }
+    // A number that comes late is told as often as one that comes in order.
+    state.told_from = std::min(state.told_from, arrival.number);
     for (uint32_t& told_to : state.told_to) {
         told_to = std::min(told_to, arrival.number);
     }
