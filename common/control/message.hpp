@@ -101,7 +101,8 @@ struct Hello {
     bool operator==(const Hello&) const = default;
 };
 
-// What to tell a node that speaks no version of the datagram format that this program speaks.
+// Text for a node that speaks no version of the datagram format that this program speaks; nothing
+// for any other.
 std::optional<std::string> version_refusal(const Hello& hello);
 
 struct Accept {

@@ -154,13 +154,13 @@ class Delivery {
     // Of the acknowledgement that is being read.
     AckSample sample_;  // the newest that was a frame's highest number
     bool has_news_ = false;
-    // Of the frame that is being read.
+    // The frame that is being read has acknowledged so much.
     uint32_t frame_news_ = 0;
     uint64_t frame_bytes_ = 0;
-    int64_t usual_bytes_ = 0;  // of a datagram
-    std::vector<Counted> counted_;
-    uint64_t news_ = 0;      // datagrams
-    int64_t recovered_ = 0;  // of them had been counted as lost
+    int64_t usual_bytes_ = 0;       // of a datagram
+    std::vector<Counted> counted_;  // at most SentLog::kMostSpaces
+    uint64_t news_ = 0;             // datagrams
+    int64_t recovered_ = 0;         // of them had been counted as lost
     struct Late {
         SentRun run;
         uint64_t bits = 0;

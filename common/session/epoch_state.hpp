@@ -50,10 +50,10 @@ struct EpochState {
     std::array<crypto::ReplayWindow, kSpaceSlots> voided;
     elision::Encoder encoder;
     elision::Decoder decoder;
-    // Of each path on which something came, what to acknowledge there.
+    // One for each path on which something came; null for the others.
     std::array<std::unique_ptr<AckLedger>, wire::kMaxPaths> ledgers;
     uint16_t ledger_mask = 0;
-    // Of each space, numbers below are lost if they are missing.
+    // A number below this one of its space is lost if it is missing.
     std::array<uint32_t, kSpaceSlots> judged{};
     uint64_t sealed_datagrams = 0;
     bool is_heard = false;  // an authenticated datagram of this epoch arrived
@@ -90,7 +90,7 @@ struct EpochState {
             judged[slot] = static_cast<uint32_t>(windows[slot].next());
         }
     }
-    // Those that may still come included.
+    // As lost(), and numbers that may still come.
     uint64_t missing() const {
         uint64_t missing = 0;
         for (const crypto::ReplayWindow& window : windows) {

@@ -332,8 +332,9 @@ bool PathSet::is_other_heard(uint8_t index, PathMask paths) const {
     return false;
 }
 
-// Since when a path is silent: an acknowledgement that is owed did not come in time, or what is too
-// little for that has been followed by nothing while others are heard. kNever: it is not.
+// A path is silent when an acknowledgement that is owed did not come in time. When none is owed, it
+// is silent if nothing came after what was sent while other paths are heard. Gives the beginning of
+// the silence; kNever: the path is not silent.
 TimePoint PathSet::silent_since(uint8_t index, PathMask paths, TimePoint now) const {
     const path::Delivery* const delivery = deliveries_[index].get();
     if (delivery == nullptr) {

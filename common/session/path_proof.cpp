@@ -19,9 +19,9 @@ constexpr uint64_t kUnconfirmedDatagrams = 4;
 // A peer that answers a question, but does not report, is asked again after twice the time each.
 constexpr Duration kLongestPatience = base::seconds(4);
 
-// What the peer tells of its interval is believed up to this.
+// A peer that tells a longer interval is not believed: it could put off every probe time-out.
 constexpr Duration kLongestAckInterval = base::seconds(2);
-// Without acknowledgements and packets for so long nothing is known of a path's delivery.
+// A path without packets and acknowledgements for so long is measured anew.
 constexpr Duration kDeliveryLifetime = base::seconds(60);
 
 constexpr size_t kLtLd = base::index_of(base::TrafficClass::LtLd);
@@ -181,7 +181,7 @@ void PathSet::forget_old_deliveries(TimePoint now) {
     });
 }
 
-// What was held up since is sent again, and with it acknowledgements that are old.
+// Datagrams that the silence held up are sent again, and old acknowledgements with them.
 void PathSet::distrust_round_trip(uint8_t index, TimePoint now) {
     if (deliveries_[index] != nullptr) {
         deliveries_[index]->distrust_round_trips(now);

@@ -38,7 +38,7 @@ bool Session::is_kept(const Way& way, TrafficClass traffic_class, TimePoint now)
         path.unanswered_since == base::kNever || now - path.unanswered_since < patience) {
         return false;
     }
-    // Of another path acknowledgements may come by the active one.
+    // Acknowledgements of another path may come by the active one.
     return paths_.active() == way.destination.path || paths_.has_timed_out(way.destination.path);
 }
 

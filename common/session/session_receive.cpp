@@ -165,22 +165,22 @@ void Session::on_authentic(const Opened& opened, TimePoint now) {
     }
 }
 
-// What was sent into a silence of the path is known to be missing when it is heard again: that is
-// no loss of a path that delivers.
+// A path that is heard again shows as missing all that was sent into its silence. That is no loss
+// of a path that delivers.
 void Session::note_gap(const Opened& opened, uint64_t next, TimePoint now) {
-    constexpr base::Duration kSilence = base::seconds(1);
+    constexpr base::Duration kLongSilence = base::seconds(1);
     const auto& ledger = opened.epoch->ledgers[opened.header.path];
     if (next == 0 || opened.sequence <= next || ledger == nullptr) {
         return;
     }
     const TimePoint heard_at = ledger->heard_at(opened.header.traffic_class);
-    if (heard_at != TimePoint{} && now - heard_at >= kSilence) {
+    if (heard_at != TimePoint{} && now - heard_at >= kLongSilence) {
         lost_in_silence_ += opened.sequence - next;
     }
 }
 
-// What an acknowledgement will tell of an authenticated datagram. One with a void body counts as
-// one with packets: its sender waits for an answer as well.
+// The datagram is authenticated and will be acknowledged. One with a void body counts as one with
+// packets: its sender waits for an answer as well.
 void Session::acknowledge(const Opened& opened,
                           const BodyFacts& facts,
                           AckKind kind,
@@ -202,7 +202,7 @@ void Session::acknowledge(const Opened& opened,
     ledger.on_datagram(arrival, now);
 }
 
-// Of a good datagram, for the path that it came on. True when it ends a doubt.
+// A good datagram came on that path. True when it ends a doubt.
 bool Session::note_arrival(const Opened& opened,
                            const wire::Space& arrival,
                            bool is_highest,

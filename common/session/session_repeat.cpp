@@ -177,7 +177,7 @@ bool Session::may_be_repeat(const Opened& opened, TimePoint now) const {
     return now - asked_to_repeat_at_ <= longest + paths_.largest_rtt() * 2;
 }
 
-// What came lately, newest ranges first: SNAPT repeats what lies above.
+// Writes the numbers that came lately, newest ranges first: SNAPT repeats what lies above them.
 void Session::write_received(const Draft& draft, base::ByteWriter& body, TimePoint now) {
     const TimePoint from = now - std::min<Duration>(kReportHeard, now.time_since_epoch());
     for (EpochState* epoch : {current_.get(), previous_.get()}) {

@@ -209,7 +209,7 @@ bool Session::send_probe(TransmitBatch& batch, TimePoint now) {
     return true;
 }
 
-// Whether an acknowledgement can be piggybacked on what is next in the queue.
+// The next datagram of the queue has room for a piggybacked acknowledgement.
 bool Session::leaves_room_for_ack(TrafficClass traffic_class) {
     constexpr uint32_t kRoom = 128;  // beside the packet, headers of the datagram included
     ClassState& state = classes_[index_of(traffic_class)];

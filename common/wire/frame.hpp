@@ -32,8 +32,8 @@ struct SequenceRun {
     bool operator==(const SequenceRun&) const = default;
 };
 
-// What arrived in one space. `ranges` is read with AckRangeReader (ack_ranges.hpp) and written with
-// write_ack.
+// The numbers that arrived in one space. `ranges` is read with AckRangeReader (ack_ranges.hpp) and
+// written with write_ack.
 struct Ack {
     Space space;                  // of the direction that is acknowledged
     bool previous_epoch = false;  // the one before that of the datagram which carries the ACK

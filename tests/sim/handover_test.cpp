@@ -170,7 +170,7 @@ TEST(HandoverSim, AShortQuestionFromAnotherPortIsAnsweredAndAskedBack) {
     pair.record = true;
     auto& snapt_paths = pair.snapt.session->paths();
     const uint8_t path = *snapt_paths.active();
-    // What the node asks with when its own datagrams go unconfirmed.
+    // The node asks like this when its own datagrams go unconfirmed.
     pair.node.session->paths().on_request(pair.now, pair.now);
     pair.run_for(milliseconds(1));
     ASSERT_EQ(pair.recorded_up.size(), 1U);

@@ -1,4 +1,4 @@
-// What a sender learns of a path from acknowledgements, told to a PathSet without a peer.
+// A PathSet is told what acknowledgements say of a path, without a peer.
 #pragma once
 
 #include "common/session/path_set.hpp"
