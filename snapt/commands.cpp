@@ -136,8 +136,8 @@ void write_mtu(JsonWriter& json, const Session& session) {
     const auto active = session.paths().active();
     const session::Path* path = active ? &session.paths().path(*active) : nullptr;
     dataplane::write_mtu(json, session);
-    json.field("mtu_state", session::to_string(path != nullptr ? path->search.state()
-                                                               : session::MtuState::Base));
+    json.field("mtu_state",
+               path::to_string(path != nullptr ? path->search.state() : path::MtuState::Base));
     json.field("black_holes", path != nullptr ? path->search.black_holes() : 0);
 }
 

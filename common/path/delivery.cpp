@@ -93,6 +93,9 @@ void Delivery::on_acknowledged(SentLog::Position position,
     rate_.on_delivered(run, position, run.bytes_of(bits), run.bytes_of(newly));
     take_away(run, newly);
     loss_.on_acknowledged(position, run, bits);
+    if (search_ != nullptr && !run.is_size_probe) {
+        search_->on_acknowledged(run.largest_of(bits), run.sent_at);
+    }
     if (late != 0 && (!late_ || run.sent_at <= late_->run.sent_at)) {
         late_ = Late{run, late};
     }
@@ -159,9 +162,13 @@ void Delivery::detect_losses(TimePoint now) {
     loss_.detect(log_, rtt_, now, [&](const SentRun& run, uint64_t bits) {
         rate_.on_gone(run.bytes_of(bits));
         take_away(run, bits);
-        if (!run.is_size_probe) {
-            counters_.lost_datagrams += count(bits);
-            second_of(now).lost += static_cast<int64_t>(count(bits));
+        if (run.is_size_probe) {
+            return;
+        }
+        counters_.lost_datagrams += count(bits);
+        second_of(now).lost += static_cast<int64_t>(count(bits));
+        if (search_ != nullptr) {
+            search_->on_lost(run.largest_of(bits), run.sent_at, now);
         }
     });
     // What overtakes is waited for no longer than two round trips (LossDetector).

@@ -9,6 +9,7 @@
 
 #include "common/path/liveness.hpp"
 #include "common/path/loss_detector.hpp"
+#include "common/path/mtu_search.hpp"
 #include "common/path/rate_estimator.hpp"
 #include "common/path/relative_delay.hpp"
 #include "common/path/rtt_estimator.hpp"
@@ -32,6 +33,9 @@ class Delivery {
     // Loss is told of the last seconds, and of so many datagrams at least.
     static constexpr size_t kLossSeconds = 10;
     static constexpr uint64_t kLossDatagrams = 16;
+
+    // `search` is told which sizes arrive and are lost; it lives longer. Null: nobody is.
+    explicit Delivery(MtuSearch* search = nullptr) : search_(search) {}
 
     // What a run is, before it is logged: `sent_at` and what delivery was are filled in here.
     void on_sent(SentRun run, base::TimePoint now);
@@ -137,6 +141,7 @@ class Delivery {
     bool has_standing_queue() const;
     void take_away(const SentRun& run, uint64_t bits);
 
+    MtuSearch* search_;
     SentLog log_;
     RttEstimator rtt_;
     LossDetector loss_;

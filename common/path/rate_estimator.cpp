@@ -53,9 +53,9 @@ void RateEstimator::finish(TimePoint arrived_at, Duration round_trip, bool has_q
     if (span <= Duration{} || span < round_trip || delivered_ <= run.delivered_bytes) {
         return;
     }
-    const double seconds = std::chrono::duration<double>(span).count();
+    const double span_s = std::chrono::duration<double>(span).count();
     const auto sample =
-        static_cast<uint64_t>(static_cast<double>(delivered_ - run.delivered_bytes) / seconds);
+        static_cast<uint64_t>(static_cast<double>(delivered_ - run.delivered_bytes) / span_s);
     if (run.is_app_limited && sample < rate_.best()) {
         return;
     }

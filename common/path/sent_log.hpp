@@ -54,6 +54,12 @@ struct SentRun {
         const bool has_last = count > 0 && (bits >> (count - 1U) & 1U) != 0;
         return datagrams * bytes - (has_last ? bytes - last_bytes : 0U);
     }
+    // Outer bytes of the longest datagram in `bits`, which are not empty.
+    uint16_t largest_of(uint64_t bits) const {
+        const bool is_last_alone =
+            count > 0 && bits >> (count - 1U) == 1 && std::has_single_bit(bits);
+        return is_last_alone ? last_bytes : bytes;
+    }
 };
 
 class SentLog {

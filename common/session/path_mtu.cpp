@@ -24,7 +24,7 @@ void PathSet::set_mtu(uint8_t index, uint16_t mtu, TimePoint now) {
 }
 
 void PathSet::on_too_big(uint8_t index, uint32_t outer_bytes, TimePoint now) {
-    const auto& sizes = MtuSearch::kUsualSizes;
+    const auto& sizes = path::MtuSearch::kUsualSizes;
     const auto smaller =
         std::find_if(sizes.begin(), sizes.end(), [&](uint16_t size) { return size < outer_bytes; });
     if (smaller != sizes.end() && *smaller < paths_[index].search.limit()) {

@@ -154,7 +154,6 @@ bool PathSet::on_authenticated(const wire::Space& space,
     if (deliveries_[space.path] != nullptr) {
         deliveries_[space.path]->on_heard();
     }
-    path.search.on_heard();
     Tuple& tuple = path.tuples[index_of(space.traffic_class)];
     if (role_ == Role::Node) {
         tuple.heard_at = now;
@@ -251,7 +250,7 @@ bool PathSet::on_announce(uint8_t path, const wire::Announce& announce, TimePoin
         activation_number_ = announce.number;
         forget_other_tuples(paths_[path]);
     }
-    if (announce.mtu >= MtuSearch::kSmallest) {
+    if (announce.mtu >= path::MtuSearch::kSmallest) {
         set_limit(paths_[path], announce.mtu);
     }
     // What an older connection still had is lost, as with a move.

@@ -110,7 +110,7 @@ class PathSet {
             if (!run.has_packets) {
                 return;  // a path that only announces itself costs nothing
             }
-            delivery = std::make_unique<path::Delivery>();
+            delivery = std::make_unique<path::Delivery>(&paths_[index].search);
             if (const base::Duration known = paths_[index].smoothed_rtt;
                 known != base::Duration{}) {
                 delivery->on_round_trip(known, now);
@@ -175,7 +175,7 @@ class PathSet {
         paths_[index].packets_sent_at = now;
         paths_[index].sent_bytes += total_bytes;
         if (index != wire::kTcpPath) {
-            paths_[index].search.on_sent(outer_bytes, total_bytes, now);
+            paths_[index].search.on_sent(outer_bytes, now);
         }
     }
     // The own host refuses datagrams of so many outer bytes: the path takes the next smaller usual

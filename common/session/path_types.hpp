@@ -4,7 +4,7 @@
 #include "common/base/ip_address.hpp"
 #include "common/base/time.hpp"
 #include "common/base/traffic_class.hpp"
-#include "common/session/mtu_search.hpp"
+#include "common/path/mtu_search.hpp"
 #include "common/wire/frame.hpp"
 
 #include <algorithm>
@@ -64,7 +64,7 @@ struct Path {
     uint8_t rtt_samples = 0;       // at most 2
     bool was_asked_again = false;  // node: after its first answer
     uint16_t mtu = 1500;           // of the outer IP packet, in the direction that this end sends
-    MtuSearch search;
+    path::MtuSearch search;
     std::array<Tuple, base::kTrafficClasses> tuples;
     base::Duration smoothed_rtt{};  // RFC 6298; zero: no sample
     base::Duration rtt_variation{};

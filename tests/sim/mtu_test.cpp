@@ -14,7 +14,7 @@ using base::seconds;
 using base::TrafficClass;
 
 constexpr uint32_t kOuterOverhead = 28;  // the links see UDP payload
-constexpr size_t kPayloadBytes = 1300;
+constexpr size_t kPayloadBytes = 1400;   // a datagram fills any of the MTUs below
 
 // A reliable transfer in one direction, with what matters of TCP: a window, an acknowledgement for
 // each packet, and after silence one repetition, at intervals that double.

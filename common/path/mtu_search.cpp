@@ -1,8 +1,8 @@
-#include "common/session/mtu_search.hpp"
+#include "common/path/mtu_search.hpp"
 
 #include <algorithm>
 
-namespace continuo::session {
+namespace continuo::path {
 
 using base::Duration;
 using base::kNever;
@@ -17,20 +17,8 @@ namespace {
 constexpr uint32_t kLargeNumerator = 2;
 constexpr uint32_t kLargeDenominator = 3;
 
-constexpr Duration kLongestWindow = seconds(1);
-// Questions may cost a two-hundredth of the large datagrams...
-constexpr uint64_t kCreditShare = 200;
-constexpr uint64_t kMostCredit = 16;  // in probes
-// ...and suspicion one more, so often.
-constexpr Duration kBeyondCredit = seconds(1);
-// Less than that is asked for as well while large datagrams leave in some number: a constant stream
-// into a hole looks like none.
-constexpr Duration kAskAgain = milliseconds(1500);
-constexpr uint64_t kSomeDatagrams = 32;
-// A sender has stopped, but for repetitions, when it sends at most so many large datagrams, and
-// less than a quarter of what it sent in the window before.
-constexpr uint64_t kFewDatagrams = 4;
-constexpr uint64_t kCollapse = 4;
+// Between two questions that a lost datagram asks for.
+constexpr Duration kBetweenQuestions = seconds(1);
 
 // MAX_PROBES of RFC 8899 section 5.1.2 where a larger size is looked for. A question about the size
 // in use takes more: at 10 % of loss each way all nine are lost once in three million questions.
@@ -45,9 +33,17 @@ constexpr Duration kShortestPatience = milliseconds(100);
 constexpr Duration kLongestPatience = seconds(1);
 constexpr Duration kUnknownPatience = milliseconds(300);
 
-// Sizes that accompany the probes of a question from the second on, as far as they are smaller.
-constexpr std::array<uint16_t, kQuestionProbes - 1> kCompanions = {576,  1000, 1280, 576,
-                                                                   1000, 1280, 576,  1000};
+// Sizes of the smaller probes of a question.
+constexpr std::array<uint16_t, kQuestionProbes - 1> kSmallerSizes = {576,  1000, 1280, 576,
+                                                                     1000, 1280, 576,  1000};
+
+// The place of the largest usual size that a datagram has.
+size_t usual_size_of(uint32_t outer_bytes) {
+    const auto& sizes = MtuSearch::kUsualSizes;
+    const auto found = std::find_if(sizes.begin(), sizes.end(),
+                                    [&](uint16_t size) { return size <= outer_bytes; });
+    return std::min<size_t>(static_cast<size_t>(found - sizes.begin()), sizes.size() - 1);
+}
 
 }  // namespace
 
@@ -91,8 +87,8 @@ void MtuSearch::distrust() {
     state_ = MtuState::Base;
     raise_at_ = kNever;
     asked_at_ = {};
-    may_be_silent_ = true;
-    awaits_hearing_ = false;
+    passed_ = {};
+    awaits_arrival_ = false;
     outstanding_ = {};  // answers would tell of the way that was
 }
 
@@ -101,11 +97,9 @@ void MtuSearch::give_up() {
         state_ = MtuState::Base;
     }
     is_asking_ = false;
-    step_at_ = kNever;
-    window_ends_at_ = kNever;
-    window_bytes_ = 0;
-    former_bytes_ = 0;
     is_suspicious_ = false;
+    step_at_ = kNever;
+    ask_at_ = kNever;
 }
 
 void MtuSearch::take_size(uint16_t size) {
@@ -115,68 +109,52 @@ void MtuSearch::take_size(uint16_t size) {
 
 // --- When to ask
 
-void MtuSearch::open_window(TimePoint now) {
-    heard_ = 0;
-    window_ends_at_ = state_ == MtuState::Base ? now : now + window_;
+void MtuSearch::on_large_acknowledged(uint32_t outer_bytes, TimePoint sent_at) {
+    TimePoint& passed = passed_[usual_size_of(outer_bytes)];
+    passed = std::max(passed, sent_at);
+    if (is_suspicious_ && has_passed(suspect_bytes_, suspect_sent_at_)) {
+        is_suspicious_ = false;
+        ask_at_ = kNever;
+    }
+    if (is_asking_ && outer_bytes >= size_ && sent_at >= asked_at_) {
+        has_passed_ = true;
+        step_at_ = sent_at;  // now
+    }
 }
 
-void MtuSearch::close_window(TimePoint now) {
-    if (window_bytes_ == 0 && !is_suspicious_) {
-        window_ends_at_ = kNever;
+// A datagram of that size that left then or later has arrived.
+bool MtuSearch::has_passed(uint32_t outer_bytes, TimePoint from) const {
+    const auto end = passed_.begin() + static_cast<ptrdiff_t>(usual_size_of(outer_bytes)) + 1;
+    return std::any_of(passed_.begin(), end, [&](TimePoint at) { return at >= from; });
+}
+
+void MtuSearch::on_lost(uint32_t outer_bytes, TimePoint sent_at, TimePoint now) {
+    const bool is_of_use = outer_bytes > large_above_ && outer_bytes <= size_ && size_ > kSmallest;
+    if (!is_of_use || is_asking_ || is_suspicious_ || has_passed(outer_bytes, sent_at)) {
         return;
     }
-    credit_bytes_ = std::min(kMostCredit * size_, credit_bytes_ + window_bytes_ / kCreditShare);
-    unasked_bytes_ += window_bytes_;
-    if (heard_ > 0) {
-        may_be_silent_ = true;
-        awaits_hearing_ = false;
-    }
-    is_suspicious_ = !awaits_hearing_ && looks_like_a_hole();
-    if (!is_asking_ && !awaits_hearing_) {
-        ask_or_search(now);
-    }
-    // A suspicion that has to wait is compared with the same window on.
-    former_bytes_ = is_suspicious_ ? former_bytes_ : window_bytes_;
-    window_bytes_ = 0;
-    heard_ = 0;
-    window_ends_at_ = now + window_;
+    is_suspicious_ = true;
+    suspect_bytes_ = outer_bytes;
+    suspect_sent_at_ = sent_at;
+    ask_at_ = asked_at_ == TimePoint{} ? now : std::max(now, asked_at_ + kBetweenQuestions);
 }
 
 void MtuSearch::ask_or_search(TimePoint now) {
-    const bool may_ask = credit_bytes_ >= size_ || now - asked_at_ >= kBeyondCredit;
     const bool is_unknown = state_ == MtuState::Base && size_ > kSmallest;
-    const bool must_ask = is_unknown || (is_suspicious_ && may_ask);
-    if (!must_ask && (raise_at_ <= now || state_ == MtuState::Base)) {
-        start_search(now);
-    } else if (must_ask || may_be_curious(now)) {
+    if (is_unknown || is_suspicious_) {
         start_question(now);
+    } else if (raise_at_ <= now || state_ == MtuState::Base) {
+        start_search(now);
     }
-}
-
-bool MtuSearch::looks_like_a_hole() const {
-    const bool is_silent = heard_ == 0 && may_be_silent_;
-    const bool has_stopped =
-        window_bytes_ <= kFewDatagrams * size_ && window_bytes_ * kCollapse < former_bytes_;
-    return size_ > kSmallest && (is_silent || has_stopped);
-}
-
-// Whether it may be asked for without a reason. One probe is left for suspicion, and a search,
-// which a question ends, is left alone.
-bool MtuSearch::may_be_curious(TimePoint now) const {
-    const bool is_late = now - asked_at_ >= kAskAgain && unasked_bytes_ >= kSomeDatagrams * size_;
-    return size_ > kSmallest && state_ != MtuState::Searching &&
-           (is_late || credit_bytes_ >= uint64_t{2} * size_);
 }
 
 // --- The question
 
 void MtuSearch::start_question(TimePoint now) {
-    credit_bytes_ -= std::min<uint64_t>(credit_bytes_, size_);
-    may_be_silent_ = heard_ > 0;
     asked_at_ = now;
-    unasked_bytes_ = 0;
     is_asking_ = true;
     is_suspicious_ = false;
+    has_passed_ = false;
     owes_smaller_ = false;
     sent_probes_ = 0;
     smaller_answered_ = 0;
@@ -186,11 +164,15 @@ void MtuSearch::start_question(TimePoint now) {
 
 // One probe, and when it is not answered in time eight more, each with a smaller one behind it.
 std::optional<uint16_t> MtuSearch::question_step(TimePoint now) {
+    if (has_passed_) {
+        confirm(now);
+        return std::nullopt;
+    }
     if (owes_smaller_) {
         owes_smaller_ = false;
         step_at_ = now + (sent_probes_ == kQuestionProbes ? patience() : kQuestionSpacing);
-        const uint16_t companion = kCompanions[sent_probes_ - 2];
-        return companion < size_ ? companion : kSmallest;
+        const uint16_t smaller = kSmallerSizes[sent_probes_ - 2];
+        return smaller < size_ ? smaller : kSmallest;
     }
     if (sent_probes_ == kQuestionProbes) {
         judge(now);
@@ -206,7 +188,6 @@ void MtuSearch::judge(TimePoint now) {
     if (smaller_answered_ >= kEnoughSmaller) {
         ++black_holes_;
         is_asking_ = false;
-        former_bytes_ = 0;
         take_size(largest_answered_);
         start_search(now);
         return;
@@ -219,7 +200,7 @@ void MtuSearch::judge(TimePoint now) {
     is_asking_ = false;
     step_at_ = kNever;
     state_ = MtuState::Base;
-    awaits_hearing_ = true;
+    awaits_arrival_ = true;
 }
 
 void MtuSearch::confirm(TimePoint now) {
@@ -293,9 +274,11 @@ Duration MtuSearch::patience() const {
 std::optional<MtuProbe>
 MtuSearch::next(Duration rtt, Duration variation, base::Random& random, TimePoint now) {
     expected_ = rtt + variation * 4;
-    window_ = std::clamp<Duration>(rtt * 3 / 2 + variation * 2, kShortestWindow, kLongestWindow);
-    if (window_ends_at_ <= now) {
-        close_window(now);
+    if (ask_at_ <= now) {
+        ask_at_ = kNever;
+        if (!is_asking_) {
+            ask_or_search(now);
+        }
     }
     while (step_at_ <= now) {
         const auto size = is_asking_ ? question_step(now) : search_step(now);
@@ -320,7 +303,7 @@ bool MtuSearch::on_response(const wire::ChallengeToken& token, TimePoint now) {
         return false;
     }
     found->is_open = false;
-    heard_ -= heard_ > 0 ? 1 : 0;  // what was asked for is no sign that data arrive
+    awaits_arrival_ = false;
     answer_time_ = now - found->sent_at;
     const uint16_t answered = found->probe.outer_bytes;
     if (answered > limit_) {
@@ -347,4 +330,4 @@ bool MtuSearch::on_response(const wire::ChallengeToken& token, TimePoint now) {
     return true;
 }
 
-}  // namespace continuo::session
+}  // namespace continuo::path

@@ -7,11 +7,11 @@
 //    | black hole: what passes now            | all sizes tried          | PMTU_RAISE_TIMER,
 //    `--------> Searching or Error -----------'<-------------------------' with data only
 //
-// A path begins with the size of its uplink, and is asked when the first full-size datagram leaves.
-// Later it is asked again now and then, and at once when it looks as if full-size datagrams vanish:
-// nothing is heard, or there are suddenly few of them. A question is a probe of the size in use and
-// smaller ones behind it: when the smaller are answered and the other is not, again and again, then
-// it is the size and not loss. Nothing is asked while nothing large is sent.
+// A path begins with the size of its uplink, and is asked when the first large datagram leaves. It
+// is asked again when a large datagram was lost and none of that size arrived that left later (RFC
+// 8899 section 4.3): loss by chance and a full queue take both kinds. A question is a probe of the
+// size in use and smaller ones behind it: when the smaller are answered and the other is not, again
+// and again, then it is the size. Nothing is asked while nothing large is sent.
 #pragma once
 
 #include "common/base/random.hpp"
@@ -23,7 +23,7 @@
 #include <optional>
 #include <string_view>
 
-namespace continuo::session {
+namespace continuo::path {
 
 // Error is SearchComplete below what IPv6 asks of every link (RFC 8200 section 5).
 enum class MtuState : uint8_t { Base, Searching, SearchComplete, Error };
@@ -43,7 +43,6 @@ class MtuSearch {
     static constexpr uint16_t kSmallest = 576;
     static constexpr uint16_t kLargest = 1500;
     static constexpr uint16_t kBase = 1280;
-    static constexpr base::Duration kShortestWindow = base::milliseconds(300);
     static constexpr base::Duration kRaiseAfter = base::seconds(600);  // PMTU_RAISE_TIMER
 
     uint16_t size() const { return size_; }
@@ -60,26 +59,32 @@ class MtuSearch {
     // The way may be another (a new mapping): the size is kept, asked for and searched anew.
     void distrust();
 
-    // Datagrams of `outer_bytes` each left, `total_bytes` together. For what carries packets.
-    void on_sent(uint32_t outer_bytes, uint64_t total_bytes, base::TimePoint now) {
-        if (outer_bytes > large_above_) {
-            window_bytes_ += total_bytes;
-            if (window_ends_at_ == base::kNever) {
-                open_window(now);
-            }
+    // A datagram with packets left, so long as an outer IP packet.
+    void on_sent(uint32_t outer_bytes, base::TimePoint now) {
+        const bool may_search = state_ == MtuState::Base ? !awaits_arrival_ : raise_at_ <= now;
+        if (outer_bytes > large_above_ && may_search && !is_asking_ && !is_suspicious_) {
+            ask_at_ = std::min(ask_at_, now);
         }
     }
-    void on_heard() { ++heard_; }
+    // A datagram of that size arrived, which left at `sent_at`.
+    void on_acknowledged(uint32_t outer_bytes, base::TimePoint sent_at) {
+        awaits_arrival_ = false;
+        if (outer_bytes > large_above_) {
+            on_large_acknowledged(outer_bytes, sent_at);
+        }
+    }
+    // A datagram of that size, which left at `sent_at`, is lost.
+    void on_lost(uint32_t outer_bytes, base::TimePoint sent_at, base::TimePoint now);
     // Whether the token was one of ours.
     bool on_response(const wire::ChallengeToken& token, base::TimePoint now);
 
-    // What is to be sent now, to be called until it gives nothing. `rtt`: smoothed, and what it
-    // varies by; zero: unknown.
+    // What is to be sent now; to be called until it gives nothing. `rtt` is smoothed; it and its
+    // variation are zero while they are unknown.
     std::optional<MtuProbe>
     next(base::Duration rtt, base::Duration variation, base::Random& random, base::TimePoint now);
-    // The path cannot be asked now: what is open is given up until large datagrams leave again.
+    // The path cannot be asked now. What is open is given up until large datagrams leave again.
     void give_up();
-    base::TimePoint deadline() const { return std::min(window_ends_at_, step_at_); }
+    base::TimePoint deadline() const { return std::min(ask_at_, step_at_); }
 
   private:
     struct Outstanding {
@@ -90,11 +95,9 @@ class MtuSearch {
     static constexpr size_t kMaxOutstanding = 24;  // the oldest gives way
 
     void take_size(uint16_t size);
-    void open_window(base::TimePoint now);
-    void close_window(base::TimePoint now);
+    void on_large_acknowledged(uint32_t outer_bytes, base::TimePoint sent_at);
+    bool has_passed(uint32_t outer_bytes, base::TimePoint from) const;
     void ask_or_search(base::TimePoint now);
-    bool looks_like_a_hole() const;
-    bool may_be_curious(base::TimePoint now) const;
     void start_question(base::TimePoint now);
     std::optional<uint16_t> question_step(base::TimePoint now);
     void judge(base::TimePoint now);
@@ -112,22 +115,20 @@ class MtuSearch {
     uint64_t black_holes_ = 0;
     base::TimePoint raise_at_ = base::kNever;
 
-    // --- What is sent, by windows
-    base::TimePoint window_ends_at_ = base::kNever;
-    base::Duration window_ = kShortestWindow;
-    uint64_t window_bytes_ = 0;
-    uint64_t former_bytes_ = 0;
-    uint32_t heard_ = 0;
-    bool is_suspicious_ = false;   // and has not asked yet
-    bool may_be_silent_ = true;    // something was heard since silence was asked about last
-    bool awaits_hearing_ = false;  // the last question had no answer at all
-    uint64_t credit_bytes_ = 0;
-    uint64_t unasked_bytes_ = 0;  // large datagrams since the last question
+    // --- What arrived
+    // The newest `sent_at` of datagrams that arrived, by the largest usual size they have.
+    std::array<base::TimePoint, kUsualSizes.size()> passed_{};
+    bool is_suspicious_ = false;  // and has not asked yet
+    uint32_t suspect_bytes_ = 0;  // the lost datagram
+    base::TimePoint suspect_sent_at_{};
+    bool awaits_arrival_ = false;  // the last question had no answer at all
+    base::TimePoint ask_at_ = base::kNever;
     base::TimePoint asked_at_{};
 
     // --- The question whether the size passes, or the search for a larger one
     base::TimePoint step_at_ = base::kNever;
     bool is_asking_ = false;
+    bool has_passed_ = false;  // a datagram of the size in use, since it was asked for
     bool owes_smaller_ = false;
     uint32_t sent_probes_ = 0;  // of this question; of this size, when searching
     uint32_t smaller_answered_ = 0;
@@ -141,4 +142,4 @@ class MtuSearch {
     size_t next_outstanding_ = 0;
 };
 
-}  // namespace continuo::session
+}  // namespace continuo::path

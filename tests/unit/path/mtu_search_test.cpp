@@ -1,4 +1,4 @@
-#include "common/session/mtu_search.hpp"
+#include "common/path/mtu_search.hpp"
 
 #include <deque>
 #include <functional>
@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace continuo::session {
+namespace continuo::path {
 namespace {
 
 using base::Duration;
@@ -14,9 +14,13 @@ using base::milliseconds;
 using base::seconds;
 using base::TimePoint;
 
-// A search with a way that takes packets of up to `passes` bytes, and a sender of large datagrams.
+// A search with a way that takes packets of up to `passes` bytes, and a sender of large datagrams,
+// each with a small one behind it. Datagrams are acknowledged in order; what is missing then is
+// lost.
 class Asked {
   public:
+    static constexpr uint16_t kSmall = 100;
+
     explicit Asked(uint16_t limit = 1500, uint16_t passes = 1500) : way_takes(passes) {
         search.begin(limit);
     }
@@ -27,20 +31,20 @@ class Asked {
         Duration until_next{};
         for (const TimePoint end = now + span; now < end; now += kStep) {
             if (interval != Duration{} && until_next <= Duration{}) {
-                send();
+                send(search.size());
+                send(kSmall);
                 until_next += interval;
             }
             until_next -= kStep;
             turn();
         }
     }
-    void send(bool is_acknowledged = true) {
-        search.on_sent(search.size(), search.size(), now);
-        if (is_acknowledged && search.size() <= way_takes) {
-            search.on_heard();
-        }
+    void send(uint16_t outer_bytes) {
+        search.on_sent(outer_bytes, now);
+        sent.push_back({now, outer_bytes, outer_bytes <= way_takes && !loses(outer_bytes)});
     }
     void turn() {
+        acknowledge();
         while (const auto probe = search.next(rtt, rtt / 4, random, now)) {
             probes.push_back(probe->outer_bytes);
             if (probe->outer_bytes <= way_takes && !loses(probe->outer_bytes)) {
@@ -48,12 +52,29 @@ class Asked {
             }
         }
         while (!answers.empty() && answers.front().at <= now) {
-            search.on_heard();
             EXPECT_TRUE(search.on_response(answers.front().token, now));
             answers.pop_front();
         }
     }
+    void acknowledge() {
+        for (; !sent.empty() && sent.front().at + rtt <= now; sent.pop_front()) {
+            if (!sent.front().arrives) {
+                missing.push_back(sent.front());
+                continue;
+            }
+            search.on_acknowledged(sent.front().bytes, sent.front().at);
+            for (const Datagram& lost : missing) {
+                search.on_lost(lost.bytes, lost.at, now);
+            }
+            missing.clear();
+        }
+    }
 
+    struct Datagram {
+        TimePoint at;
+        uint16_t bytes = 0;
+        bool arrives = false;
+    };
     struct Answer {
         TimePoint at;
         wire::ChallengeToken token;
@@ -65,6 +86,8 @@ class Asked {
     uint16_t way_takes;
     std::function<bool(uint16_t)> loses = [](uint16_t) { return false; };
     std::deque<Answer> answers;
+    std::deque<Datagram> sent;
+    std::vector<Datagram> missing;
     std::vector<uint16_t> probes;
 };
 
@@ -88,7 +111,7 @@ TEST(MtuSearch, ALimitThatNoDatagramCanHaveIsBroughtWithinBounds) {
 
 TEST(MtuSearch, TheFirstLargeDatagramIsFollowedByOneProbeAndItsAnswerEndsTheSearch) {
     Asked asked;
-    asked.send();
+    asked.send(1500);
     asked.run_for(seconds(2), {});
     EXPECT_EQ(asked.probes, std::vector<uint16_t>{1500});
     EXPECT_EQ(asked.search.state(), MtuState::SearchComplete);
@@ -97,7 +120,7 @@ TEST(MtuSearch, TheFirstLargeDatagramIsFollowedByOneProbeAndItsAnswerEndsTheSear
 TEST(MtuSearch, NothingIsAskedWhileNothingLargeIsSent) {
     Asked asked;
     for (int i = 0; i < 10'000; ++i) {
-        asked.search.on_sent(900, 900, asked.now);
+        asked.send(900);
         asked.run_for(milliseconds(1), {});
     }
     EXPECT_TRUE(asked.probes.empty());
@@ -136,17 +159,16 @@ TEST(MtuSearch, TheLargestUsualSizeThatPassesIsTaken) {
     EXPECT_EQ(asked.search.size(), 1420);
 }
 
-TEST(MtuSearch, ASenderThatStopsButForRepetitionsIsSuspicion) {
+TEST(MtuSearch, ASenderThatOnlyRepeatsIsEnough) {
     Asked asked;
     asked.run_for(seconds(3));
     asked.way_takes = 1280;
     const size_t before = asked.probes.size();
-    // Other datagrams are still answered, so there is no silence.
     for (int i = 0; i < 8; ++i) {
-        asked.search.on_sent(1500, 1500, asked.now);
-        for (int j = 0; j < 200; ++j) {
-            asked.search.on_heard();
-            asked.run_for(milliseconds(1), {});
+        asked.send(1500);
+        for (int j = 0; j < 10; ++j) {
+            asked.run_for(milliseconds(20), {});
+            asked.send(Asked::kSmall);
         }
     }
     EXPECT_GT(asked.probes.size(), before);
@@ -154,20 +176,50 @@ TEST(MtuSearch, ASenderThatStopsButForRepetitionsIsSuspicion) {
     EXPECT_LE(asked.search.size(), 1280);
 }
 
-TEST(MtuSearch, AHoleUnderAStreamThatGoesOnIsFoundWithinThreeSeconds) {
-    for (const int64_t interval_ms : {1, 5, 20}) {
+TEST(MtuSearch, AHoleUnderAStreamThatGoesOnIsFoundWithinASecond) {
+    for (const int64_t interval_ms : {1, 5, 20, 200}) {
         Asked asked;
         asked.run_for(seconds(10), milliseconds(interval_ms));
         asked.way_takes = 1280;
-        for (int i = 0; i < 3000; ++i) {
-            asked.search.on_heard();  // what comes the other way
-            if (i % interval_ms == 0) {
-                asked.send();
-            }
-            asked.run_for(milliseconds(1), {});
-        }
+        asked.run_for(seconds(1), milliseconds(interval_ms));
         EXPECT_EQ(asked.search.black_holes(), 1U) << interval_ms;
     }
+}
+
+TEST(MtuSearch, DatagramsThatAreALittleShorterAndPassDoNotHideAHole) {
+    Asked asked;
+    asked.run_for(seconds(3));
+    asked.way_takes = 1400;
+    for (int i = 0; i < 300; ++i) {
+        asked.send(1400);
+        asked.run_for(milliseconds(10), milliseconds(10));
+    }
+    EXPECT_EQ(asked.search.black_holes(), 1U);
+    EXPECT_EQ(asked.search.size(), 1400);
+}
+
+TEST(MtuSearch, ALossIsNotAskedForWhenOneOfItsSizeThatLeftLaterArrives) {
+    Asked asked;
+    asked.run_for(seconds(3));
+    const size_t before = asked.probes.size();
+    for (int i = 0; i < 1000; ++i) {
+        asked.search.on_acknowledged(1500, asked.now);
+        asked.search.on_lost(1500, asked.now - milliseconds(1), asked.now);
+        asked.run_for(milliseconds(1), {});
+    }
+    EXPECT_EQ(asked.probes.size(), before);
+}
+
+TEST(MtuSearch, WhatWasSentLongerThanTheSizeInUseSaysNothingOfIt) {
+    Asked asked;
+    asked.run_for(seconds(3));
+    asked.way_takes = 1280;
+    asked.run_for(seconds(5));
+    ASSERT_EQ(asked.search.size(), 1280);
+    const size_t before = asked.probes.size();
+    asked.search.on_lost(1500, asked.now, asked.now);
+    asked.run_for(seconds(2), {});
+    EXPECT_EQ(asked.probes.size(), before);
 }
 
 TEST(MtuSearch, AWayThatTakesNothingIsNoHole) {
@@ -179,11 +231,10 @@ TEST(MtuSearch, AWayThatTakesNothingIsNoHole) {
     EXPECT_EQ(asked.search.size(), 1500);
     const size_t before = asked.probes.size();
     asked.run_for(seconds(100));
-    EXPECT_EQ(asked.probes.size(), before) << "who hears nothing asks nothing";
+    EXPECT_EQ(asked.probes.size(), before) << "where nothing arrives nothing is asked";
     asked.way_takes = 1280;
-    asked.search.on_heard();
     asked.run_for(seconds(2));
-    EXPECT_EQ(asked.search.size(), 1280) << "once something is heard it asks again";
+    EXPECT_EQ(asked.search.size(), 1280) << "once something arrives it asks again";
 }
 
 TEST(MtuSearch, LossOfTenPercentEachWayIsNoHole) {
@@ -197,7 +248,9 @@ TEST(MtuSearch, LossOfTenPercentEachWayIsNoHole) {
     }
 }
 
+// A larger size is given up when three probes are lost, which chance does once in 150 here.
 TEST(MtuSearch, AHoleIsFoundThroughLoss) {
+    int exact = 0;
     for (uint64_t seed = 1; seed <= 50; ++seed) {
         Asked asked;
         base::SeededRandom dice(seed);
@@ -205,8 +258,11 @@ TEST(MtuSearch, AHoleIsFoundThroughLoss) {
         asked.run_for(seconds(3));
         asked.way_takes = 1280;
         asked.run_for(seconds(3));
-        EXPECT_EQ(asked.search.size(), 1280) << "seed " << seed;
+        EXPECT_LE(asked.search.size(), 1280) << "seed " << seed;
+        EXPECT_GE(asked.search.size(), 1000) << "seed " << seed;
+        exact += asked.search.size() == 1280 ? 1 : 0;
     }
+    EXPECT_GE(exact, 47) << "of 50";
 }
 
 TEST(MtuSearch, AfterTenMinutesALargerSizeIsTriedButNotWithoutData) {
@@ -270,7 +326,7 @@ TEST(MtuSearch, TheSmallestSizeIsLeftAgain) {
 
 TEST(MtuSearch, AnAnswerOfTheWayThatWasChangesNothing) {
     Asked asked;
-    asked.send();
+    asked.send(1500);
     const auto probe = asked.search.next(asked.rtt, {}, asked.random, asked.now);
     ASSERT_TRUE(probe);
     asked.search.distrust();
@@ -280,7 +336,7 @@ TEST(MtuSearch, AnAnswerOfTheWayThatWasChangesNothing) {
 
 TEST(MtuSearch, ATokenThatWasNotSentOrWasAnsweredIsRefused) {
     Asked asked;
-    asked.send();
+    asked.send(1500);
     const auto probe = asked.search.next(asked.rtt, {}, asked.random, asked.now);
     ASSERT_TRUE(probe);
     wire::ChallengeToken other = probe->token;
@@ -291,16 +347,23 @@ TEST(MtuSearch, ATokenThatWasNotSentOrWasAnsweredIsRefused) {
     EXPECT_FALSE(asked.search.on_response(probe->token, asked.now));
 }
 
-TEST(MtuSearch, QuestionsAreLessThanOnePercentOfTheLargeDatagrams) {
+TEST(MtuSearch, NothingIsAskedWithoutAReason) {
     Asked asked;
-    uint64_t sent = 0;
-    for (int i = 0; i < 100; ++i) {
-        asked.run_for(milliseconds(300));
-        sent += 300;
+    asked.run_for(seconds(600));
+    EXPECT_EQ(asked.probes.size(), 1U) << "the first large datagram's";
+}
+
+TEST(MtuSearch, LossCostsOneQuestionASecondAtMost) {
+    Asked asked;
+    asked.run_for(seconds(3));
+    const size_t before = asked.probes.size();
+    for (int i = 0; i < 10'000; ++i) {
+        asked.search.on_lost(1500, asked.now, asked.now);
+        asked.run_for(milliseconds(1), {});
     }
-    EXPECT_LE(asked.probes.size(), sent / 100);
-    EXPECT_GE(asked.probes.size(), 10U) << "it is asked now and then";
+    EXPECT_GT(asked.probes.size(), before);
+    EXPECT_LE(asked.probes.size(), before + 11);
 }
 
 }  // namespace
-}  // namespace continuo::session
+}  // namespace continuo::path
