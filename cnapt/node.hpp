@@ -123,7 +123,7 @@ struct Handover {
 };
 
 // The daemon's own record of a flow.
-struct NodeFlow {
+struct NodeFlow : flow::FlowDetails {
     flow::Flow* flow = nullptr;
     SnaptLink* link = nullptr;
     std::shared_ptr<const classifier::Ruleset> ruleset;  // that classified; its views are below

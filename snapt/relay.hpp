@@ -137,7 +137,7 @@ struct UserShare {
     std::unique_ptr<flow::FragmentCache> fragments_down;
 };
 
-struct NodeSession {
+struct NodeSession : flow::FlowDetails {
     NodeSession(const session::SessionSettings& settings,
                 session::SessionHost& host,
                 session::SessionScratch& scratch,

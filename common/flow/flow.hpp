@@ -55,18 +55,24 @@ struct FlowPaths {
     uint16_t next_number = 0;  // mode Packet: of its next datagram
 };
 
+// Who numbers flows derives from it; compared only.
+struct FlowOwner {};
+
+// What a daemon keeps for a flow derives from it; the daemon alone knows as what.
+struct FlowDetails {};
+
 struct Flow {
     FlowId id;
     packet::FiveTuple tuple;  // local address: cnapt0's on the node, the lease at SNAPT
     base::TrafficClass traffic_class = base::TrafficClass::LtHd;
     FlowState state = FlowState::Opening;
     TcpTracking tcp;
-    bool may_compress = true;      // policy
-    bool is_opened = false;        // announced to the other end
-    uint16_t app = 0;              // application tag; the names are in the session's table; 0: none
-    uint32_t index = 0;            // flow index on the wire, unique in the session
-    void* owner = nullptr;         // the daemon's session object
-    void* details = nullptr;       // the daemon's own record (process, reason, ...)
+    bool may_compress = true;  // policy
+    bool is_opened = false;    // announced to the other end
+    uint16_t app = 0;          // application tag; the names are in the session's table; 0: none
+    uint32_t index = 0;        // flow index on the wire, unique at its owner
+    const FlowOwner* owner = nullptr;  // null: it has no index
+    FlowDetails* details = nullptr;
     LiveSlot* counters = nullptr;  // never null while the flow is in a table
     FlowQueue queue;
     FlowPaths paths;

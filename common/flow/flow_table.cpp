@@ -159,7 +159,6 @@ Flow* FlowTable::create(const FiveTuple& tuple,
     }
     flow->id = FlowId(next_flow_id_++);
     flow->index = origin.index;
-    flow->owner = origin.owner;
     flow->created_at = now;
     flow->last_packet_at = now;
     Flow*& bucket = buckets_[bucket_of(tuple)];

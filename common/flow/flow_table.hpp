@@ -41,7 +41,6 @@ struct FlowOrigin {
     uint32_t session_number = 0;
     uint16_t app = 0;
     uint32_t index = 0;
-    void* owner = nullptr;
 };
 
 enum class PacketVerdict : uint8_t {

@@ -27,7 +27,7 @@
 
 namespace continuo::session {
 
-class Session {
+class Session : public flow::FlowOwner {
   public:
     DriverHook hook;
 

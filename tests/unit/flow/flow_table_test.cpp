@@ -43,14 +43,14 @@ struct TupleHash {
 TEST(FlowTable, FindsWhatWasCreatedAndOnlyThat) {
     HeapSlots slots(10);
     FlowTable table(10, slots);
-    Flow* flow = table.create(tuple_of(1), base::TrafficClass::HtLd, kStart, {5, 9, 77, &slots});
+    Flow* flow = table.create(tuple_of(1), base::TrafficClass::HtLd, kStart, {5, 9, 77});
     ASSERT_NE(flow, nullptr);
     EXPECT_EQ(table.find(tuple_of(1)), flow);
     EXPECT_EQ(table.find(tuple_of(2)), nullptr);
     EXPECT_EQ(flow->state, FlowState::Opening);
     EXPECT_EQ(flow->index, 77U);
     EXPECT_EQ(flow->app, 9);
-    EXPECT_EQ(flow->owner, &slots);
+    EXPECT_EQ(flow->owner, nullptr);
     EXPECT_EQ(flow->counters->session_number, 5U);
     EXPECT_EQ(flow->counters->remote_port, 443);
     EXPECT_EQ(flow->counters->flow_id, flow->id.value());
