@@ -83,7 +83,7 @@ void write_session_fields(JsonWriter& json, const SnaptLink& link, TimePoint now
     const Session& session = *link.session;
     const auto active = session.paths().active();
     const session::Path* path = active ? &session.paths().path(*active) : nullptr;
-    const double rtt_ms = path != nullptr ? milliseconds_or_nan(path->smoothed_rtt) : NAN;
+    const double rtt_ms = path != nullptr ? milliseconds_or_nan(path->smoothed_rtt()) : NAN;
     json.field("snapt", link.name);
     json.field("address", address_of(link));
     json.field("transport", active == wire::kTcpPath ? "tcp" : "udp");
@@ -139,7 +139,7 @@ void write_path_details(JsonWriter& json, const session::Path& path, TimePoint n
     const bool was_heard = path.heard_at != TimePoint{};
     json.field("heard_ms_ago", was_heard ? milliseconds_or_nan(now - path.heard_at) : NAN,
                kMillisecondDigits);
-    json.field("rtt_variation_ms", milliseconds_or_nan(path.rtt_variation), kMillisecondDigits);
+    json.field("rtt_variation_ms", milliseconds_or_nan(path.rtt_variation()), kMillisecondDigits);
     json.field("lost_datagrams", path.lost_datagrams);
     json.field("late_datagrams", path.late_datagrams);
     json.field("duplicate_datagrams", path.duplicate_datagrams);
@@ -169,7 +169,7 @@ void write_path(JsonWriter& json,
     json.field("snapt", link.name);
     json.field("transport", index == wire::kTcpPath ? "tcp" : "udp");
     json.field("state", session::to_string(path != nullptr ? path->state : PathState::Unknown));
-    json.field("rtt_ms", path != nullptr ? milliseconds_or_nan(path->smoothed_rtt) : NAN,
+    json.field("rtt_ms", path != nullptr ? milliseconds_or_nan(path->smoothed_rtt()) : NAN,
                kMillisecondDigits);
     write_reported(json, path);
     write_rates(json, link.path_rates[index], path != nullptr ? path->sent_bytes : 0,

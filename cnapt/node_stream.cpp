@@ -342,7 +342,7 @@ void Node::try_next_port(SnaptLink& link, TimePoint now) {
 bool Node::is_stream_silent(const SnaptLink& link, TimePoint now) {
     const session::Path& path = link.session->paths().path(wire::kTcpPath);
     const base::Duration patience =
-        std::max<base::Duration>(kStreamSilentAfter, kStreamSilentAfterRtts * path.smoothed_rtt);
+        std::max<base::Duration>(kStreamSilentAfter, kStreamSilentAfterRtts * path.smoothed_rtt());
     return link.is_on_stream && path.unanswered_since != base::kNever &&
            now - std::max(path.unanswered_since, link.stream_mended_at) >= patience;
 }

@@ -145,7 +145,7 @@ void write_session(JsonWriter& json, const NodeSession& node, base::TimePoint no
     const Session& session = node.session;
     const auto active = session.paths().active();
     const session::Path* path = active ? &session.paths().path(*active) : nullptr;
-    const base::Duration rtt = path != nullptr ? path->smoothed_rtt : base::Duration{};
+    const base::Duration rtt = path != nullptr ? path->smoothed_rtt() : base::Duration{};
     // Down is what was sent; up before and after are what the kernel and the sockets saw.
     const uint64_t down_inner = dataplane::inner_bytes_sent(session);
     uint64_t down_wire = 0;

@@ -227,17 +227,4 @@ std::optional<double> Delivery::loss(TimePoint now) const {
     return static_cast<double>(missing) / static_cast<double>(delivered + missing);
 }
 
-void Delivery::on_new_way() {
-    rtt_.reset();
-    rate_.reset();
-    loss_.reset();
-    log_.clear();
-    liveness_.forget();
-    unacknowledged_bytes_ = 0;
-    outstanding_pings_ = 0;
-    sample_ = {};
-    relative_delay_ = {};
-    counted_.clear();
-}
-
 }  // namespace continuo::path

@@ -34,8 +34,10 @@ class Delivery {
     static constexpr size_t kLossSeconds = 10;
     static constexpr uint64_t kLossDatagrams = 16;
 
-    // `search` is told which sizes arrive and are lost; it lives longer. Null: nobody is.
-    explicit Delivery(MtuSearch* search = nullptr) : search_(search) {}
+    // Both live longer. `rtt` is told the round trips of acknowledgements, `search` which sizes
+    // arrive and are lost; it may be null.
+    explicit Delivery(RttEstimator& rtt, MtuSearch* search = nullptr)
+        : rtt_(rtt), search_(search) {}
 
     // What a run is, before it is logged: `sent_at` and what delivery was are filled in here.
     void on_sent(SentRun run, base::TimePoint now);
@@ -47,11 +49,6 @@ class Delivery {
         }
     }
     void on_heard() { liveness_.on_heard(); }
-
-    // Something else than an ACK told a round trip.
-    void on_round_trip(base::Duration sample, base::TimePoint now) {
-        rtt_.on_sample(sample, base::Duration{}, now);
-    }
 
     // Datagrams that left before `now` tell no round trip: they may be sent again, or have waited
     // in a silence.
@@ -83,7 +80,6 @@ class Delivery {
     base::Duration probe_timeout() const { return rtt_.probe_timeout() + peer_interval_; }
     base::TimePoint ask_at() const { return liveness_.ask_at(probe_timeout()); }
 
-    const RttEstimator& rtt() const { return rtt_; }
     const RateEstimator& rate() const { return rate_; }
     const Liveness& liveness() const { return liveness_; }
     const LossDetector& loss_detector() const { return loss_; }
@@ -113,8 +109,6 @@ class Delivery {
     void release() { log_.release(); }
     // A fraction of late; nothing while too little is known.
     std::optional<double> loss(base::TimePoint now) const;
-    // The way is another one: all but the counters is forgotten.
-    void on_new_way();
 
   private:
     struct Counted {
@@ -141,9 +135,9 @@ class Delivery {
     bool has_standing_queue() const;
     void take_away(const SentRun& run, uint64_t bits);
 
+    RttEstimator& rtt_;
     MtuSearch* search_;
     SentLog log_;
-    RttEstimator rtt_;
     LossDetector loss_;
     RateEstimator rate_;
     Liveness liveness_;

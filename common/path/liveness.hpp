@@ -52,8 +52,6 @@ class Liveness {
         armed_at_ = now;
         return true;
     }
-    // Nothing is owed any more, as after a pause of the machine.
-    void forget() { *this = Liveness(); }
 
     // When the probe time-out passes; kNever while nothing is owed.
     base::TimePoint deadline(base::Duration probe_timeout) const {

@@ -59,7 +59,6 @@ class LossDetector {
     // 9/8 of a round trip (RFC 9002, 6.1.2), or the longest by which a datagram came late of late,
     // at most two round trips.
     base::Duration time_threshold(const RttEstimator& rtt) const;
-    void reset() { *this = LossDetector(); }
 
   private:
     struct Largest {

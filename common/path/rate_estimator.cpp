@@ -67,10 +67,4 @@ void RateEstimator::finish(TimePoint arrived_at, Duration round_trip, bool has_q
     }
 }
 
-void RateEstimator::reset() {
-    const uint64_t delivered = delivered_;
-    *this = RateEstimator();
-    delivered_ = delivered;
-}
-
 }  // namespace continuo::path

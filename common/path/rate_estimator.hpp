@@ -48,7 +48,6 @@ class RateEstimator {
     uint64_t delivered_bytes() const { return delivered_; }
     uint64_t in_flight_bytes() const { return in_flight_; }
     uint64_t rounds() const { return rounds_; }
-    void reset();
 
   private:
     uint64_t delivered_ = 0;

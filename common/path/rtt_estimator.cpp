@@ -22,4 +22,11 @@ void RttEstimator::on_sample(Duration since_sent, Duration ack_delay, base::Time
     }
 }
 
+void RttEstimator::on_exchange(Duration round_trip, base::TimePoint now) {
+    if (samples_ == 1 && round_trip < smoothed_) {
+        samples_ = 0;
+    }
+    on_sample(round_trip, Duration{}, now);
+}
+
 }  // namespace continuo::path

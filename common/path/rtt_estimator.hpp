@@ -20,6 +20,9 @@ class RttEstimator {
     // the peer held that back. The minimum is taken without the delay as well, unlike RFC 9002
     // section 5.2: it is told exactly here, and thin traffic is acknowledged late as a rule.
     void on_sample(base::Duration since_sent, base::Duration ack_delay, base::TimePoint now);
+    // The same of an answer that leaves at once. The first exchange may have waited for link-layer
+    // addresses, so a shorter second one takes its place.
+    void on_exchange(base::Duration round_trip, base::TimePoint now);
     // The way is another one: forgets everything.
     void reset() { *this = RttEstimator(); }
 

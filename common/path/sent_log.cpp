@@ -118,11 +118,6 @@ void SentLog::settle(TimePoint late_from) {
     }
 }
 
-void SentLog::clear() {
-    begin_ = end_;
-    runs_ = {};
-}
-
 void SentLog::release() {
     const size_t needed = std::max(kFewestRuns, std::bit_ceil(end_ - begin_ + 1));
     if (begin_ == end_) {

@@ -119,8 +119,6 @@ class SentLog {
     // Drops settled runs from the front. What was lost and left before `late_from` is not expected
     // any more.
     void settle(base::TimePoint late_from);
-    // Forgets what is outstanding. Numbers that left are still known as such.
-    void clear();
     // Gives memory back that is not needed now.
     void release();
 

@@ -164,29 +164,7 @@ void PathSet::note_answered(uint8_t index, const Tuple& tuple, uint32_t sending,
         return;
     }
     const Duration sample = is_newest ? now - tuple.asked_at : since_first;
-    take_rtt_sample(path, sample);
-    if (path::Delivery* const delivery = deliveries_[index].get()) {
-        delivery->on_round_trip(sample, now);
-        path.smoothed_rtt = delivery->rtt().smoothed();
-        path.rtt_variation = delivery->rtt().variation();
-    }
-}
-
-// RFC 6298 section 2, but for a second sample that is shorter: the first one was of an exchange
-// before which addresses were looked up.
-void PathSet::take_rtt_sample(Path& path, Duration sample) {
-    const bool is_first = path.smoothed_rtt == Duration{};
-    const bool replaces_first = path.rtt_samples == 1 && sample < path.smoothed_rtt;
-    path.rtt_samples = static_cast<uint8_t>(std::min(path.rtt_samples + 1, 2));
-    if (is_first || replaces_first) {
-        path.smoothed_rtt = sample;
-        path.rtt_variation = sample / 2;
-        return;
-    }
-    const Duration error =
-        sample > path.smoothed_rtt ? sample - path.smoothed_rtt : path.smoothed_rtt - sample;
-    path.rtt_variation = (path.rtt_variation * 3 + error) / 4;
-    path.smoothed_rtt = (path.smoothed_rtt * 7 + sample) / 8;
+    path.rtt.on_exchange(sample, now);
 }
 
 void PathSet::note_rtt_bound(Path& path, Duration at_most) {

@@ -150,8 +150,8 @@ bool PathSet::is_second_better(uint8_t candidate, uint8_t other, TimePoint now) 
     if (rank(candidate) != rank(other)) {
         return rank(candidate) < rank(other);
     }
-    const Duration own = paths_[candidate].smoothed_rtt;
-    const Duration theirs = paths_[other].smoothed_rtt;
+    const Duration own = paths_[candidate].smoothed_rtt();
+    const Duration theirs = paths_[other].smoothed_rtt();
     return own != Duration{} && (theirs == Duration{} || own < theirs);
 }
 
@@ -269,7 +269,7 @@ Duration PathSet::largest_rtt() const {
     Duration largest{};
     any_used([&](uint8_t index) {
         const Path& path = paths_[index];
-        largest = is_live(path) ? std::max(largest, path.smoothed_rtt) : largest;
+        largest = is_live(path) ? std::max(largest, path.smoothed_rtt()) : largest;
         return false;
     });
     return largest;
@@ -278,7 +278,7 @@ Duration PathSet::largest_rtt() const {
 Duration PathSet::smallest_rtt() const {
     Duration smallest{};
     any_used([&](uint8_t index) {
-        const Duration rtt = paths_[index].smoothed_rtt;
+        const Duration rtt = paths_[index].smoothed_rtt();
         const bool is_smaller = smallest == Duration{} || rtt < smallest;
         if (is_live(paths_[index]) && rtt != Duration{} && is_smaller) {
             smallest = rtt;
@@ -290,10 +290,7 @@ Duration PathSet::smallest_rtt() const {
 
 // Without what a queue adds, which passes, and what waited in a silence of the link.
 Duration PathSet::base_rtt(uint8_t index) const {
-    const Duration smoothed = paths_[index].smoothed_rtt;
-    const path::Delivery* const delivery = deliveries_[index].get();
-    return delivery != nullptr && delivery->rtt().has_sample() ? delivery->rtt().minimum()
-                                                               : smoothed;
+    return paths_[index].rtt.minimum();
 }
 
 PathMask PathSet::spread(Duration difference, TimePoint now) const {

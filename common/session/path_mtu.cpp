@@ -45,7 +45,7 @@ std::optional<Probe> PathSet::mtu_probe(uint8_t index, TimePoint now) {
         path.search.give_up();
         return std::nullopt;
     }
-    const auto probe = path.search.next(path.smoothed_rtt, path.rtt_variation, random_, now);
+    const auto probe = path.search.next(path.smoothed_rtt(), path.rtt_variation(), random_, now);
     path.mtu = path.search.size();
     if (!probe) {
         return std::nullopt;

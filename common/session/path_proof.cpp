@@ -153,10 +153,6 @@ void PathSet::on_acks_read(TimePoint now) {
         }
         delivery->finish_ack(acknowledged_by_ == index, acknowledged_interval_, now);
         Path& path = paths_[index];
-        if (delivery->rtt().has_sample()) {
-            path.smoothed_rtt = delivery->rtt().smoothed();
-            path.rtt_variation = delivery->rtt().variation();
-        }
         path.delivery_bytes_per_s = delivery->rate().bytes_per_s();
         path.is_full = delivery->rate().has_queue();
         path.was_full = delivery->rate().is_known();
@@ -191,10 +187,8 @@ void PathSet::distrust_round_trip(uint8_t index, TimePoint now) {
 void PathSet::forget_round_trips(uint8_t index) {
     forget_delivery(index);
     Path& path = paths_[index];
-    path.smoothed_rtt = {};
-    path.rtt_variation = {};
+    path.rtt.reset();
     path.rtt_at_most = {};
-    path.rtt_samples = 0;
 }
 
 void PathSet::forget_delivery(uint8_t index) {

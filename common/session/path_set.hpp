@@ -110,11 +110,7 @@ class PathSet {
             if (!run.has_packets) {
                 return;  // a path that only announces itself costs nothing
             }
-            delivery = std::make_unique<path::Delivery>(&paths_[index].search);
-            if (const base::Duration known = paths_[index].smoothed_rtt;
-                known != base::Duration{}) {
-                delivery->on_round_trip(known, now);
-            }
+            delivery = std::make_unique<path::Delivery>(paths_[index].rtt, &paths_[index].search);
         }
         delivery->on_sent(run, now);
     }
@@ -295,7 +291,6 @@ class PathSet {
     base::TimePoint silence_deadline(const Path& path) const;
     // The deadline has passed. True when that is to be told.
     bool on_silence(uint8_t index, base::TimePoint now);
-    void take_rtt_sample(Path& path, base::Duration sample);
     std::optional<Probe> announce_probe(uint8_t index, base::TimePoint now);
     std::optional<Probe> challenge_probe(uint8_t index, base::TimePoint now);
     std::optional<Probe> mtu_probe(uint8_t index, base::TimePoint now);

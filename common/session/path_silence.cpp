@@ -42,15 +42,16 @@ constexpr size_t kLtLd = base::index_of(TrafficClass::LtLd);
 }  // namespace
 
 Duration PathSet::ask_after(const Path& path) {
-    const Duration patience = path.smoothed_rtt * 4 + path.rtt_variation * 4;
+    const Duration patience = path.smoothed_rtt() * 4 + path.rtt_variation() * 4;
     const Duration soonest = path.is_suspect ? kSoonestAskOfSuspect : kSoonestAsk;
-    return path.smoothed_rtt == Duration{} ? kLatestAsk : std::clamp(patience, soonest, kLatestAsk);
+    return path.smoothed_rtt() == Duration{} ? kLatestAsk
+                                             : std::clamp(patience, soonest, kLatestAsk);
 }
 
 Duration PathSet::doubt_after(const Path& path) {
-    const Duration patience = path.smoothed_rtt * 4 + path.rtt_variation * 4;
+    const Duration patience = path.smoothed_rtt() * 4 + path.rtt_variation() * 4;
     const Duration shortest = path.is_suspect ? kShortestAnswerOfSuspect : kShortestAnswer;
-    return ask_after(path) + (path.smoothed_rtt == Duration{}
+    return ask_after(path) + (path.smoothed_rtt() == Duration{}
                                   ? kLongestAnswer
                                   : std::clamp(patience, shortest, kLongestAnswer));
 }

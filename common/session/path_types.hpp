@@ -5,6 +5,7 @@
 #include "common/base/time.hpp"
 #include "common/base/traffic_class.hpp"
 #include "common/path/mtu_search.hpp"
+#include "common/path/rtt_estimator.hpp"
 #include "common/wire/frame.hpp"
 
 #include <algorithm>
@@ -61,13 +62,18 @@ struct Path {
     bool has_answered = false;  // a challenge, since it was added or last dead
     bool is_suspect = false;    // node: something below says that it may soon carry nothing
     uint8_t announcements_due = 0;
-    uint8_t rtt_samples = 0;       // at most 2
     bool was_asked_again = false;  // node: after its first answer
     uint16_t mtu = 1500;           // of the outer IP packet, in the direction that this end sends
     path::MtuSearch search;
     std::array<Tuple, base::kTrafficClasses> tuples;
-    base::Duration smoothed_rtt{};  // RFC 6298; zero: no sample
-    base::Duration rtt_variation{};
+    path::RttEstimator rtt;
+    // Zero: no sample.
+    base::Duration smoothed_rtt() const {
+        return rtt.has_sample() ? rtt.smoothed() : base::Duration{};
+    }
+    base::Duration rtt_variation() const {
+        return rtt.has_sample() ? rtt.variation() : base::Duration{};
+    }
     base::Duration rtt_at_most{};      // of an answer that tells no sample; zero: none
     uint64_t answers = 0;              // to challenges, since it was added
     base::Duration last_round_trip{};  // of the latest answer, from what it answers

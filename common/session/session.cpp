@@ -322,7 +322,7 @@ HoldKnobs Session::knobs(const ClassState& state, const Destination& destination
     knobs.hold = state.settings.hold;
     const auto full = static_cast<uint32_t>(static_cast<double>(outer) * state.settings.fill);
     knobs.target_bytes = full > overhead ? full - overhead : 1;
-    if (const Duration rtt = paths_.path(destination.path).smoothed_rtt;
+    if (const Duration rtt = paths_.path(destination.path).smoothed_rtt();
         state.queue.has_clocked() && rtt != Duration{}) {
         knobs.clocked_hold = rtt / kClockedShare;
     }
@@ -376,7 +376,7 @@ void Session::on_timeout(TimePoint now) {
     for (EpochState* epoch : {current_.get(), previous_.get()}) {
         if (epoch != nullptr) {
             epoch->each_ledger([&](uint8_t path, AckLedger& ledger) {
-                ledger.set_rtt(paths_.path(path).smoothed_rtt);
+                ledger.set_rtt(paths_.path(path).smoothed_rtt());
             });
             epoch->encoder.set_skew(skew);
             epoch->encoder.on_time(now);

@@ -33,7 +33,7 @@ constexpr Duration kUsefulFor = base::seconds(10);
 bool Session::is_kept(const Way& way, TrafficClass traffic_class, TimePoint now) const {
     const Path& path = paths_.path(way.destination.path);
     const Duration patience =
-        path.smoothed_rtt + std::max<Duration>(path.smoothed_rtt, kLeastPatience) + kSilence;
+        path.smoothed_rtt() + std::max<Duration>(path.smoothed_rtt(), kLeastPatience) + kSilence;
     if (settings_.role != Role::Node || way.is_striped || base::is_low_delay(traffic_class) ||
         path.unanswered_since == base::kNever || now - path.unanswered_since < patience) {
         return false;

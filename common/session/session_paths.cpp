@@ -111,8 +111,8 @@ uint8_t Session::pinned_path(Flow& flow, PathMask paths) {
     const PathWeights weights = weights_of(paths_, paths);
     const auto load = [&](uint8_t index) { return (counts[index] + 1.0) / weights[index]; };
     const auto is_better = [&](uint8_t index, uint8_t other) {
-        const Duration own = paths_.path(index).smoothed_rtt;
-        const Duration theirs = paths_.path(other).smoothed_rtt;
+        const Duration own = paths_.path(index).smoothed_rtt();
+        const Duration theirs = paths_.path(other).smoothed_rtt();
         const Duration difference = own > theirs ? own - theirs : theirs - own;
         if (base::is_low_delay(flow.traffic_class) &&
             (own == Duration{}) != (theirs == Duration{})) {

@@ -197,7 +197,7 @@ void Session::acknowledge(const Opened& opened,
     arrival.is_urgent = kind == AckKind::Applied && facts.is_urgent;
     AckLedger& ledger = epoch.ledger(opened.header.path);
     if (arrival.number == 0) {
-        ledger.set_rtt(paths_.path(opened.header.path).smoothed_rtt);
+        ledger.set_rtt(paths_.path(opened.header.path).smoothed_rtt());
     }
     ledger.on_datagram(arrival, now);
 }

@@ -48,7 +48,7 @@ void Session::remember(TransmitBatch& batch,
     entry.datagrams = item.datagrams;
     entry.traffic_class = draft.header.traffic_class;
     const Path& path = paths_.path(item.path);
-    const Duration keep = path.smoothed_rtt * 2 + path.rtt_variation * 4 + kKeepBeyondRtt;
+    const Duration keep = path.smoothed_rtt() * 2 + path.rtt_variation() * 4 + kKeepBeyondRtt;
     // While nothing is heard the node may be away: then all is kept that there is room for.
     const TimePoint from = heard_at_ - std::min(keep, heard_at_.time_since_epoch());
     sent_ring_.push(entry, batch.free_space().first(item.length), from);
@@ -63,7 +63,7 @@ void Session::mark_lost(std::optional<uint8_t> former) {
     repeat_pace_.at_once = kRepeatedAtOnce;
     if (former) {
         repeat_pace_.span =
-            std::min<Duration>(paths_.path(*former).smoothed_rtt * 4 / 5, kLongestRepeat);
+            std::min<Duration>(paths_.path(*former).smoothed_rtt() * 4 / 5, kLongestRepeat);
     }
     sent_ring_.mark_due([this](const SentEntry& entry) {
         const EpochState* epoch = nullptr;

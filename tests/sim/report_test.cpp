@@ -184,12 +184,12 @@ TEST_F(ReportSim, AQueueShowsInTheRoundTripWithoutAnyChallenge) {
     link.queue_packets = 40;
     start(link);
     introduce();
-    EXPECT_LT(path(pair_->node).smoothed_rtt, milliseconds(60));
+    EXPECT_LT(path(pair_->node).smoothed_rtt(), milliseconds(60));
     send_for(seconds(5), {milliseconds(4), {}, 1372});
-    EXPECT_GT(path(pair_->node).smoothed_rtt, milliseconds(150)) << "40 datagrams of 5.6 ms";
+    EXPECT_GT(path(pair_->node).smoothed_rtt(), milliseconds(150)) << "40 datagrams of 5.6 ms";
     pair_->run_for(seconds(1));
     send_for(seconds(10), {milliseconds(20), {}, 200});
-    EXPECT_LT(path(pair_->node).smoothed_rtt, milliseconds(60));
+    EXPECT_LT(path(pair_->node).smoothed_rtt(), milliseconds(60));
 }
 
 TEST_F(ReportSim, ReportsCostTwoPercentAtMost) {

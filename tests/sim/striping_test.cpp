@@ -263,9 +263,9 @@ TEST(MultipathSim, EachPathHasItsOwnRoundTripThoughItsReportsComeByTheOther) {
     for (const SessionEnd* end : {&two.pair.node, &two.pair.snapt}) {
         const session::PathSet& paths = end->session->paths();
         // It is filled until both deliver at the same time, each way: 10 ms and twice 75 ms.
-        EXPECT_LE(paths.path(0).smoothed_rtt, milliseconds(165));
-        EXPECT_GE(paths.path(1).smoothed_rtt, milliseconds(155));
-        EXPECT_LE(paths.path(1).smoothed_rtt, milliseconds(250));
+        EXPECT_LE(paths.path(0).smoothed_rtt(), milliseconds(165));
+        EXPECT_GE(paths.path(1).smoothed_rtt(), milliseconds(155));
+        EXPECT_LE(paths.path(1).smoothed_rtt(), milliseconds(250));
     }
 }
 

@@ -44,9 +44,9 @@ Duration StallWatch::doubt() const {
     for (const SessionEnd* end : {&pair_.node, &pair_.snapt}) {
         for (uint8_t slot = 0; slot < RoamingNode::kUplinks; ++slot) {
             const session::Path& path = end->session->paths().path(slot);
-            const Duration patience = path.smoothed_rtt == Duration{}
+            const Duration patience = path.smoothed_rtt() == Duration{}
                                           ? base::seconds(1)
-                                          : path.smoothed_rtt * 4 + path.rtt_variation * 4;
+                                          : path.smoothed_rtt() * 4 + path.rtt_variation() * 4;
             longest = std::max<Duration>(
                 longest,
                 std::clamp<Duration>(patience, base::milliseconds(500), base::seconds(1)) +

@@ -80,7 +80,8 @@ class LinkRun {
         }
     }
 
-    Delivery delivery;
+    RttEstimator rtt;
+    Delivery delivery{rtt};
     uint64_t passed_bytes = 0;
     uint64_t sent = 0;
     uint64_t dropped = 0;  // of what was sent, by the link
@@ -220,7 +221,7 @@ TEST_P(DeliveryOverLink, ALinkThatIsNotFullTellsItsRoundTripAndNoHigherRate) {
         run.delivery.on_app_limited();
         run.go(milliseconds(50));
     }
-    const RttEstimator& rtt = run.delivery.rtt();
+    const RttEstimator& rtt = run.rtt;
     const auto truth = static_cast<double>(base::to_us(shortest_round_trip(link)));
     EXPECT_NEAR(static_cast<double>(base::to_us(rtt.minimum())), truth,
                 std::max(truth * 0.05, 300.0));
@@ -245,7 +246,8 @@ INSTANTIATE_TEST_SUITE_P(Links,
 
 // What is under way is counted once, whatever comes twice, late or never.
 TEST(Delivery, CountsAreExactUnderRepeatedAndOverlappingRanges) {
-    Delivery delivery;
+    RttEstimator rtt;
+    Delivery delivery{rtt};
     std::mt19937 random(7);
     TimePoint now{seconds(1)};
     std::set<uint32_t> acknowledged;
@@ -276,7 +278,8 @@ TEST(Delivery, CountsAreExactUnderRepeatedAndOverlappingRanges) {
 }
 
 TEST(Delivery, ALostSizeProbeIsNoLoss) {
-    Delivery delivery;
+    RttEstimator rtt;
+    Delivery delivery{rtt};
     TimePoint now{seconds(1)};
     for (uint32_t i = 0; i < 10; ++i) {
         SentRun run = run_of(i, kBytes);
@@ -300,7 +303,8 @@ TEST(Delivery, ALostSizeProbeIsNoLoss) {
 // The round trip becomes 600 times as long: what was sent meanwhile must not all be forgotten
 // before it is acknowledged, or nothing would ever be learned again.
 TEST(Delivery, ALogThatFillsUpStillSeesAcknowledgements) {
-    Delivery delivery;
+    RttEstimator rtt;
+    Delivery delivery{rtt};
     TimePoint now{seconds(1)};
     const auto send = [&](uint32_t number) {
         const SentRun run = run_of(number, kBytes);
@@ -311,7 +315,7 @@ TEST(Delivery, ALogThatFillsUpStillSeesAcknowledgements) {
     now += milliseconds(1);
     delivery.on_range(kSpace, 0, 0, Delivery::Highest{});
     delivery.finish_ack(true, {}, now);
-    ASSERT_EQ(delivery.rtt().minimum(), milliseconds(1));
+    ASSERT_EQ(rtt.minimum(), milliseconds(1));
     const TimePoint began = now;
     const uint32_t first = next;
     for (; now < began + seconds(2); now += microseconds(300)) {
@@ -320,12 +324,13 @@ TEST(Delivery, ALogThatFillsUpStillSeesAcknowledgements) {
     EXPECT_EQ(delivery.log().forgotten_datagrams(), 0U);
     delivery.on_range(kSpace, first, first + 9, Delivery::Highest{});
     delivery.finish_ack(true, {}, now);
-    EXPECT_NEAR(static_cast<double>(base::to_ms(delivery.rtt().latest())), 2000, 30);
+    EXPECT_NEAR(static_cast<double>(base::to_ms(rtt.latest())), 2000, 30);
 }
 
 // 1 MB/s by a path that is not full; acknowledgements come back through a queue that grows.
 TEST(Delivery, AQueueOnTheWayBackIsNoneOfThePath) {
-    Delivery delivery;
+    RttEstimator rtt;
+    Delivery delivery{rtt};
     const TimePoint began{seconds(1)};
     const auto sent_at = [&](uint32_t number) { return began + milliseconds(number); };
     struct Ack {
@@ -348,14 +353,15 @@ TEST(Delivery, AQueueOnTheWayBackIsNoneOfThePath) {
             delivery.finish_ack(true, {}, at);
         }
     }
-    EXPECT_GT(delivery.rtt().smoothed(), milliseconds(80));
+    EXPECT_GT(rtt.smoothed(), milliseconds(80));
     EXPECT_FALSE(delivery.rate().has_queue());
     EXPECT_FALSE(delivery.rate().is_known()) << "it may deliver more";
     EXPECT_NEAR(static_cast<double>(delivery.rate().bytes_per_s()), 1e6, 3e4);
 }
 
 TEST(Delivery, WhatLeavesWaitsForWhatIsUnderWay) {
-    Delivery delivery;
+    RttEstimator rtt;
+    Delivery delivery{rtt};
     TimePoint now{seconds(1)};
     const SentRun run = run_of(0, 1250, 50);
     delivery.on_sent(run, now);
@@ -371,27 +377,29 @@ TEST(Delivery, WhatLeavesWaitsForWhatIsUnderWay) {
 }
 
 TEST(Delivery, WhatMayBeSentAgainTellsNoRoundTrip) {
-    Delivery delivery;
+    RttEstimator rtt;
+    Delivery delivery{rtt};
     const TimePoint now{seconds(1)};
     delivery.on_sent(run_of(0, kBytes), now);
     delivery.distrust_round_trips(now + milliseconds(1));
     delivery.on_sent(run_of(1, kBytes), now + milliseconds(2));
     delivery.on_range(kSpace, 0, 0, Delivery::Highest{});
     delivery.finish_ack(true, {}, now + milliseconds(30));
-    EXPECT_FALSE(delivery.rtt().has_sample());
+    EXPECT_FALSE(rtt.has_sample());
     delivery.on_range(kSpace, 1, 1, Delivery::Highest{});
     delivery.finish_ack(true, {}, now + milliseconds(32));
-    EXPECT_EQ(delivery.rtt().latest(), milliseconds(30));
+    EXPECT_EQ(rtt.latest(), milliseconds(30));
 }
 
 TEST(Delivery, AnAcknowledgementByAnotherPathTellsNoRoundTrip) {
-    Delivery delivery;
+    RttEstimator rtt;
+    Delivery delivery{rtt};
     const TimePoint now{seconds(1)};
     const SentRun run = run_of(0, kBytes);
     delivery.on_sent(run, now);
     delivery.on_range(kSpace, 0, 0, Delivery::Highest{});
     delivery.finish_ack(false, {}, now + milliseconds(500));
-    EXPECT_FALSE(delivery.rtt().has_sample());
+    EXPECT_FALSE(rtt.has_sample());
     EXPECT_EQ(delivery.counters().delivered_datagrams, 1U);
 }
 

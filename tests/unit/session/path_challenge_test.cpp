@@ -20,7 +20,7 @@ Duration round_trip_of(size_t answered, base::Duration apart) {
     }
     snapt.now += milliseconds(20) - apart;
     EXPECT_TRUE(snapt.paths.on_response(space(0), {tokens[answered]}, snapt.now));
-    return snapt.paths.path(0).smoothed_rtt;
+    return snapt.paths.path(0).smoothed_rtt();
 }
 
 TEST(PathChallenge, AnAnswerTellsTheRoundTripOfTheQuestionThatItAnswers) {
@@ -71,7 +71,7 @@ TEST(PathChallenge, WhoIsAskedAgainBeforeItsTimeTellsTheRoundTripOfThatQuestionT
     ASSERT_EQ(tokens.size(), 3U);
     node.now += milliseconds(20);  // 140 ms after the first
     node.paths.on_response(space(1), {tokens[0]}, node.now);
-    EXPECT_NE(node.paths.path(1).smoothed_rtt, milliseconds(60)) << "of the newest";
+    EXPECT_NE(node.paths.path(1).smoothed_rtt(), milliseconds(60)) << "of the newest";
 }
 
 // Another network, of which the round trips of the former tell nothing.
@@ -82,9 +82,9 @@ TEST(PathChallenge, ATupleAtAnotherAddressBeginsWithoutARoundTrip) {
     ASSERT_TRUE(asked && asked->challenge);
     snapt.now += milliseconds(5);
     snapt.paths.on_response(space(0), {asked->challenge->token}, snapt.now);
-    ASSERT_EQ(snapt.paths.path(0).smoothed_rtt, milliseconds(5));
+    ASSERT_EQ(snapt.paths.path(0).smoothed_rtt(), milliseconds(5));
     snapt.paths.on_authenticated(space(0), kAway, kLocal, 1200, true, snapt.now);
-    EXPECT_EQ(snapt.paths.path(0).smoothed_rtt, Duration{});
+    EXPECT_EQ(snapt.paths.path(0).smoothed_rtt(), Duration{});
 }
 
 TEST(PathChallenge, OfManyQuestionsAtOnceTheNewestIsAnswered) {
@@ -136,7 +136,7 @@ TEST(PathChallenge, ANewPathIsAskedTwiceAndTheFasterAnswerCounts) {
     node.paths.probe(1, node.now);
     for (const auto round_trip : {milliseconds(200), milliseconds(100)}) {
         answer_after(node, 1, round_trip);
-        EXPECT_EQ(node.paths.path(1).smoothed_rtt, round_trip);
+        EXPECT_EQ(node.paths.path(1).smoothed_rtt(), round_trip);
         EXPECT_EQ(node.paths.path(1).state, PathState::Usable);
     }
     const auto more = node.paths.next_probe(node.now);
