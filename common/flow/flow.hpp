@@ -51,8 +51,10 @@ struct FlowQueue {
 struct FlowPaths {
     static constexpr uint8_t kNone = UINT8_MAX;
     base::PathMode mode = base::PathMode::Handover;
-    uint8_t pinned = kNone;    // mode Flow
-    uint16_t next_number = 0;  // mode Packet: of its next datagram
+    uint8_t pinned = kNone;       // mode Flow
+    uint16_t next_number = 0;     // mode Packet: of its next datagram
+    base::TimePoint queued_at{};  // its newest packet
+    base::Duration gap{};         // between that and the one before
 };
 
 // Who numbers flows derives from it; compared only.

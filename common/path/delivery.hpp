@@ -101,6 +101,10 @@ class Delivery {
         const auto largest = loss_.largest(space);
         return largest && number <= *largest;
     }
+    // It was declared lost, and no ACK named it since.
+    bool is_lost(const NumberSpace& space, uint32_t number) const {
+        return log_.is_lost(space, number);
+    }
     // Nothing was sent and nothing acknowledged for so long.
     bool is_idle(base::Duration span, base::TimePoint now) const {
         return now - std::max(sent_at_, acknowledged_at_) > span;

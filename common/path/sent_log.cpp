@@ -85,6 +85,25 @@ SentRun SentLog::push(SentRun run, Duration span) {
     return forgotten;
 }
 
+bool SentLog::is_lost(const NumberSpace& space, uint32_t number) const {
+    const auto chain = std::find_if(chains_.begin(), chains_.end(),
+                                    [&](const Chain& any) { return any.space == space; });
+    if (chain == chains_.end() || number >= chain->next_number) {
+        return false;
+    }
+    for (Position position = chain->newest; position >= begin_ && position < end_;) {
+        const Entry& entry = entry_at(position);
+        if (number >= entry.run.first) {
+            return (entry.run.mask(number, number) & entry.run.lost) != 0;
+        }
+        if (entry.back == 0 || entry.back > position) {
+            break;
+        }
+        position -= entry.back;
+    }
+    return false;
+}
+
 SentRun SentLog::make_room() {
     SentRun forgotten;
     if (end_ - begin_ < runs_.size()) {

@@ -109,6 +109,8 @@ class SentLog {
         }
         return true;
     }
+    // The number was declared lost, and not acknowledged since. False where nothing is known.
+    bool is_lost(const NumberSpace& space, uint32_t number) const;
     // The span within which datagrams should join so that a log that fills up lasts: while it is
     // more than half full, a small part of the time that it covers.
     base::Duration span_when_crowded(base::TimePoint now) const {
@@ -138,6 +140,7 @@ class SentLog {
     };
 
     Entry& entry_at(Position position) { return runs_[position % runs_.size()]; }
+    const Entry& entry_at(Position position) const { return runs_[position % runs_.size()]; }
     Chain* find(const NumberSpace& space);
     Chain& find_or_make(const NumberSpace& space);
     static bool joins(const SentRun& former, const SentRun& run, base::Duration span);

@@ -45,7 +45,9 @@ std::optional<Probe> PathSet::mtu_probe(uint8_t index, TimePoint now) {
         path.search.give_up();
         return std::nullopt;
     }
+    const uint64_t holes = path.search.black_holes();
     const auto probe = path.search.next(path.smoothed_rtt(), path.rtt_variation(), random_, now);
+    has_narrowed_ = has_narrowed_ || path.search.black_holes() != holes;
     path.mtu = path.search.size();
     if (!probe) {
         return std::nullopt;

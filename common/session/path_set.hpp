@@ -31,6 +31,7 @@
 #include <bit>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace continuo::session {
@@ -207,12 +208,20 @@ class PathSet {
     PathMask answering(PathMask paths, base::Duration patience, base::TimePoint now) const;
     // Those of `paths` that may be sent a datagram of the class now; all where none may.
     PathMask with_room(PathMask paths, base::TrafficClass traffic_class) const;
-    // An ACK has named that number or a higher one.
+    // An ACK has named that number, or a higher one, and it is not lost.
     bool is_named(uint32_t epoch, uint16_t space, uint64_t sequence) const {
         const auto& delivery = deliveries_[wire::space_from_number(space).path];
         return delivery != nullptr &&
-               delivery->is_named({epoch, space}, static_cast<uint32_t>(sequence));
+               delivery->is_named({epoch, space}, static_cast<uint32_t>(sequence)) &&
+               !is_lost(epoch, space, sequence);
     }
+    bool is_lost(uint32_t epoch, uint16_t space, uint64_t sequence) const {
+        const auto& delivery = deliveries_[wire::space_from_number(space).path];
+        return delivery != nullptr &&
+               delivery->is_lost({epoch, space}, static_cast<uint32_t>(sequence));
+    }
+    // A black hole was found on a path since the last call.
+    bool take_narrowed() { return std::exchange(has_narrowed_, false); }
     // Of `paths`, the one on which a datagram that leaves now is there first, or hardly later by
     // one with room; nothing while that is not known of all.
     std::optional<uint8_t>
@@ -333,6 +342,7 @@ class PathSet {
     // Null for a path that carries no packets.
     std::array<std::unique_ptr<path::Delivery>, wire::kMaxPaths> deliveries_;
     PathMask pings_due_ = 0;
+    bool has_narrowed_ = false;
     // The acknowledgements that are being read: paths that they name.
     PathMask acknowledged_ = 0;
     uint8_t acknowledged_by_ = 0;  // the path that brought them

@@ -214,6 +214,8 @@ void Session::on_packet(Flow& flow, packet::PacketPtr packet, TimePoint now) {
     if (packet->offload.gso != packet::GsoType::None && is_compressible(state, flow, *packet)) {
         compression_.on_arrival(packet->length, now);
     }
+    flow.paths.gap = now - flow.paths.queued_at;
+    flow.paths.queued_at = now;
     const size_t dropped = state.queue.push(flow, std::move(packet), now);
     if (dropped > 0) {
         state.counters.queue_drops += dropped;

@@ -65,7 +65,7 @@ class Session : public flow::FlowOwner {
     // --- Inputs
     // Takes an inner packet or super-packet of an attached flow.
     void on_packet(flow::Flow& flow, packet::PacketPtr packet, base::TimePoint now);
-    // Opens, decodes and delivers. The datagrams carry local_id.
+    // The datagrams carry local_id.
     void on_datagrams(std::span<ReceivedDatagram> datagrams, base::TimePoint now);
     void on_timeout(base::TimePoint now);
     // The kernel took `item` of `batch`: counts it.
@@ -81,8 +81,7 @@ class Session : public flow::FlowOwner {
     base::TimePoint next_deadline(base::TimePoint now) const;
 
     // --- Settings and observers
-    // Node: no keepalives while there is no flow. What NAT forgets meanwhile the next packet makes
-    // anew, since without a flow the peer has nothing to send.
+    // Node: no keepalives while there is no flow. The next packet makes a mapping at NAT anew.
     void keep_alive_for_flows_only() { keeps_idle_alive_ = false; }
     void set_class_settings(const std::array<ClassSettings, base::kTrafficClasses>& classes);
     PathSet& paths() { return paths_; }
@@ -92,8 +91,7 @@ class Session : public flow::FlowOwner {
         return classes_[base::index_of(c)].counters;
     }
     const SessionCounters& counters() const { return counters_; }
-    // counters().lost_datagrams with the gaps that may still be filled, but without what was sent
-    // while nothing came by its path.
+    // Lost, or may still come; without what was sent while nothing came by its path.
     uint64_t missing_datagrams() const;
     const ResequencerCounters& resequencing() const { return resequencer_.counters(); }
     const base::DropCounters& drops() const { return drops_; }
@@ -107,8 +105,7 @@ class Session : public flow::FlowOwner {
     }
     uint64_t queued_bytes() const;
     uint32_t queued_packets() const;
-    // Drops the newer half of what waits in the class that holds the most packets, or bytes; gives
-    // how many.
+    // Drops the newer half of the class that holds the most packets, or bytes; gives how many.
     size_t shed(bool by_bytes);
     // Whether packets that come with the same time from now on were spread over the time before.
     void set_arrivals_gathered(bool are_gathered) { are_arrivals_gathered_ = are_gathered; }
@@ -129,8 +126,7 @@ class Session : public flow::FlowOwner {
         ClassQueue queue;
         HoldEstimator estimator;
         ClassCounters counters;
-        double compressed_ratio =
-            1.0;  // moving average: wire bytes of an aggregate's sections for each inner byte
+        double compressed_ratio = 1.0;  // moving average: bytes of sections for each inner byte
         // A packet that does not fit one datagram, encoded as a raw entry, and how far it was sent.
         std::vector<uint8_t> split_entry;
         size_t split_sent = 0;
@@ -164,6 +160,7 @@ class Session : public flow::FlowOwner {
         uint32_t body_limit = 0;
         base::MutableByteView datagram;  // the whole, with room for header and tag
         bool has_ping = false;
+        bool has_kept = false;  // packets that were kept
         bool is_size_probe = false;
     };
     enum class Timer : uint8_t { Housekeeping, Count };
@@ -264,18 +261,22 @@ class Session : public flow::FlowOwner {
 
     // session_kept.cpp
     bool is_kept(const Way& way, base::TrafficClass traffic_class, base::TimePoint now) const;
+    bool is_alone(const flow::Flow& flow, const Way& way) const;
     void keep(const Draft& draft,
               uint64_t sequence,
               const flow::Flow& flow,
               base::ByteView packet,
               base::TimePoint now);
-    void keep_packet(const Draft& draft,
-                     uint64_t sequence,
-                     const ClassQueue::Item& item,
-                     base::TimePoint now);
+    void keep_if_wanted(const Draft& draft,
+                        uint64_t sequence,
+                        const PendingPacket& pending,
+                        const Way& way,
+                        base::TimePoint now);
     void mark_left(PathMask paths, base::TimePoint since, base::TimePoint now);
+    void mark_too_long(const SentEntry& sealed);
     void on_active_changed(base::TimePoint now);
     void on_doubt(uint8_t path, base::TimePoint now);
+    bool may_send_kept(const SentEntry& entry, const Destination& destination) const;
     bool send_kept(TransmitBatch& batch, base::TimePoint now);
     bool send_elsewhere(const SentEntry& entry,
                         const Destination& destination,
@@ -479,7 +480,7 @@ class Session : public flow::FlowOwner {
     bool keeps_idle_alive_ = true;
     SentRing sent_ring_;  // SNAPT
     RepeatPace repeat_pace_;
-    SentRing kept_ring_;               // node: packets that it sent into a silence
+    SentRing kept_ring_;               // packets that may have to be sent again as copies
     std::optional<uint8_t> sends_on_;  // the path of the last poll_transmit
     base::TimePoint sends_on_since_{};
     uint64_t lost_in_silence_ = 0;

@@ -83,9 +83,7 @@ bool Session::send_aggregate(TrafficClass traffic_class,
             return false;  // a path too narrow even for the frames
         }
         encoder.begin_datagram(draft->space_number, draft->space->next, now);
-        if (scratch_.packets[0].regular && is_kept(way, traffic_class, now)) {
-            keep_packet(*draft, draft->space->next, scratch_.packets[0].item, now);
-        }
+        keep_if_wanted(*draft, draft->space->next, scratch_.packets[0], way, now);
         start_split(*draft, state, scratch_.packets[0], body);
         scratch_.packets[0] = {};
         send_split(*draft, state, copy, body, batch, now);
@@ -104,8 +102,8 @@ bool Session::send_aggregate(TrafficClass traffic_class,
     if (body.size() > 0) {
         finish_draft(*draft, body.size(), batch, now);
     }
-    if (count == 1 && scratch_.packets[0].regular && is_kept(way, traffic_class, now)) {
-        keep_packet(*draft, identity.sequence, scratch_.packets[0].item, now);
+    if (count == 1) {
+        keep_if_wanted(*draft, identity.sequence, scratch_.packets[0], way, now);
     }
     number_flows(way, length);
     if (copy && count > 0 && may_copy(*copy, count, length, now)) {

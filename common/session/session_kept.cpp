@@ -1,8 +1,12 @@
-// What a node sent into the silence of its active path, or of another that a flow of mode flow had,
-// is sent again by the one that takes over (docs/PROTOCOL.md section 5.6): else a transfer up goes
-// on only when its own TCP tries again. Kept is what was alone in its datagram, as most of a
-// transfer is, or too long for one. Compressed segments of a super-packet share datagrams and are
-// not kept.
+// Packets that are kept, to be sent again as copies (docs/PROTOCOL.md section 5.6). Else a transfer
+// goes on only when its own TCP tries again, after a time that has doubled with each try. Kept is
+// what was alone in its datagram, as most of a transfer is, or too long for one:
+//
+//   what a node sent into the silence of a path   sent again by the path that takes over
+//   what has nothing of its flow around it        the same (node; SNAPT repeats as it sealed),
+//                                                 and in pieces when a black hole swallowed it
+//
+// Compressed segments of a super-packet share datagrams and are not kept.
 #include "common/packet/rewrite.hpp"
 #include "common/packet/segmenter.hpp"
 #include "common/session/session.hpp"
@@ -42,6 +46,12 @@ bool Session::is_kept(const Way& way, TrafficClass traffic_class, TimePoint now)
     return paths_.active() == way.destination.path || paths_.has_timed_out(way.destination.path);
 }
 
+// When it is lost no later packet of its flow tells, but only its sender's timer.
+bool Session::is_alone(const flow::Flow& flow, const Way& way) const {
+    return !way.is_striped && !base::is_low_delay(flow.traffic_class) && flow.queue.packets == 0 &&
+           flow.paths.gap >= paths_.path(way.destination.path).smoothed_rtt();
+}
+
 // `packet`: as it would be without a tunnel, with complete checksums.
 void Session::keep(
     const Draft& draft, uint64_t sequence, const flow::Flow& flow, ByteView packet, TimePoint now) {
@@ -56,12 +66,15 @@ void Session::keep(
     kept_ring_.keep_newest(kMostKeptPackets);
 }
 
-void Session::keep_packet(const Draft& draft,
-                          uint64_t sequence,
-                          const ClassQueue::Item& item,
-                          TimePoint now) {
-    const packet::Packet& packet = *item.packet;
-    if (packet.length > packet::kLargeBufferBytes) {
+void Session::keep_if_wanted(const Draft& draft,
+                             uint64_t sequence,
+                             const PendingPacket& pending,
+                             const Way& way,
+                             TimePoint now) {
+    const packet::Packet& packet = *pending.item.packet;
+    const flow::Flow& flow = *pending.item.flow;
+    const bool is_wanted = is_kept(way, draft.header.traffic_class, now) || is_alone(flow, way);
+    if (!is_wanted || !pending.regular || packet.length > packet::kLargeBufferBytes) {
         return;
     }
     const MutableByteView copy(scratch_.whole.get(), packet.length);
@@ -69,7 +82,7 @@ void Session::keep_packet(const Draft& draft,
     if (packet.offload.partial_checksum && !packet::complete_checksum(copy, packet.offload)) {
         return;
     }
-    keep(draft, sequence, *item.flow, copy, now);
+    keep(draft, sequence, flow, copy, now);
 }
 
 // What was kept of those paths since then, beside what is due already.
@@ -89,7 +102,7 @@ void Session::on_active_changed(TimePoint now) {
     for (ClassState& state : classes_) {
         state.estimator.on_path_changed();
     }
-    if (sends_on_) {
+    if (sends_on_ && settings_.role == Role::Node) {
         mark_left(static_cast<PathMask>(~mask_of(*sends_on_)), TimePoint{}, now);
     }
 }
@@ -101,10 +114,28 @@ void Session::on_doubt(uint8_t path, TimePoint now) {
     }
 }
 
+// It is too long for the path that it would be repeated on.
+void Session::mark_too_long(const SentEntry& sealed) {
+    kept_ring_.mark_due([&](const SentEntry& entry) {
+        return entry.is_due ||
+               (entry.flow_index != SentEntry::kNoFlow && entry.epoch == sealed.epoch &&
+                entry.space == sealed.space && entry.first_sequence == sealed.first_sequence);
+    });
+}
+
+// By the path that it took, only what cannot arrive any more.
+bool Session::may_send_kept(const SentEntry& entry, const Destination& destination) const {
+    return destination.path != wire::space_from_number(entry.space).path ||
+           entry.length > destination.mtu ||
+           paths_.is_lost(entry.epoch, entry.space, entry.first_sequence);
+}
+
 bool Session::send_kept(TransmitBatch& batch, TimePoint now) {
+    if (paths_.take_narrowed()) {
+        mark_left(UINT16_MAX, TimePoint{}, now);
+    }
     while (kept_ring_.has_due()) {
         SentEntry& entry = kept_ring_.next_due();
-        const wire::Space space = wire::space_from_number(entry.space);
         const EpochState* const epoch = sending();
         const flow::Flow* const flow = flow_at(entry.flow_index);
         // Of a flow that changed its class a copy would tell the former one.
@@ -118,7 +149,7 @@ bool Session::send_kept(TransmitBatch& batch, TimePoint now) {
             if (!destination || destination->budget_bytes < destination->mtu) {
                 return false;
             }
-            is_sent = destination->path != space.path &&
+            is_sent = may_send_kept(entry, *destination) &&
                       (send_elsewhere(entry, *destination, batch, now) ||
                        send_pieces_elsewhere(entry, *flow, *destination, batch, now));
             counters_.copies_unsent += is_sent ? 0U : 1U;
@@ -158,6 +189,7 @@ bool Session::send_elsewhere(const SentEntry& entry,
         return false;
     }
     encoder.end_datagram();
+    draft->has_kept = true;
     finish_draft(*draft, body.size(), batch, now);
     ++counters_.copies_sent;
     return true;
@@ -223,6 +255,7 @@ std::optional<bool> Session::send_piece_elsewhere(const SentEntry& entry,
     encoder.begin_datagram(draft->space_number, draft->space->next, now,
                            elision::Setting::Forbidden);
     encoder.end_datagram();
+    draft->has_kept = true;
     finish_draft(*draft, body.size(), batch, now);
     return piece.last;
 }

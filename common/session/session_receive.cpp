@@ -306,11 +306,11 @@ bool Session::take_frame(const Opened& opened, const wire::BodyItem& item, BodyF
     return true;
 }
 
-// A copy is of the same class and lane, and travels in another space than what it copies.
+// A copy is of the same class and lane. It takes another path than what it copies, or comes later.
 bool Session::is_copy_allowed(const Opened& opened, const wire::Copy& copy) {
     return copy.space.lane == opened.header.lane &&
            copy.space.traffic_class == opened.header.traffic_class &&
-           copy.space.path != opened.header.path;
+           (copy.space.path != opened.header.path || copy.sequence < opened.sequence);
 }
 
 // Whether the packets of this aggregate came before, as the original or as a copy. A void original

@@ -114,7 +114,8 @@ bool Session::send_again(TransmitBatch& batch, TimePoint now) {
         const uint32_t overhead = outer_overhead(destination->to.address);
         const uint32_t step = entry.segment_bytes != 0 ? entry.segment_bytes : entry.length;
         if (step + overhead > destination->mtu) {
-            sent_ring_.done(entry, now);  // the new path does not take it
+            mark_too_long(entry);
+            sent_ring_.done(entry, now);
             continue;
         }
         uint64_t allowed = destination->budget_bytes / (step + overhead);

@@ -99,13 +99,15 @@ void Session::finish_draft(Draft& draft, size_t body_bytes, TransmitBatch& batch
     ++draft.epoch->sealed_datagrams;
     const uint32_t outer =
         outer_bytes(draft.destination.path, draft.destination.to.address, length);
-    paths_.on_sent(draft.destination, length, !batch.open_attributions().empty(), now);
+    const auto members = batch.open_attributions();
+    const bool has_packets = !members.empty() || draft.has_kept;
+    paths_.on_sent(draft.destination, length, has_packets, now);
     path::SentRun run;
     run.space = {draft.epoch->number, draft.space_number};
     run.first = static_cast<uint32_t>(unit.sequence);
     run.count = 1;
     run.bytes = run.last_bytes = static_cast<uint16_t>(outer);
-    run.has_packets = !batch.open_attributions().empty();
+    run.has_packets = has_packets;
     run.asks = draft.has_ping;
     run.is_size_probe = draft.is_size_probe;
     paths_.on_numbered(run, now);
@@ -121,7 +123,6 @@ void Session::finish_draft(Draft& draft, size_t body_bytes, TransmitBatch& batch
     item.to = draft.destination.to;
     item.from = draft.destination.from;
     item.length = static_cast<uint32_t>(length);
-    const auto members = batch.open_attributions();
     if (members.empty()) {
         counters_.overhead_sent += outer;
     } else {
@@ -136,8 +137,10 @@ void Session::finish_draft(Draft& draft, size_t body_bytes, TransmitBatch& batch
             members[i].outer_bytes = shares[i];
         }
     }
-    if (!members.empty()) {
+    if (has_packets) {
         paths_.on_data_sent(item.path, outer, outer, now);
+    }
+    if (!members.empty()) {
         remember(batch, item, draft, unit.sequence, now);
     }
     batch.commit(item);

@@ -55,6 +55,17 @@ class Transfer {
         }
     }
     uint32_t acknowledged() const { return acknowledged_; }
+    uint32_t received() const { return received_; }
+    void send_once() { send_data(received_ + 1); }
+    void take_data() {
+        take(way_ == Way::Up ? pair_.snapt : pair_.node,
+             way_ == Way::Up ? pair_.node : pair_.snapt);
+    }
+    // Something short in both directions that nobody waits for.
+    void chat() {
+        send_up(0, 20);
+        send_down(0, 20);
+    }
     Duration longest_stall() const { return std::max(longest_stall_, pair_.now - progress_at_); }
     void forget_stalls() { longest_stall_ = {}; }
     void limit_window(uint32_t packets) { largest_window_ = packets; }
@@ -158,6 +169,12 @@ class MtuSim {
                 down.run();
             }
             pair.run_for(milliseconds(2));
+        }
+    }
+    void keystrokes(Duration span) {
+        for (const base::TimePoint end = pair.now + span; pair.now < end;) {
+            pair.run_for(milliseconds(100));
+            up.chat();
         }
     }
     void cut(LinkModel& way, uint32_t outer_bytes) const {
@@ -319,6 +336,55 @@ TEST(MtuSim, AnIdlePathIsNotAsked) {
     sim.pair.recorded_up.clear();
     sim.pair.run_for(seconds(2500));
     EXPECT_LE(sim.pair.recorded_up.size(), 101U) << "keepalives, one in 25 s";
+}
+
+// A transfer in which one segment leaves, and nothing until it is acknowledged: its own timer has
+// grown to ten seconds in an outage.
+TEST(MtuSim, WhatAHoleSwallowedComesInPiecesBeforeItsSenderTriesAgain) {
+    for (const bool is_up : {true, false}) {
+        for (const bool moves : {false, true}) {
+            MtuSim sim;
+            sim.run_for(seconds(3));
+            sim.pair.run_for(seconds(1));
+            sim.cut(sim.pair.up, 1000);
+            sim.cut(sim.pair.down, 1000);
+            if (moves) {
+                sim.pair.move_node(*base::Endpoint::parse("198.51.100.77:41000"), 3);
+            }
+            Transfer& transfer = is_up ? sim.up : sim.down;
+            transfer.take_data();
+            const uint32_t before = transfer.received();
+            transfer.send_once();
+            sim.keystrokes(seconds(3));
+            transfer.take_data();
+            EXPECT_EQ(transfer.received(), before + 1)
+                << (is_up ? "up" : "down") << (moves ? ", on a new path" : "");
+        }
+    }
+}
+
+// Twice: the path that it left by is gone before its loss is told.
+TEST(MtuSim, WhatIsLostInAMoveIntoAHoleComesToo) {
+    for (const bool is_up : {true, false}) {
+        MtuSim sim;
+        sim.run_for(seconds(3));
+        sim.pair.run_for(seconds(1));
+        Transfer& transfer = is_up ? sim.up : sim.down;
+        transfer.take_data();
+        const uint32_t before = transfer.received();
+        sim.pair.lose(sim.pair.up, kCertain);
+        sim.pair.lose(sim.pair.down, kCertain);
+        transfer.send_once();
+        sim.pair.run_for(milliseconds(30));
+        sim.pair.lose(sim.pair.up, 0);
+        sim.pair.lose(sim.pair.down, 0);
+        sim.cut(sim.pair.up, 1000);
+        sim.cut(sim.pair.down, 1000);
+        sim.pair.move_node(*base::Endpoint::parse("198.51.100.77:41000"), 3);
+        sim.keystrokes(seconds(3));
+        transfer.take_data();
+        EXPECT_EQ(transfer.received(), before + 1) << (is_up ? "up" : "down");
+    }
 }
 
 TEST(MtuSim, ANewPathThatTakesLessCarriesLargePacketsSoon) {
