@@ -33,8 +33,12 @@ class Liveness {
             owed_since_ = now;
         }
     }
-    // Something authenticated came on this path.
-    void on_heard() { unheard_since_ = base::kNever; }
+    // Something authenticated came on this path. Where it was dead, one more probe tells whether
+    // what is sent arrives again.
+    void on_heard() {
+        unheard_since_ = base::kNever;
+        may_probe_dead_ = true;
+    }
     // Something was acknowledged for the first time. `asks`: a PING is still unacknowledged.
     void on_progress(uint64_t unacknowledged_bytes, bool asks, base::TimePoint now) {
         timeouts_ = 0;
@@ -50,14 +54,20 @@ class Liveness {
         }
         ++timeouts_;
         armed_at_ = now;
+        may_probe_dead_ = false;
         return true;
     }
 
-    // When the probe time-out passes; kNever while nothing is owed.
+    // When the probe time-out passes; kNever while nothing is owed. A dead path is probed no more
+    // until something is heard on it: nobody may be there for long.
     base::TimePoint deadline(base::Duration probe_timeout) const {
-        return armed_at_ == base::kNever
-                   ? base::kNever
-                   : armed_at_ + probe_timeout * (1U << std::min(timeouts_, kMostBackoff));
+        if (armed_at_ == base::kNever) {
+            return base::kNever;
+        }
+        if (health(armed_at_) == Health::Dead) {
+            return may_probe_dead_ ? armed_at_ + probe_timeout : base::kNever;
+        }
+        return armed_at_ + probe_timeout * (1U << std::min(timeouts_, kMostBackoff));
     }
     // When a node asks because it heard nothing; kNever.
     base::TimePoint ask_at(base::Duration probe_timeout) const {
@@ -82,6 +92,7 @@ class Liveness {
   private:
     uint32_t timeouts_ = 0;
     bool is_asked_ = false;
+    bool may_probe_dead_ = false;
     base::TimePoint armed_at_ = base::kNever;
     base::TimePoint owed_since_ = base::kNever;
     base::TimePoint unheard_since_ = base::kNever;

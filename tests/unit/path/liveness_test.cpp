@@ -64,6 +64,27 @@ TEST(Liveness, DoubtfulAfterOneTimeoutDeadAfterThreeAndASecond) {
     EXPECT_FALSE(liveness.is_owed());
 }
 
+TEST(Liveness, ADeadPathIsProbedAgainOnlyWhenSomethingIsHeard) {
+    Liveness liveness;
+    TimePoint now{seconds(1)};
+    const auto probes_in = [&](Duration span) {
+        int probes = 0;
+        for (const TimePoint end = now + span; now < end; now += milliseconds(1)) {
+            liveness.on_sent(true, false, 100'000, now);
+            probes += liveness.on_time(kPto, now) ? 1 : 0;
+        }
+        return probes;
+    };
+    EXPECT_GE(probes_in(seconds(3)), 3);
+    EXPECT_EQ(probes_in(seconds(1000)), 0);
+    EXPECT_EQ(liveness.deadline(kPto), base::kNever);
+    liveness.on_heard();
+    EXPECT_EQ(probes_in(seconds(1)), 1);
+    EXPECT_EQ(liveness.health(now), Health::Dead) << "until something is acknowledged";
+    liveness.on_progress(0, false, now);
+    EXPECT_EQ(liveness.health(now), Health::Usable);
+}
+
 // One lost probe at 600 ms must not move a session.
 TEST(Liveness, OfALongRoundTripThreeTimeoutsTakeLongerThanASecond) {
     Liveness liveness;
