@@ -65,6 +65,12 @@ void ControlClient::renew() {
     inner_->later([](Inner& inner) { inner.attempt_now(); });
 }
 
+void ControlClient::renew_by(ControlUplinks uplinks) {
+    inner_->later([uplinks = std::move(uplinks)](Inner& inner) mutable {
+        inner.renew_by(std::move(uplinks));
+    });
+}
+
 void ControlClient::request_rekey() {
     Inner* inner = inner_.get();
     inner_->with_link([inner](control::ClientControl& client) {

@@ -126,6 +126,8 @@ class ControlClient {
     void restart();
     // Connects anew and continues the association.
     void renew();
+    // The same by these uplinks.
+    void renew_by(ControlUplinks uplinks);
 
     // No effect while no link is up, which on_closed() has reported.
     void request_rekey();

@@ -68,6 +68,10 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
             options_.uplinks = std::move(uplinks);
         }
     }
+    void renew_by(ControlUplinks uplinks) {
+        options_.uplinks = std::move(uplinks);
+        attempt_now();
+    }
     void restart();
     // Without a connection SNAPT is there again: asking means connecting, at once, unless sessions
     // were lost as soon as they were made or the SNAPT does not want this node.

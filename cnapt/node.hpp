@@ -95,9 +95,10 @@ struct SnaptLink {
     base::TimePoint measured_at{};
     std::vector<uint16_t> udp_ports;  // of the SNAPT; never empty once accepted
     base::TimePoint port_taken_at{};
-    dataplane::StreamPort stream;   // into the control link; none while that is not open
-    base::Endpoint stream_address;  // the other end of that link
-    dataplane::RecentRates rates;   // of inner packets
+    dataplane::StreamPort stream;        // into the control link; none while that is not open
+    base::Endpoint stream_address;       // the other end of that link
+    std::optional<uint8_t> stream_slot;  // of the uplink that it was made by
+    dataplane::RecentRates rates;        // of inner packets
     std::array<dataplane::RecentRates, wire::kMaxPaths> path_rates;  // of outer ones
     TcpFallback fallback;
     UdpThrottle throttle;
@@ -192,7 +193,13 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     establish(SnaptLink& link, const control::Accept& accept, const control::EpochKeys& keys);
     base::Result<void> rekey(SnaptLink& link, const control::EpochKeys& keys);
     // Datagrams over TCP: where they go, what came, room again, the connection's end.
-    void open_stream(SnaptLink& link, dataplane::StreamPort port, const base::Endpoint& address);
+    // `slot`: of the uplink that the connection was made by, if that is known.
+    void open_stream(SnaptLink& link,
+                     dataplane::StreamPort port,
+                     const base::Endpoint& address,
+                     std::optional<uint8_t> slot);
+    // UDP is silent and data does not go over TCP.
+    static bool goes_nowhere(const SnaptLink& link);
     void on_stream(SnaptLink& link, dataplane::DatagramQueue& queue);
     void on_stream_room(SnaptLink& link);
     void on_stream_lost(SnaptLink& link);
@@ -373,6 +380,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void mend_stream(SnaptLink& link, base::TimePoint now);
     static bool is_stream_silent(const SnaptLink& link, base::TimePoint now);
     // By another uplink, where TCP is silent. False: it is not, or there is none.
+    const Uplink* other_uplink(const SnaptLink& link, base::TimePoint now);
     bool move_stream(SnaptLink& link, base::TimePoint now);
     static void take_next_port(SnaptLink& link, base::IpVersion version);
     void on_fallback_due();

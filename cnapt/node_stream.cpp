@@ -27,10 +27,14 @@ constexpr int64_t kStreamSilentAfterRtts = 4;
 
 }  // namespace
 
-void Node::open_stream(SnaptLink& link, dataplane::StreamPort port, const base::Endpoint& address) {
+void Node::open_stream(SnaptLink& link,
+                       dataplane::StreamPort port,
+                       const base::Endpoint& address,
+                       std::optional<uint8_t> slot) {
     const TimePoint now = loop_.now();
     link.stream = std::move(port);
     link.stream_address = address;
+    link.stream_slot = slot;
     link.fallback.reset_answer();
     if (!link.session) {
         return;
@@ -48,6 +52,7 @@ void Node::open_stream(SnaptLink& link, dataplane::StreamPort port, const base::
 
 void Node::close_stream(SnaptLink& link) {
     link.stream = {};
+    link.stream_slot.reset();
     if (!link.session) {
         return;
     }
@@ -169,6 +174,12 @@ void Node::use_stream(SnaptLink& link, const char* reason, TimePoint now) {
     }
     link.is_on_stream = true;
     link.fallback.on_stream_used(now);
+    const Uplink* const by = link.stream_slot ? uplinks_->at(*link.stream_slot) : nullptr;
+    if (by != nullptr && link.active_slot != by->slot) {
+        link.active_slot = by->slot;
+        link.addresses.in_use = by->address.version;
+        events_.on_path_moved(link);
+    }
     paths.activate(wire::kTcpPath, now);
     base::log(base::LogLevel::Info, "%s: %s, data goes over TCP", link.name.c_str(), reason);
     driver_.touch(*link.session);
@@ -347,18 +358,28 @@ bool Node::is_stream_silent(const SnaptLink& link, TimePoint now) {
            now - std::max(path.unanswered_since, link.stream_mended_at) >= patience;
 }
 
+// Of another interface than the active one, and not found bad lately; null: there is none.
+const Uplink* Node::other_uplink(const SnaptLink& link, TimePoint now) {
+    const auto left_out =
+        static_cast<session::PathMask>(slots_beside(*link.active_slot) | barred_slots(link, now));
+    const Uplink* const other = best_uplink(link, cut_slots() | Uplinks::SlotSet(left_out));
+    const bool has_route =
+        other != nullptr && Uplinks::has_route(*other, link.addresses, monitor_->snapshot());
+    return has_route ? other : nullptr;
+}
+
+bool Node::goes_nowhere(const SnaptLink& link) {
+    return link.session && link.active_slot && !link.is_on_stream &&
+           link.session->paths().path(*link.active_slot).is_failing();
+}
+
 // The uplink may be what makes TCP silent: the next connection is made by another.
 bool Node::move_stream(SnaptLink& link, TimePoint now) {
-    if (!is_stream_silent(link, now)) {
+    const Uplink* const other = is_stream_silent(link, now) ? other_uplink(link, now) : nullptr;
+    if (other == nullptr) {
         return false;
     }
     const uint8_t former = *link.active_slot;
-    const auto left_out =
-        static_cast<session::PathMask>(slots_beside(former) | barred_slots(link, now));
-    const Uplink* other = best_uplink(link, cut_slots() | Uplinks::SlotSet(left_out));
-    if (other == nullptr || !Uplinks::has_route(*other, link.addresses, monitor_->snapshot())) {
-        return false;
-    }
     bar_uplink(link, former, kFirstBar, kLongestBar, now);
     link.active_slot = other->slot;
     link.addresses.in_use = other->address.version;
@@ -373,17 +394,21 @@ void Node::mend_stream(SnaptLink& link, TimePoint now) {
     if (link.session && link.active_slot && move_stream(link, now)) {
         return;
     }
-    if (!link.session || !link.active_slot || now - link.stream_mended_at < kMendInterval) {
-        return;
-    }
-    const session::PathSet& paths = link.session->paths();
     // UDP that is silent waits for TCP's answer as well.
-    const bool is_wanted = link.is_control_open && paths.path(*link.active_slot).is_failing();
-    if (!link.is_on_stream && !is_wanted) {
+    const bool is_wanted = goes_nowhere(link) && link.is_control_open;
+    if (!link.session || !link.active_slot || (!link.is_on_stream && !is_wanted)) {
         return;
     }
-    const TimePoint since = paths.path(wire::kTcpPath).unanswered_since;
-    if (since != base::kNever && now - since >= kStuckAfter) {
+    // Where there is another uplink, all are tried.
+    const bool is_race = is_wanted && other_uplink(link, now) != nullptr;
+    const session::Path& path = link.session->paths().path(wire::kTcpPath);
+    const base::Duration patience =
+        is_race
+            ? std::max<base::Duration>(kAskedBefore, kStreamSilentAfterRtts * path.smoothed_rtt())
+            : kStuckAfter;
+    const bool is_silent =
+        path.unanswered_since != base::kNever && now - path.unanswered_since >= patience;
+    if (is_silent && now - link.stream_mended_at >= (is_race ? kStuckAfter : kMendInterval)) {
         link.stream_mended_at = now;
         events_.on_stream_stuck(link);
     }

@@ -127,7 +127,7 @@ ControlUplinks SnaptClient::uplinks() {
         return ControlUplink{from->interface, from->address};
     };
     ControlUplinks uplinks{taken(v4), taken(v6)};
-    uplinks.is_race = !link_.is_up;
+    uplinks.is_race = !link_.is_up || Node::goes_nowhere(link_);
     if (uplinks.is_race) {
         add_others(uplinks);
     }
@@ -163,6 +163,10 @@ void SnaptClient::on_network_changed() {
     unreached_.reset();
     failures_ = 0;
     path_moved();
+}
+
+void SnaptClient::renew() {
+    client_.renew_by(uplinks());
 }
 
 // Where the data goes; for the other IP version, and while data goes nowhere, by the best route.
@@ -228,7 +232,7 @@ void SnaptClient::on_established(const base::Endpoint& remote,
     if (by && unreached_.any()) {
         node_.on_reached_by(link_, *by);
     }
-    node_.open_stream(link_, client_.stream(), remote);
+    node_.open_stream(link_, client_.stream(), remote, by);
     log(LogLevel::Info, "%s: session %s, epoch %u", link_.name.c_str(),
         established.accept.continued ? "continued" : "established", established.keys.epoch);
     const std::string& called = established.accept.node;

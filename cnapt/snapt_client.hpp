@@ -61,7 +61,7 @@ class SnaptClient final : public ControlClientHandler {
     // Something in the host's network has: what could not be reached may be, by the best route.
     void on_network_changed();
     // The connection may be dead: another one takes its place.
-    void renew() { client_.renew(); }
+    void renew();
     // Those that it has are no reason to connect anew.
     void set_addresses(std::vector<base::Endpoint> addresses) {
         if (addresses == addresses_) {

@@ -38,7 +38,7 @@ claim "and UDP by the first is taken back" wait_for 20 carries_by udp
 claim "with control" wait_for 10 control_by 1
 
 swallow 1
-claim "when it is silent, too" wait_for 40 carries_by tcp
+claim "when it is silent, too, within five seconds" wait_for 5 carries_by tcp
 claim "with control" wait_for 5 control_by 2
 open 1
 claim "and UDP by the first is taken back" wait_for 30 carries_by udp
