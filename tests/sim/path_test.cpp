@@ -220,8 +220,9 @@ class CopySim : public testing::Test {
         delivered_ = pair_.snapt.delivered.size();
     }
 
-    // The same packets behind COPY, sealed for path 1.
-    std::vector<uint8_t> make_copy(wire::Space of) {
+    // The same packets behind COPY, sealed for path 1; or for the original's own path, `beyond`
+    // numbers after it.
+    std::vector<uint8_t> make_copy(wire::Space of, std::optional<uint32_t> beyond = {}) {
         crypto::KeyMaterial keys;
         keys.key[0] = 1;
         const auto cipher =
@@ -245,10 +246,12 @@ class CopySim : public testing::Test {
         const base::ByteView body = base::ByteView(opened).subspan(
             header_.size(), opened.size() - header_.size() - cipher->tag_bytes());
         sequence_ = sequence;
-        return seal_on_other([&](base::ByteWriter& writer) {
+        const auto write = [&](base::ByteWriter& writer) {
             wire::Copy{of, static_cast<uint32_t>(sequence)}.serialize(writer);
             writer.bytes(body);
-        });
+        };
+        return beyond ? seal(header_.path, static_cast<uint32_t>(sequence) + *beyond, write)
+                      : seal_on_other(write);
     }
     // Drops all of the original's space below that number.
     std::vector<uint8_t> make_floor(uint64_t sequence) {
@@ -259,14 +262,18 @@ class CopySim : public testing::Test {
     // A datagram of path 1 with that body.
     template <typename WriteBody>
     std::vector<uint8_t> seal_on_other(const WriteBody& write_body) {
+        return seal(1, copies_++, write_body);
+    }
+    template <typename WriteBody>
+    std::vector<uint8_t> seal(uint8_t path, uint32_t sequence, const WriteBody& write_body) {
         crypto::KeyMaterial keys;
         keys.key[0] = 1;
         const auto cipher =
             std::move(crypto::make_cipher(crypto::Protection::Aes256Gcm, keys, 16)).value();
         wire::TunnelHeader header = header_;
-        header.path = 1;
+        header.path = path;
         header.long_sequence = true;
-        header.sequence = copies_++;
+        header.sequence = sequence;
         std::vector<uint8_t> datagram(original_.size() + 64);
         base::ByteWriter writer(datagram);
         header.serialize(writer);
@@ -313,6 +320,17 @@ TEST_F(CopySim, ACopyThatOvertakesItsOriginalIsDeliveredInItsPlace) {
     arrive(make_copy(header_.space()));
     EXPECT_EQ(delivered_since(), 1U);
     EXPECT_EQ(pair_.snapt.session->counters().copies_dropped, 2U);
+}
+
+TEST_F(CopySim, ACopyByTheOriginalsOwnPathComesAfterIt) {
+    arrive(make_copy(header_.space(), 0));
+    EXPECT_EQ(delivered_since(), 0U) << "a datagram is no copy of itself";
+    EXPECT_EQ(pair_.snapt.session->drops().count(base::DropReason::BadBody), 1U);
+    arrive(make_copy(header_.space(), 3));
+    EXPECT_EQ(delivered_since(), 1U);
+    arrive(make_copy(header_.space(), 4));
+    EXPECT_EQ(delivered_since(), 1U);
+    EXPECT_EQ(pair_.snapt.session->counters().copies_dropped, 1U);
 }
 
 TEST_F(CopySim, ACopyOfAVoidOriginalIsDeliveredOnce) {
