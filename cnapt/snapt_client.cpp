@@ -108,7 +108,7 @@ base::Result<void> SnaptClient::start(const NodeConfig& config,
 
 // While no data goes, an uplink over which the SNAPT could not be reached gives way to the next.
 ControlUplinks SnaptClient::uplinks() {
-    if (link_.is_up) {
+    if (!is_lost()) {
         unreached_.reset();
     }
     const Uplink* v4 = uplink(base::IpVersion::V4);
@@ -127,7 +127,7 @@ ControlUplinks SnaptClient::uplinks() {
         return ControlUplink{from->interface, from->address};
     };
     ControlUplinks uplinks{taken(v4), taken(v6)};
-    uplinks.is_race = !link_.is_up || Node::goes_nowhere(link_);
+    uplinks.is_race = is_lost();
     if (uplinks.is_race) {
         add_others(uplinks);
     }
@@ -318,7 +318,9 @@ void SnaptClient::on_failed_attempt(const LinkEnd& end) {
     if (link_.failure.kind == FailureKind::LoginRefused && (is_doubted || is_session_gone_)) {
         node_.give_up(link_);
     }
-    if (!link_.is_up && ++failures_ >= addresses_.size()) {
+    if (!is_lost()) {
+        client_.set_uplinks(uplinks());  // where the data goes
+    } else if (++failures_ >= addresses_.size()) {
         failures_ = 0;
         // One of several ways has connected, perhaps to a portal: the others were not tried out.
         const auto by = end.is_connected ? slot_of(end.uplink) : std::nullopt;

@@ -62,6 +62,8 @@ class SnaptClient final : public ControlClientHandler {
     void on_network_changed();
     // The connection may be dead: another one takes its place.
     void renew();
+    // Data goes nowhere.
+    bool is_lost() const { return !link_.is_up || Node::goes_nowhere(link_); }
     // Those that it has are no reason to connect anew.
     void set_addresses(std::vector<base::Endpoint> addresses) {
         if (addresses == addresses_) {

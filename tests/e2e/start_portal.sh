@@ -41,4 +41,17 @@ comes_up() {
 comes_up "a portal" 10 "$python" "$support_dir/portal.py" --port 8080 --url http://192.168.1.1:8080/login
 comes_up "what closes" 5 "$python" -c "$taker" closes
 comes_up "what is silent" 10 "$python" -c "$taker" waits  # 5 s for the login
+
+# While it runs: the other uplink is silent for a while, and control is tried by the portal as well.
+spawn gw1 portal "$python" -c "$taker" closes
+wait_for 10 listens gw1 8080
+run_cnapt
+claim "once more it comes up" up
+in_ns gw2 nft "add table inet hole; add chain inet hole pass { type filter hook forward priority 0; policy drop; }"
+spawn node ping ping -q -n -i 0.2 $inet4
+sleep 5
+in_ns gw2 nft delete table inet hole
+answers() { timeout 2 cnapt usage --socket "$work/cnapt.sock" >/dev/null 2>&1; }
+claim "after a silence of the uplink that works control is there again" wait_for 15 answers
+claim "and traffic passes" in_ns node ping -n -c 1 -W 2 $inet4
 finish
