@@ -119,7 +119,7 @@ void Node::on_packet(PacketPtr packet, TimePoint now) {
         }
         flows_.on_packet(*flow, flow::Direction::Up, summary, now);
     }
-    forward(*static_cast<NodeFlow*>(flow->details), std::move(packet), is_syn(summary), now);
+    forward(*flow::details_as<NodeFlow>(*flow), std::move(packet), is_syn(summary), now);
 }
 
 Flow* Node::begin_flow(const packet::PacketSummary& summary, TimePoint now) {
@@ -412,7 +412,7 @@ void Node::on_process_found(const packet::FiveTuple& tuple,
         return;
     }
     const TimePoint now = loop_.now();
-    auto& node_flow = *static_cast<NodeFlow*>(flow->details);
+    auto& node_flow = *flow::details_as<NodeFlow>(*flow);
     node_flow.owner = owner;
     node_flow.user = std::move(user);
     if (node_flow.waits_until != base::kNever) {
@@ -453,7 +453,7 @@ void Node::on_wait_over() {
 
 // Before the table erases it: nobody may hold it any more.
 void Node::end_flow(Flow& flow, TimePoint now) {
-    auto* node_flow = static_cast<NodeFlow*>(flow.details);
+    auto* node_flow = flow::details_as<NodeFlow>(flow);
     tun_port_->coalescer().flush();
     if (node_flow->link != nullptr && node_flow->link->session) {
         node_flow->link->session->detach(flow, now);

@@ -289,7 +289,7 @@ std::string status_json(Node& node, const DaemonInfo& info) {
 
 std::string flows_json(Node& node, const DaemonInfo& info) {
     const auto complete = [&](report::FlowFigures& figures, const flow::Flow& flow) {
-        const auto* node_flow = static_cast<const NodeFlow*>(flow.details);
+        const auto* node_flow = flow::details_as<const NodeFlow>(flow);
         if (node_flow == nullptr) {
             return;
         }

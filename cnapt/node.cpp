@@ -141,7 +141,7 @@ Node::establish(SnaptLink& link, const control::Accept& accept, const control::E
         // Flows keep their SNAPT and go on in the new association.
         if (former) {
             flows_.for_each([&](Flow& flow) {
-                auto* node_flow = static_cast<NodeFlow*>(flow.details);
+                auto* node_flow = flow::details_as<NodeFlow>(flow);
                 const bool is_bound =
                     node_flow->link == &link && flow.state != flow::FlowState::Refused;
                 if (is_bound && (flow.owner == former.get() || flow.owner == nullptr)) {
@@ -204,7 +204,7 @@ bool Node::has_flows(const SnaptLink& link) {
     }
     bool is_bound = false;  // a refused one is, and not attached any more
     flows_.for_each([&](const Flow& flow) {
-        is_bound = is_bound || static_cast<const NodeFlow*>(flow.details)->link == &link;
+        is_bound = is_bound || flow::details_as<const NodeFlow>(flow)->link == &link;
     });
     return is_bound;
 }
@@ -277,7 +277,7 @@ SnaptLink* Node::link_of(const Session& session) const {
 // Every flow was made here and is bound to one SNAPT: another one's packets are nobody's.
 Flow* Node::flow_of(const Session& session, const packet::FiveTuple& tuple) {
     Flow* flow = flows_.find(tuple);
-    const auto* node_flow = flow == nullptr ? nullptr : static_cast<const NodeFlow*>(flow->details);
+    const auto* node_flow = flow == nullptr ? nullptr : flow::details_as<const NodeFlow>(*flow);
     const bool is_bound_to_it = node_flow != nullptr && node_flow->link != nullptr &&
                                 node_flow->link->session.get() == &session;
     return is_bound_to_it ? flow : nullptr;
@@ -314,7 +314,7 @@ Flow* Node::resume_flow(const Session& session,
     if (flow == nullptr) {
         return begin_flow(summary, now);
     }
-    auto& node_flow = *static_cast<NodeFlow*>(flow->details);
+    auto& node_flow = *flow::details_as<NodeFlow>(*flow);
     if (node_flow.link != nullptr || flow->state == flow::FlowState::Refused) {
         return nullptr;
     }

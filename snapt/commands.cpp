@@ -204,7 +204,7 @@ std::string sessions_json(const Relay& relay, base::TimePoint now) {
 std::string flows_json(Relay& relay, const SnaptInfo& info) {
     const auto complete = [&](report::FlowFigures& figures, const flow::Flow& flow) {
         figures.snapt = info.name;
-        if (const auto* node = static_cast<const NodeSession*>(flow.details)) {
+        if (const auto* node = flow::details_as<const NodeSession>(flow)) {
             figures.user = node->grant.user;
             figures.node = node->grant.node;
             const auto app = node->apps->find(flow.app);

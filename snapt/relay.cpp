@@ -248,7 +248,7 @@ Flow* Relay::make_flow(NodeSession& node,
 
 // Before the table erases it: nobody may hold it any more.
 void Relay::end_flow(Flow& flow, TimePoint now) {
-    auto* node = static_cast<NodeSession*>(flow.details);
+    auto* node = flow::details_as<NodeSession>(flow);
     if (tun_port_) {
         tun_port_->coalescer().flush();
     }
@@ -353,7 +353,7 @@ void Relay::on_peer_closed(session::Session& session, TimePoint /*now*/) {
 
 void Relay::on_written(const packet::FrameInfo& info, bool written) {
     if (const Flow* flow = dataplane::count_written(info, written, Direction::Up)) {
-        static_cast<NodeSession*>(flow->details)->up_bytes += info.inner_bytes;
+        flow::details_as<NodeSession>(*flow)->up_bytes += info.inner_bytes;
     }
 }
 

@@ -281,7 +281,7 @@ bool Relay::holds_back(base::ByteView frame, const packet::FrameInfo& info) {
     if (flow == nullptr) {
         return false;
     }
-    NodeSession& node = *static_cast<NodeSession*>(flow->details);
+    NodeSession& node = *flow::details_as<NodeSession>(*flow);
     Lane& lane = node.lane;
     const bool is_in_turn = frames_wait_from_ != TimePoint{};
     const bool has_time = is_in_turn ? settings_.clock() < frames_wait_from_ : turns_.is_empty();

@@ -211,7 +211,7 @@ void Relay::set_modes(uint16_t wire_id, std::span<const control::AppMode> modes)
 void Relay::apply_modes() {
     modes_applied_at_ = loop_.now();
     flows_.for_each([](Flow& flow) {
-        auto* node = static_cast<NodeSession*>(flow.details);
+        auto* node = flow::details_as<NodeSession>(flow);
         if (node->has_new_modes) {
             node->session.set_mode(flow, node->mode_of(flow.app));
         }

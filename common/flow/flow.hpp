@@ -87,4 +87,11 @@ struct Flow {
     uint32_t wheel_slot = 0;
 };
 
+// The record as what the daemon knows it to be; null while the flow has none.
+template <typename Details>
+Details* details_as(const Flow& flow) {
+    return static_cast<Details*>(
+        flow.details);  // NOLINT(*-static-cast-downcast): one type a daemon
+}
+
 }  // namespace continuo::flow
