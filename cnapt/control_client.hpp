@@ -126,7 +126,7 @@ class ControlClient {
     void restart();
     // Connects anew and continues the association.
     void renew();
-    // The same by these uplinks.
+    // The same by these uplinks, which later attempts take, too.
     void renew_by(ControlUplinks uplinks);
 
     // No effect while no link is up, which on_closed() has reported.

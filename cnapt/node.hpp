@@ -198,11 +198,11 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
                      dataplane::StreamPort port,
                      const base::Endpoint& address,
                      std::optional<uint8_t> slot);
-    // UDP is silent and data does not go over TCP.
-    static bool goes_nowhere(const SnaptLink& link);
     void on_stream(SnaptLink& link, dataplane::DatagramQueue& queue);
     void on_stream_room(SnaptLink& link);
     void on_stream_lost(SnaptLink& link);
+    // UDP is silent and data does not go over TCP.
+    static bool goes_nowhere(const SnaptLink& link);
     void close_stream(SnaptLink& link);
     void request_keepalive(SnaptLink& link);
     // Whether it still answers.
@@ -379,8 +379,8 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     // Another connection in the place of one that has been stuck for long.
     void mend_stream(SnaptLink& link, base::TimePoint now);
     static bool is_stream_silent(const SnaptLink& link, base::TimePoint now);
-    // By another uplink, where TCP is silent. False: it is not, or there is none.
     const Uplink* other_uplink(const SnaptLink& link, base::TimePoint now);
+    // By another uplink, where TCP is silent. False: it is not, or there is none.
     bool move_stream(SnaptLink& link, base::TimePoint now);
     static void take_next_port(SnaptLink& link, base::IpVersion version);
     void on_fallback_due();

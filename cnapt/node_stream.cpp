@@ -408,7 +408,7 @@ void Node::mend_stream(SnaptLink& link, TimePoint now) {
             : kStuckAfter;
     const bool is_silent =
         path.unanswered_since != base::kNever && now - path.unanswered_since >= patience;
-    if (is_silent && now - link.stream_mended_at >= (is_race ? kStuckAfter : kMendInterval)) {
+    if (is_silent && now - link.stream_mended_at >= kMendInterval) {
         link.stream_mended_at = now;
         events_.on_stream_stuck(link);
     }

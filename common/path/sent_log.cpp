@@ -28,15 +28,15 @@ uint64_t SentRun::mask(uint32_t from, uint32_t to) const {
     return low_bits(high + 1) & ~low_bits(low);
 }
 
-SentLog::Chain* SentLog::find(const NumberSpace& space) {
+const SentLog::Chain* SentLog::find(const NumberSpace& space) const {
     const auto found = std::find_if(chains_.begin(), chains_.end(),
                                     [&](const Chain& chain) { return chain.space == space; });
     return found != chains_.end() ? &*found : nullptr;
 }
 
 SentLog::Chain& SentLog::find_or_make(const NumberSpace& space) {
-    if (Chain* const chain = find(space)) {
-        return *chain;
+    if (const Chain* const chain = find(space)) {
+        return chains_[static_cast<size_t>(chain - chains_.data())];
     }
     if (chains_.size() < kMostSpaces) {
         return chains_.emplace_back(Chain{space, 0, 0});
@@ -86,9 +86,8 @@ SentRun SentLog::push(SentRun run, Duration span) {
 }
 
 bool SentLog::is_lost(const NumberSpace& space, uint32_t number) const {
-    const auto chain = std::find_if(chains_.begin(), chains_.end(),
-                                    [&](const Chain& any) { return any.space == space; });
-    if (chain == chains_.end() || number >= chain->next_number) {
+    const Chain* const chain = find(space);
+    if (chain == nullptr || number >= chain->next_number) {
         return false;
     }
     for (Position position = chain->newest; position >= begin_ && position < end_;) {

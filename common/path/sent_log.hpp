@@ -141,7 +141,7 @@ class SentLog {
 
     Entry& entry_at(Position position) { return runs_[position % runs_.size()]; }
     const Entry& entry_at(Position position) const { return runs_[position % runs_.size()]; }
-    Chain* find(const NumberSpace& space);
+    const Chain* find(const NumberSpace& space) const;
     Chain& find_or_make(const NumberSpace& space);
     static bool joins(const SentRun& former, const SentRun& run, base::Duration span);
     SentRun make_room();

@@ -1,9 +1,9 @@
 // SentRing: what was sent lately, so that it can be sent again. SNAPT keeps what it has sealed,
 // octet for octet, for when the return path moves (docs/PROTOCOL.md section 5.6): what was on its
-// way to the old address is lost, and only SNAPT still has it. A node keeps packets that it sends
-// into a silence, for when another path takes over. Memory grows with what a round trip holds, up
-// to kMaxSentRingBytes and what its budget has left; beyond that the oldest is forgotten, and where
-// there is no memory at all nothing is kept.
+// way to the old address is lost, and only SNAPT still has it. Packets that may have to be sent
+// again as copies are kept as well (session_kept.cpp). Memory grows with what a round trip holds,
+// up to kMaxSentRingBytes and what its budget has left; beyond that the oldest is forgotten, and
+// where there is no memory at all nothing is kept.
 #pragma once
 
 #include "common/base/bytes.hpp"

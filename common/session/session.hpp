@@ -260,7 +260,7 @@ class Session : public flow::FlowOwner {
     void write_received(const Draft& draft, base::ByteWriter& body, base::TimePoint now);
 
     // session_kept.cpp
-    bool is_kept(const Way& way, base::TrafficClass traffic_class, base::TimePoint now) const;
+    bool is_silent(const Way& way, base::TrafficClass traffic_class, base::TimePoint now) const;
     bool is_alone(const flow::Flow& flow, const Way& way) const;
     void keep(const Draft& draft,
               uint64_t sequence,
@@ -278,21 +278,21 @@ class Session : public flow::FlowOwner {
     void on_doubt(uint8_t path, base::TimePoint now);
     bool may_send_kept(const SentEntry& entry, const Destination& destination) const;
     bool send_kept(TransmitBatch& batch, base::TimePoint now);
-    bool send_elsewhere(const SentEntry& entry,
-                        const Destination& destination,
-                        TransmitBatch& batch,
-                        base::TimePoint now);
-    bool send_pieces_elsewhere(const SentEntry& entry,
-                               const flow::Flow& flow,
-                               const Destination& destination,
-                               TransmitBatch& batch,
-                               base::TimePoint now);
-    std::optional<bool> send_piece_elsewhere(const SentEntry& entry,
-                                             const Destination& destination,
-                                             wire::Fragment piece,
-                                             base::ByteView& left,
-                                             TransmitBatch& batch,
-                                             base::TimePoint now);
+    bool send_kept_whole(const SentEntry& entry,
+                         const Destination& destination,
+                         TransmitBatch& batch,
+                         base::TimePoint now);
+    bool send_kept_pieces(const SentEntry& entry,
+                          const flow::Flow& flow,
+                          const Destination& destination,
+                          TransmitBatch& batch,
+                          base::TimePoint now);
+    std::optional<bool> send_kept_piece(const SentEntry& entry,
+                                        const Destination& destination,
+                                        wire::Fragment piece,
+                                        base::ByteView& left,
+                                        TransmitBatch& batch,
+                                        base::TimePoint now);
 
     // session_paths.cpp
     std::optional<Way>

@@ -34,7 +34,8 @@ constexpr Duration kUsefulFor = base::seconds(10);
 
 }  // namespace
 
-bool Session::is_kept(const Way& way, TrafficClass traffic_class, TimePoint now) const {
+// What leaves there now is kept, since it leaves into a silence.
+bool Session::is_silent(const Way& way, TrafficClass traffic_class, TimePoint now) const {
     const Path& path = paths_.path(way.destination.path);
     const Duration patience =
         path.smoothed_rtt() + std::max<Duration>(path.smoothed_rtt(), kLeastPatience) + kSilence;
@@ -73,7 +74,7 @@ void Session::keep_if_wanted(const Draft& draft,
                              TimePoint now) {
     const packet::Packet& packet = *pending.item.packet;
     const flow::Flow& flow = *pending.item.flow;
-    const bool is_wanted = is_kept(way, draft.header.traffic_class, now) || is_alone(flow, way);
+    const bool is_wanted = is_silent(way, draft.header.traffic_class, now) || is_alone(flow, way);
     if (!is_wanted || !pending.regular || packet.length > packet::kLargeBufferBytes) {
         return;
     }
@@ -150,8 +151,8 @@ bool Session::send_kept(TransmitBatch& batch, TimePoint now) {
                 return false;
             }
             is_sent = may_send_kept(entry, *destination) &&
-                      (send_elsewhere(entry, *destination, batch, now) ||
-                       send_pieces_elsewhere(entry, *flow, *destination, batch, now));
+                      (send_kept_whole(entry, *destination, batch, now) ||
+                       send_kept_pieces(entry, *flow, *destination, batch, now));
             counters_.copies_unsent += is_sent ? 0U : 1U;
         }
         kept_ring_.done(entry, entry.sent_at);
@@ -164,10 +165,10 @@ bool Session::send_kept(TransmitBatch& batch, TimePoint now) {
 
 // A copy of the datagram that the entry was in. False when it does not fit: the frame takes 4 to 6
 // bytes more than the original had, and a flow that has to be opened again 30.
-bool Session::send_elsewhere(const SentEntry& entry,
-                             const Destination& destination,
-                             TransmitBatch& batch,
-                             TimePoint now) {
+bool Session::send_kept_whole(const SentEntry& entry,
+                              const Destination& destination,
+                              TransmitBatch& batch,
+                              TimePoint now) {
     const auto regular = packet::parse_regular(kept_ring_.bytes(entry), {});
     auto draft = start_draft(destination, entry.traffic_class, batch);
     if (!regular || !draft) {
@@ -197,11 +198,11 @@ bool Session::send_elsewhere(const SentEntry& entry,
 
 // The packet in pieces. COPY stands with the last one, so that the identity is judged when that
 // comes: the others make nothing without it.
-bool Session::send_pieces_elsewhere(const SentEntry& entry,
-                                    const flow::Flow& flow,
-                                    const Destination& destination,
-                                    TransmitBatch& batch,
-                                    TimePoint now) {
+bool Session::send_kept_pieces(const SentEntry& entry,
+                               const flow::Flow& flow,
+                               const Destination& destination,
+                               TransmitBatch& batch,
+                               TimePoint now) {
     const ByteView kept = kept_ring_.bytes(entry);
     const MutableByteView packet(scratch_.whole.get(), kept.size());
     std::memcpy(packet.data(), kept.data(), kept.size());
@@ -215,7 +216,7 @@ bool Session::send_pieces_elsewhere(const SentEntry& entry,
     wire::Fragment piece;
     piece.id = next_fragment_id(classes_[base::index_of(entry.traffic_class)]);
     for (; piece.index < kMaxItemsPerTurn; ++piece.index) {
-        const auto is_last = send_piece_elsewhere(entry, destination, piece, left, batch, now);
+        const auto is_last = send_kept_piece(entry, destination, piece, left, batch, now);
         if (!is_last) {
             return false;
         }
@@ -228,12 +229,12 @@ bool Session::send_pieces_elsewhere(const SentEntry& entry,
 }
 
 // Takes as much of `left` as fits behind `piece`; true if that was all. None: nothing fits.
-std::optional<bool> Session::send_piece_elsewhere(const SentEntry& entry,
-                                                  const Destination& destination,
-                                                  wire::Fragment piece,
-                                                  ByteView& left,
-                                                  TransmitBatch& batch,
-                                                  TimePoint now) {
+std::optional<bool> Session::send_kept_piece(const SentEntry& entry,
+                                             const Destination& destination,
+                                             wire::Fragment piece,
+                                             ByteView& left,
+                                             TransmitBatch& batch,
+                                             TimePoint now) {
     constexpr size_t kLeastPiece = 64;
     auto draft = start_draft(destination, entry.traffic_class, batch);
     const wire::Copy original{wire::space_from_number(entry.space),

@@ -183,7 +183,7 @@ size_t Session::write_segments(Draft& draft,
     const size_t header_bytes = draft.header.size();
     const size_t fixed = header_bytes + order_bytes(way.is_striped, flow) + 1 +
                          run.form.header_bytes + draft.epoch->sealer->tag_bytes();
-    const bool is_kept_run = is_kept(way, draft.header.traffic_class, now);
+    const bool is_kept = is_silent(way, draft.header.traffic_class, now);
     size_t used = 0;
     for (uint32_t i = 0; i < count; ++i) {
         const uint32_t segment = done + i;
@@ -198,7 +198,7 @@ size_t Session::write_segments(Draft& draft,
             order.add(flow.index, flow.paths.next_number++);
             order.serialize(writer);
         }
-        if (is_kept_run && segment + kMostKeptPackets >= run.segments) {
+        if (is_kept && segment + kMostKeptPackets >= run.segments) {
             const size_t length = packet::write_segment(
                 run.item.packet->bytes(), run.item.packet->offload, segment,
                 MutableByteView(scratch_.whole.get(), packet::kLargeBufferBytes));

@@ -348,7 +348,7 @@ TEST_F(CopySim, ACopyOfAVoidOriginalIsDeliveredOnce) {
     EXPECT_EQ(pair_.snapt.session->counters().copies_dropped, 1U);
 }
 
-TEST_F(CopySim, ACopyOfAnotherClassOrOfItsOwnPathIsVoid) {
+TEST_F(CopySim, ACopyOfAnotherClassOrOfALaterNumberOfItsOwnPathIsVoid) {
     wire::Space other = header_.space();
     other.traffic_class = TrafficClass::LtLd;
     arrive(make_copy(other));
