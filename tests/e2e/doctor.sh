@@ -59,9 +59,9 @@ guest() {
 doctor_of_guest() {
     chmod 600 "$2"
     {
-        began=$SECONDS
+        began=$EPOCHREALTIME
         in_ns "$1" cnapt doctor --config "$2" --state "$work/c" --socket "$work/guest.sock" >"$work/$1.said" 2>&1
-        echo $? $((SECONDS - began)) >"$work/$1.end.new"
+        echo $? "$began" "$EPOCHREALTIME" >"$work/$1.end.new"
         mv "$work/$1.end.new" "$work/$1.end"
     } &
 }
@@ -258,7 +258,10 @@ cp "$work/plain.toml" "$work/cnapt.toml"
 in_ns node nft delete table ip filter
 
 claim "where nothing answers it fails" finds_there cut_off 'tcp 192.0.2.62:9347' 'no answer within 4 s'
-claim "and ends within its time" at_most "$(cut -d' ' -f2 "$work/cut_off.end")" 62
+read -r _ began ended <"$work/cut_off.end"
+took=$(awk -v from="$began" -v to="$ended" 'BEGIN { printf "%.1f", to - from }')
+speaks_of "$began" "$ended"
+claim "and ends within its time ($took s)" at_most "$took" 62
 claim "with a line for each address" equal "$(grep -cE '^fail +tcp ' "$work/said")" 5
 
 # --- A SNAPT that is broken

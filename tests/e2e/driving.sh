@@ -122,12 +122,15 @@ for way in ${WAYS:-down}; do
     drive 1 2
     exec_in_ns node ping -n -D -i 0.1 -W 1 $inet4 >"$work/ping.out" 2>&1 &
     pinging=$!
+    began=$EPOCHREALTIME
     carried "$way"
     kill -INT "$pinging" && wait "$pinging"
+    until_then=$EPOCHREALTIME
     echo "      both, $way: $bytes bytes"
     echo "      order, at the receiver: $(order "$way")"
     sed -n '/packets transmitted/s/^/      ping meanwhile: /p' "$work/ping.out"
     claim "no connection over both is reset" equal "$status" "$ended"
+    speaks_of "$began" "$until_then" "$span"
     claim "$way, both carry more than the better one alone" more_than "$bytes" "$better"
 done
 drive 1 2

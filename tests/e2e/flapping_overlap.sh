@@ -43,11 +43,13 @@ wait "$voice"
 read -r sent received duplicates <"$work/voice.out"
 lost=$((sent - received))
 echo "      of the call's $sent packets $lost were lost, $duplicates came twice"
+# Copies of the call go by the other uplink from T_ask on, 1 s at most.
 gap=$(longest_gap "$began" voice)
 claim "the call was silent for 1 s at most ($gap s)" at_most "$gap" 1
-claim "it lost no more than 1 s each time that the uplink in use went" at_most "$lost" $((rounds * 2 * 50))
+claim "it lost no more than 1 s each time that the uplink in use went" lost_at_most "$lost" $((rounds * 2 * 50)) "$began"
 claim "of it nothing came twice" equal "$duplicates" 0
 wait "$download"
+# T_doubt, 2 s with the queue full, a round trip of the other uplink and 0.2 s of repeats.
 gap=$(longest_gap "$began")
 claim "the download was silent for 2.5 s at most ($gap s)" at_most "$gap" 2.5
 claim "it is whole and right" equal "$(cat "$work/result") $(cat "$work/curl.log")" "$size $sum "

@@ -29,10 +29,10 @@ most_times=3   # what a download, and a round trip, may take of what it took bef
 most_more_ms=5 # in addition, of a round trip: a busy machine's scheduler
 median() { sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
 times() { "$python" -c 'import sys; print(round(float(sys.argv[1]) * float(sys.argv[2]) + float(sys.argv[3]), 4))' "$@"; }
-# measure : sets download_s (the best of 5), ping_ms (a median) and lost_percent; adds to wrong (downloads).
+# measure : sets download_s (the best of 5), ping_ms (a median), lost_percent and measured ("FROM TO"); adds to wrong (downloads).
 wrong=0
 measure() {
-    local n
+    local n from=$EPOCHREALTIME
     : >"$work/seconds"
     for n in 1 2 3 4 5; do
         in_ns node curl -sS -m 60 -o "$work/got" -w '%{time_total}\n' "http://$inet4/file" >>"$work/seconds"
@@ -42,6 +42,7 @@ measure() {
     in_ns node ping -n -c 200 -i 0.01 -W 2 $inet4 >"$work/pings"
     ping_ms=$(sed -n 's/.*time=\([0-9.]*\) ms/\1/p' "$work/pings" | median)
     lost_percent=$(sed -n 's/.* \([0-9.]*\)% packet loss.*/\1/p' "$work/pings")
+    measured="$from $EPOCHREALTIME"
 }
 # unharmed WHAT : claims of what is measured now, against what was before.
 unharmed() {
@@ -53,15 +54,20 @@ unharmed() {
         ! at_most "$download_s" "$most_s" || ! at_most "$ping_ms" "$most_ms" || break
     done >/dev/null
     claim "$1: downloads are right meanwhile" equal "$wrong" 0
+    speaks_of $measured "$most_s"
     claim "$1: and take at most $most_times times as long ($download_s s, before $quiet_s s)" \
         at_most "$download_s" "$most_s"
+    speaks_of $measured "$(times "$most_ms" 0.001 0)"
     claim "$1: round trips take at most $most_times times as long and $most_more_ms ms ($ping_ms ms, before $quiet_ms ms)" \
         at_most "$ping_ms" "$most_ms"
+    speaks_of $measured 0.02  # two pings
     claim "$1: packets are not lost" at_most "$lost_percent" 1
 }
 
 measure
-claim "before: downloads are right, and no packet is lost" equal "$wrong $lost_percent" "0 0"
+claim "before: downloads are right" equal "$wrong" 0
+speaks_of $measured 0.01  # one ping
+claim "before: no packet is lost" equal "$lost_percent" 0
 quiet_s=$download_s quiet_ms=$ping_ms
 before_kb=$(memory_kb)
 

@@ -24,15 +24,17 @@ control() { snapt_json 1 status | json "d['control']['$1']"; }
 of_mallory() { snapt_json 1 sessions | json "sum(s['$1'] for s in d if s['user'] == 'mallory')"; }
 # share SHARE : that quantile of what comes on standard input.
 share() { sort -n | awk -v share="$1" '{ v[NR] = $1 } END { print v[int(share * (NR - 1)) + 1] }'; }
-# measure : sets ping_ms, of nine in ten packets of alice, and login_ms, the longest of two logins of hers as another node.
+# measure : sets ping_ms, of nine in ten packets of alice, login_ms, the longest of two logins of hers as another node, and measured,
+# "FROM TO".
 measure() {
-    local login
+    local login from=$EPOCHREALTIME
     in_ns gw2 hostile_user login "$work/cnapt.toml" 2 --node probe >"$work/logins" &
     login=$!
     in_ns node ping -n -c 100 -i 0.01 -W 2 $inet4 >"$work/pings"
     wait "$login"
     ping_ms=$(sed -n 's/.*time=\([0-9.]*\) ms/\1/p' "$work/pings" | share 0.9)
     login_ms=$(json "9999 if min(d['login_ms']) < 0 else max(d['login_ms'])" <"$work/logins")
+    measured="$from $EPOCHREALTIME"
 }
 
 measure
@@ -53,7 +55,9 @@ attack() {
         ! at_most "$ping_ms" "$most_ping_ms" || ! at_most "$login_ms" $most_login_ms || break
     done >/dev/null
     claim "$name: so much was offered ($(json "d['$what']" <"$work/$name.log") $what)" more_than "$(json "d['$what']" <"$work/$name.log")" "$least"
+    speaks_of $measured "$("$python" -c "print($most_ping_ms / 1000)")"
     claim "$name: nine in ten round trips of another user take at most three times as long and 25 ms ($ping_ms ms)" at_most "$ping_ms" "$most_ping_ms"
+    speaks_of $measured $((most_login_ms / 1000))
     claim "$name: its logins take at most 1 s ($login_ms ms)" at_most "$login_ms" $most_login_ms
 }
 

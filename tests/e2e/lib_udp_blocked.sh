@@ -28,7 +28,7 @@ begin_download() {
     download=$!
     spawn node ping ping -n -D -i 0.1 "$inet4"
     claim "$1: a download begins" wait_for 20 arrived 3000000
-    claim "$1: over UDP" goes_over udp
+    claim "$1: over UDP" wait_for 10 goes_over udp
 }
 # block_both TEXT : UDP, on both uplinks.
 block_both() {

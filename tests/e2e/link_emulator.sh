@@ -153,6 +153,7 @@ reset_cable a-to-b rate 4M queue 50
 flood 10M
 measure 3
 end_flood
+speaks_of "$began" "$ended" 0.15  # 5 % of 3 s
 claim "twice the rate offered, the rate delivered, 5 % at most off" between "$(evaluate "$bytes * 8 / ($ended - $began)")" 3.8e6 4.2e6
 claim "the rest is dropped by the queue" more_than "$(cable_stat $cable 'd["a-to-b"]["dropped_queue"]')" 1000
 
@@ -184,6 +185,7 @@ follows() {
     end_flood
     expected=$(expected_bytes "$1" "$started")
     echo "      ${1##*/}: $bytes bytes, expected $expected"
+    speaks_of "$began" "$ended" 0.5  # 10 % of 5 s
     claim "${1##*/}: the receiver gets what the trace lets through" between "$bytes" "$(evaluate "$expected * 0.9")" "$(evaluate "$expected * 1.1")"
 }
 # Ours: 100 packets evenly over 500 ms, then 300 ms of nothing.

@@ -27,14 +27,18 @@ claim "an upload of text is right" up_is_right $inet4 text
 resolves() { equal "$(in_ns node dig +short +tries=8 +time=1 @$inet4 www.example.org | grep -v '^;')" 203.0.113.80; }
 claim "names are resolved" resolves
 
+began=$EPOCHREALTIME
 in_ns node ping -n -c 150 -i 0.03 -W 2 $inet4 >"$work/ping.out"
+speaks_of "$began" "$EPOCHREALTIME" 2.2  # half of them
 claim "pings are answered in spite of the loss" more_than "$(sed -n 's/.* \([0-9]*\) received.*/\1/p' "$work/ping.out")" 75
 no_duplicates() { ! grep -q 'DUP!\|duplicates' "$work/ping.out"; }
 claim "no echo came twice" no_duplicates
 spawn inet voice_server "$python" "$support_dir/voice.py" server 7001
 wait_for 5 listens inet 7001
+began=$EPOCHREALTIME
 in_ns node "$python" "$support_dir/voice.py" client $inet4 7001 5 "$work/voice.arrivals" >"$work/voice.out"
 read -r sent received duplicates <"$work/voice.out"
+speaks_of "$began" "$EPOCHREALTIME" 2.5  # half of it
 claim "voice packets come through" more_than "$received" $((sent / 2))
 claim "no voice packet came twice" equal "$duplicates" 0
 sum_both() { cable_stat gw1-wan "sum(d[way]['$1'] for way in d)"; }

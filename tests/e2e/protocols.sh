@@ -75,10 +75,15 @@ done
 speed() { # speed MINIMUM ARGUMENTS... : Mbit/s at the receiver
     local least=$1
     shift
+    began=$EPOCHREALTIME
     node iperf3 -t 2 -J "$@" >"$work/iperf.json" || { json 'd.get("error")' <"$work/iperf.json"; return 1; }
+    speaks_of "$began" "$EPOCHREALTIME" 2
     more_than "$(json '(d["end"].get("sum_received") or d["end"]["sum"])["bits_per_second"]/1e6' <"$work/iperf.json")" "$least"
 }
-lossless() { at_most "$(json 'd["end"]["sum"]["lost_percent"]' <"$work/iperf.json")" 2; }
+lossless() {
+    speaks_of "$began" "$EPOCHREALTIME" 0.04  # 2 % of 2 s
+    at_most "$(json 'd["end"]["sum"]["lost_percent"]' <"$work/iperf.json")" 2
+}
 for host in $inet4 $inet6; do
     claim "iperf3 TCP up to $host" speed 50 -c "$host"
     claim "iperf3 TCP down from $host" speed 50 -c "$host" -R

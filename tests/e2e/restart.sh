@@ -31,7 +31,7 @@ for round in 1 2; do
     start_snapt "$n"
     up=$EPOCHREALTIME
     wait_for 20 has_session "$n"
-    took=$(since "$up") away=$(since "$killed")
+    away=$(since "$killed") took=$(since "$up")
     claim "$round: the session is back two seconds after a killed snapt is ($took s)" at_most "$took" 2
     claim "$round: with the same leases" equal "$(leases "$n")" "$first"
     claim "$round: and the download goes on" goes_on

@@ -21,9 +21,11 @@ with_mode() { # MODE: cnapt, anew, with that policy
     if is_alive cnapt; then stop cnapt; fi
     start_cnapt
 }
-# megabits ARGUMENT... : of the receiver.
+# megabits ARGUMENT... : of the receiver, of which the next claim speaks.
 megabits() {
+    local began=$EPOCHREALTIME
     in_ns node iperf3 -c $inet4 -t 6 -O 2 -J "$@" >"$work/iperf.json" 2>&1
+    speaks_of "$began" "$EPOCHREALTIME" 6
     "$python" -c 'import json,sys; print(round(json.load(open(sys.argv[1]))["end"]["sum_received"]["bits_per_second"] / 1e6, 1))' "$work/iperf.json"
 }
 
@@ -41,6 +43,7 @@ done
 claim "packets were put in order at the node" more_than "$(cnapt_json status | json "d['sessions'][0]['order']['held']")" 0
 claim "and at the SNAPT" more_than "$(snapt_json 1 sessions | json "d[0]['order']['held']")" 0
 
+began=$EPOCHREALTIME
 in_ns node iperf3 -c $inet4 -t 12 -J >"$work/dying.json" 2>&1 &
 transfer=$!
 sleep 4
@@ -48,6 +51,7 @@ ip -n "$(ns gw2)" link set wan down
 wait "$transfer"
 rates() { json "[round(i['sum']['bits_per_second'] / 1e6, 1) for i in d['intervals']]" <"$work/dying.json"; }
 echo "      up, second by second, one uplink dies after 4 s: $(rates)"
+speaks_of "$began" "$EPOCHREALTIME" 1  # each second of it
 claim "with one uplink dead the transfer goes on" json_true "min(i['sum']['bits_per_second'] for i in d['intervals'][-3:]) > 5e6" <"$work/dying.json"
 ip -n "$(ns gw2)" link set wan up
 ip -n "$(ns gw2)" route replace default via 192.0.2.5

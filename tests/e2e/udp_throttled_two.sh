@@ -42,9 +42,10 @@ in_ns gw1 nft "table inet lose { chain forward { type filter hook forward priori
     meta l4proto udp limit rate over 40 kbytes/second burst 20 kbytes drop; }; }"
 claim "throttled UDP makes the second uplink take over" wait_for 5 is_active up2
 sleep 2
-before=$(have)
+began=$EPOCHREALTIME before=$(have)
 sleep 4
 rate=$((($(have) - before) * 8 / 4000000))
+speaks_of "$began" "$EPOCHREALTIME" 4
 claim "there the download gets more than 8 Mbit/s ($rate), where UDP had 0.3" more_than "$rate" 8
 claim "it is still there" is_active up2
 claim "with UDP" equal "$(transport)" udp

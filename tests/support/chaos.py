@@ -4,7 +4,8 @@
   chaos.py plan SEED SECONDS                      prints the events, a line each: "SECONDS EVENT ARGUMENT..."
   chaos.py server PORT LOG                        the correspondent
   chaos.py client ADDRESS PORT SECONDS LOG        downloads, uploads and connections that last all the time
-  chaos.py judge OUTAGES BOUND LOG...             names what went wrong; OUTAGES has lines "FROM TO": nothing can arrive then
+  chaos.py judge OUTAGES BOUND LOG...             names what went wrong; OUTAGES has lines "FROM TO": nothing can arrive then.
+                                                  Exit code 1 where it is more than a stall, 2 where it is a stall
 
 A byte's value follows from its flow and its place in it, so the receiver sees whatever is lost, doubled or moved. Logs have lines
 "done|wrong|lost|stuck KIND FLOW ..." and "stall KIND FLOW FROM TO"."""
@@ -259,7 +260,7 @@ def judge(outages_path, bound, paths):
     """A sender that was silent through an outage tries again after as long at most (RFC 6298, doubling)."""
     outages = [tuple(map(float, line.split())) for line in open(outages_path)]
     done = {kind: [0, 0] for kind in KINDS}
-    bad, longest = [], (0, "")
+    bad, slow, longest = [], [], (0, "")
     for path in paths:
         for line in open(path):
             what, kind, *words = line.split()
@@ -271,7 +272,7 @@ def judge(outages_path, bound, paths):
                 excess = end - begin - 2 * overlap(begin, end, outages)
                 longest = max(longest, (excess, line.strip()))
                 if excess > bound:
-                    bad.append(f"{line.strip()}: {end - begin:.1f} s, {excess:.1f} s more than outages explain")
+                    slow.append(f"{line.strip()}: {end - begin:.1f} s, {excess:.1f} s more than outages explain")
             else:
                 bad.append(line.strip())
     print(", ".join(f"{kind}: {flows} done, {sum_} {'lines' if kind == 'talk' else 'bytes'}" for kind, (flows, sum_) in done.items()))
@@ -279,8 +280,8 @@ def judge(outages_path, bound, paths):
     if done["talk"][0] < KINDS["talk"]:
         bad.append(f"only {done['talk'][0]} of {KINDS['talk']} lasting connections are there to the end")
     bad += [f"{kind}: nothing was done" for kind, (flows, _) in done.items() if not flows]
-    print("\n".join(bad[:20]))
-    return 1 if bad else 0
+    print("\n".join((bad + slow)[:20]))
+    return 1 if bad else 2 if slow else 0
 
 
 if __name__ == "__main__":
