@@ -12,7 +12,13 @@ begin_of_change() {
         base=$(git merge-base HEAD "$branch" 2>/dev/null) || continue
         [ "$base" = "$(git rev-parse HEAD)" ] || { echo "$base"; return; }
     done
-    git rev-parse --verify --quiet 'HEAD~1' || git hash-object -t tree /dev/null
+    # A merge that changes nothing, as one that keeps a branch, is no change.
+    base=HEAD~1
+    while git rev-parse --verify --quiet "$base" >/dev/null; do
+        git diff --quiet "$base" HEAD || { git rev-parse "$base"; return; }
+        base=$base~1
+    done
+    git hash-object -t tree /dev/null
 }
 case "${2-}" in
     --all) files=$(git ls-files '*.cpp' ':!tests') ;;

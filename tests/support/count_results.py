@@ -51,7 +51,7 @@ def output_of(case):
     claims = []
     is_claim = False
     for line in lines:
-        is_claim = line.startswith("FAIL  ") or (is_claim and line.startswith("      "))
+        is_claim = line.startswith(("FAIL  ", "VOID  ")) or (is_claim and line.startswith("      "))
         if is_claim:
             claims.append(line)
     return claims[:40] + lines[-30:]
