@@ -140,18 +140,25 @@ UdpThrottle::Tick UdpThrottle::newest(size_t ticks) const {
     return in_use;
 }
 
-// The whole window loses heavily, in two ticks at least. Or all newer ticks together do after one
-// that lost much, as the sender has slowed down since: the worst of these is left out, since a
-// pause of the link may end in it.
+// What UDP delivers since heavy loss began, which TCP is compared with. The whole window loses
+// heavily, in two ticks at least. Or all newer ticks together do after one that lost much, as the
+// sender has slowed down since: the worst of these is left out, since a pause of the link may end
+// in it.
 std::optional<UdpThrottle::Tick> UdpThrottle::heavy_loss_down() const {
     const Tick window = newest(kWindowTicks);
     size_t heavy_ticks = 0;
+    size_t oldest_heavy = 0;
     for (size_t age = 1; age <= kWindowTicks; ++age) {
-        heavy_ticks += remembered(age).loses(kHeavyLoss, kFewestLostInTick) ? 1U : 0U;
+        if (remembered(age).loses(kHeavyLoss, kFewestLostInTick)) {
+            ++heavy_ticks;
+            oldest_heavy = age;
+        }
     }
     if (heavy_ticks >= kHeavyTicks && window.rate(Way::Down) > 0 &&
         window.loses(kHeavyLoss, kFewestLost)) {
-        return window;
+        // The loss may have begun in the middle of the oldest.
+        const Tick since = newest(oldest_heavy - 1);
+        return since.rate(Way::Down) > 0 ? since : window;
     }
     Tick worst;
     for (size_t age = 1; age < std::min(in_row_, filled_); ++age) {

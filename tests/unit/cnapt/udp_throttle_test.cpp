@@ -261,6 +261,22 @@ TEST(UdpThrottle, WhatCameJustBeforeDoesNotHideTheLoss) {
               UdpThrottle::kTrialEnds + UdpThrottle::kFirstStay);
 }
 
+// The box lets half a second's burst pass, then little. TCP carries eight times as much as UDP does
+// from then on, and less than what came with the burst.
+TEST(UdpThrottle, WhatCameBeforeTheLossIsNotWhatTcpHasToBeat) {
+    Download download;
+    download.sent_per_s = 2600;
+    ASSERT_EQ(download.run(seconds(60)).first, Step::None);
+    download.loss = 0.3;
+    ASSERT_EQ(download.run(UdpThrottle::kTick).first, Step::None);
+    download.sent_per_s = 100;
+    download.loss = 0.5;
+    download.stream_per_s = 400;
+    ASSERT_EQ(download.run(seconds(2)).first, Step::TryStream);
+    const Duration kept = download.run(seconds(1000)).second;
+    EXPECT_EQ(kept, UdpThrottle::kTrialEnds + UdpThrottle::kFirstStay);
+}
+
 // A roam: what was on its way is missed in one half second, beside the odd loss of each link.
 // As measured: all that was in flight is lost in one tick, and so few packets leave in each tick
 // after it that none of these alone says much.
