@@ -61,7 +61,7 @@ set(CONTINUO_APART
   common/session/path_proof.cpp common/session/path_set.cpp common/session/path_set_fallback.cpp
   common/session/path_silence.cpp snapt/accounting/ledger.cpp snapt/accounting/time_zone.cpp
   snapt/accounting/user_store.cpp snapt/cli.cpp snapt/cli_users.cpp snapt/usage_json.cpp snapt/user_commands.cpp
-  tests/support/session_pair.cpp tests/unit/classifier/ruleset_test.cpp tests/unit/cnapt/udp_throttle_test.cpp
+  tests/support/session_pair.cpp tests/unit/classifier/ruleset_test.cpp tests/unit/policy/udp_throttle_test.cpp
   tests/unit/config/debug_section_test.cpp tests/unit/daemon/handler_gate_test.cpp
   tests/unit/dataplane/session_driver_test.cpp tests/unit/flow/flow_wheel_test.cpp
   tests/unit/io/netlink_route_test.cpp tests/unit/io/nft_test.cpp tests/unit/io/process_lookup_test.cpp

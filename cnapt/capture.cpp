@@ -39,20 +39,20 @@ void Node::on_tun_readable() {
         }
     }
     size_t packets = 0;
-    const size_t bytes = tun_port_->read_burst(
+    const size_t bytes = engine_.tun().read_burst(
         now, is_stream, dataplane::kTunBurst,
         [&](PacketPtr packet) {
             ++packets;
             on_packet(std::move(packet), now);
         },
         [&] {
-            driver_.pump(now);
+            engine_.pump(now);
             return true;
         },
         [] { return true; });
     loop_.note_moved(bytes);
-    tun_port_->coalescer().flush();  // replies to refused flows
-    driver_.pump(now);
+    engine_.tun().coalescer().flush();  // replies to refused flows
+    engine_.pump(now);
     if (is_stream && packets <= kMostBeforeRest && queued_bytes() == waiting + bytes) {
         rest(now);
     }
@@ -75,20 +75,20 @@ void Node::rest(TimePoint now) {
             least = std::min(least, *patience);
         }
     }
-    if (least >= kShortestRest && !driver_.is_holding()) {
+    if (least >= kShortestRest && !engine_.is_holding()) {
         loop_.rest(least);
     }
 }
 
 void Node::on_packet(PacketPtr packet, TimePoint now) {
     const auto identified =
-        dataplane::identify(packet->bytes(), NodeSide::Source, fragments_, drops_, now);
+        dataplane::identify(packet->bytes(), NodeSide::Source, fragments_, engine_.drops(), now);
     if (!identified) {
         return;
     }
     const packet::PacketSummary& summary = *identified;
     if (summary.tuple.local != settings_.ipv4 && summary.tuple.local != settings_.ipv6) {
-        drops_.add(DropReason::NotOurSource);
+        engine_.drops().add(DropReason::NotOurSource);
         return;
     }
     Flow* flow = flows_.find(summary.tuple);
@@ -107,7 +107,7 @@ void Node::on_packet(PacketPtr packet, TimePoint now) {
         }
         if (summary.is_icmp_error || !summary.is_first_fragment ||
             (is_midstream && !former_snapt(summary.tuple))) {
-            drops_.add(DropReason::NoBinding);
+            engine_.drops().add(DropReason::NoBinding);
             if (is_tcp && !summary.is_icmp_error && summary.is_first_fragment) {
                 answer_refused(packet->bytes());
             }
@@ -124,7 +124,7 @@ void Node::on_packet(PacketPtr packet, TimePoint now) {
 
 Flow* Node::begin_flow(const packet::PacketSummary& summary, TimePoint now) {
     if (ruleset_ == nullptr) {
-        drops_.add(DropReason::NoSession);
+        engine_.drops().add(DropReason::NoSession);
         return nullptr;
     }
     Flow* flow = flows_.create(summary.tuple, base::TrafficClass::LtHd, now);
@@ -215,12 +215,12 @@ void Node::bind(NodeFlow& node_flow, TimePoint now) {
         decision.snapt = former;
         decision.traffic_class = node_flow.classification.traffic_class;
     }
-    if (decision.verdict == policy::Verdict::NoSnapt || !decision.snapt) {
-        return;  // forward drops until there is one; a retransmission asks again
-    }
     if (decision.verdict == policy::Verdict::Refuse) {
         refuse(node_flow, std::string(decision.reason), now);
         return;
+    }
+    if (!decision.snapt) {
+        return;  // forward drops until there is one; a retransmission asks again
     }
     SnaptLink& link = *links_[*decision.snapt];
     Flow& flow = *node_flow.flow;
@@ -267,10 +267,14 @@ policy::Decision Node::decide(const NodeFlow& node_flow) const {
         view.price = link->price;
         view.is_alive = fit != Fitness::None &&
                         (fit == best || (is_preferred && fit == Fitness::WithoutControl));
-        if (link->session && link->active_slot) {
-            const auto rtt = link->session->paths().path(*link->active_slot).smoothed_rtt();
-            if (rtt != base::Duration{}) {
+        if (link->session && link->active_slot()) {
+            const uint8_t in_use = link->is_on_stream() ? wire::kTcpPath : *link->active_slot();
+            const session::Path& path = link->session->paths().path(in_use);
+            if (const auto rtt = path.smoothed_rtt(); rtt != base::Duration{}) {
                 view.one_way_delay = rtt / 2;
+            }
+            if (path.delivered().is_full) {
+                view.throughput_bits_per_s = path.delivered().bytes_per_s * 8;
             }
         }
         views.push_back(view);
@@ -320,7 +324,7 @@ void Node::refuse(NodeFlow& node_flow, std::string reason, TimePoint now) {
         node_flow.link->session->detach(*node_flow.flow, now);
     }
     for (const PacketPtr& packet : node_flow.waiting) {
-        drops_.add(DropReason::PolicyDenied);
+        engine_.drops().add(DropReason::PolicyDenied);
         answer_refused(packet->bytes());
     }
     node_flow.waiting.clear();
@@ -334,30 +338,30 @@ void Node::answer_refused(base::ByteView packet) {
         length = packet::write_icmp_prohibited(packet, reply);
     }
     if (length > 0) {
-        tun_port_->write_packet(base::ByteView(reply).first(length), nullptr, 0);
+        engine_.tun().write_packet(base::ByteView(reply).first(length), nullptr, 0);
     }
 }
 
 void Node::forward(NodeFlow& node_flow, PacketPtr packet, bool syn, TimePoint now) {
     if (node_flow.waits_until != base::kNever) {
         if (node_flow.waiting.size() >= kMaxWaitingPackets) {
-            drops_.add(DropReason::QueueFull);
+            engine_.drops().add(DropReason::QueueFull);
             return;
         }
         node_flow.waiting.push_back(std::move(packet));
         return;
     }
     Flow& flow = *node_flow.flow;
+    if (node_flow.link == nullptr && flow.state != flow::FlowState::Refused) {
+        bind(node_flow, now);
+    }
     if (flow.state == flow::FlowState::Refused) {
-        drops_.add(DropReason::PolicyDenied);
+        engine_.drops().add(DropReason::PolicyDenied);
         answer_refused(packet->bytes());
         return;
     }
-    if (node_flow.link == nullptr) {
-        bind(node_flow, now);
-    }
     if (node_flow.link == nullptr || !node_flow.link->session) {
-        drops_.add(DropReason::NoSession);
+        engine_.drops().add(DropReason::NoSession);
         return;
     }
     SnaptLink& link = *node_flow.link;
@@ -367,7 +371,7 @@ void Node::forward(NodeFlow& node_flow, PacketPtr packet, bool syn, TimePoint no
     }
     consider_promotion(node_flow, packet->length, now);
     link.session->on_packet(flow, std::move(packet), now);
-    driver_.touch(*link.session);
+    engine_.touch(*link.session);
 }
 
 void Node::consider_promotion(NodeFlow& node_flow, uint32_t bytes, TimePoint now) {
@@ -420,7 +424,7 @@ void Node::on_process_found(const packet::FiveTuple& tuple,
     } else if (node_flow.flow->state != flow::FlowState::Refused) {
         classify(node_flow, now);
     }
-    driver_.pump(now);
+    engine_.pump(now);
 }
 
 // Classifies with what is known by now and sends what waited.
@@ -448,13 +452,13 @@ void Node::on_wait_over() {
         }
     }
     wait_timer_.set(next);
-    driver_.pump(now);
+    engine_.pump(now);
 }
 
 // Before the table erases it: nobody may hold it any more.
 void Node::end_flow(Flow& flow, TimePoint now) {
     auto* node_flow = flow::details_as<NodeFlow>(flow);
-    tun_port_->coalescer().flush();
+    engine_.tun().coalescer().flush();
     if (node_flow->link != nullptr && node_flow->link->session) {
         node_flow->link->session->detach(flow, now);
     }
@@ -464,7 +468,7 @@ void Node::end_flow(Flow& flow, TimePoint now) {
     if (journal_) {
         journal_->release(flow.tuple);
     }
-    driver_.forget(flow);
+    engine_.forget(flow);
     std::erase(waiting_flows_, node_flow);
     flow.details = nullptr;
     delete node_flow;

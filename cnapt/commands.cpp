@@ -26,7 +26,7 @@ bool is_usable(const SnaptLink& link) {
         return false;
     }
     const auto active = link.session->paths().active();
-    return active && link.session->paths().path(*active).state == PathState::Usable;
+    return active && link.session->paths().path(*active).state() == PathState::Usable;
 }
 
 std::string_view state_of(const SnaptLink& link) {
@@ -39,8 +39,8 @@ std::string address_of(const SnaptLink& link) {
 
 // Direction up, as the SNAPT last reported it.
 void write_reported(JsonWriter& json, const session::Path* path) {
-    const uint64_t bytes_per_s = path != nullptr ? path->delivery_bytes_per_s : 0;
-    json.field("loss", path != nullptr ? path->loss.value_or(NAN) : NAN, kLossDigits);
+    const uint64_t bytes_per_s = path != nullptr ? path->delivered().bytes_per_s : 0;
+    json.field("loss", path != nullptr ? path->delivered().loss.value_or(NAN) : NAN, kLossDigits);
     json.field("delivery_bits_per_s",
                bytes_per_s != 0 ? std::optional(bytes_per_s * kBitsPerByte) : std::nullopt);
 }
@@ -70,8 +70,8 @@ std::optional<std::string> path_of(Node& node, const SnaptLink* link, const flow
         return std::nullopt;
     }
     const auto active = link->session->paths().active();
-    const Uplink* uplink = link->active_slot && active ? node.uplinks().at(*link->active_slot)
-                                                       : nullptr;  // TCP's, when that is in use
+    const Uplink* uplink = link->active_slot() && active ? node.uplinks().at(*link->active_slot())
+                                                         : nullptr;  // TCP's, when that is in use
     if (const Uplink* own = node.uplinks().at(flow.paths.pinned)) {
         uplink = own;
     }
@@ -129,27 +129,30 @@ void write_snapt_states(JsonWriter& json, const Node& node) {
 
 // Silence is over when something came, which nobody tells.
 void write_path_failure(JsonWriter& json, Failure failure, const session::Path* path) {
-    const bool works = path != nullptr && path->state == PathState::Usable;
+    const bool works = path != nullptr && path->state() == PathState::Usable;
     failure.is_current = failure.is_current && (!works || failure.kind == FailureKind::Portal);
     write_failure(json, failure);
 }
 
 void write_path_details(JsonWriter& json, const session::Path& path, TimePoint now) {
-    json.field("received_datagrams", path.received_datagrams);
-    const bool was_heard = path.heard_at != TimePoint{};
-    json.field("heard_ms_ago", was_heard ? milliseconds_or_nan(now - path.heard_at) : NAN,
+    json.field("received_datagrams", path.counters().received_datagrams);
+    const bool was_heard = path.heard_at() != TimePoint{};
+    json.field("heard_ms_ago", was_heard ? milliseconds_or_nan(now - path.heard_at()) : NAN,
                kMillisecondDigits);
     json.field("rtt_variation_ms", milliseconds_or_nan(path.rtt_variation()), kMillisecondDigits);
-    json.field("lost_datagrams", path.lost_datagrams);
-    json.field("late_datagrams", path.late_datagrams);
-    json.field("duplicate_datagrams", path.duplicate_datagrams);
-    json.field("mtu_limit", path.search.limit());
+    json.field("minimum_rtt_ms", milliseconds_or_nan(path.rtt().minimum()), kMillisecondDigits);
+    json.field("delivered_bytes", path.totals().delivered_bytes);
+    json.field("delivered_datagrams", path.totals().delivered_datagrams);
+    json.field("lost_datagrams", path.totals().lost_datagrams);
+    json.field("late_datagrams", path.totals().late_datagrams);
+    json.field("duplicate_datagrams", path.counters().duplicate_datagrams);
+    json.field("mtu_limit", path.search().limit());
     json.key("tuples").begin_array();
     for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
-        const session::Tuple& tuple = path.tuples[base::index_of(traffic_class)];
+        const session::Tuple& tuple = path.tuple(traffic_class);
         json.begin_object();
         json.field("class", base::token(traffic_class));
-        json.field("proven", tuple.is_proven);
+        json.field("proven", tuple.validation.is_proven());
         json.end_object();
     }
     json.end_array();
@@ -168,18 +171,18 @@ void write_path(JsonWriter& json,
     json.field("local", uplink.address.to_string());
     json.field("snapt", link.name);
     json.field("transport", index == wire::kTcpPath ? "tcp" : "udp");
-    json.field("state", session::to_string(path != nullptr ? path->state : PathState::Unknown));
+    json.field("state", session::to_string(path != nullptr ? path->state() : PathState::Unknown));
     json.field("rtt_ms", path != nullptr ? milliseconds_or_nan(path->smoothed_rtt()) : NAN,
                kMillisecondDigits);
     write_reported(json, path);
-    write_rates(json, link.path_rates[index], path != nullptr ? path->sent_bytes : 0,
-                path != nullptr ? path->received_bytes : 0, now);
-    json.field("mtu", path != nullptr ? path->mtu : uplink.mtu);
+    write_rates(json, link.path_rates[index], path != nullptr ? path->counters().sent_bytes : 0,
+                path != nullptr ? path->counters().received_bytes : 0, now);
+    json.field("mtu", path != nullptr ? path->mtu() : uplink.mtu);
     json.field("mtu_confirmed", path != nullptr ? dataplane::is_mtu_confirmed(*link.session, index)
                                                 : std::optional(false));
     json.field("mtu_state",
-               path::to_string(path != nullptr ? path->search.state() : path::MtuState::Base));
-    json.field("black_holes", path != nullptr ? path->search.black_holes() : 0);
+               path::to_string(path != nullptr ? path->search().state() : path::MtuState::Base));
+    json.field("black_holes", path != nullptr ? path->search().black_holes() : 0);
     json.field("active", is_active);
     json.field("captive", uplink.is_captive);
     json.field("portal_url", dataplane::if_any(uplink.portal_url));
@@ -207,8 +210,8 @@ void write_paths(JsonWriter& json, Node& node, TimePoint now, bool with_details)
                 write_path(json, *link, *uplink, uplink->slot, now, with_details);
             }
         }
-        const Uplink* carrier = link->is_on_stream && link->active_slot
-                                    ? node.uplinks().at(*link->active_slot)
+        const Uplink* carrier = link->is_on_stream() && link->active_slot()
+                                    ? node.uplinks().at(*link->active_slot())
                                     : nullptr;
         if (carrier != nullptr) {
             write_path(json, *link, *carrier, wire::kTcpPath, now, with_details);
@@ -218,8 +221,8 @@ void write_paths(JsonWriter& json, Node& node, TimePoint now, bool with_details)
 }
 
 void write_traffic(JsonWriter& json, const Node& node, TimePoint now) {
-    report::TrafficFigures up = dataplane::sent_figures(node.sent());
-    report::TrafficFigures down = dataplane::received_figures(node.received());
+    report::TrafficFigures up = dataplane::sent_figures(node.engine().sent());
+    report::TrafficFigures down = dataplane::received_figures(node.engine().received());
     up.bits_per_s = node.rates().up.bits_per_s(up.inner_bytes, now);
     down.bits_per_s = node.rates().down.bits_per_s(down.inner_bytes, now);
     report::write_traffic(json, up, down);
@@ -244,7 +247,7 @@ void write_handovers(JsonWriter& json, const Node& node) {
 }
 
 std::string status_json(Node& node, const DaemonInfo& info) {
-    const report::ClassFigureTable classes = node.sent();
+    const report::ClassFigureTable classes = node.engine().sent();
     const base::Duration uptime = info.now - info.started_at;
     JsonWriter json;
     json.begin_object();
@@ -267,11 +270,12 @@ std::string status_json(Node& node, const DaemonInfo& info) {
     json.key("handovers");
     write_handovers(json, node);
     json.key("drops");
-    report::write_drops(json, node.all_drops());
+    report::write_drops(json, node.engine().all_drops());
     json.key("io");
-    report::write_io(json, dataplane::io_figures(node.tun(), info.slow_iterations), classes);
+    report::write_io(json, dataplane::io_figures(node.engine().tun(), info.slow_iterations),
+                     classes);
     json.field("flows", node.flows().size());
-    dataplane::write_kept_memory(json, node.kept_memory());
+    dataplane::write_kept_memory(json, node.engine().kept_memory());
     json.field("state_directory", info.state_directory);
     json.key("process");
     daemon::write_process(json);

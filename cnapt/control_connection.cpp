@@ -17,6 +17,10 @@ base::Result<void> ControlClient::Inner::start(ControlClientOptions options) {
     }
     context_.emplace(CTN_TRY(control::TlsContext::client()));
     options_ = std::move(options);
+    in_.set_on_room([weak = weak_from_this()] {
+        const auto self = weak.lock();
+        return self && self->later([](Inner& inner) { inner.on_input_room(); });
+    });
     started_ = true;
     // Earlier events are discarded: they are in the queue before this one.
     const bool posted = loop_.post([self = shared_from_this()] {
@@ -135,8 +139,7 @@ void ControlClient::Inner::on_connected(io::UniqueFd fd, const ConnectWay& way) 
     connection_ = std::make_unique<Connection>(std::move(fd));
     connection_->remote = way.to;
     connection_->uplink = way.from;
-    control::DatagramSink* sink = this;
-    connection_->control = std::make_unique<control::ClientControl>(*context_, random_, sink);
+    connection_->control = std::make_unique<control::ClientControl>(*context_, random_, &in_);
     if (!connection_->control->start(options_.parameters, now())) {
         fail_attempt(EINVAL);
         return;
@@ -155,7 +158,8 @@ void ControlClient::Inner::attempt_now() {
 
 void ControlClient::Inner::on_readable() {
     control::ClientControl& control = *connection_->control;
-    if (!daemon::receive_pending(connection_->stream, control, loop_)) {
+    if (!daemon::receive_pending(connection_->stream, control, loop_,
+                                 [this] { return in_.may_read(); })) {
         control.on_transport_closed(now());
     }
     update();
@@ -176,6 +180,7 @@ void ControlClient::Inner::on_timer() {
 }
 
 void ControlClient::Inner::update() {
+    wake_data_loop();
     control::ClientControl& control = *connection_->control;
     base::Duration at_least{};
     while (std::optional<control::ClientEvent> event = control.poll_event()) {
@@ -212,7 +217,8 @@ void ControlClient::Inner::update() {
     const base::Result<bool> flushed = send_pending();
     if (!flushed && control.state() != control::ClientState::Closed) {
         // The last message of the other end may still be there.
-        static_cast<void>(daemon::receive_pending(connection_->stream, control, loop_));
+        static_cast<void>(daemon::receive_pending(connection_->stream, control, loop_,
+                                                  [this] { return in_.may_read(); }));
         if (control.state() != control::ClientState::Closed) {
             control.on_transport_closed(now());
         }
@@ -223,7 +229,7 @@ void ControlClient::Inner::update() {
         lost(at_least);
         return;
     }
-    connection_->poller->watch(true, !*flushed);
+    connection_->poller->watch(in_.may_read(), !*flushed);
     set_timer();
 }
 
@@ -282,12 +288,19 @@ void ControlClient::Inner::feed_plain() {
     });
 }
 
-// Datagrams are dropped when the data loop is behind, as a network would.
-void ControlClient::Inner::on_datagram(base::ByteView datagram) {
-    const bool wants_wake = in_->push(datagram, 0).wants_wake;
-    if (wants_wake &&
-        !gate_.tell([in = in_](ControlClientHandler& handler) { handler.on_datagrams(*in); })) {
-        in_->on_wake_failed();
+void ControlClient::Inner::wake_data_loop() {
+    if (in_.take_wake() && !gate_.tell([queue = in_.queue()](ControlClientHandler& handler) {
+            handler.on_datagrams(*queue);
+        })) {
+        in_.on_wake_failed();
+    }
+}
+
+void ControlClient::Inner::on_input_room() {
+    plain_.read_on();
+    wake_data_loop();
+    if (connection_) {
+        update();
     }
 }
 
@@ -333,7 +346,11 @@ void ControlClient::Inner::connect_later(base::Duration at_least) {
 }
 
 void ControlClient::Inner::set_timer() {
-    timer_->set(connection_ ? connection_->control->next_deadline() : attempt_at_);
+    base::TimePoint at = connection_ ? connection_->control->next_deadline() : attempt_at_;
+    if (connection_ && !in_.may_read()) {
+        at = std::min(at, now() + dataplane::StreamInput::kAskAgain);
+    }
+    timer_->set(at);
 }
 
 // The connection begins at the same uplink still, and data has not gone to the other IP version.

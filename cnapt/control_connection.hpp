@@ -7,6 +7,7 @@
 #include "cnapt/plain_link.hpp"
 #include "common/base/log.hpp"
 #include "common/daemon/handler_gate.hpp"
+#include "common/dataplane/stream_input.hpp"
 #include "common/io/system_random.hpp"
 #include "common/io/tcp_stream.hpp"
 
@@ -24,8 +25,7 @@ namespace continuo::cnapt {
 //      └─────────────────┴────────────────┘
 // Connecting: race_; Linked: connection_.
 // Everything here belongs to the control thread, but shutting the gate, which is the data loop's.
-class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::Inner>,
-                             private control::DatagramSink {
+class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::Inner> {
   public:
     Inner(ControlThread& thread, io::EventLoop& data_loop, ControlClientHandler& handler)
         : loop_(thread.loop())
@@ -33,7 +33,8 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
         , plain_(
               loop_,
               *out_,
-              [this](base::ByteView datagram) { on_datagram(datagram); },
+              in_,
+              [this] { wake_data_loop(); },
               [this] { tell_room(); },
               [this] { tell([](ControlClientHandler& told) { told.on_stream_lost(); }); }) {}
 
@@ -137,7 +138,9 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     void fail_attempt(int sys_errno);
     void fail_attempt(int sys_errno, std::optional<base::Endpoint> remote);
     void set_timer();
-    void on_datagram(base::ByteView datagram) override;
+    void wake_data_loop();
+    // The data loop takes datagrams again.
+    void on_input_room();
     base::Result<bool> send_pending();
     template <typename Call>
     void tell(Call call) {
@@ -158,7 +161,7 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     io::EventLoop& loop_;
     daemon::HandlerGate<ControlClientHandler> gate_;
     std::shared_ptr<dataplane::DatagramQueue> out_ = std::make_shared<dataplane::DatagramQueue>();
-    std::shared_ptr<dataplane::DatagramQueue> in_ = std::make_shared<dataplane::DatagramQueue>();
+    dataplane::StreamInput in_;
     ControlClientOptions options_;
     std::optional<control::TlsContext> context_;
     io::SystemRandom random_;

@@ -17,7 +17,7 @@ using session::Session;
 
 namespace {
 
-constexpr base::Duration kHousekeepingInterval = UdpThrottle::kTick;
+constexpr base::Duration kHousekeepingInterval = policy::PathManager::kTick;
 constexpr base::Duration kDoubtInterval = base::seconds(1);
 constexpr base::Duration kThroughputInterval = base::seconds(1);
 // Which port of its own a datagram came to tells a node nothing.
@@ -36,19 +36,16 @@ Node::Node(io::EventLoop& loop,
     , settings_(settings)
     , random_(random)
     , events_(events)
-    , pool_(kSmallPackets, kLargePackets)
+    , engine_(loop,
+              {kSmallPackets, kLargePackets, session::kMaxKeptBytes, settings.recording},
+              *this,
+              *this)
     , slots_(settings.max_flows)
-    , flows_(settings.max_flows, slots_, {.hash_seed = random.u64(), .drops = &drops_})
-    , receiver_(drops_)
-    , driver_(loop, *this, drops_)
+    , flows_(settings.max_flows, slots_, {.hash_seed = random.u64(), .drops = &engine_.drops()})
     , housekeeping_(loop, [this] { on_housekeeping(); })
     , wait_timer_(loop, [this] { on_wait_over(); })
-    , fallback_timer_(loop, [this] { on_fallback_due(); })
-    , pause_watcher_(loop, [this](base::Duration pause) { on_pause(pause); }) {
-    scratch_.load.measure_with(io::EventLoop::clock);
-    receiver_.record_to(settings.recording.packets);
-    driver_.record_to(settings.recording.packets);
-}
+    , stream_timer_(loop, [this] { on_fallback_due(); })
+    , pause_watcher_(loop, [this](base::Duration pause) { on_pause(pause); }) {}
 
 Node::~Node() {
     worker_.reset();
@@ -60,20 +57,19 @@ Node::~Node() {
     });
     for (const auto& link : links_) {
         if (link->session) {
-            driver_.remove(*link->session);
+            engine_.end(*link->session);
         }
     }
 }
 
 base::Result<void> Node::start(std::string& failure) {
     failure = "cannot open TUN device " + settings_.device;
-    tun_ = std::make_unique<io::TunDevice>(CTN_TRY(io::TunDevice::open(settings_.device, {})));
-    tun_port_ = std::make_unique<dataplane::TunPort>(
-        *tun_, pool_, drops_, [](const packet::FrameInfo& info, bool written) {
+    CTN_TRY(engine_.open_tun(
+        settings_.device, {},
+        [](const packet::FrameInfo& info, bool written) {
             dataplane::count_written(info, written, flow::Direction::Down);
-        });
-    tun_port_->record_to(settings_.recording.packets);
-    tun_poller_ = std::make_unique<io::Poller>(loop_, tun_->fd(), [this] { on_tun_readable(); });
+        },
+        [this] { on_tun_readable(); }));
     if (!settings_.journal.empty()) {
         failure = "cannot use " + settings_.journal;
         journal_ = CTN_TRY(BindingJournal::open(settings_.journal, settings_.max_flows, random_));
@@ -85,11 +81,11 @@ base::Result<void> Node::start(std::string& failure) {
     uplinks_ = std::make_unique<Uplinks>(
         loop_, settings_.uplinks,
         [this](const Uplink& uplink, io::UdpSocket& socket) { on_socket_readable(uplink, socket); },
-        [this] { driver_.pump(loop_.now()); });
+        [this] { engine_.pump(loop_.now()); });
     monitor_ = CTN_TRY(io::NetMonitor::start(
         loop_, [](const io::NetEvent&) {}, [this] { on_network_changed(); }));
     on_network_changed();
-    tun_poller_->watch(true);
+    engine_.read_packets();
     housekeeping_.set(loop_.now() + kHousekeepingInterval);
     failure.clear();
     return {};
@@ -125,19 +121,18 @@ Node::establish(SnaptLink& link, const control::Accept& accept, const control::E
         settings.node_ipv4 = settings_.ipv4;
         settings.node_ipv6 = settings_.ipv6;
         settings.classes = settings_.classes;
-        settings.memory = &kept_memory_;
+        settings.memory = &engine_.kept_memory();
         settings.keepalive = base::seconds(accept.keepalive_s);
         settings.rekey_datagrams = accept.rekey_datagrams;
         settings.is_readable = accept.protection.kind == control::ProtectionKind::HmacSha256;
-        auto fresh = std::make_unique<Session>(settings, *this, scratch_, random_);
+        auto fresh = std::make_unique<Session>(settings, *this, engine_.scratch(), random_);
         if (link.is_learned) {
             fresh->keep_alive_for_flows_only();
         }
         const std::unique_ptr<Session> former = std::move(link.session);
         link.session = std::move(fresh);
-        driver_.add(*link.session);
-        link.active_slot.reset();
-        link.is_on_stream = false;
+        engine_.add(*link.session);
+        link.manager.begin();
         // Flows keep their SNAPT and go on in the new association.
         if (former) {
             flows_.for_each([&](Flow& flow) {
@@ -149,8 +144,7 @@ Node::establish(SnaptLink& link, const control::Accept& accept, const control::E
                     link.session->attach(flow);
                 }
             });
-            driver_.remove(*former);
-            ended_.add(*former);
+            engine_.end(*former);
             link.measured_bytes = 0;
         }
     }
@@ -159,8 +153,7 @@ Node::establish(SnaptLink& link, const control::Accept& accept, const control::E
     link.session->install_epoch(std::move(install), now);
     name_apps(link);
     update_paths(link, {}, now);
-    driver_.touch(*link.session);
-    driver_.pump(now);
+    engine_.go_on(*link.session, now);
     return {};
 }
 
@@ -172,24 +165,21 @@ base::Result<void> Node::rekey(SnaptLink& link, const control::EpochKeys& keys) 
         session::Role::Node, link.accept.protection, keys,
         {settings_.recording.keys, link.accept.wire_session_up, link.local_id}));
     link.session->install_epoch(std::move(install), loop_.now());
-    driver_.touch(*link.session);
-    driver_.pump(loop_.now());
+    engine_.go_on(*link.session, loop_.now());
     return {};
 }
 
 void Node::request_keepalive(SnaptLink& link) {
     if (link.session) {
         link.session->request_keepalive(loop_.now());
-        driver_.touch(*link.session);
-        driver_.pump(loop_.now());
+        engine_.go_on(*link.session, loop_.now());
     }
 }
 
 void Node::ask(SnaptLink& link) {
-    if (link.session && link.active_slot && !link.is_on_stream) {
-        link.session->paths().ask(*link.active_slot, loop_.now());
-        driver_.touch(*link.session);
-        driver_.pump(loop_.now());
+    if (link.session && link.active_slot() && !link.is_on_stream()) {
+        link.session->paths().path(*link.active_slot()).ask(loop_.now());
+        engine_.go_on(*link.session, loop_.now());
     }
 }
 
@@ -212,18 +202,17 @@ bool Node::has_flows(const SnaptLink& link) {
 void Node::remove_link(const SnaptLink& link) {
     CTN_ASSERT(!has_flows(link));
     if (link.session) {
-        driver_.remove(*link.session);
-        ended_.add(*link.session);
+        engine_.end(*link.session);
     }
     std::erase_if(links_, [&link](const auto& other) { return other.get() == &link; });
 }
 
 void Node::on_socket_readable(const Uplink& uplink, io::UdpSocket& socket) {
     const TimePoint now = loop_.now();
-    loop_.note_moved(receiver_.receive(
+    loop_.note_moved(engine_.receiver().receive(
         socket, now, [&](const io::ReceivedBatch& batch) { on_datagrams(uplink, batch, now); }));
-    tun_port_->coalescer().flush();
-    driver_.pump(now);
+    engine_.tun().coalescer().flush();
+    engine_.pump(now);
 }
 
 void Node::on_datagrams(const Uplink& uplink, const io::ReceivedBatch& batch, TimePoint now) {
@@ -237,7 +226,7 @@ void Node::on_datagrams(const Uplink& uplink, const io::ReceivedBatch& batch, Ti
             datagram.arrived_on = uplink.slot;
         }
         session.on_datagrams(datagrams, now);
-        driver_.touch(session);
+        engine_.touch(session);
     };
     const auto stray = [&](wire::DatagramKind kind, const session::ReceivedDatagram& datagram) {
         if (kind == wire::DatagramKind::Unsealed) {
@@ -245,7 +234,7 @@ void Node::on_datagrams(const Uplink& uplink, const io::ReceivedBatch& batch, Ti
         }
         return kind == wire::DatagramKind::Unsealed;
     };
-    receiver_.split(batch, kNoPort, find, hand_over, stray);
+    engine_.receiver().split(batch, kNoPort, find, hand_over, stray);
 }
 
 // Not authenticated: at most a reason to ask over control, and not often.
@@ -299,7 +288,7 @@ void Node::deliver(Session& /*session*/,
                    base::ByteView payload,
                    TimePoint now) {
     dataplane::track(flows_, flow, flow::Direction::Down, fields, now);
-    tun_port_->coalescer().add(fields, payload, &flow);
+    engine_.tun().coalescer().add(fields, payload, &flow);
 }
 
 // A flow that was bound to that SNAPT before this process began. The node may have nothing more to
@@ -329,8 +318,8 @@ Flow* Node::deliver_whole(Session& session,
                           base::TrafficClass /*traffic_class*/,
                           base::MutableByteView packet,
                           TimePoint now) {
-    const auto summary =
-        dataplane::identify(packet, packet::NodeSide::Destination, fragments_down_, drops_, now);
+    const auto summary = dataplane::identify(packet, packet::NodeSide::Destination, fragments_down_,
+                                             engine_.drops(), now);
     if (!summary) {
         return nullptr;
     }
@@ -339,7 +328,7 @@ Flow* Node::deliver_whole(Session& session,
         flow = resume_flow(session, *summary, now);
     }
     if (flow == nullptr) {
-        drops_.add(DropReason::NoBinding);
+        engine_.drops().add(DropReason::NoBinding);
         return nullptr;
     }
     flows_.on_packet(*flow, flow::Direction::Down, *summary, now);
@@ -350,17 +339,30 @@ Flow* Node::deliver_whole(Session& session,
         packet::clamp_mss(packet, largest_segment(link, *flow, now), false);
     }
     const size_t payload = packet.size() - std::min<size_t>(summary->payload_offset, packet.size());
-    tun_port_->write_packet(packet, flow, payload);
+    engine_.tun().write_packet(packet, flow, payload);
     return flow;
 }
 
-void Node::on_flows_closed(Session& /*session*/, Flow& flow, TimePoint /*now*/) {
-    flow.state = flow.state == flow::FlowState::Open ? flow::FlowState::Closing : flow.state;
-}
-
-void Node::on_peer_closed(Session& session, TimePoint /*now*/) {
+void Node::on_event(Session& session, const session::SessionEvent& event, TimePoint now) {
+    using Kind = session::SessionEvent::Kind;
     SnaptLink* link = link_of(session);
-    loop_.post([this, link] { events_.on_session_doubted(*link); });
+    switch (event.kind) {
+    case Kind::PathChanged:
+        on_path_changed(*link, event.path, now);
+        break;
+    case Kind::PathSilent:
+        on_path_silent(*link, event.path, now);
+        break;
+    case Kind::PathChallenged:
+        on_path_challenged(*link, event.path, now);
+        break;
+    case Kind::HeldDelivered:
+        engine_.tun().coalescer().flush();
+        break;
+    case Kind::PeerClosed:
+        loop_.post([this, link] { events_.on_session_doubted(*link); });
+        break;
+    }
 }
 
 io::UdpSocket* Node::socket_for(const session::TransmitItem& item) {
@@ -370,13 +372,6 @@ io::UdpSocket* Node::socket_for(const session::TransmitItem& item) {
 
 void Node::wait_writable(io::UdpSocket& socket) {
     uplinks_->wait_writable(socket);
-}
-
-void Node::on_too_big(const session::TransmitItem& item) {
-    if (item.session != nullptr) {
-        item.session->on_too_big(item, loop_.now());
-        driver_.touch(*item.session);
-    }
 }
 
 void Node::measure_throughput(SnaptLink& link, TimePoint now) {
@@ -401,25 +396,20 @@ void Node::measure_throughput(SnaptLink& link, TimePoint now) {
 void Node::on_housekeeping() {
     const TimePoint now = loop_.now();
     housekeeping_.set(now + kHousekeepingInterval);
-    tun_port_->coalescer().flush();
+    engine_.tun().coalescer().flush();
     flows_.expire(now, [&](Flow& flow) { end_flow(flow, now); });
     ask_signals(now);
     follow_snapt_addresses();
     for (const auto& link : links_) {
         measure_throughput(*link, now);
-        end_bars(*link, now);
-        consider_stream(*link, now);
-        watch_throttle(*link, now);
-        retry_udp(*link, now);
-        mend_stream(*link, now);
-        try_next_port(*link, now);
+        manage_paths(*link, now);
         remove_spare_paths(*link);
-        const bool is_without_way = link->session && !link->active_slot;
+        const bool is_without_way = link->session && !link->active_slot();
         if (is_without_way && now - link->moving_since >= kMaxWithoutUplink) {
             lose_link(*link);
         }
     }
-    driver_.pump(now);
+    engine_.pump(now);
 }
 
 void Node::set_ruleset(std::shared_ptr<const classifier::Ruleset> ruleset) {
@@ -435,17 +425,6 @@ void Node::set_classes(const dataplane::ClassTable& table) {
             link->session->set_class_settings(table.settings);
         }
     }
-}
-
-base::DropCounters Node::all_drops() const {
-    base::DropCounters sum = drops_;
-    sum.merge(ended_.drops);
-    for (const auto& link : links_) {
-        if (link->session) {
-            sum.merge(link->session->drops());
-        }
-    }
-    return sum;
 }
 
 }  // namespace continuo::cnapt

@@ -7,17 +7,11 @@
 #include "cnapt/binding_journal.hpp"
 #include "cnapt/failure.hpp"
 #include "cnapt/near_links.hpp"
-#include "cnapt/tcp_fallback.hpp"
-#include "cnapt/udp_throttle.hpp"
 #include "cnapt/uplinks.hpp"
 #include "common/control/epoch_keys.hpp"
 #include "common/control/message.hpp"
 #include "common/dataplane/class_settings.hpp"
-#include "common/dataplane/datagram_receiver.hpp"
-#include "common/dataplane/figures.hpp"
-#include "common/dataplane/recording.hpp"
-#include "common/dataplane/session_driver.hpp"
-#include "common/dataplane/tun_port.hpp"
+#include "common/dataplane/packet_engine.hpp"
 #include "common/flow/flow_table.hpp"
 #include "common/flow/fragment_cache.hpp"
 #include "common/io/pause_watcher.hpp"
@@ -25,6 +19,7 @@
 #include "common/io/wireless_monitor.hpp"
 #include "common/io/worker_thread.hpp"
 #include "common/session/session.hpp"
+#include "policy/path_manager.hpp"
 #include "policy/promotion_tracker.hpp"
 #include "policy/snapt_choice.hpp"
 
@@ -54,11 +49,6 @@ struct NodeSettings {
     dataplane::Recording recording;  // must outlive the Node
 };
 
-// An uplink that has fallen silent while it was in use is not taken back for so long, twice as long
-// each time it does so again, while there is another.
-inline constexpr base::Duration kFirstBar = base::seconds(1);
-inline constexpr base::Duration kLongestBar = base::seconds(60);
-
 // What is known of one SNAPT.
 struct SnaptLink {
     std::string name;
@@ -69,21 +59,15 @@ struct SnaptLink {
     control::Accept accept;
     bool is_up = false;  // keys installed, and a path has answered and not died since
     bool is_control_open = false;
-    std::optional<uint8_t> active_slot;
+    policy::PathManager manager;
+    // The slot of the uplink that carries; none: nothing does.
+    std::optional<uint8_t> active_slot() const { return manager.active(); }
+    bool is_on_stream() const { return manager.is_on_stream(); }
     base::TimePoint moving_since = base::kNever;  // a handover is under way
     base::TimePoint control_asked_at{};           // whether its connection still works
     std::string moving_from;
     double load = 0;   // as told, 0 to 1
     double price = 1;  // as told, of the plan's
-    // Of paths, by slot, that fell silent while in use, or were left because UDP is throttled
-    // there: not taken back until then, unless there is no other.
-    struct Bar {
-        base::TimePoint until{};
-        base::Duration span{};
-        base::Duration longest{};  // which of the two it was
-    };
-    std::array<Bar, wire::kMaxPaths> bars{};
-    base::TimePoint bar_ends_at = base::kNever;  // the next
     // By mode and name.
     std::map<std::pair<base::PathMode, std::string>, uint16_t> app_tags;
     base::PathMode default_mode = base::PathMode::Handover;  // as told to SNAPT
@@ -93,22 +77,15 @@ struct SnaptLink {
     std::optional<uint64_t> throughput_bits_per_s;
     uint64_t measured_bytes = 0;
     base::TimePoint measured_at{};
-    std::vector<uint16_t> udp_ports;  // of the SNAPT; never empty once accepted
-    base::TimePoint port_taken_at{};
+    std::vector<uint16_t> udp_ports;     // of the SNAPT; never empty once accepted
     dataplane::StreamPort stream;        // into the control link; none while that is not open
     base::Endpoint stream_address;       // the other end of that link
     std::optional<uint8_t> stream_slot;  // of the uplink that it was made by
     dataplane::RecentRates rates;        // of inner packets
     std::array<dataplane::RecentRates, wire::kMaxPaths> path_rates;  // of outer ones
-    TcpFallback fallback;
-    UdpThrottle throttle;
-    base::TimePoint other_heard_at{};  // of `throttle`, also when flows are spread no more
-    session::PathMask throttled = 0;   // slots of the uplinks where it said so
-    bool is_on_stream = false;  // data goes over TCP; active_slot is the uplink that carries it
-    bool has_route = false;     // active_slot, when the network changed last
-    bool is_learned = false;    // from a directory: without flows it is not kept alive
-    bool is_listed = true;      // gets new flows; else only when no other is up
-    base::TimePoint stream_mended_at{};
+    bool has_route = false;        // of the active uplink, when the network changed last
+    bool is_learned = false;       // from a directory: without flows it is not kept alive
+    bool is_listed = true;         // gets new flows; else only when no other is up
     base::TimePoint doubted_at{};  // SNAPT was asked whether it knows the session
     std::string configured;        // address as the configuration has it: a name may not be found
     Failure failure;               // the last one of its login and control link
@@ -161,7 +138,9 @@ class NodeEvents {
     virtual void on_network_changed() = 0;
 };
 
-class Node final : public session::SessionHost, public dataplane::SocketDirectory {
+class Node final : public session::PacketSink,
+                   public dataplane::SocketDirectory,
+                   public dataplane::SessionOwner {
   public:
     Node(io::EventLoop& loop,
          const NodeSettings& settings,
@@ -174,9 +153,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     // Opens the TUN device and follows the host's addresses. The text of a failure is in `failure`.
     base::Result<void> start(std::string& failure);
     // Whether the TUN device outlives this node. False: that could not be set.
-    bool keep_device(bool is_kept) {
-        return tun_ != nullptr && tun_->set_persistent(is_kept).has_value();
-    }
+    bool keep_device(bool is_kept) { return engine_.keep_device(is_kept); }
 
     // --- Control, on the data loop
     // Port 0: not known yet.
@@ -244,18 +221,13 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     Uplinks& uplinks() { return *uplinks_; }
     const std::vector<Handover>& handovers() const { return handovers_; }
     uint64_t handover_count() const { return handover_count_; }
-    base::DropCounters all_drops() const;
-    const dataplane::EndedSessions& ended() const { return ended_; }
-    // All sessions, those that are over, too.
-    report::ClassFigureTable sent() const;
-    dataplane::ReceivedFigures received() const;
+    dataplane::PacketEngine& engine() { return engine_; }
+    const dataplane::PacketEngine& engine() const { return engine_; }
     const dataplane::RecentRates& rates() const { return rates_; }  // of inner packets
-    const base::MemoryBudget& kept_memory() const { return kept_memory_; }
-    dataplane::TunPort& tun() { return *tun_port_; }
     const io::NetSnapshot& network() const { return monitor_->snapshot(); }
     NearLinks near_links(uint32_t group) const;
 
-    // --- session::SessionHost
+    // --- session::PacketSink
     flow::Flow* on_flow_opened(session::Session& session,
                                const session::FlowOpening& opening,
                                base::TimePoint now) override;
@@ -269,14 +241,11 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
                               base::TrafficClass traffic_class,
                               base::MutableByteView packet,
                               base::TimePoint now) override;
-    void on_flows_closed(session::Session& session, flow::Flow& flow, base::TimePoint now) override;
-    void on_path_changed(session::Session& session, uint8_t path, base::TimePoint now) override;
-    void on_path_silent(session::Session& session, uint8_t path, base::TimePoint now) override;
-    void on_path_challenged(session::Session& session, uint8_t path, base::TimePoint now) override;
-    void on_peer_closed(session::Session& session, base::TimePoint now) override;
-    void on_held_delivered(session::Session& /*session*/) override {
-        tun_port_->coalescer().flush();
-    }
+
+    // --- dataplane::SessionOwner
+    void on_event(session::Session& session,
+                  const session::SessionEvent& event,
+                  base::TimePoint now) override;
 
     // --- dataplane::SocketDirectory
     io::UdpSocket* socket_for(const session::TransmitItem& item) override;
@@ -286,7 +255,6 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
         return has_new_marks_ ? settings_.uplinks.tos[base::index_of(item.marked_class)] : 0;
     }
     void wait_writable(io::UdpSocket& socket) override;
-    void on_too_big(const session::TransmitItem& item) override;
 
   private:
     SnaptLink* link_of(const session::Session& session) const;
@@ -311,24 +279,23 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void add_new_paths(SnaptLink& link, base::TimePoint now);
     // All but the active one.
     void remove_cut_paths(SnaptLink& link);
-    // Path indexes of the link whose path is such a one.
-    template <typename Predicate>
-    static Uplinks::SlotSet slots_where(const SnaptLink& link, Predicate predicate);
-    // Of those that are paths of the link.
-    Uplink* best_uplink(const SnaptLink& link, Uplinks::SlotSet excluded);
+    // Facts for the path manager, and its steps.
+    policy::WayFacts way_facts(const SnaptLink& link, const Uplink& uplink) const;
+    policy::PathFacts path_facts(const SnaptLink& link) const;
+    void carry_out(SnaptLink& link, const policy::PathSteps& steps, base::TimePoint now);
+    void carry_out(SnaptLink& link, const policy::PathStep& step, base::TimePoint now);
+    const char* interface_of(uint8_t slot) const;
     void choose_uplink(SnaptLink& link, base::TimePoint now);
-    static base::TimePoint silent_since(const SnaptLink& link, base::TimePoint now);
-    void activate(SnaptLink& link, uint8_t slot, base::TimePoint now);
-    // `next` takes its place.
-    void bar_if_failing(SnaptLink& link, uint8_t slot, uint8_t next, base::TimePoint now);
-    // For `first`, twice as long each time when it happens again.
-    static void bar_uplink(SnaptLink& link,
-                           uint8_t slot,
-                           base::Duration first,
-                           base::Duration longest,
-                           base::TimePoint now);
-    void end_bars(SnaptLink& link, base::TimePoint now);
+    // Decisions that depend on time.
+    void manage_paths(SnaptLink& link, base::TimePoint now);
+    static base::TimePoint
+    silent_since(const SnaptLink& link, const policy::PathStep& step, base::TimePoint now);
+    void note_move(SnaptLink& link, const policy::PathStep& step, base::TimePoint now);
+    void activate(SnaptLink& link, const policy::PathStep& step, base::TimePoint now);
     void lose_link(SnaptLink& link);
+    void on_path_changed(SnaptLink& link, uint8_t path, base::TimePoint now);
+    void on_path_silent(SnaptLink& link, uint8_t path, base::TimePoint now);
+    void on_path_challenged(SnaptLink& link, uint8_t path, base::TimePoint now);
 
     // node_notes.cpp
     // Uplinks without carrier or route.
@@ -352,36 +319,17 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     // Of Wi-Fi uplinks in use, while they are used.
     uint64_t received_on(uint8_t slot) const;
     void ask_signals(base::TimePoint now);
-    bool is_cut(uint8_t slot) const;
-    Uplinks::SlotSet cut_slots() const;
     static void ask_joined(SnaptLink& link, uint8_t slot, base::TimePoint now);
     // Asks all uplinks but that one whether they could take its place.
     void probe_others(SnaptLink& link, uint8_t slot, base::TimePoint now);
     void on_pause(base::Duration pause);
 
     // node_stream.cpp
-    // Looks whether data should go over TCP; sets fallback_timer_ when that depends on time.
     void consider_stream(SnaptLink& link, base::TimePoint now);
-    void use_stream(SnaptLink& link, const char* reason, base::TimePoint now);
-    // The uplink in that slot carries the data instead, over UDP.
-    void leave_stream(SnaptLink& link, uint8_t slot, base::TimePoint now);
-    // Tries UDP again while on TCP.
-    void retry_udp(SnaptLink& link, base::TimePoint now);
-    bool may_ask_udp(const SnaptLink& link, const Uplink& uplink) const;
-    void ask_next_port(SnaptLink& link, base::TimePoint now);
-    void ask_udp(SnaptLink& link, base::TimePoint now);
-    session::PathMask slots_beside(uint8_t slot) const;
-    static session::PathMask barred_slots(const SnaptLink& link, base::TimePoint now);
-    // Looks whether UDP loses so much that TCP should be tried.
-    void watch_throttle(SnaptLink& link, base::TimePoint now);
-    // Another port of the SNAPT when the one in use is silent and TCP does not help.
-    void try_next_port(SnaptLink& link, base::TimePoint now);
-    // Another connection in the place of one that has been stuck for long.
-    void mend_stream(SnaptLink& link, base::TimePoint now);
-    static bool is_stream_silent(const SnaptLink& link, base::TimePoint now);
-    const Uplink* other_uplink(const SnaptLink& link, base::TimePoint now);
-    // By another uplink, where TCP is silent. False: it is not, or there is none.
-    bool move_stream(SnaptLink& link, base::TimePoint now);
+    // Looks again when the path manager says so.
+    void set_stream_timer(const SnaptLink& link);
+    void use_stream(SnaptLink& link, const policy::PathStep& step, base::TimePoint now);
+    void use_uplink(SnaptLink& link, uint8_t slot);
     static void take_next_port(SnaptLink& link, base::IpVersion version);
     void on_fallback_due();
 
@@ -420,28 +368,19 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     NodeSettings settings_;
     base::Random& random_;
     NodeEvents& events_;
-    base::DropCounters drops_;
-    packet::PacketPool pool_;
-    session::SessionScratch scratch_;
-    base::MemoryBudget kept_memory_{session::kMaxKeptBytes};  // outlives the sessions
+    dataplane::PacketEngine engine_;  // outlives the sessions
     flow::HeapSlots slots_;
     flow::FlowTable flows_;
     flow::FragmentCache fragments_;  // up
     flow::FragmentCache fragments_down_;
-    std::unique_ptr<io::TunDevice> tun_;
-    std::unique_ptr<dataplane::TunPort> tun_port_;
-    std::unique_ptr<io::Poller> tun_poller_;
     std::unique_ptr<Uplinks> uplinks_;
     std::unique_ptr<io::NetMonitor> monitor_;
     std::unique_ptr<io::WirelessMonitor> wireless_;  // null: no Wi-Fi here
-    dataplane::DatagramReceiver receiver_;
-    dataplane::EndedSessions ended_;
     dataplane::RecentRates rates_;
     bool has_new_marks_ = false;  // outer DSCP was changed by a reload
-    dataplane::SessionDriver driver_;
     io::DeadlineTimer housekeeping_;
     io::DeadlineTimer wait_timer_;
-    io::DeadlineTimer fallback_timer_;
+    io::DeadlineTimer stream_timer_;
     io::PauseWatcher pause_watcher_;
     std::unique_ptr<io::WorkerThread> worker_;
     std::shared_ptr<io::ProcessLookup> lookup_;

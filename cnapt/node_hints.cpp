@@ -31,19 +31,6 @@ void Node::follow_wireless() {
     }
 }
 
-bool Node::is_cut(uint8_t slot) const {
-    const Uplink* uplink = uplinks_->at(slot);
-    return uplink != nullptr && !uplink->can_carry();
-}
-
-Uplinks::SlotSet Node::cut_slots() const {
-    Uplinks::SlotSet slots;
-    for (size_t slot = 0; slot < slots.size(); ++slot) {
-        slots.set(slot, is_cut(static_cast<uint8_t>(slot)));
-    }
-    return slots;
-}
-
 void Node::on_wireless(const io::WirelessEvent& event) {
     using Kind = io::WirelessEvent::Kind;
     const TimePoint now = loop_.now();
@@ -70,32 +57,32 @@ void Node::on_wireless(const io::WirelessEvent& event) {
 
 void Node::on_signal(uint32_t interface_index, TimePoint now) {
     for (const auto& link : links_) {
-        const Uplink* active = link->active_slot ? uplinks_->at(*link->active_slot) : nullptr;
+        const Uplink* active = link->active_slot() ? uplinks_->at(*link->active_slot()) : nullptr;
         if (!link->session || active == nullptr || active->interface_index != interface_index) {
             continue;
         }
         session::PathSet& paths = link->session->paths();
-        const bool is_news = active->is_weak && !paths.path(active->slot).is_suspect;
-        paths.suspect(active->slot, active->is_weak);
+        const bool is_news = active->is_weak && !paths.path(active->slot).is_suspect();
+        paths.path(active->slot).suspect(active->is_weak);
         if (is_news) {
-            paths.ask(active->slot, now);
+            paths.path(active->slot).ask(now);
         }
         // So that one that answers is at hand when this one falls silent.
         if (active->is_weak) {
             probe_others(*link, active->slot, now);
         }
-        driver_.touch(*link->session);
+        engine_.touch(*link->session);
     }
-    driver_.pump(now);
+    engine_.pump(now);
 }
 
 // By the links of all SNAPTs that use it.
 uint64_t Node::received_on(uint8_t slot) const {
     uint64_t datagrams = 0;
     for (const auto& link : links_) {
-        if (link->session && link->active_slot == slot) {
-            const uint8_t path = link->is_on_stream ? wire::kTcpPath : slot;
-            datagrams += link->session->paths().path(path).received_datagrams;
+        if (link->session && link->active_slot() == slot) {
+            const uint8_t path = link->is_on_stream() ? wire::kTcpPath : slot;
+            datagrams += link->session->paths().path(path).counters().received_datagrams;
         }
     }
     return datagrams;
@@ -107,7 +94,7 @@ void Node::ask_signals(TimePoint now) {
         return;
     }
     for (const auto& link : links_) {
-        Uplink* active = link->active_slot ? uplinks_->at(*link->active_slot) : nullptr;
+        Uplink* active = link->active_slot() ? uplinks_->at(*link->active_slot()) : nullptr;
         if (!link->session || active == nullptr || !active->can_carry()) {
             continue;
         }
@@ -129,20 +116,17 @@ void Node::ask_signals(TimePoint now) {
 // Behind another access point, another NAT may be.
 void Node::ask_joined(SnaptLink& link, uint8_t slot, TimePoint now) {
     session::PathSet& paths = link.session->paths();
-    if (link.active_slot == slot && !link.is_on_stream) {
+    if (link.active_slot() == slot && !link.is_on_stream()) {
         paths.announce_again(now);
     } else {
-        paths.ask(slot, now);
+        paths.path(slot).ask(now);
     }
 }
 
 void Node::probe_others(SnaptLink& link, uint8_t slot, TimePoint now) {
-    for (const Uplink* uplink : uplinks_->list()) {
-        const bool has_route = Uplinks::has_route(*uplink, link.addresses, monitor_->snapshot());
-        if (uplink->slot != slot && has_route && uplink->can_carry()) {
-            link.session->paths().probe(uplink->slot, now);
-        }
-    }
+    policy::PathSteps steps;
+    policy::PathManager::probe_others(path_facts(link), slot, steps);
+    carry_out(link, steps, now);
 }
 
 void Node::on_pause(base::Duration pause) {
@@ -157,7 +141,7 @@ void Node::on_pause(base::Duration pause) {
             continue;
         }
         link->session->paths().on_pause(now);
-        if (!link->active_slot) {
+        if (!link->active_slot()) {
             link->moving_since = now;
         }
         if (monitor_) {
@@ -168,7 +152,7 @@ void Node::on_pause(base::Duration pause) {
     }
     events_.on_network_changed();  // it may have woken up in another place
     // The wake-up has just begun: sending is for its end.
-    loop_.post([this] { driver_.pump(loop_.now()); });
+    loop_.post([this] { engine_.pump(loop_.now()); });
 }
 
 }  // namespace continuo::cnapt

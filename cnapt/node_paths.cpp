@@ -1,5 +1,6 @@
 // Node: which uplink each SNAPT is reached by.
 #include "cnapt/node.hpp"
+#include "cnapt/path_facts.hpp"
 #include "common/base/log.hpp"
 
 #include <algorithm>
@@ -9,20 +10,13 @@
 namespace continuo::cnapt {
 
 using base::TimePoint;
-using session::Session;
 
 namespace {
 
 constexpr size_t kKeptHandovers = 32;
-// A path that was heard so lately needs no question before it takes over.
-constexpr base::Duration kProofLifetime = base::seconds(2);
 constexpr base::Duration kControlInterval = base::seconds(2);
 // In the place of interface and address.
 constexpr const char* kOverTcp = "tcp";
-
-bool is_known(const session::Path& path) {
-    return path.tuples[base::index_of(base::TrafficClass::LtLd)].is_known;
-}
 
 }  // namespace
 
@@ -75,7 +69,7 @@ void Node::update_all_paths(const Uplinks::Change& change, TimePoint now) {
         update_paths(*link, change, now);
     }
     note_ways();
-    driver_.pump(now);
+    engine_.pump(now);
     events_.on_network_changed();
 }
 
@@ -97,32 +91,32 @@ void Node::set_captive(uint8_t slot, bool is_captive, const std::string& portal_
         }
         if (link->session) {
             if (!is_captive) {
-                link->session->paths().ask_again(slot, now);
+                link->session->paths().path(slot).ask_again(now);
             }
             choose_uplink(*link, now);
-            driver_.touch(*link->session);
+            engine_.touch(*link->session);
         }
         events_.on_path_moved(*link);
     }
-    driver_.pump(now);
+    engine_.pump(now);
 }
 
 bool Node::works(const Uplink& uplink) const {
     return std::any_of(links_.begin(), links_.end(), [&](const auto& link) {
-        const bool is_active = link->active_slot == uplink.slot;
+        const bool is_active = link->active_slot() == uplink.slot;
         if (!link->session) {
             return false;
         }
-        const uint8_t index = is_active && link->is_on_stream ? wire::kTcpPath : uplink.slot;
+        const uint8_t index = is_active && link->is_on_stream() ? wire::kTcpPath : uplink.slot;
         const session::Path& path = link->session->paths().path(index);
-        return path.state == session::PathState::Usable ||
+        return path.state() == session::PathState::Usable ||
                (is_active && link->is_control_open && !path.is_failing());
     });
 }
 
 bool Node::is_needed(const Uplink& uplink) const {
     const auto is_up = [](const auto& link) { return link->is_up; };
-    const auto is_active = [&](const auto& link) { return link->active_slot == uplink.slot; };
+    const auto is_active = [&](const auto& link) { return link->active_slot() == uplink.slot; };
     return std::any_of(links_.begin(), links_.end(), is_active) ||
            std::none_of(links_.begin(), links_.end(), is_up);
 }
@@ -135,19 +129,18 @@ void Node::ask_all(SnaptLink& link) {
     session::PathSet& paths = link.session->paths();
     for (const Uplink* uplink : uplinks_->list()) {
         if (is_known(paths.path(uplink->slot))) {
-            paths.ask(uplink->slot, now);
-            paths.ask_again(uplink->slot, now);
+            paths.path(uplink->slot).ask(now);
+            paths.path(uplink->slot).ask_again(now);
         }
     }
-    if (link.is_on_stream) {
-        paths.ask(wire::kTcpPath, now);
+    if (link.is_on_stream()) {
+        paths.path(wire::kTcpPath).ask(now);
     }
     const auto active = paths.active();
-    if (active && paths.path(*active).state == session::PathState::Challenged) {
+    if (active && paths.path(*active).state() == session::PathState::Challenged) {
         paths.announce_again(now);  // its next announcement may be far off
     }
-    driver_.touch(*link.session);
-    driver_.pump(now);
+    engine_.go_on(*link.session, now);
 }
 
 // One that died of silence is not new: its own announcements bring it back.
@@ -158,14 +151,14 @@ void Node::add_paths(SnaptLink& link, TimePoint now) {
         if (!uplink->can_carry()) {
             continue;
         }
-        paths.suspect(uplink->slot, uplink->is_weak);
+        paths.path(uplink->slot).suspect(uplink->is_weak);
         // What has changed may have brought it back.
-        if (link.is_on_stream) {
-            if (may_ask_udp(link, *uplink)) {
-                paths.retry(uplink->slot, link.addresses.of(uplink->address.version), now);
+        if (link.is_on_stream()) {
+            if (is_path(link, *uplink) && link.manager.may_ask_udp(way_facts(link, *uplink))) {
+                paths.path(uplink->slot).retry(link.addresses.of(uplink->address.version), now);
             }
         } else {
-            paths.ask_again(uplink->slot, now);
+            paths.path(uplink->slot).ask_again(now);
         }
     }
 }
@@ -177,8 +170,8 @@ void Node::add_new_paths(SnaptLink& link, TimePoint now) {
             continue;
         }
         paths.add(uplink->slot, link.addresses.of(uplink->address.version), uplink->mtu, now);
-        if (link.is_on_stream && link.active_slot) {
-            paths.give_up(uplink->slot);  // has to answer before it takes over
+        if (link.is_on_stream() && link.active_slot()) {
+            paths.path(uplink->slot).give_up();  // has to answer before it takes over
         }
     }
 }
@@ -187,10 +180,9 @@ void Node::add_new_paths(SnaptLink& link, TimePoint now) {
 // be when they are back.
 void Node::remove_cut_paths(SnaptLink& link) {
     for (const Uplink* uplink : uplinks_->list()) {
-        if (!uplink->can_carry() && link.active_slot != uplink->slot) {
+        if (!uplink->can_carry() && link.active_slot() != uplink->slot) {
             link.session->paths().remove(uplink->slot);
-            link.bars[uplink->slot] = {};
-            link.throttled &= static_cast<session::PathMask>(~session::mask_of(uplink->slot));
+            link.manager.forget(uplink->slot);
         }
     }
 }
@@ -204,13 +196,11 @@ void Node::update_paths(SnaptLink& link, const Uplinks::Change& change, TimePoin
     bool has_lost_way = false;
     for (const uint8_t slot : change.removed) {
         paths.remove(slot);
-        link.bars[slot] = {};
-        link.throttled &= static_cast<session::PathMask>(~session::mask_of(slot));
-        if (link.active_slot == slot) {
-            link.active_slot.reset();
+        if (link.active_slot() == slot) {
             link.moving_since = now;
             has_lost_way = true;
         }
+        link.manager.forget(slot);
     }
     add_paths(link, now);
     for (const uint8_t slot : change.resized) {
@@ -221,261 +211,242 @@ void Node::update_paths(SnaptLink& link, const Uplinks::Change& change, TimePoin
     for (const uint8_t slot : change.joined) {
         ask_joined(link, slot, now);
     }
-    const std::optional<uint8_t> former = link.active_slot;
+    const std::optional<uint8_t> former = link.active_slot();
     choose_uplink(link, now);
     remove_cut_paths(link);
     remove_spare_paths(link);
-    const Uplink* active = link.active_slot ? uplinks_->at(*link.active_slot) : nullptr;
+    const Uplink* active = link.active_slot() ? uplinks_->at(*link.active_slot()) : nullptr;
     const bool has_route =
         active != nullptr && Uplinks::has_route(*active, link.addresses, monitor_->snapshot());
     const bool has_gained_route = !std::exchange(link.has_route, has_route) && has_route;
-    if ((has_lost_way && !link.active_slot) || (has_gained_route && link.active_slot == former)) {
+    if ((has_lost_way && !link.active_slot()) ||
+        (has_gained_route && link.active_slot() == former)) {
         // Control may find SNAPT by an address that data does not have, or by the route that came
         // after the uplink's.
         events_.on_path_moved(link);
     }
     const session::PathState state =
-        link.active_slot ? paths.path(*link.active_slot).state : session::PathState::Unknown;
-    if (state == session::PathState::Challenged && !link.is_on_stream) {
+        link.active_slot() ? paths.path(*link.active_slot()).state() : session::PathState::Unknown;
+    if (state == session::PathState::Challenged && !link.is_on_stream()) {
         paths.announce_again(now);  // a route may have come
     }
-    driver_.touch(*link.session);
+    engine_.touch(*link.session);
 }
 
-template <typename Predicate>
-Uplinks::SlotSet Node::slots_where(const SnaptLink& link, Predicate predicate) {
-    Uplinks::SlotSet slots;
-    for (size_t slot = 0; slot < slots.size(); ++slot) {
-        const auto index = static_cast<uint8_t>(slot);
-        slots.set(slot, predicate(index, link.session->paths().path(index)));
-    }
-    return slots;
+// --- What the path manager decides by, and what it decided
+
+policy::WayFacts Node::way_facts(const SnaptLink& link, const Uplink& uplink) const {
+    const Uplinks::Preference preference =
+        uplinks_->preference_of(uplink, link.addresses, monitor_->snapshot());
+    policy::WayFacts way = cnapt::way_facts(*link.session, uplink.slot);
+    way.network = uplink.interface_index;
+    way.rank = preference.rank;
+    way.behind = static_cast<policy::WaySet>(preference.behind.to_ulong());
+    way.has_route = Uplinks::has_route(uplink, link.addresses, monitor_->snapshot());
+    way.can_carry = uplink.can_carry();
+    way.is_wanted = is_path(link, uplink);
+    return way;
 }
 
-Uplink* Node::best_uplink(const SnaptLink& link, Uplinks::SlotSet excluded) {
-    const Uplinks::SlotSet none =
-        slots_where(link, [](uint8_t, const session::Path& path) { return !is_known(path); });
-    return uplinks_->best_for(link.addresses, monitor_->snapshot(), excluded | none);
-}
-
-// The best route's uplink. While the active one carries, or may do so again, another one has to
-// answer before it takes its place.
-void Node::choose_uplink(SnaptLink& link, TimePoint now) {
-    using session::PathState;
-    const io::NetSnapshot& network = monitor_->snapshot();
-    if (link.is_on_stream && link.active_slot) {
-        const Uplink* answers =
-            best_uplink(link, slots_where(link, [this](uint8_t slot, const session::Path& path) {
-                            return path.state != PathState::Usable || is_cut(slot);
-                        }));
-        if (answers != nullptr) {
-            const bool is_other = link.active_slot != answers->slot;
-            base::log(base::LogLevel::Info, "%s: UDP gets through again by %s, data leaves TCP",
-                      link.name.c_str(), answers->interface.c_str());
-            activate(link, answers->slot, now);
-            if (is_other) {
-                events_.on_path_moved(link);
-            }
+policy::PathFacts Node::path_facts(const SnaptLink& link) const {
+    policy::PathFacts facts =
+        cnapt::path_facts(*link.session, link.accept.wire_session_up, link.active_slot());
+    for (const Uplink* uplink : uplinks_->list()) {
+        if (link.addresses.has(uplink->address.version)) {
+            facts.ways.push_back(way_facts(link, *uplink));
         }
+    }
+    facts.stream.is_open = bool(link.stream);
+    facts.stream.slot = link.stream_slot;
+    facts.has_control = link.is_control_open;
+    facts.udp_ports = link.udp_ports.size();
+    return facts;
+}
+
+void Node::carry_out(SnaptLink& link, const policy::PathSteps& steps, TimePoint now) {
+    for (const policy::PathStep& step : steps) {
+        carry_out(link, step, now);
+    }
+    if (!steps.empty()) {
+        engine_.touch(*link.session);
+    }
+}
+
+void Node::carry_out(SnaptLink& link, const policy::PathStep& step, TimePoint now) {
+    using Kind = policy::PathStep::Kind;
+    session::PathSet& paths = link.session->paths();
+    switch (step.kind) {
+    case Kind::Activate:
+        activate(link, step, now);
+        break;
+    case Kind::UseStream:
+        use_stream(link, step, now);
+        break;
+    case Kind::MoveStream:
+        use_uplink(link, step.slot);
+        base::log(base::LogLevel::Info, "%s: TCP is silent, its next connection is made by %s",
+                  link.name.c_str(), interface_of(step.slot));
+        break;
+    case Kind::RenewStream:
+        events_.on_stream_stuck(link);
+        break;
+    case Kind::Probe:
+        paths.path(step.slot).probe(now);
+        break;
+    case Kind::Retry:
+        if (const Uplink* uplink = uplinks_->at(step.slot)) {
+            paths.path(step.slot).retry(link.addresses.of(uplink->address.version), now);
+        }
+        break;
+    case Kind::Bury:
+        paths.path(step.slot).bury(now);
+        break;
+    case Kind::NextPort:
+        for (const base::IpVersion version : kBothVersions) {
+            take_next_port(link, version);
+        }
+        break;
+    case Kind::Redirect:
+        take_next_port(link, link.addresses.in_use);
+        paths.redirect(link.address(), now);
+        break;
+    case Kind::Moved:
+        events_.on_path_moved(link);
+        break;
+    case Kind::Lost:
+        lose_link(link);
+        break;
+    }
+}
+
+const char* Node::interface_of(uint8_t slot) const {
+    const Uplink* uplink = uplinks_->at(slot);
+    return uplink == nullptr ? "" : uplink->interface.c_str();
+}
+
+void Node::choose_uplink(SnaptLink& link, TimePoint now) {
+    policy::PathSteps steps;
+    link.manager.choose(path_facts(link), now, steps);
+    carry_out(link, steps, now);
+}
+
+void Node::manage_paths(SnaptLink& link, TimePoint now) {
+    if (!link.session) {
         return;
     }
-    session::PathSet& paths = link.session->paths();
-    const auto has_route = [&](const Uplink* uplink) {
-        return uplink != nullptr && Uplinks::has_route(*uplink, link.addresses, network);
-    };
-    const auto best_without = [&](auto predicate) {
-        const Uplink* best = best_uplink(link, slots_where(link, predicate));
-        return has_route(best) || !link.active_slot ? best : nullptr;
-    };
-    const auto is_unproven = [&](uint8_t slot, const session::Path& path) {
-        return link.active_slot != slot &&
-               (path.state != PathState::Usable || now - path.heard_at > kProofLifetime);
-    };
-    const Uplink* best = best_without([&](uint8_t slot, const session::Path& path) {
-        return path.is_failing() || is_cut(slot) || link.bars[slot].until > now;
-    });
-    if (best == nullptr) {
-        best = best_without([this](uint8_t slot, const session::Path& path) {
-            return path.is_failing() || is_cut(slot);
-        });
-    }
-    const bool may_carry = link.active_slot && !is_cut(*link.active_slot) &&
-                           paths.path(*link.active_slot).state != PathState::Dead &&
-                           has_route(uplinks_->at(*link.active_slot));
-    if (may_carry && best != nullptr && is_unproven(best->slot, paths.path(best->slot))) {
-        paths.probe(best->slot, now);
-        best = best_without([&](uint8_t slot, const session::Path& path) {
-            return path.is_failing() || is_cut(slot) || is_unproven(slot, path);
-        });
-    }
-    if (best == nullptr && (!link.active_slot || is_cut(*link.active_slot))) {
-        // UDP may be blocked there, and TCP pass.
-        best = best_without([this](uint8_t slot, const session::Path&) { return is_cut(slot); });
-    }
-    if (best != nullptr && link.active_slot != best->slot) {
-        activate(link, best->slot, now);
-        events_.on_path_moved(link);
-    }
+    policy::PathSteps steps;
+    link.manager.on_tick(path_facts(link), now, steps);
+    carry_out(link, steps, now);
+    set_stream_timer(link);
 }
 
 void Node::on_reached_by(SnaptLink& link, uint8_t slot) {
-    const bool is_wanted = link.session && !link.is_up && link.active_slot != slot;
-    if (!is_wanted || is_cut(slot) || !is_known(link.session->paths().path(slot))) {
+    if (!link.session || link.is_up) {
         return;
     }
-    activate(link, slot, loop_.refresh_now());
-    driver_.touch(*link.session);
+    const TimePoint now = loop_.refresh_now();
+    policy::PathSteps steps;
+    link.manager.take(path_facts(link), slot, now, steps);
+    carry_out(link, steps, now);
 }
 
 // The interruption of a move begins with the silence that causes it, not when that is believed.
-TimePoint Node::silent_since(const SnaptLink& link, TimePoint now) {
-    if (link.is_on_stream) {
+TimePoint Node::silent_since(const SnaptLink& link, const policy::PathStep& step, TimePoint now) {
+    if (step.was_on_stream || !step.former) {
         return now;  // TCP has carried since
     }
-    const session::Path& path = link.session->paths().path(*link.active_slot);
-    return path.is_failing() ? std::min(now, path.unanswered_since) : now;
+    const session::Path& path = link.session->paths().path(*step.former);
+    return path.is_failing() ? std::min(now, path.silence().since()) : now;
 }
 
-void Node::activate(SnaptLink& link, uint8_t slot, TimePoint now) {
-    if (link.moving_since == base::kNever && link.active_slot) {
-        link.moving_since = silent_since(link, now);
-    }
-    if (link.is_on_stream) {
+void Node::note_move(SnaptLink& link, const policy::PathStep& step, TimePoint now) {
+    if (step.was_on_stream) {
         link.moving_from = kOverTcp;
-    } else if (link.active_slot) {
-        bar_if_failing(link, *link.active_slot, slot, now);
-        if (const Uplink* former = uplinks_->at(*link.active_slot)) {
-            link.moving_from = former->interface + " " + former->address.to_string();
-        }
+    } else if (const Uplink* former = step.former ? uplinks_->at(*step.former) : nullptr) {
+        link.moving_from = former->interface + " " + former->address.to_string();
     }
-    link.control_asked_at = now;  // who activates tells that the path has moved
-    if (std::exchange(link.is_on_stream, false)) {
-        leave_stream(link, slot, now);
+    if (step.former) {
+        link.moving_since = std::min(link.moving_since, silent_since(link, step, now));
     }
-    link.active_slot = slot;
+}
+
+// Control goes by the address of the same version.
+void Node::use_uplink(SnaptLink& link, uint8_t slot) {
     if (const Uplink* uplink = uplinks_->at(slot)) {
         link.addresses.in_use = uplink->address.version;
     }
-    link.session->paths().activate(slot, now);
 }
 
-// With the other addresses of its interface, if another interface takes over.
-void Node::bar_if_failing(SnaptLink& link, uint8_t slot, uint8_t next, TimePoint now) {
-    if (!link.session->paths().path(slot).is_failing()) {
+void Node::activate(SnaptLink& link, const policy::PathStep& step, TimePoint now) {
+    note_move(link, step, now);
+    if (*step.reason != '\0') {
+        base::log(base::LogLevel::Info, "%s: %s by %s, data leaves TCP", link.name.c_str(),
+                  step.reason, interface_of(step.slot));
+    }
+    link.control_asked_at = now;  // a move tells control
+    use_uplink(link, step.slot);
+    link.session->paths().activate(step.slot, now);
+}
+
+void Node::on_path_changed(SnaptLink& link, uint8_t path, TimePoint now) {
+    if (path == wire::kTcpPath && !link.is_on_stream()) {
+        link.manager.on_stream_answered(now);
+        consider_stream(link, now);
         return;
     }
-    bar_uplink(link, slot, kFirstBar, kLongestBar, now);
-    const session::PathMask beside = slots_beside(slot);
-    for (uint8_t other = 0; other < wire::kTcpPath; ++other) {
-        if ((beside & session::mask_of(other)) != 0 && (beside & session::mask_of(next)) == 0 &&
-            link.bars[other].until < link.bars[slot].until) {
-            link.bars[other] = link.bars[slot];
-        }
-    }
-}
-
-void Node::bar_uplink(
-    SnaptLink& link, uint8_t slot, base::Duration first, base::Duration longest, TimePoint now) {
-    SnaptLink::Bar& bar = link.bars[slot];
-    const bool is_again = bar.longest == longest && now - bar.until < kLongestBar;
-    bar.longest = longest;
-    bar.span = is_again ? std::min<base::Duration>(bar.span * 2, longest) : first;
-    bar.until = now + bar.span;
-    link.bar_ends_at = std::min(link.bar_ends_at, bar.until);
-}
-
-// What was barred may be taken back now.
-void Node::end_bars(SnaptLink& link, TimePoint now) {
-    if (link.bar_ends_at > now) {
-        return;
-    }
-    link.bar_ends_at = base::kNever;
-    for (const SnaptLink::Bar& bar : link.bars) {
-        if (bar.until > now) {
-            link.bar_ends_at = std::min(link.bar_ends_at, bar.until);
-        }
-    }
-    if (link.session) {
-        choose_uplink(link, now);
-        driver_.touch(*link.session);
-        driver_.pump(now);
-    }
-}
-
-void Node::on_path_changed(Session& session, uint8_t path, TimePoint now) {
-    SnaptLink* link = link_of(session);
-    if (path == wire::kTcpPath && !link->is_on_stream) {
-        link->fallback.on_stream_answered(now);
-        consider_stream(*link, now);
-        return;
-    }
-    const bool is_first = !link->is_up;
-    link->is_up = true;
-    note_mended(*link, path, link->path_failures[path].kind);
+    const bool is_first = !link.is_up;
+    link.is_up = true;
+    note_mended(link, path, link.path_failures[path].kind);
     const Uplink* uplink = uplinks_->at(path);
     const std::string to =
         path == wire::kTcpPath
             ? kOverTcp
             : (uplink == nullptr ? "" : uplink->interface + " " + uplink->address.to_string());
-    const bool is_active = session.paths().active() == path;
-    if (link->moving_since != base::kNever && is_active && !is_first) {
+    const bool is_active = link.session->paths().active() == path;
+    if (link.moving_since != base::kNever && is_active && !is_first) {
         Handover handover;
         handover.at_utc_s = std::time(nullptr);
-        handover.from = link->moving_from;
+        handover.from = link.moving_from;
         handover.to = to;
-        handover.gap_ms = static_cast<double>(base::to_us(now - link->moving_since)) / 1000.0;
+        handover.gap_ms = static_cast<double>(base::to_us(now - link.moving_since)) / 1000.0;
         if (handovers_.size() >= kKeptHandovers) {
             handovers_.erase(handovers_.begin());
         }
         handovers_.push_back(handover);
         ++handover_count_;
-        ++link->handovers;
-        log_handover(*link, handover, now);
+        ++link.handovers;
+        log_handover(link, handover, now);
     }
     if (is_active) {
-        link->moving_since = base::kNever;
-        link->moving_from = to;
+        link.moving_since = base::kNever;
+        link.moving_from = to;
     }
     if (is_first) {
-        events_.on_link_usable(*link);
+        events_.on_link_usable(link);
     }
-    choose_uplink(*link, now);  // one that had died may be the better one
+    choose_uplink(link, now);  // one that had died may be the better one
 }
 
-void Node::on_path_silent(Session& session, uint8_t path, TimePoint now) {
-    SnaptLink* link = link_of(session);
-    note_path(*link, path, FailureKind::Silent,
+void Node::on_path_silent(SnaptLink& link, uint8_t path, TimePoint now) {
+    const session::PathSet& paths = link.session->paths();
+    note_path(link, path, FailureKind::Silent,
               path == wire::kTcpPath ? "silent: nothing comes back over TCP"
                                      : "silent: nothing comes back over UDP");
-    add_new_paths(*link, now);  // the other IP version of that interface
-    if (session.paths().active() != path) {
-        if (session.paths().path(path).state == session::PathState::Doubtful) {
-            choose_uplink(*link, now);  // it was asked to take over, perhaps
-        }
-        return;
+    add_new_paths(link, now);  // the other IP version of that interface
+    const session::Path& silent = paths.path(path);
+    if (paths.active() == path && silent.state() != session::PathState::Doubtful) {
+        link.moving_since = std::min(now, silent.silence().since());
     }
-    if (session.paths().path(path).state == session::PathState::Doubtful) {
-        probe_others(*link, path, now);  // one takes its place when it answers
-        return;
-    }
-    link->moving_since = std::min(now, session.paths().path(path).unanswered_since);
-    if (path == wire::kTcpPath) {
-        events_.on_path_moved(*link);  // its connection may be dead
-        lose_link(*link);
-        return;
-    }
-    choose_uplink(*link, now);
-    if (link->active_slot == path) {
-        lose_link(*link);
-    }
+    policy::PathSteps steps;
+    link.manager.on_silent(path_facts(link), path, silent.state(), now, steps);
+    carry_out(link, steps, now);
 }
 
 // A NAT between has forgotten the mappings, or the node has moved: the control link may be dead.
-void Node::on_path_challenged(Session& session, uint8_t path, TimePoint now) {
-    SnaptLink* link = link_of(session);
-    if (link->active_slot == path && now - link->control_asked_at >= kControlInterval) {
-        link->control_asked_at = now;
-        events_.on_path_moved(*link);
+void Node::on_path_challenged(SnaptLink& link, uint8_t path, TimePoint now) {
+    if (link.active_slot() == path && now - link.control_asked_at >= kControlInterval) {
+        link.control_asked_at = now;
+        events_.on_path_moved(link);
     }
 }
 

@@ -16,7 +16,7 @@ bool is_udp_port(const SnaptLink& link, uint16_t port) {
 }
 
 bool answers(const session::Path& path) {
-    return path.has_answered && !path.is_failing();
+    return path.has_answered() && !path.is_failing();
 }
 
 // Of one network, as the temporary and the stable address of IPv6 are (RFC 8981).
@@ -60,7 +60,7 @@ void Node::on_reached(SnaptLink& link,
         link.udp_ports = {address.port};
     }
     // A new association begins where control got through.
-    if (!link.active_slot || !accept.continued) {
+    if (!link.active_slot() || !accept.continued) {
         link.addresses.in_use = address.address.version;
     }
     for (const base::IpVersion version : kBothVersions) {
@@ -91,10 +91,8 @@ void Node::set_address(SnaptLink& link, base::Endpoint address) {
             continue;
         }
         link.session->paths().remove(uplink->slot);
-        if (link.active_slot == uplink->slot) {
-            link.active_slot.reset();
-            link.moving_since = now;
-        }
+        link.moving_since = link.active_slot() == uplink->slot ? now : link.moving_since;
+        link.manager.forget(uplink->slot);
     }
     update_paths(link, {}, now);
 }
@@ -102,7 +100,7 @@ void Node::set_address(SnaptLink& link, base::Endpoint address) {
 // Two paths over one interface would share what it carries, and take copies that another one could
 // save. A deprecated address keeps no fresh one away.
 bool Node::is_spare(const SnaptLink& link, const Uplink& uplink) const {
-    if (!link.session || link.active_slot == uplink.slot) {
+    if (!link.session || link.active_slot() == uplink.slot) {
         return false;
     }
     const session::PathSet& paths = link.session->paths();
@@ -119,7 +117,7 @@ bool Node::is_spare(const SnaptLink& link, const Uplink& uplink) const {
         const bool ranks_before = is_other_version ? other->address.version == link.addresses.in_use
                                                    : uplink.is_deprecated != other->is_deprecated ||
                                                          other->slot < uplink.slot;
-        return may_stand_in && (link.active_slot == other->slot || ranks_before ||
+        return may_stand_in && (link.active_slot() == other->slot || ranks_before ||
                                 !answers(paths.path(uplink.slot)));
     });
 }
@@ -141,7 +139,7 @@ void Node::remove_spare_paths(SnaptLink& link) {
     for (const Uplink* uplink : uplinks_->list()) {
         if (is_spare(link, *uplink)) {
             link.session->paths().remove(uplink->slot);
-            driver_.touch(*link.session);
+            engine_.touch(*link.session);
         }
     }
 }

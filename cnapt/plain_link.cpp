@@ -43,7 +43,8 @@ void PlainLink::flush() {
         return;
     }
     connection_->has_sent = true;
-    connection_->poller->watch(true, !flushed->is_done);
+    connection_->is_waiting = !flushed->is_done;
+    connection_->poller->watch(input_.may_read(), connection_->is_waiting);
     if (flushed->tells_room) {
         on_room_();
     }
@@ -51,12 +52,15 @@ void PlainLink::flush() {
 
 void PlainLink::on_readable() {
     const bool goes_on = connection_->stream.receive([this](base::ByteView datagram) {
-        on_datagram_(datagram);
-        return true;
+        input_.on_datagram(datagram);
+        return input_.may_read();
     });
+    on_input_();
     if (!goes_on) {
         lose();
+        return;
     }
+    connection_->poller->watch(input_.may_read(), connection_->is_waiting);
 }
 
 void PlainLink::lose() {

@@ -4,6 +4,7 @@
 
 #include "cnapt/tcp_connect.hpp"
 #include "common/dataplane/plain_stream.hpp"
+#include "common/dataplane/stream_input.hpp"
 #include "common/io/event_loop.hpp"
 
 #include <functional>
@@ -22,24 +23,33 @@ class PlainLink {
         uint32_t fwmark = 0;
         wire::Hello hello;
     };
-    using OnDatagram = std::function<void(base::ByteView datagram)>;
+    using OnInput = std::function<void()>;
     using OnRoom = std::function<void()>;
     using OnLost = std::function<void()>;
 
-    // `loop` and `queue`, of which this pulls, must outlive this.
+    // `loop`, `queue`, of which this pulls, and `input` must outlive this. `on_input`: `input` has
+    // something for the data loop.
     PlainLink(io::EventLoop& loop,
               dataplane::DatagramQueue& queue,
-              OnDatagram on_datagram,
+              dataplane::StreamInput& input,
+              OnInput on_input,
               OnRoom on_room,
               OnLost on_lost)
         : loop_(loop)
         , queue_(queue)
-        , on_datagram_(std::move(on_datagram))
+        , input_(input)
+        , on_input_(std::move(on_input))
         , on_room_(std::move(on_room))
         , on_lost_(std::move(on_lost)) {}
 
     // Sends what the queue has, over a new connection to `target()` if there is none.
     void feed(const std::function<Target()>& target);
+    // The data loop takes datagrams again.
+    void read_on() {
+        if (connection_) {
+            on_readable();
+        }
+    }
     void close() { connection_.reset(); }
 
   private:
@@ -48,6 +58,7 @@ class PlainLink {
         dataplane::PlainStream stream;
         bool is_connected = false;
         bool has_sent = false;
+        bool is_waiting = true;              // to send
         std::unique_ptr<io::Poller> poller;  // last: gone before the descriptor
     };
 
@@ -58,7 +69,8 @@ class PlainLink {
 
     io::EventLoop& loop_;
     dataplane::DatagramQueue& queue_;
-    OnDatagram on_datagram_;
+    dataplane::StreamInput& input_;
+    OnInput on_input_;
     OnRoom on_room_;
     OnLost on_lost_;  // a connection that had been made ended
     std::unique_ptr<Connection> connection_;

@@ -131,7 +131,7 @@ ControlUplinks SnaptClient::uplinks() {
     if (uplinks.is_race) {
         add_others(uplinks);
     }
-    const Uplink* active = link_.active_slot ? node_.uplinks().at(*link_.active_slot) : nullptr;
+    const Uplink* active = link_.active_slot() ? node_.uplinks().at(*link_.active_slot()) : nullptr;
     if (active != nullptr) {
         uplinks.preferred = active->address.version;
     }
@@ -184,7 +184,7 @@ const Uplink* SnaptClient::uplink(base::IpVersion version) const {
         return uplink != nullptr && !unreached_.test(uplink->slot) &&
                Uplinks::has_route(*uplink, there, node_.network());
     };
-    const Uplink* found = link_.active_slot ? uplinks.at(*link_.active_slot) : nullptr;
+    const Uplink* found = link_.active_slot() ? uplinks.at(*link_.active_slot()) : nullptr;
     if (!leads_there(found)) {
         found = uplinks.best_for(there, node_.network(), unreached_);
     }

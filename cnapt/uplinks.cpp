@@ -292,17 +292,19 @@ std::optional<uint8_t> Uplinks::free_slot() {
 }
 
 // Metrics of the two versions say nothing of which is better on one interface.
-bool Uplinks::has_better_version(const Uplink& uplink,
-                                 const SnaptAddresses& snapt,
-                                 const io::NetSnapshot& snapshot,
-                                 const SlotSet& excluded) const {
-    return uplink.address.version != snapt.in_use &&
-           std::any_of(slots_.begin(), slots_.end(), [&](const auto& other) {
-               return other != nullptr && other->interface_index == uplink.interface_index &&
-                      other->address.version == snapt.in_use && !excluded.test(other->slot) &&
-                      other->can_carry() && !other->is_captive &&
-                      has_route(*other, snapt, snapshot);
-           });
+Uplinks::SlotSet Uplinks::better_versions(const Uplink& uplink,
+                                          const SnaptAddresses& snapt,
+                                          const io::NetSnapshot& snapshot) const {
+    SlotSet better;
+    for (const auto& other : slots_) {
+        if (other != nullptr && uplink.address.version != snapt.in_use &&
+            other->interface_index == uplink.interface_index &&
+            other->address.version == snapt.in_use && other->can_carry() && !other->is_captive &&
+            has_route(*other, snapt, snapshot)) {
+            better.set(other->slot);
+        }
+    }
+    return better;
 }
 
 // The host's preference for the interface. Where the routes of its two versions have prefixes of
@@ -329,26 +331,33 @@ uint64_t Uplinks::interface_cost(const Uplink& uplink,
     return cost;
 }
 
+Uplinks::Preference Uplinks::preference_of(const Uplink& uplink,
+                                           const SnaptAddresses& snapt,
+                                           const io::NetSnapshot& snapshot) const {
+    const bool is_in_use = uplink.address.version == snapt.in_use;
+    uint64_t cost = interface_cost(uplink, snapt, snapshot);
+    if (cost < kNoRoute && !uplink.can_carry()) {
+        cost = kNoRoute - 1;
+    } else if (cost < kNoRoute && uplink.is_captive) {
+        cost = kNoRoute - 2;
+    }
+    return {cost * 4 + (uplink.is_deprecated ? 2 : 0) + (is_in_use ? 0 : 1),
+            better_versions(uplink, snapt, snapshot)};
+}
+
 Uplink*
 Uplinks::best_for(const SnaptAddresses& snapt, const io::NetSnapshot& snapshot, SlotSet excluded) {
     Uplink* best = nullptr;
-    uint64_t best_cost = std::numeric_limits<uint64_t>::max();
+    uint64_t best_rank = std::numeric_limits<uint64_t>::max();
     for (const auto& uplink : slots_) {
         if (uplink == nullptr || !snapt.has(uplink->address.version) ||
-            excluded.test(uplink->slot) || has_better_version(*uplink, snapt, snapshot, excluded)) {
+            excluded.test(uplink->slot)) {
             continue;
         }
-        const bool is_in_use = uplink->address.version == snapt.in_use;
-        uint64_t cost = interface_cost(*uplink, snapt, snapshot);
-        if (cost < kNoRoute && !uplink->can_carry()) {
-            cost = kNoRoute - 1;
-        } else if (cost < kNoRoute && uplink->is_captive) {
-            cost = kNoRoute - 2;
-        }
-        cost = cost * 4 + (uplink->is_deprecated ? 2 : 0) + (is_in_use ? 0 : 1);
-        if (cost < best_cost) {
+        const Preference preference = preference_of(*uplink, snapt, snapshot);
+        if ((preference.behind & ~excluded).none() && preference.rank < best_rank) {
             best = uplink.get();
-            best_cost = cost;
+            best_rank = preference.rank;
         }
     }
     return best;

@@ -95,6 +95,15 @@ class Uplinks {
     // that cannot carry last.
     Uplink*
     best_for(const SnaptAddresses& snapt, const io::NetSnapshot& snapshot, SlotSet excluded = {});
+    // The same of one: its rank, the smallest is preferred, and the slots of those that stand in
+    // for it while they are not excluded. Of a version that the SNAPT has.
+    struct Preference {
+        uint64_t rank = 0;
+        SlotSet behind;
+    };
+    Preference preference_of(const Uplink& uplink,
+                             const SnaptAddresses& snapt,
+                             const io::NetSnapshot& snapshot) const;
     // Towards the SNAPT's address of its version.
     static bool
     has_route(const Uplink& uplink, const SnaptAddresses& snapt, const io::NetSnapshot& snapshot);
@@ -106,10 +115,9 @@ class Uplinks {
 
   private:
     Uplink* find(const io::UsableAddress& address);
-    bool has_better_version(const Uplink& uplink,
+    SlotSet better_versions(const Uplink& uplink,
                             const SnaptAddresses& snapt,
-                            const io::NetSnapshot& snapshot,
-                            const SlotSet& excluded) const;
+                            const io::NetSnapshot& snapshot) const;
     uint64_t interface_cost(const Uplink& uplink,
                             const SnaptAddresses& snapt,
                             const io::NetSnapshot& snapshot) const;

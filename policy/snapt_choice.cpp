@@ -43,7 +43,6 @@ Fit fit_of(const SnaptView& snapt, const FlowNeeds& needs) {
         fit.remaining_bits_per_s = total - std::min(total, snapt.committed_bits_per_s);
     }
     if (needs.min_bits_per_s > 0) {
-        fit.is_known = fit.is_known && snapt.throughput_bits_per_s.has_value();
         fit.throughput_met =
             !snapt.throughput_bits_per_s || fit.remaining_bits_per_s >= needs.min_bits_per_s;
     }

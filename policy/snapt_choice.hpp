@@ -19,7 +19,8 @@ struct SnaptView {
     std::string_view name;
     std::string_view address;  // for reports
     std::optional<base::Duration> one_way_delay;
-    std::optional<uint64_t> throughput_bits_per_s;  // what it can carry; nobody measures that yet
+    // Rate of the path in use, up, while it is full; nothing: there is room.
+    std::optional<uint64_t> throughput_bits_per_s;
     uint64_t committed_bits_per_s = 0;  // sum of the needs of the node's flows bound to it
     double load = 0;                    // 0 to 1, from the directory
     double price = 0;                   // from the directory, in which no SNAPT writes one yet
@@ -55,7 +56,7 @@ struct Decision {
     std::string_view reason;  // static text when they are not
 };
 
-// An unknown value counts as met, but a SNAPT whose value is known wins. Among those that meet the
+// An unknown value counts as met, but a SNAPT whose delay is known wins. Among those that meet the
 // needs: the first of the preference list, else the least price, then load, then delay, then order.
 // None meets them: `when_unmet` decides, and the one that comes nearest is taken.
 Decision choose_snapt(std::span<const SnaptView> snapts,

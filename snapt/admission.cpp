@@ -309,10 +309,10 @@ void Admission::let_in(LinkId id) {
         return;
     }
     if (const auto former = link_of(reserved->wire_id); former && *former != id) {
-        links_[*former].wire_id = 0;
+        give_session(*former, links_[*former], 0);
         server_->close(*former, control::CloseReason::Replaced, "a newer connection took over");
     }
-    link.wire_id = reserved->wire_id;
+    give_session(id, link, reserved->wire_id);
     link.holds_lease = false;  // its session does
     note_login(link, reserved->is_continued);
     const SnaptConfig& config = parts_.config;
@@ -393,6 +393,7 @@ void Admission::on_closed(LinkId id, const control::LinkClosed& closed) {
     if (at->second.holds_lease) {
         parts_.leases.release(at->second.grant.user, at->second.grant.node);
     }
+    give_session(id, at->second, 0);
     links_.erase(at);
     const bool is_over = closed.cause == control::CloseCause::Peer &&
                          (closed.peer.reason == control::CloseReason::Shutdown ||
@@ -416,7 +417,7 @@ void Admission::on_session_closed(const NodeSession& session) {
     }
     if (const auto id = link_of(session.wire_id)) {
         Link& link = links_[*id];
-        link.wire_id = 0;
+        give_session(*id, link, 0);
         link.desk->on_session_over();
         if (is_replacing_) {
             server_->close(*id, control::CloseReason::Replaced, "a newer connection took over");
@@ -439,12 +440,16 @@ void Admission::on_session_silent(const NodeSession& session) {
 }
 
 std::optional<LinkId> Admission::link_of(uint16_t wire_id) const {
-    for (const auto& [id, link] : links_) {
-        if (link.wire_id == wire_id) {
-            return id;
-        }
+    const auto at = links_by_session_.find(wire_id);
+    return at == links_by_session_.end() ? std::nullopt : std::optional(at->second);
+}
+
+void Admission::give_session(LinkId id, Link& link, uint16_t wire_id) {
+    links_by_session_.erase(link.wire_id);
+    link.wire_id = wire_id;
+    if (wire_id != 0) {
+        links_by_session_[wire_id] = id;
     }
-    return std::nullopt;
 }
 
 void Admission::ask_for_rekeys() {

@@ -19,6 +19,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 
 namespace continuo::snapt {
 
@@ -130,6 +131,8 @@ class Admission final : public ControlHandler, public RelayEvents {
     // Sessions of the user that there are or will be, without that node's.
     size_t sessions_of_others(const SessionGrant& grant) const;
     std::optional<LinkId> link_of(uint16_t wire_id) const;
+    // 0: it has none any more.
+    void give_session(LinkId id, Link& link, uint16_t wire_id);
     bool may_still_log_in(const SessionGrant& grant) const;
     bool reject_if_disabled(LinkId id, const SessionGrant& grant);
     // True when the link was refused because its session was taken over by another process with the
@@ -146,6 +149,7 @@ class Admission final : public ControlHandler, public RelayEvents {
     Relay* relay_ = nullptr;
     ControlServer* server_ = nullptr;
     std::map<LinkId, Link> links_;
+    std::unordered_map<uint16_t, LinkId> links_by_session_;  // by wire id
     std::multiset<std::string> lease_jobs_;  // users of those under way, links or not
     control::Directory directory_;
     bool has_untold_ = false;  // some link does not know it

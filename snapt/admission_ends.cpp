@@ -64,7 +64,9 @@ void Admission::end_link(
     LinkId id, Link& link, control::CloseReason reason, SessionEnd session_end, const char* why) {
     server_->close(id, reason, why);
     link.grant.key_id.clear();  // nobody's: a lease that is on its way lets nobody in
-    if (const uint16_t wire_id = std::exchange(link.wire_id, uint16_t{0}); wire_id != 0) {
+    const uint16_t wire_id = link.wire_id;
+    give_session(id, link, 0);
+    if (wire_id != 0) {
         relay_->close(wire_id, session_end);
     }
 }

@@ -213,10 +213,10 @@ void App::stop() {
     controls_.close();
     if (server_) {
         server_->stop();
-    }
-    if (admission_) {
         admission_->finish_leases();
     }
+    // Without it, what has the configured name is another process's.
+    const bool has_device = relay_ && relay_->engine().has_tun();
     relay_.reset();
     if (accountant_) {
         if (const auto stopped = accountant_->stop(utc_us()); !stopped) {
@@ -224,7 +224,7 @@ void App::stop() {
                 describe(stopped.error()).c_str());
         }
     }
-    if (!leaves_network()) {
+    if (has_device && !leaves_network()) {
         network_.tear_down();
     }
     recorders_.stop();  // waits for the disk
@@ -405,7 +405,8 @@ int run_daemon(const daemon::RunOptions& options) {
         daemon::say(std::span(&complaint, 1), daemon::DiagnosticsTo::Stderr);
         return report::kExitConfig;
     }
-    constexpr std::array kForStart = {io::Capability::NetAdmin, io::Capability::NetBindService};
+    constexpr std::array kForStart = {io::Capability::NetAdmin, io::Capability::NetBindService,
+                                      io::Capability::Bpf};
     if (!daemon::reduce_rights(options, io::kRelayUser, {}, kForStart)) {
         return report::kExitError;
     }

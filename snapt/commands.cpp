@@ -19,8 +19,8 @@ constexpr int kLossDigits = 6;
 constexpr uint64_t kBitsPerByte = 8;
 
 void write_traffic(JsonWriter& json, const Relay& relay, base::TimePoint now) {
-    report::TrafficFigures up = dataplane::received_figures(relay.received());
-    report::TrafficFigures down = dataplane::sent_figures(relay.sent());
+    report::TrafficFigures up = dataplane::received_figures(relay.engine().received());
+    report::TrafficFigures down = dataplane::sent_figures(relay.engine().sent());
     up.bits_per_s = relay.rates().up.bits_per_s(up.inner_bytes, now);
     down.bits_per_s = relay.rates().down.bits_per_s(down.inner_bytes, now);
     report::write_traffic(json, up, down);
@@ -74,7 +74,7 @@ void write_control(JsonWriter& json, const ControlServerCounters& control) {
 }
 
 std::string status_json(Relay& relay, const SnaptInfo& info) {
-    const report::ClassFigureTable classes = relay.sent();
+    const report::ClassFigureTable classes = relay.engine().sent();
     const base::Duration uptime = info.now - info.started_at;
     JsonWriter json;
     json.begin_object();
@@ -85,7 +85,7 @@ std::string status_json(Relay& relay, const SnaptInfo& info) {
     json.field("epoch", info.ledger ? std::optional(info.ledger->epoch) : std::nullopt);
     json.field("sessions", relay.sessions().size());
     json.field("flows", relay.flows().size());
-    dataplane::write_kept_memory(json, relay.kept_memory());
+    dataplane::write_kept_memory(json, relay.engine().kept_memory());
     json.key("traffic");
     write_traffic(json, relay, info.now);
     json.key("classes");
@@ -109,7 +109,8 @@ std::string status_json(Relay& relay, const SnaptInfo& info) {
     write_ledger(json, info);
     json.key("sinks").begin_array().end_array();
     json.key("io");
-    report::write_io(json, dataplane::io_figures(relay.tun(), info.slow_iterations), classes);
+    report::write_io(json, dataplane::io_figures(relay.engine().tun(), info.slow_iterations),
+                     classes);
     json.field("state_directory", info.state_directory);
     json.key("process");
     daemon::write_process(json);
@@ -137,8 +138,8 @@ void write_mtu(JsonWriter& json, const Session& session) {
     const session::Path* path = active ? &session.paths().path(*active) : nullptr;
     dataplane::write_mtu(json, session);
     json.field("mtu_state",
-               path::to_string(path != nullptr ? path->search.state() : path::MtuState::Base));
-    json.field("black_holes", path != nullptr ? path->search.black_holes() : 0);
+               path::to_string(path != nullptr ? path->search().state() : path::MtuState::Base));
+    json.field("black_holes", path != nullptr ? path->search().black_holes() : 0);
 }
 
 void write_session(JsonWriter& json, const NodeSession& node, base::TimePoint now) {
@@ -165,8 +166,8 @@ void write_session(JsonWriter& json, const NodeSession& node, base::TimePoint no
     json.field("transport", active == wire::kTcpPath ? "tcp" : "udp");
     json.field("rtt_ms", dataplane::milliseconds_or_nan(rtt), dataplane::kMillisecondDigits);
     // Direction down, as the node reports it.
-    json.field("loss", path != nullptr ? path->loss.value_or(NAN) : NAN, kLossDigits);
-    const uint64_t bytes_per_s = path != nullptr ? path->delivery_bytes_per_s : 0;
+    json.field("loss", path != nullptr ? path->delivered().loss.value_or(NAN) : NAN, kLossDigits);
+    const uint64_t bytes_per_s = path != nullptr ? path->delivered().bytes_per_s : 0;
     json.field("delivery_bits_per_s",
                bytes_per_s != 0 ? std::optional(bytes_per_s * kBitsPerByte) : std::nullopt);
     json.field("up_bits_per_s", node.rates.up.bits_per_s(counters.inner_bytes_received, now));
@@ -179,7 +180,7 @@ void write_session(JsonWriter& json, const NodeSession& node, base::TimePoint no
     json.field("down_bytes", down_inner);
     json.field("saved_percent", saved.value_or(NAN), kPercentDigits);
     json.field("since", node.since_utc_s);
-    json.field("flows", node.flows);
+    json.field("flows", node.flows.size());
     json.field("epoch", session.send_epoch());
     json.field("lost_datagrams", counters.lost_datagrams);
     json.field("repeated_datagrams", counters.repeated_datagrams);

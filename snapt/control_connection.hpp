@@ -3,6 +3,7 @@
 // ControlServer only.
 #pragma once
 
+#include "common/dataplane/stream_input.hpp"
 #include "common/io/tcp_stream.hpp"
 #include "snapt/control_server.hpp"
 #include "snapt/hello_desk.hpp"
@@ -47,22 +48,6 @@ struct ControlShared {
     }
 };
 
-// Datagrams of one link, on their way to the data loop; dropped when that is behind, as a network
-// would.
-class DatagramInput final : public control::DatagramSink {
-  public:
-    void on_datagram(base::ByteView datagram) override {
-        wants_wake_ = queue_->push(datagram, 0).wants_wake || wants_wake_;
-    }
-    void on_wake_failed() { queue_->on_wake_failed(); }
-    bool take_wake() { return std::exchange(wants_wake_, false); }
-    const std::shared_ptr<dataplane::DatagramQueue>& queue() const { return queue_; }
-
-  private:
-    std::shared_ptr<dataplane::DatagramQueue> queue_ = std::make_shared<dataplane::DatagramQueue>();
-    bool wants_wake_ = false;
-};
-
 // Belongs to one thread at a time. Counts itself as a link, also on its way between threads.
 struct ControlConnection {
     ControlConnection(ControlShared& shared,
@@ -85,7 +70,7 @@ struct ControlConnection {
     LinkId id;
     base::Endpoint from;
     io::TcpStream stream;
-    DatagramInput datagrams;
+    dataplane::StreamInput datagrams;
     control::ServerControl control;
 };
 

@@ -51,6 +51,8 @@ void ControlLinks::add_link(std::unique_ptr<ControlConnection> connection) {
     link.poller = std::make_unique<io::Poller>(
         thread_.loop(), link.connection->stream.fd(), [this, id] { on_readable(id); },
         [this, id] { on_writable(id); });
+    link.connection->datagrams.set_on_room(
+        [this, id] { return thread_.loop().post([this, id] { on_room(id); }); });
     links_.emplace(id, std::move(owned));
     update(link);
 }
@@ -63,12 +65,22 @@ void ControlLinks::on_readable(LinkId id) {
     ControlConnection& connection = *link->connection;
     const base::Result<bool> more = connection.stream.drain([&](base::ByteView bytes) {
         connection.control.on_bytes(bytes, thread_.loop().now());
-        return !connection.control.is_full();
+        return !connection.control.is_full() && connection.datagrams.may_read();
     });
     if (more && *more) {
         update(*link);
     } else {
         lose(*link);
+    }
+}
+
+// The data loop takes datagrams again.
+void ControlLinks::on_room(LinkId id) {
+    const Link* link = find(id);
+    if (link != nullptr && link->plain) {
+        on_plain_readable(id);
+    } else {
+        on_writable(id);
     }
 }
 
@@ -109,11 +121,18 @@ void ControlLinks::update(Link& link) {
         }
     }
     link.is_paused = !goes_on;
-    link.poller->watch(goes_on, !*flushed);
+    const bool may_read = connection.datagrams.may_read();
+    link.poller->watch(goes_on && may_read, !*flushed);
+    if (link.plain_poller) {
+        link.plain_poller->watch(may_read, link.is_plain_waiting);
+    }
     if (!closed) {
         base::TimePoint at = connection.control.next_deadline();
         if (link.is_paused) {
             at = std::min(at, thread_.loop().now() + kEventInterval);
+        }
+        if (!may_read) {
+            at = std::min(at, thread_.loop().now() + dataplane::StreamInput::kAskAgain);
         }
         deadlines_.set(connection.id, link.deadline, at);
         return;
@@ -163,7 +182,7 @@ void ControlLinks::hand_over_last_events(Link& link) {
 }
 
 void ControlLinks::wake_data_loop(Link& link) {
-    DatagramInput& datagrams = link.connection->datagrams;
+    dataplane::StreamInput& datagrams = link.connection->datagrams;
     if (datagrams.take_wake() &&
         !gate_.tell([id = link.connection->id, queue = datagrams.queue()](ControlHandler& handler) {
             handler.on_datagrams(id, *queue);

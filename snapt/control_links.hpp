@@ -82,6 +82,8 @@ class ControlLinks {
         uint16_t wire_session_up = 0;
         uint8_t tag_bytes = 0;
         std::unique_ptr<dataplane::PlainStream> plain;
+        bool had_plain = false;                    // an earlier one, too
+        bool is_plain_waiting = false;             // to send
         std::unique_ptr<io::Poller> plain_poller;  // gone before the descriptor
         std::unique_ptr<io::Poller> poller;        // last: gone before the descriptor
     };
@@ -90,6 +92,7 @@ class ControlLinks {
     void add_link(std::unique_ptr<ControlConnection> connection);
     void on_readable(LinkId id);
     void on_writable(LinkId id);
+    void on_room(LinkId id);
     void on_timer();
     // After every input of a link: events, bytes, deadline. May destroy it.
     void update(Link& link);

@@ -2,6 +2,8 @@
 // (docs/PROTOCOL.md section 3.7).
 #include "snapt/control_links.hpp"
 
+#include <utility>
+
 namespace continuo::snapt {
 
 bool ControlLinks::attach(LinkId id, std::unique_ptr<dataplane::PlainStream> plain) {
@@ -18,7 +20,8 @@ void ControlLinks::set_plain(LinkId id, std::unique_ptr<dataplane::PlainStream> 
     }
     link->plain_poller.reset();
     link->plain = std::move(plain);
-    if (link->out && link->out->clear()) {  // sealed for the connection before
+    // The node announces a later one, and what waits is repeated then.
+    if (std::exchange(link->had_plain, true) && link->out && link->out->clear()) {
         tell_room(*link);
     }
     link->plain_poller = std::make_unique<io::Poller>(
@@ -35,7 +38,7 @@ void ControlLinks::on_plain_readable(LinkId id) {
     }
     const bool goes_on = link->plain->receive([&](base::ByteView datagram) {
         link->connection->datagrams.on_datagram(datagram);
-        return true;
+        return link->connection->datagrams.may_read();
     });
     if (!goes_on) {
         link->plain_poller.reset();
@@ -51,7 +54,7 @@ bool ControlLinks::flush_plain(Link& link) {
         link.plain.reset();
         return false;
     }
-    link.plain_poller->watch(true, !flushed->is_done);
+    link.is_plain_waiting = !flushed->is_done;
     return flushed->tells_room;
 }
 

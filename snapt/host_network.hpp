@@ -46,7 +46,7 @@ class HostNetwork {
     void set_user_flows(uint32_t user_flows);
     // New connections that were refused; nothing where there is no limit.
     std::optional<uint64_t> refused_connections() const;
-    // Also after a set_up() that failed half-way.
+    // The device is this process's; also after a set_up() that failed half-way.
     void tear_down();
 
   private:

@@ -53,6 +53,7 @@ std::vector<PortRange> ports_left(PortRange range, std::span<const uint16_t> tak
 TakenPorts::Taken TakenPorts::look(std::span<const io::ListeningPort> listeners,
                                    PortRange ephemeral,
                                    bool wants_all) {
+    const bool is_start = !std::exchange(has_looked_, true) && wants_all;
     Taken taken;
     for (const uint16_t port : own_) {
         taken.ports.push_back(port);
@@ -66,7 +67,7 @@ TakenPorts::Taken TakenPorts::look(std::span<const io::ListeningPort> listeners,
             short_lived.push_back(listener.port);
         }
         const bool is_lasting =
-            !may_be_short_lived ||
+            !may_be_short_lived || is_start ||
             std::binary_search(short_lived_.begin(), short_lived_.end(), listener.port);
         if (is_lasting) {
             taken.lasting.push_back(listener);

@@ -34,12 +34,13 @@ class TakenPorts {
     // The ports that are taken now. From `ephemeral` the kernel gives ports to sockets that want
     // any, such as the hundreds of a resolver that live for an answer: a UDP port there counts from
     // the second look on that finds it. With `wants_all` it is not handed out from the first look
-    // on.
+    // on; in the very first look of all, it lasts: what an earlier run left there has to end.
     Taken look(std::span<const io::ListeningPort> listeners, PortRange ephemeral, bool wants_all);
 
   private:
     std::vector<uint16_t> own_;
     std::vector<uint16_t> short_lived_;  // of the last look, sorted
+    bool has_looked_ = false;
 };
 
 }  // namespace continuo::snapt

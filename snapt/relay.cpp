@@ -5,6 +5,7 @@
 #include "common/packet/rewrite.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace continuo::snapt {
 
@@ -16,10 +17,22 @@ using packet::NodeSide;
 
 namespace {
 
+// Queues of the TUN device: so many leases in a row have one each.
+constexpr uint32_t kLeaseQueues = 64;
 constexpr base::Duration kHousekeepingInterval = base::milliseconds(500);
 // Packets that justify a pass over all sessions; after fewer there is no pass for a while.
 constexpr size_t kWorthAPass = 8;
 constexpr base::Duration kNextPassAfter = base::milliseconds(5);
+
+void warn_of_one_queue(const io::TunDevice& device) {
+    if (const auto& why = device.one_queue_because()) {
+        base::log(base::LogLevel::Warning,
+                  "%s has one queue for all leases, so a flood for one may cost others packets: "
+                  "%.*s: %s",
+                  device.name().c_str(), static_cast<int>(why->where.size()), why->where.data(),
+                  std::strerror(why->sys_errno));
+    }
+}
 
 }  // namespace
 
@@ -32,20 +45,16 @@ Relay::Relay(io::EventLoop& loop,
     , settings_(settings)
     , random_(random)
     , events_(events)
-    , pool_(kSmallPackets, kLargePackets)
-    , flows_(settings.max_flows, slots, {.hash_seed = random.u64(), .drops = &drops_})
-    , receiver_(drops_, inputs_)
-    , driver_(loop, *this, drops_)
+    , engine_(loop,
+              {kSmallPackets, kLargePackets, settings.max_kept_bytes, settings.recording, &inputs_,
+               settings_.clock},
+              *this,
+              *this)
+    , flows_(settings.max_flows, slots, {.hash_seed = random.u64(), .drops = &engine_.drops()})
     , housekeeping_(loop, [this] { on_housekeeping(); })
     , input_timer_(loop, [this] { go_on(); })
     , modes_timer_(loop, [this] { apply_modes(); })
-    , kept_memory_(settings.max_kept_bytes)
-    , by_wire_id_(size_t{UINT16_MAX} + 1) {
-    scratch_.load.measure_with(io::EventLoop::clock);
-    receiver_.record_to(settings.recording.packets);
-    driver_.record_to(settings.recording.packets);
-    driver_.set_clock(settings_.clock);
-}
+    , by_wire_id_(size_t{UINT16_MAX} + 1) {}
 
 Relay::~Relay() {
     while (!sessions_.empty()) {
@@ -57,17 +66,18 @@ Relay::~Relay() {
 base::Result<void> Relay::start(std::string& failure) {
     failure = "cannot open TUN device " + settings_.device;
     io::TunOptions options;
+    options.queues = kLeaseQueues;
     options.persistent = true;
     options.mtu = settings_.inner_mtu;
-    tun_ = std::make_unique<io::TunDevice>(CTN_TRY(io::TunDevice::open(settings_.device, options)));
-    tun_port_ = std::make_unique<dataplane::TunPort>(
-        *tun_, pool_, drops_,
-        [this](const packet::FrameInfo& info, bool written) { on_written(info, written); });
-    tun_port_->set_make_room([this](bool is_large) { return make_room(is_large); });
-    tun_port_->set_hold_back([this](base::ByteView frame, const packet::FrameInfo& info) {
+    CTN_TRY(engine_.open_tun(
+        settings_.device, options,
+        [this](const packet::FrameInfo& info, bool written) { on_written(info, written); },
+        [this] { on_tun_readable(); }));
+    warn_of_one_queue(engine_.tun().device());
+    engine_.tun().set_make_room([this](bool is_large) { return make_room(is_large); });
+    engine_.tun().set_hold_back([this](base::ByteView frame, const packet::FrameInfo& info) {
         return holds_back(frame, info);
     });
-    tun_port_->record_to(settings_.recording.packets);
     const auto offload = io::probe_udp_offload();
     for (const base::Endpoint& endpoint : settings_.listen) {
         failure = "cannot listen on UDP " + endpoint.to_string();
@@ -83,13 +93,12 @@ base::Result<void> Relay::start(std::string& failure) {
             loop_, listener->socket.fd(), [this, &ref] { on_socket_readable(ref); },
             [this, &ref] {
                 ref.poller->watch(true, false);
-                driver_.pump(loop_.now());
+                engine_.pump(loop_.now());
             });
         listener->poller->watch(true);
         listeners_.push_back(std::move(listener));
     }
-    tun_poller_ = std::make_unique<io::Poller>(loop_, tun_->fd(), [this] { on_tun_readable(); });
-    tun_poller_->watch(true);
+    engine_.read_packets();
     housekeeping_.set(loop_.now() + kHousekeepingInterval);
     failure.clear();
     return {};
@@ -102,15 +111,15 @@ void Relay::on_tun_readable() {
     const auto has_time = [&] { return settings_.clock() < until; };
     // While others send, each packet seems to come after a pause, and would be the only one read.
     const bool is_stream = !is_sole || !turns_.is_empty();
-    loop_.note_moved(tun_port_->read_burst(
+    loop_.note_moved(engine_.tun().read_burst(
         now, is_stream, is_sole ? dataplane::kTunBurst : kTunPackets,
         [&](packet::PacketPtr packet) { on_tun_packet(std::move(packet), now); },
         [&] {
-            driver_.pump(now);
+            engine_.pump(now);
             return has_time();
         },
         has_time));
-    driver_.pump(now);
+    engine_.pump(now);
 }
 
 // Packets for a node that takes nothing must not keep the others' packets out.
@@ -138,15 +147,15 @@ bool Relay::make_room(bool is_large) {
 void Relay::on_tun_packet(packet::PacketPtr packet, TimePoint now) {
     packet::SummaryResult result = packet::summarize(packet->bytes(), NodeSide::Destination);
     if (!result.summary) {
-        drops_.add(result.error == packet::SummaryError::Malformed
-                       ? DropReason::MalformedPacket
-                       : DropReason::UnsupportedProtocol);
+        engine_.drops().add(result.error == packet::SummaryError::Malformed
+                                ? DropReason::MalformedPacket
+                                : DropReason::UnsupportedProtocol);
         return;
     }
     packet::PacketSummary& summary = *result.summary;
     const auto node = by_lease_.find(summary.tuple.local);
     if (node == by_lease_.end()) {
-        drops_.add(DropReason::NoSession);
+        engine_.drops().add(DropReason::NoSession);
         return;
     }
     receivers_.note(node->second, now);
@@ -155,7 +164,7 @@ void Relay::on_tun_packet(packet::PacketPtr packet, TimePoint now) {
     }
     Flow* flow = flows_.find(summary.tuple);
     if (flow == nullptr && summary.is_icmp_error) {
-        drops_.add(DropReason::NoBinding);  // of no flow: nobody here has asked
+        engine_.drops().add(DropReason::NoBinding);  // of no flow: nobody here has asked
         return;
     }
     if (flow == nullptr) {
@@ -177,7 +186,7 @@ void Relay::on_tun_packet(packet::PacketPtr packet, TimePoint now) {
                           packet->offload.partial_checksum);
     }
     node->second->session.on_packet(*flow, std::move(packet), now);
-    driver_.touch(node->second->session);
+    engine_.touch(node->second->session);
 }
 
 Flow* Relay::on_flow_opened(session::Session& session,
@@ -187,7 +196,7 @@ Flow* Relay::on_flow_opened(session::Session& session,
     Flow* flow = flows_.find(opening.tuple);
     // A version without a lease has no address of its own; a flow of another node is nobody else's.
     if (opening.tuple.local.is_unspecified() || (flow != nullptr && flow->details != &node)) {
-        drops_.add(DropReason::SpoofedSource);
+        engine_.drops().add(DropReason::SpoofedSource);
         return nullptr;
     }
     if (flow == nullptr) {
@@ -225,7 +234,7 @@ Flow* Relay::make_flow(NodeSession& node,
                        uint32_t index,
                        TimePoint now) {
     if (settings_.max_user_flows != 0 && node.share->flows >= settings_.max_user_flows) {
-        drops_.add(DropReason::FlowLimit);
+        engine_.drops().add(DropReason::FlowLimit);
         return nullptr;
     }
     flow::FlowOrigin origin;
@@ -238,7 +247,7 @@ Flow* Relay::make_flow(NodeSession& node,
     }
     flow->details = &node;
     node.session.set_mode(*flow, node.mode_of(open.app));
-    ++node.flows;
+    node.flows.add(*flow);
     ++node.share->flows;
     if (index <= elision::kMaxFlowIndex) {
         node.session.attach(*flow);
@@ -249,12 +258,12 @@ Flow* Relay::make_flow(NodeSession& node,
 // Before the table erases it: nobody may hold it any more.
 void Relay::end_flow(Flow& flow, TimePoint now) {
     auto* node = flow::details_as<NodeSession>(flow);
-    if (tun_port_) {
-        tun_port_->coalescer().flush();
+    if (engine_.has_tun()) {
+        engine_.tun().coalescer().flush();
     }
     node->session.detach(flow, now);
-    driver_.forget(flow);
-    --node->flows;
+    engine_.forget(flow);
+    node->flows.remove(flow);
     --node->share->flows;
 }
 
@@ -264,7 +273,7 @@ void Relay::deliver(session::Session& /*session*/,
                     base::ByteView payload,
                     TimePoint now) {
     dataplane::track(flows_, flow, Direction::Up, fields, now);
-    tun_port_->coalescer().add(fields, payload, &flow);
+    engine_.tun().coalescer().add(fields, payload, &flow);
 }
 
 // The ports of a fragment. False: its first one is not known.
@@ -278,7 +287,7 @@ bool Relay::find_first(std::unique_ptr<flow::FragmentCache>& fragments,
         fragments = std::make_unique<flow::FragmentCache>(kUserFragments);
     }
     if (!fragments->resolve(summary, now)) {
-        drops_.add(DropReason::NoBinding);
+        engine_.drops().add(DropReason::NoBinding);
         return false;
     }
     return true;
@@ -290,7 +299,7 @@ Flow* Relay::deliver_whole(session::Session& session,
                            TimePoint now) {
     const auto result = packet::summarize(packet, NodeSide::Source);
     if (!result.summary) {
-        drops_.add(DropReason::MalformedPacket);
+        engine_.drops().add(DropReason::MalformedPacket);
         return nullptr;
     }
     packet::PacketSummary summary = *result.summary;
@@ -299,12 +308,13 @@ Flow* Relay::deliver_whole(session::Session& session,
         return nullptr;
     }
     if (summary.tuple.local.is_unspecified()) {
-        drops_.add(DropReason::SpoofedSource);  // a version for which the node has no lease
+        // The node has no lease of that version.
+        engine_.drops().add(DropReason::SpoofedSource);
         return nullptr;
     }
     Flow* flow = flows_.find(summary.tuple);
     if (flow == nullptr && summary.is_icmp_error) {
-        drops_.add(DropReason::NoBinding);
+        engine_.drops().add(DropReason::NoBinding);
         return nullptr;
     }
     if (flow == nullptr) {
@@ -314,7 +324,7 @@ Flow* Relay::deliver_whole(session::Session& session,
         }
     }
     if (flow->details != &node) {
-        drops_.add(DropReason::SpoofedSource);
+        engine_.drops().add(DropReason::SpoofedSource);
         return nullptr;
     }
     if (flows_.on_packet(*flow, Direction::Up, summary, now) ==
@@ -329,26 +339,32 @@ Flow* Relay::deliver_whole(session::Session& session,
         }
     }
     const size_t payload = packet.size() - std::min<size_t>(summary.payload_offset, packet.size());
-    tun_port_->write_packet(packet, flow, payload);
+    engine_.tun().write_packet(packet, flow, payload);
     return flow;
 }
 
-void Relay::on_flows_closed(session::Session& /*session*/, Flow& flow, TimePoint /*now*/) {
-    flow.state = flow.state == flow::FlowState::Open ? flow::FlowState::Closing : flow.state;
-}
-
-void Relay::on_path_changed(session::Session& session, uint8_t /*path*/, TimePoint /*now*/) {
-    events_.on_session_moved(owner_of(session));
-}
-
-void Relay::on_path_silent(session::Session& session, uint8_t /*path*/, TimePoint /*now*/) {
-    events_.on_session_silent(owner_of(session));
-}
-
-void Relay::on_peer_closed(session::Session& session, TimePoint /*now*/) {
-    // Inside the session's own call: it ends when that has returned.
-    const uint16_t wire_id = owner_of(session).wire_id;
-    loop_.post([this, wire_id] { close(wire_id, SessionEnd::Left); });
+void Relay::on_event(session::Session& session,
+                     const session::SessionEvent& event,
+                     TimePoint /*now*/) {
+    using Kind = session::SessionEvent::Kind;
+    const NodeSession& node = owner_of(session);
+    switch (event.kind) {
+    case Kind::PathChanged:
+        events_.on_session_moved(node);
+        break;
+    case Kind::PathSilent:
+        events_.on_session_silent(node);
+        break;
+    case Kind::PathChallenged:
+        break;
+    case Kind::HeldDelivered:
+        engine_.tun().coalescer().flush();
+        break;
+    case Kind::PeerClosed:
+        // It ends when the driver is done with it.
+        loop_.post([this, wire_id = node.wire_id] { close(wire_id, SessionEnd::Left); });
+        break;
+    }
 }
 
 void Relay::on_written(const packet::FrameInfo& info, bool written) {
@@ -382,17 +398,10 @@ void Relay::wait_writable(io::UdpSocket& socket) {
     }
 }
 
-void Relay::on_too_big(const session::TransmitItem& item) {
-    if (item.session != nullptr) {
-        item.session->on_too_big(item, loop_.now());
-        driver_.touch(*item.session);
-    }
-}
-
 void Relay::on_housekeeping() {
     const TimePoint now = loop_.now();
     housekeeping_.set(now + kHousekeepingInterval);
-    tun_port_->coalescer().flush();
+    engine_.tun().coalescer().flush();
     flows_.expire(now, [&](Flow& flow) { end_flow(flow, now); });
     for (size_t i = sessions_.size(); i-- > 0;) {
         const NodeSession& node = *sessions_[i];

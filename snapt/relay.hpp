@@ -7,15 +7,12 @@
 #include "common/control/epoch_keys.hpp"
 #include "common/control/message.hpp"
 #include "common/dataplane/class_settings.hpp"
-#include "common/dataplane/datagram_receiver.hpp"
-#include "common/dataplane/figures.hpp"
 #include "common/dataplane/frame_backlog.hpp"
 #include "common/dataplane/input_queues.hpp"
-#include "common/dataplane/recording.hpp"
-#include "common/dataplane/session_driver.hpp"
+#include "common/dataplane/packet_engine.hpp"
 #include "common/dataplane/sole_user.hpp"
-#include "common/dataplane/tun_port.hpp"
 #include "common/dataplane/turns.hpp"
+#include "common/flow/flow_list.hpp"
 #include "common/flow/flow_table.hpp"
 #include "common/flow/fragment_cache.hpp"
 #include "common/session/session.hpp"
@@ -61,6 +58,9 @@ inline constexpr base::Duration kModesInterval = base::milliseconds(100);
 // Fragmented packets under way, of one user and direction.
 inline constexpr size_t kUserFragments = 64;
 
+// Time that the calling thread has had the processor.
+base::Duration thread_cpu_time();
+
 struct RelaySettings {
     std::string device = "snapt0";
     std::vector<base::Endpoint> listen;
@@ -79,6 +79,8 @@ struct RelaySettings {
     dataplane::Recording recording;                    // must outlive the Relay
     // Time as it passes, by which the work for each session is measured.
     std::function<base::TimePoint()> clock = [] { return std::chrono::steady_clock::now(); };
+    // Time that the thread had the processor: work that may cost a sender its datagrams.
+    std::function<base::Duration()> cpu_clock = thread_cpu_time;
 };
 
 // The owner of a session and what the session was given.
@@ -130,6 +132,24 @@ struct Lane : dataplane::Turn {
     size_t at_once = 1;  // datagrams between two looks at the clock: few after such as cost much
 };
 
+// The part of the strangers' time that a node may use, when it sends from addresses where it is not
+// known yet: else it could keep nodes that move from being heard. Generic cell rate algorithm
+// (ITU-T I.371). Its own turns do not count: a datagram that is refused is lost, and may be the
+// only one of its flow.
+class StrangersTime {
+  public:
+    bool is_used_up(base::TimePoint now) const { return paid_until_ - now > kPart * kBurst; }
+    void charge(base::Duration cost, base::TimePoint now) {
+        paid_until_ = std::max(paid_until_, now) + kPart * cost;
+    }
+
+  private:
+    static constexpr int kPart = 20;  // of all time: so many such nodes can use all of it
+    // A node that moves sends from a new address in each class.
+    static constexpr base::Duration kBurst = base::kTrafficClasses * dataplane::kTurn;
+    base::TimePoint paid_until_{};
+};
+
 // State that the sessions of one user share.
 struct UserShare {
     size_t flows = 0;
@@ -139,13 +159,14 @@ struct UserShare {
 
 struct NodeSession : flow::FlowDetails {
     NodeSession(const session::SessionSettings& settings,
-                session::SessionHost& host,
+                session::PacketSink& sink,
                 session::SessionScratch& scratch,
                 base::Random& random)
-        : session(settings, host, scratch, random)
+        : session(settings, sink, scratch, random)
         , lane(this, dataplane::kInputQueueBytes, settings.memory) {}
     session::Session session;
     Lane lane;
+    StrangersTime elsewhere;
     uint64_t refused_inputs = 0;  // datagrams and packets beyond its turns
     uint64_t dropped_inputs() const { return refused_inputs + lane.queue.dropped(); }
     SessionGrant grant;
@@ -167,7 +188,7 @@ struct NodeSession : flow::FlowDetails {
     int64_t since_utc_s = 0;
     uint64_t up_bytes = 0;         // inner, delivered to the kernel
     dataplane::RecentRates rates;  // of inner packets
-    size_t flows = 0;
+    flow::FlowList flows;
     UserShare* share = nullptr;    // of the user
     dataplane::StreamPort stream;  // into its control link; none: nothing can be sent over TCP
 };
@@ -185,7 +206,9 @@ class RelayEvents {
     virtual void on_session_silent(const NodeSession& session) = 0;
 };
 
-class Relay final : public session::SessionHost, public dataplane::SocketDirectory {
+class Relay final : public session::PacketSink,
+                    public dataplane::SocketDirectory,
+                    public dataplane::SessionOwner {
   public:
     // All references must outlive this.
     Relay(io::EventLoop& loop,
@@ -230,21 +253,16 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     const std::vector<std::unique_ptr<NodeSession>>& sessions() const { return sessions_; }
     NodeSession* find(uint16_t wire_id) const { return by_wire_id_[wire_id]; }
     flow::FlowTable& flows() { return flows_; }
-    const base::DropCounters& drops() const { return drops_; }
+    dataplane::PacketEngine& engine() { return engine_; }
+    const dataplane::PacketEngine& engine() const { return engine_; }
+    // With what the sessions' lanes dropped.
     base::DropCounters all_drops() const;
-    const dataplane::EndedSessions& ended() const { return ended_; }
-    // All sessions, those that are over, too.
-    report::ClassFigureTable sent() const;
-    dataplane::ReceivedFigures received() const;
     const dataplane::RecentRates& rates() const { return rates_; }  // of inner packets
-    const base::MemoryBudget& kept_memory() const { return kept_memory_; }
     // The session that holds most of the packet buffers loses half of what waits in its fullest
     // class. False: nobody holds any.
     bool make_room(bool is_large);
-    const dataplane::TunPort& tun() const { return *tun_port_; }
-    dataplane::TunPort& tun() { return *tun_port_; }
 
-    // --- session::SessionHost
+    // --- session::PacketSink
     flow::Flow* on_flow_opened(session::Session& session,
                                const session::FlowOpening& opening,
                                base::TimePoint now) override;
@@ -258,13 +276,11 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
                               base::TrafficClass traffic_class,
                               base::MutableByteView packet,
                               base::TimePoint now) override;
-    void on_flows_closed(session::Session& session, flow::Flow& flow, base::TimePoint now) override;
-    void on_path_changed(session::Session& session, uint8_t path, base::TimePoint now) override;
-    void on_path_silent(session::Session& session, uint8_t path, base::TimePoint now) override;
-    void on_peer_closed(session::Session& session, base::TimePoint now) override;
-    void on_held_delivered(session::Session& /*session*/) override {
-        tun_port_->coalescer().flush();
-    }
+
+    // --- dataplane::SessionOwner
+    void on_event(session::Session& session,
+                  const session::SessionEvent& event,
+                  base::TimePoint now) override;
 
     // --- dataplane::SocketDirectory
     io::UdpSocket* socket_for(const session::TransmitItem& item) override;
@@ -275,7 +291,6 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
         return settings_.tos[base::index_of(item.marked_class)];
     }
     void wait_writable(io::UdpSocket& socket) override;
-    void on_too_big(const session::TransmitItem& item) override;
 
   private:
     struct Listener {
@@ -339,18 +354,12 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     RelaySettings settings_;
     base::Random& random_;
     RelayEvents& events_;
-    base::DropCounters drops_;
-    packet::PacketPool pool_;
-    session::SessionScratch scratch_;
-    flow::FlowTable flows_;
-    std::unique_ptr<io::TunDevice> tun_;
-    std::unique_ptr<dataplane::TunPort> tun_port_;
-    std::unique_ptr<io::Poller> tun_poller_;
-    std::vector<std::unique_ptr<Listener>> listeners_;
     dataplane::InputQueues inputs_;
+    dataplane::PacketEngine engine_;  // outlives the sessions
+    flow::FlowTable flows_;
+    std::vector<std::unique_ptr<Listener>> listeners_;
     dataplane::Turns turns_;
     Lane strangers_{nullptr, dataplane::kStrangersQueueBytes, nullptr};
-    dataplane::DatagramReceiver receiver_;
     dataplane::PauseDetector input_pause_;
     dataplane::SoleUser senders_;
     dataplane::SoleUser receivers_;
@@ -360,18 +369,15 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     base::TimePoint frames_wait_from_{};  // in a turn; epoch: outside
     Lane* writing_ = nullptr;             // whose packets the coalescer may have
     bool is_flushing_ = false;
-    dataplane::SessionDriver driver_;
     io::DeadlineTimer housekeeping_;
     io::DeadlineTimer input_timer_;
     base::TimePoint no_room_until_{};
     io::DeadlineTimer modes_timer_;
     base::TimePoint modes_applied_at_{};
-    base::MemoryBudget kept_memory_;  // outlives the sessions
     std::vector<std::unique_ptr<NodeSession>> sessions_;
     std::vector<NodeSession*> by_wire_id_;
     std::unordered_map<base::IpAddress, NodeSession*> by_lease_;
     std::unordered_map<std::string, UserShare> shares_;  // by user
-    dataplane::EndedSessions ended_;
     dataplane::RecentRates rates_;
     base::TimePoint unknown_window_at_{};
     uint32_t unknown_answers_ = 0;

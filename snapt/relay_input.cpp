@@ -5,6 +5,7 @@
 #include "snapt/relay.hpp"
 
 #include <algorithm>
+#include <ctime>
 #include <thread>
 
 namespace continuo::snapt {
@@ -27,6 +28,12 @@ constexpr size_t kReadsAtOnce = 128;
 constexpr size_t kMostAtOnce = 8;
 
 }  // namespace
+
+Duration thread_cpu_time() {
+    timespec used{};
+    (void)::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
+}
 
 void Relay::on_socket_readable(Listener& listener) {
     const TimePoint now = loop_.now();
@@ -80,7 +87,7 @@ Duration Relay::round_time() {
 void Relay::end_round(TimePoint now) {
     flush_frames();
     round_over_at_ = settings_.clock();
-    driver_.pump(now);
+    engine_.pump(now);
     if (!turns_.is_empty()) {
         input_timer_.set(now);
         if (!senders_.is_sole(now)) {
@@ -97,18 +104,20 @@ size_t Relay::take_in(Listener& listener, Duration most) {
     size_t bytes = 0;
     size_t known_bytes = 0;
     for (size_t i = 0; i < kReadsAtOnce; ++i) {
-        const size_t read = receiver_.read(listener.socket, [&](const io::ReceivedBatch& batch) {
-            bytes += batch.bytes.size();
-            Lane& lane = lane_of(batch);
-            if (lane.node != nullptr) {
-                senders_.note(&lane, loop_.now());
-                // One that is slower to open than to come waits here, not in the kernel.
-                known_bytes += lane.queue.bytes() <= kTakenFromSoleUser ? batch.bytes.size() : 0;
-            }
-            if (receiver_.keep(batch, listener.number, lane.queue)) {
-                turns_.wake(lane);
-            }
-        });
+        const size_t read =
+            engine_.receiver().read(listener.socket, [&](const io::ReceivedBatch& batch) {
+                bytes += batch.bytes.size();
+                Lane& lane = lane_of(batch);
+                if (lane.node != nullptr) {
+                    senders_.note(&lane, loop_.now());
+                    // One that is slower to open than to come waits here, not in the kernel.
+                    known_bytes +=
+                        lane.queue.bytes() <= kTakenFromSoleUser ? batch.bytes.size() : 0;
+                }
+                if (engine_.receiver().keep(batch, listener.number, lane.queue)) {
+                    turns_.wake(lane);
+                }
+            });
         runs += read;
         if (read < io::kSuperBuffers || (is_sole && known_bytes >= kTakenFromSoleUser) ||
             settings_.clock() >= end) {
@@ -156,8 +165,8 @@ void Relay::serve_turn(Lane& lane, TimePoint start, TimePoint now) {
     turn_end_ = turns_.is_alone(lane) ? round_end_ : start + turns_.credit(lane);
     frames_wait_from_ = turn_end_ + kTurnOverrun;
     writing_ = &lane;
-    while (!lane.backlog.is_empty() && !is_turn_over()) {
-        write_held(lane);
+    for (bool has_time = true; has_time && !lane.backlog.is_empty(); has_time = !is_turn_over()) {
+        write_held(lane);  // one at least, also when the processor was away
     }
     if (lane.stream && lane.backlog.is_empty()) {
         serve_stream(lane, now);
@@ -202,18 +211,18 @@ size_t Relay::handle_some(Input& input, const Lane& lane, size_t most, TimePoint
         }
         return false;
     };
-    receiver_.split(batch, listener.socket.local().port, find, take, stray);
+    engine_.receiver().split(batch, listener.socket.local().port, find, take, stray);
     return count;
 }
 
-// Datagrams from an unknown address cost the session time, too, when they turn out to be its own.
-// So a node cannot spend the strangers' time.
+// Datagrams from unknown addresses use the strangers' time, and cost the session its own, too, when
+// they turn out to be its own.
 void Relay::hand_over(NodeSession& node,
                       std::span<session::ReceivedDatagram> datagrams,
                       const Lane& lane,
                       TimePoint now) {
     const bool is_own_lane = &lane == &node.lane;
-    if (!is_own_lane && turns_.credit(node.lane) < -dataplane::kTurn) {
+    if (!is_own_lane && node.elsewhere.is_used_up(settings_.clock())) {
         node.refused_inputs += datagrams.size();
         return;
     }
@@ -223,14 +232,16 @@ void Relay::hand_over(NodeSession& node,
             return wire::path_of(datagram.bytes) == wire::kTcpPath;
         });
     const auto count = static_cast<size_t>(first_other - datagrams.begin());
-    drops_.add(DropReason::BadVersion, datagrams.size() - count);
+    engine_.drops().add(DropReason::BadVersion, datagrams.size() - count);
     const uint64_t received = node.session.counters().datagrams_received;
-    const TimePoint start = is_own_lane ? TimePoint{} : settings_.clock();
+    const Duration start = is_own_lane ? Duration{} : settings_.cpu_clock();
     node.session.on_datagrams(datagrams.first(count), now);
     if (!is_own_lane && node.session.counters().datagrams_received != received) {
-        turns_.charge(node.lane, settings_.clock() - start);
+        const Duration cost = settings_.cpu_clock() - start;
+        turns_.charge(node.lane, cost);
+        node.elsewhere.charge(cost, settings_.clock());
     }
-    driver_.touch(node.session);
+    engine_.touch(node.session);
 }
 
 void Relay::on_stream(uint16_t wire_id,
@@ -238,7 +249,7 @@ void Relay::on_stream(uint16_t wire_id,
                       const base::Endpoint& from) {
     NodeSession* node = by_wire_id_[wire_id];
     if (node == nullptr) {
-        queue.clear();
+        queue.discard();
         return;
     }
     const TimePoint now = loop_.now();
@@ -266,12 +277,12 @@ void Relay::serve_stream(Lane& lane, TimePoint now) {
         loop_.note_moved(datagrams.front().bytes.size());
     };
     const auto may_go_on = [&] { return !is_turn_over() && lane.backlog.is_empty(); };
-    const bool has_more = receiver_.pull(*lane.stream, node.wire_id, lane.stream_from,
-                                         stream_port(), is_allowed, take, may_go_on);
+    const bool has_more = engine_.receiver().pull(*lane.stream, node.wire_id, lane.stream_from,
+                                                  stream_port(), is_allowed, take, may_go_on);
     if (!has_more) {
         lane.stream.reset();
     }
-    driver_.touch(node.session);
+    engine_.touch(node.session);
 }
 
 // Whether the frame has to wait for its session's next turn, or is lost. Frames that were held for
@@ -303,7 +314,7 @@ void Relay::write_held(Lane& lane) {
         [&](base::ByteView frame, packet::FrameInfo info, const packet::FiveTuple& tuple) {
             flow::Flow* flow = flows_.find(tuple);
             info.owner = flow != nullptr && flow->details == lane.node ? flow : nullptr;
-            tun_port_->write_held(frame, info);
+            engine_.tun().write_held(frame, info);
         });
 }
 
@@ -314,7 +325,7 @@ void Relay::flush_frames() {
     }
     const TimePoint start = settings_.clock();
     is_flushing_ = true;
-    tun_port_->coalescer().flush();
+    engine_.tun().coalescer().flush();
     is_flushing_ = false;
     turns_.charge(*writing_, settings_.clock() - start);
     writing_ = nullptr;
@@ -323,10 +334,13 @@ void Relay::flush_frames() {
 // The session ends: what waits is of none.
 void Relay::forget_input(NodeSession& node) {
     turns_.remove(node.lane);
-    drops_.add(DropReason::UnknownSession, inputs_.clear(node.lane.queue));
-    drops_.add(DropReason::NoSession, node.lane.backlog.packets());
+    if (node.lane.stream) {
+        node.lane.stream->discard();
+    }
+    engine_.drops().add(DropReason::UnknownSession, inputs_.clear(node.lane.queue));
+    engine_.drops().add(DropReason::NoSession, node.lane.backlog.packets());
     writing_ = writing_ == &node.lane ? nullptr : writing_;
-    drops_.add(DropReason::InputFull, node.dropped_inputs());
+    engine_.drops().add(DropReason::InputFull, node.dropped_inputs());
 }
 
 // Rate-limited, never longer than the cause, and the node only asks over control because of it.
@@ -368,9 +382,8 @@ void Relay::tell_ended(const NodeSession& node) {
     if (!active || *active == wire::kTcpPath || !session.latest()) {
         return;
     }
-    const session::Tuple& tuple =
-        session.paths().path(*active).tuples[base::index_of(base::TrafficClass::LtLd)];
-    if (!tuple.is_proven) {
+    const session::Tuple& tuple = session.paths().path(*active).tuple(base::TrafficClass::LtLd);
+    if (!tuple.validation.is_proven()) {
         return;
     }
     session::TransmitItem item;

@@ -37,7 +37,7 @@ std::optional<base::Endpoint> remote_of(const session::Session& session) {
         return std::nullopt;
     }
     const session::Path& path = session.paths().path(*active);
-    const session::Tuple& tuple = path.tuples[base::index_of(base::TrafficClass::LtLd)];
+    const session::Tuple& tuple = path.tuple(base::TrafficClass::LtLd);
     return tuple.is_known ? std::optional(tuple.remote) : std::nullopt;
 }
 
@@ -114,10 +114,10 @@ base::Result<Reservation> Relay::reserve(const SessionGrant& grant) {
     settings.node_ipv4 = grant.lease_ipv4.value_or(base::IpAddress::any(base::IpVersion::V4));
     settings.node_ipv6 = grant.lease_ipv6.value_or(base::IpAddress::any(base::IpVersion::V6));
     settings.classes = settings_.classes;
-    settings.memory = &kept_memory_;
+    settings.memory = &engine_.kept_memory();
     settings.rekey_datagrams = settings_.rekey_datagrams;
     settings.is_readable = grant.protection.kind == control::ProtectionKind::HmacSha256;
-    auto node = std::make_unique<NodeSession>(settings, *this, scratch_, random_);
+    auto node = std::make_unique<NodeSession>(settings, *this, engine_.scratch(), random_);
     node->grant = grant;
     node->replaced = replaced;
     node->wire_id = wire_id;
@@ -131,7 +131,7 @@ base::Result<Reservation> Relay::reserve(const SessionGrant& grant) {
             by_lease_[*lease] = node.get();
         }
     }
-    driver_.add(node->session);
+    engine_.add(node->session);
     sessions_.push_back(std::move(node));
     return Reservation{wire_id, 1, false};
 }
@@ -145,8 +145,7 @@ base::Result<void> Relay::install(uint16_t wire_id, const control::EpochKeys& ke
         CTN_TRY(dataplane::make_install(session::Role::Snapt, node->grant.protection, keys,
                                         {settings_.recording.keys, wire_id, node->grant.peer_id}));
     node->session.install_epoch(std::move(install), loop_.now());
-    driver_.touch(node->session);
-    driver_.pump(loop_.now());
+    engine_.go_on(node->session, loop_.now());
     return {};
 }
 
@@ -157,19 +156,17 @@ void Relay::close(uint16_t wire_id, SessionEnd why) {
     }
     node->end = why;
     const TimePoint now = loop_.now();
-    if (tun_port_) {
-        tun_port_->coalescer().flush();
+    if (engine_.has_tun()) {
+        engine_.tun().coalescer().flush();
     }
-    flows_.for_each([&](Flow& flow) {
-        if (flow.details == node) {
-            end_flow(flow, now);
-            flows_.erase(flow, flow::Cause::SessionEnd);
-        }
+    node->flows.for_each([&](Flow& flow) {
+        end_flow(flow, now);
+        flows_.erase(flow, flow::Cause::SessionEnd);
     });
     if (why == SessionEnd::NotAllowed) {
         tell_ended(*node);
     }
-    driver_.remove(node->session);
+    engine_.end(node->session);
     forget_input(*node);
     by_wire_id_[wire_id] = nullptr;
     std::erase_if(by_lease_, [&](const auto& entry) { return entry.second == node; });
@@ -177,7 +174,6 @@ void Relay::close(uint16_t wire_id, SessionEnd why) {
                                     [&](const auto& s) { return s.get() == node; });
     const std::unique_ptr<NodeSession> ended = std::move(*place);
     sessions_.erase(place);
-    ended_.add(ended->session);
     if (sessions_of(ended->grant.user) == 0) {
         shares_.erase(ended->grant.user);
     }
@@ -210,18 +206,14 @@ void Relay::set_modes(uint16_t wire_id, std::span<const control::AppMode> modes)
 
 void Relay::apply_modes() {
     modes_applied_at_ = loop_.now();
-    flows_.for_each([](Flow& flow) {
-        auto* node = flow::details_as<NodeSession>(flow);
-        if (node->has_new_modes) {
-            node->session.set_mode(flow, node->mode_of(flow.app));
-        }
-    });
     for (const auto& node : sessions_) {
         if (std::exchange(node->has_new_modes, false)) {
-            driver_.touch(node->session);
+            node->flows.for_each(
+                [&](Flow& flow) { node->session.set_mode(flow, node->mode_of(flow.app)); });
+            engine_.touch(node->session);
         }
     }
-    driver_.pump(loop_.now());
+    engine_.pump(loop_.now());
 }
 
 void Relay::set_classes(const dataplane::ClassTable& table) {
@@ -241,6 +233,7 @@ void Relay::set_limits(size_t sessions, size_t user_sessions, size_t user_flows)
 void Relay::open_stream(uint16_t wire_id, dataplane::StreamPort port) {
     if (NodeSession* node = by_wire_id_[wire_id]) {
         node->stream = std::move(port);
+        node->session.on_stream_opened(loop_.now());
         on_stream_room(wire_id);
     }
 }
@@ -249,16 +242,17 @@ void Relay::close_stream(uint16_t wire_id) {
     if (NodeSession* node = by_wire_id_[wire_id]) {
         node->stream = {};
         node->lane.stream.reset();
-        node->session.paths().set_room(wire::kTcpPath, 0);  // the node comes back, one way or other
+        node->session.paths()
+            .path(wire::kTcpPath)
+            .set_room(0);  // the node comes back, one way or other
     }
 }
 
 void Relay::on_stream_room(uint16_t wire_id) {
     NodeSession* node = by_wire_id_[wire_id];
     if (node != nullptr && node->stream) {
-        node->session.paths().set_room(wire::kTcpPath, node->stream.queue->room_bytes());
-        driver_.touch(node->session);
-        driver_.pump(loop_.now());
+        node->session.paths().path(wire::kTcpPath).set_room(node->stream.queue->room_bytes());
+        engine_.go_on(node->session, loop_.now());
     }
 }
 
@@ -268,7 +262,7 @@ bool Relay::send_stream(const session::TransmitItem& item, base::ByteView bytes)
         return false;
     }
     const auto pushed = node.stream.push(bytes, item.segment_bytes);
-    item.session->paths().set_room(wire::kTcpPath, pushed.room_bytes);
+    item.session->paths().path(wire::kTcpPath).set_room(pushed.room_bytes);
     if (pushed.is_taken && settings_.recording.packets != nullptr) {
         const base::IpAddress local = base::IpAddress::any(item.to.address.version);
         settings_.recording.packets->streamed({{local, stream_port()}, item.to}, bytes,
@@ -282,26 +276,10 @@ uint16_t Relay::stream_port() const {
     return settings_.listen.empty() ? uint16_t{0} : settings_.listen.front().port;
 }
 
-report::ClassFigureTable Relay::sent() const {
-    report::ClassFigureTable table = ended_.classes;
-    for (const auto& node : sessions_) {
-        dataplane::add_figures(table, node->session);
-    }
-    return table;
-}
-
-dataplane::ReceivedFigures Relay::received() const {
-    dataplane::ReceivedFigures sum = ended_.received;
-    for (const auto& node : sessions_) {
-        sum.add(node->session);
-    }
-    return sum;
-}
-
 // In one pass: there may be many sessions.
 void Relay::look_at_rates(TimePoint now) {
-    uint64_t up_bytes = ended_.received.inner_bytes;
-    uint64_t down_bytes = dataplane::sent_figures(ended_.classes).inner_bytes;
+    uint64_t up_bytes = engine_.ended().received.inner_bytes;
+    uint64_t down_bytes = dataplane::sent_figures(engine_.ended().classes).inner_bytes;
     for (const auto& node : sessions_) {
         const uint64_t up = node->session.counters().inner_bytes_received;
         const uint64_t down = dataplane::inner_bytes_sent(node->session);
@@ -313,10 +291,8 @@ void Relay::look_at_rates(TimePoint now) {
 }
 
 base::DropCounters Relay::all_drops() const {
-    base::DropCounters sum = drops_;
-    sum.merge(ended_.drops);
+    base::DropCounters sum = engine_.all_drops();
     for (const auto& node : sessions_) {
-        sum.merge(node->session.drops());
         sum.add(base::DropReason::InputFull, node->dropped_inputs());
     }
     sum.add(base::DropReason::StrangersFull, strangers_.queue.dropped());

@@ -14,12 +14,15 @@ base::Result<bool> send_pending(io::TcpStream& stream, Control& control) {
     return stream.flush([&](base::MutableByteView to) { return control.poll_bytes(to); });
 }
 
-// Gives the link what came. False: the stream has ended or failed.
-template <typename Control>
-bool receive_pending(io::TcpStream& stream, Control& control, io::EventLoop& loop) {
+// Gives the link what came, while `may_read() -> bool`. False: the stream has ended or failed.
+template <typename Control, typename MayRead>
+bool receive_pending(io::TcpStream& stream,
+                     Control& control,
+                     io::EventLoop& loop,
+                     const MayRead& may_read) {
     const base::Result<bool> more = stream.drain([&](base::ByteView bytes) {
         control.on_bytes(bytes, loop.now());
-        return true;
+        return may_read();
     });
     return more && *more;
 }

@@ -10,7 +10,7 @@ namespace {
 
 // `where` is that of the errors of common/io and of the listeners.
 struct Refusal {
-    std::array<std::string_view, 6> where;  // none: anywhere
+    std::array<std::string_view, 8> where;  // none: anywhere
     std::array<int, 3> sys_errno;           // none: any
     std::string_view remedy;
 };
@@ -64,10 +64,19 @@ constexpr Refusal kRefusals[] = {
     {{"remove left command socket"},
      {EPERM, EACCES},
      "another user made it, and nobody answers there: remove it as root, or use another --socket"},
-    {{kMakeTun, "open netlink socket", "add address", "set interface", "set route", "add rule"},
+    {{kMakeTun, "set the owner of the tun interface", "set the group of the tun interface",
+      "open netlink socket", "add address", "set interface", "set route", "add rule"},
      {EPERM},
      "it takes CAP_NET_ADMIN: run as root, or give the container or unit this "
      "capability"},
+    {{"make directory", "open lock file", "create file", "rename file", "sync directory"},
+     {EACCES, EPERM},
+     "another user owns the folder: run as that user, change its owner, or choose another with "
+     "--state or --socket"},
+    {{"ledger.db or its folder cannot be written", "ledger.db cannot be opened"},
+     {EACCES, EPERM},
+     "another user owns it: run as that user, or give the state folder and its files to this one"},
+    {{"make directory"}, {ENOTDIR, EEXIST}, "a file has the name of the folder: move it away"},
     {{}, {ENOSPC, EDQUOT}, "the disk is full"},
     {{}, {EROFS}, "the disk is mounted read-only"},
     {{}, {EMFILE, ENFILE}, "raise the limit of open files (ulimit -n, LimitNOFILE)"},

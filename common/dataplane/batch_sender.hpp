@@ -12,7 +12,9 @@
 #include "common/session/session.hpp"
 
 #include <array>
+#include <functional>
 #include <memory>
+#include <utility>
 
 namespace continuo::dataplane {
 
@@ -33,8 +35,6 @@ class SocketDirectory {
     }
     // The socket is full: retry() when it is writable.
     virtual void wait_writable(io::UdpSocket& socket) = 0;
-    // A datagram was longer than the path takes.
-    virtual void on_too_big(const session::TransmitItem& item) = 0;
 };
 
 inline constexpr base::Duration kMaxBlocked = base::seconds(1);
@@ -46,8 +46,11 @@ inline constexpr size_t kMaxBacklogs = 8;
 
 class BatchSender {
   public:
-    BatchSender(SocketDirectory& sockets, base::DropCounters& drops)
-        : sockets_(sockets), drops_(drops) {}
+    // A datagram was longer than its path takes.
+    using TooBig = std::function<void(const session::TransmitItem& item)>;
+
+    BatchSender(SocketDirectory& sockets, base::DropCounters& drops, TooBig on_too_big)
+        : sockets_(sockets), drops_(drops), on_too_big_(std::move(on_too_big)) {}
 
     // Records what the sockets take; null: nothing is recorded. It must outlive this.
     void record_to(PacketRecorder* recorder) { recorder_ = recorder; }
@@ -92,6 +95,7 @@ class BatchSender {
 
     SocketDirectory& sockets_;
     base::DropCounters& drops_;
+    TooBig on_too_big_;
     PacketRecorder* recorder_ = nullptr;
     Queue queue_;
     std::array<std::unique_ptr<Backlog>, kMaxBacklogs> backlogs_;  // made when first needed

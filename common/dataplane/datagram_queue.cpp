@@ -6,24 +6,16 @@
 
 namespace continuo::dataplane {
 
-namespace {
-
-constexpr size_t room_of(size_t waiting_bytes) {
-    return DatagramQueue::kLimitBytes - std::min(DatagramQueue::kLimitBytes, waiting_bytes);
-}
-
-}  // namespace
-
 DatagramQueue::Pushed DatagramQueue::push(base::ByteView run, size_t segment_bytes) {
     const size_t step = segment_bytes == 0 ? run.size() : segment_bytes;
     const bool is_urgent = base::is_low_delay(wire::class_of(run));
     Band& band = is_urgent ? urgent_ : patient_;
     const std::scoped_lock lock(mutex_);
-    const size_t room = room_of(waiting_bytes_);
-    if (room <= (is_urgent ? 0 : kReservedBytes)) {
+    const size_t left = room();
+    if (left <= (is_urgent ? 0 : kReservedBytes)) {
         wants_room_ = true;
         ++refused_;
-        return {false, false, room};
+        return {false, false, left};
     }
     for (size_t offset = 0; offset < run.size(); offset += step) {
         const base::ByteView datagram = run.subspan(offset, std::min(step, run.size() - offset));
@@ -33,8 +25,8 @@ DatagramQueue::Pushed DatagramQueue::push(base::ByteView run, size_t segment_byt
         band.back.insert(band.back.end(), datagram.begin(), datagram.end());
         waiting_bytes_ += kLengthBytes + datagram.size();
     }
-    wants_room_ = wants_room_ || waiting_bytes_ > kLimitBytes / 2;
-    return {true, !std::exchange(is_told_, true), room_of(waiting_bytes_)};
+    wants_room_ = wants_room_ || (!on_room_ && waiting_bytes_ > kLimitBytes / 2);
+    return {true, !std::exchange(is_told_, true), room()};
 }
 
 void DatagramQueue::on_wake_failed() {
@@ -44,7 +36,26 @@ void DatagramQueue::on_wake_failed() {
 
 size_t DatagramQueue::room_bytes() {
     const std::scoped_lock lock(mutex_);
-    return room_of(waiting_bytes_);
+    return room();
+}
+
+bool DatagramQueue::has_less_than(size_t bytes) {
+    const std::scoped_lock lock(mutex_);
+    const bool has_less = waiting_bytes_ < bytes;
+    wants_room_ = wants_room_ || !has_less;
+    return has_less;
+}
+
+void DatagramQueue::tell_room() {
+    if (on_room_ && !on_room_()) {
+        on_room_untold();
+    }
+}
+
+void DatagramQueue::discard() {
+    if (clear()) {
+        tell_room();
+    }
 }
 
 // Takes over what was pushed to bands that have given all.

@@ -8,6 +8,7 @@
 #include "common/base/bytes.hpp"
 #include "common/session/path_set.hpp"
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -18,12 +19,12 @@ namespace continuo::dataplane {
 
 class DatagramQueue : public std::enable_shared_from_this<DatagramQueue> {
   public:
-    // Full at so many bytes; the run that reaches the limit is still taken whole. The last part is
-    // for the low-delay classes only.
+    // Full at so many bytes unless said otherwise; the run that reaches the limit is still taken
+    // whole. The last part is for the low-delay classes only.
     static constexpr size_t kLimitBytes = size_t{64} * 1024;
     static constexpr size_t kReservedBytes = session::kReservedRoomBytes;
 
-    DatagramQueue() = default;
+    explicit DatagramQueue(size_t limit_bytes = kLimitBytes) : limit_bytes_(limit_bytes) {}
     DatagramQueue(const DatagramQueue&) = delete;
     DatagramQueue& operator=(const DatagramQueue&) = delete;
 
@@ -41,6 +42,16 @@ class DatagramQueue : public std::enable_shared_from_this<DatagramQueue> {
 
     // Pusher.
     size_t room_bytes();
+    // Pusher, of a queue with set_on_room(): else it is called when half of that is left.
+    bool has_less_than(size_t bytes);
+    // Before anybody pulls. The puller calls it where has_less_than() was asked in vain and there
+    // is room now, and then no push wishes to be told of room. False: it could not be told, and is
+    // called again.
+    void set_on_room(std::function<bool()> on_room) { on_room_ = std::move(on_room); }
+    // Puller: calls it.
+    void tell_room();
+    // Puller: clear(), and tells of the room.
+    void discard();
 
     struct Pulled {
         bool has_more = false;    // `take` refused
@@ -86,7 +97,10 @@ class DatagramQueue : public std::enable_shared_from_this<DatagramQueue> {
     Band* next_band();
     void release(size_t bytes, Pulled& pulled);
     bool take_room_wish();
+    size_t room() const { return limit_bytes_ - std::min(limit_bytes_, waiting_bytes_); }
 
+    size_t limit_bytes_;
+    std::function<bool()> on_room_;
     std::mutex mutex_;
     Band urgent_;
     Band patient_;

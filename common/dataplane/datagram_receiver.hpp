@@ -22,11 +22,12 @@ inline constexpr size_t kReceiveRounds = 8;
 
 class DatagramReceiver {
   public:
-    // `drops` must outlive this.
-    explicit DatagramReceiver(base::DropCounters& drops) : drops_(drops) {}
-    // For read() and keep(). `queues` must outlive this too.
-    DatagramReceiver(base::DropCounters& drops, InputQueues& queues)
-        : drops_(drops), arena_(queues.take_many(io::kSuperBuffers)), queues_(&queues) {}
+    // Both must outlive this. `queues`: for read() and keep(), else null.
+    explicit DatagramReceiver(base::DropCounters& drops, InputQueues* queues = nullptr)
+        : drops_(drops)
+        , arena_(queues != nullptr ? io::UdpReceiveArena(queues->take_many(io::kSuperBuffers))
+                                   : io::UdpReceiveArena())
+        , queues_(queues) {}
 
     // Records what the sockets give; null: nothing is recorded. It must outlive this.
     void record_to(PacketRecorder* recorder) { recorder_ = recorder; }
@@ -115,6 +116,9 @@ class DatagramReceiver {
             return true;
         });
         drops_.add(base::DropReason::QueueFull, pulled.refused);
+        if (pulled.tells_room) {
+            queue.tell_room();
+        }
         return pulled.has_more;
     }
 

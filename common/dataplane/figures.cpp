@@ -124,13 +124,14 @@ void write_several_paths(report::JsonWriter& json, const session::Session& sessi
 }
 
 std::optional<bool> is_mtu_confirmed(const session::Session& session, uint8_t path) {
-    return path == wire::kTcpPath ? std::nullopt
-                                  : std::optional(session.paths().path(path).search.is_confirmed());
+    return path == wire::kTcpPath
+               ? std::nullopt
+               : std::optional(session.paths().path(path).search().is_confirmed());
 }
 
 void write_mtu(report::JsonWriter& json, const session::Session& session) {
     const auto active = session.paths().active();
-    json.field("mtu", active ? std::optional(session.paths().path(*active).mtu) : std::nullopt);
+    json.field("mtu", active ? std::optional(session.paths().path(*active).mtu()) : std::nullopt);
     json.field("mtu_confirmed", active ? is_mtu_confirmed(session, *active) : std::nullopt);
 }
 

@@ -18,8 +18,19 @@ constexpr base::Duration kShortestSleep = base::microseconds(200);
 
 SessionDriver::SessionDriver(io::EventLoop& loop,
                              SocketDirectory& sockets,
+                             SessionOwner& owner,
                              base::DropCounters& drops)
-    : loop_(loop), sender_(sockets, drops), timer_(loop, [this] {
+    : loop_(loop)
+    , owner_(owner)
+    , sender_(sockets,
+              drops,
+              [this](const session::TransmitItem& item) {
+                  if (item.session != nullptr) {
+                      item.session->on_too_big(item, loop_.now());
+                      touch(*item.session);
+                  }
+              })
+    , timer_(loop, [this] {
         wake_waiting();  // of a full path: others of the same session may be free
         pump(loop_.now());
     }) {}
@@ -62,6 +73,7 @@ void SessionDriver::pump(TimePoint now) {
         pump_until_ = clock_() + kPumpTime;
     }
     run_due(now);
+    tell_events(now);
     if (sender_.is_holding() && sender_.retry(now)) {
         wake_waiting();
     }
@@ -82,6 +94,16 @@ void SessionDriver::run_due(TimePoint now) {
         touch(due);
         // Polling sets it anew.
         set_deadline(due, std::max(due.next_deadline(now), now + kRetryWhileBlocked));
+    }
+}
+
+// The owner may touch further ones.
+void SessionDriver::tell_events(TimePoint now) {
+    for (size_t i = 0; i < touched_.size(); ++i) {  // NOLINT(modernize-loop-convert): it may grow
+        Session& session = *touched_[i];
+        while (const auto event = session.poll_event()) {
+            owner_.on_event(session, *event, now);
+        }
     }
 }
 

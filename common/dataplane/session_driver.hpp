@@ -18,12 +18,25 @@ inline constexpr size_t kSendTurnBytes = size_t{128} * 1024;
 inline constexpr size_t kSoleTurnBytes = size_t{384} * 1024;
 inline constexpr base::Duration kPumpTime = base::microseconds(500);
 
+// Told in pump(), of sessions that were touched or due. It may change what paths do and touch
+// sessions; it must not pump, nor end a session.
+class SessionOwner {
+  public:
+    virtual ~SessionOwner() = default;
+    virtual void on_event(session::Session& session,
+                          const session::SessionEvent& event,
+                          base::TimePoint now) = 0;
+};
+
 class SessionDriver {
   public:
     using Clock = std::function<base::TimePoint()>;
 
     // All must outlive this.
-    SessionDriver(io::EventLoop& loop, SocketDirectory& sockets, base::DropCounters& drops);
+    SessionDriver(io::EventLoop& loop,
+                  SocketDirectory& sockets,
+                  SessionOwner& owner,
+                  base::DropCounters& drops);
     SessionDriver(const SessionDriver&) = delete;
     SessionDriver& operator=(const SessionDriver&) = delete;
     ~SessionDriver();
@@ -31,6 +44,13 @@ class SessionDriver {
     void add(session::Session& session);
     void remove(session::Session& session);
     void touch(session::Session& session);
+    // Calls `visit(const session::Session&)` for each that was added.
+    template <typename Visit>
+    void each(const Visit& visit) const {
+        for (const session::Session* session : heap_) {
+            visit(*session);
+        }
+    }
     // Time as it passes, by which the work of a wake-up is bounded; without it, it is not.
     void set_clock(Clock clock) { clock_ = std::move(clock); }
     // Polls touched and due sessions and sends. While a socket is full nothing is sealed for paths
@@ -50,6 +70,7 @@ class SessionDriver {
     void sift_down(size_t at);
     void place(size_t at, session::Session* session);
     void run_due(base::TimePoint now);
+    void tell_events(base::TimePoint now);
     void poll_touched(base::TimePoint now);
     bool poll(session::Session& session, base::TimePoint now);
     bool is_pumping_for_long() const { return clock_ && clock_() >= pump_until_; }
@@ -57,6 +78,7 @@ class SessionDriver {
     void wake_waiting();
 
     io::EventLoop& loop_;
+    SessionOwner& owner_;
     BatchSender sender_;
     io::DeadlineTimer timer_;
     std::vector<session::Session*> heap_;

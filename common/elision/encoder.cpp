@@ -333,8 +333,14 @@ DatagramSummary Encoder::end_datagram(uint32_t datagrams) {
 }
 
 void Encoder::abort_datagram() {
-    CTN_ASSERT(is_building_);
+    restart_datagram();
     is_building_ = false;
+    wants_floor_ = wants_floor_ || !floors_.empty();
+    floors_.clear();
+}
+
+void Encoder::restart_datagram() {
+    CTN_ASSERT(is_building_);
     for (const Use& use : uses_) {
         FlowContext* flow = flows_.find(use.index);
         CTN_ASSERT(flow != nullptr);
@@ -343,10 +349,11 @@ void Encoder::abort_datagram() {
             flow->is_set_pending = false;
         }
     }
-    wants_floor_ = wants_floor_ || !floors_.empty();
+    entries_ = 0;
+    is_stateful_ = false;
+    has_set_ = false;
     uses_.clear();
-    floors_.clear();
-    section_.clear();
+    begin_section();
 }
 
 size_t Encoder::max_entry_bytes(uint32_t index) const {

@@ -5,9 +5,9 @@
 //   begin_datagram, write floors() as FLOOR frames, { begin_section, append..., close_section }...,
 //   end_datagram
 //
-// and abort_datagram undoes all since begin_datagram. Every acknowledged run goes to
-// on_acknowledged. A datagram that may be acknowledged but has no entries (a PING) needs
-// begin_datagram and end_datagram as well.
+// and abort_datagram undoes all since begin_datagram, restart_datagram all but the floors. Every
+// acknowledged run goes to on_acknowledged. A datagram that may be acknowledged but has no entries
+// (a PING) needs begin_datagram and end_datagram as well.
 #pragma once
 
 #include "common/elision/entry_bytes.hpp"
@@ -49,6 +49,8 @@ class Encoder {
     ~Encoder() = default;
 
     void set_skew(Duration skew) { in_flight_.set_skew(skew); }
+    // Nothing that is in flight is given up before then: it may be sent again as it is.
+    void spare(TimePoint until) { in_flight_.spare(until); }
     // False when the index is above kMaxFlowIndex. An index may be added again at once: until late
     // datagrams of its former flow are settled, packets are OPENs without SET.
     bool add_flow(uint32_t index, const OpenInfo& info);
@@ -88,6 +90,8 @@ class Encoder {
     // kMaxRecordDatagrams.
     DatagramSummary end_datagram(uint32_t datagrams = 1);
     void abort_datagram();
+    // Entries do not fit: the same datagram begins anew, with the floors that were written.
+    void restart_datagram();
 
     // Upper bound of what append writes before the payload, unless what is static in the flow
     // changes (kMaxOpenBytes).

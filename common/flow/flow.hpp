@@ -68,6 +68,8 @@ struct Flow {
     packet::FiveTuple tuple;  // local address: cnapt0's on the node, the lease at SNAPT
     base::TrafficClass traffic_class = base::TrafficClass::LtHd;
     FlowState state = FlowState::Opening;
+    // The other end says that it ended.
+    void begin_closing() { state = state == FlowState::Open ? FlowState::Closing : state; }
     TcpTracking tcp;
     bool may_compress = true;  // policy
     bool is_opened = false;    // announced to the other end
@@ -85,6 +87,8 @@ struct Flow {
     Flow* wheel_next = nullptr;
     Flow* wheel_previous = nullptr;
     uint32_t wheel_slot = 0;
+    Flow* list_next = nullptr;  // FlowList's
+    Flow* list_previous = nullptr;
 };
 
 // The record as what the daemon knows it to be; null while the flow has none.

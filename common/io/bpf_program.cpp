@@ -110,18 +110,22 @@ Result<UniqueFd> open_cgroup(const std::string& path) {
     return group.is_open() ? Result<UniqueFd>(std::move(group)) : failed("cgroup");
 }
 
-Result<UniqueFd> at_socket_creation(std::span<const bpf_insn> program, int cgroup) {
+Result<UniqueFd>
+load(bpf_prog_type type, bpf_attach_type attach_type, std::span<const bpf_insn> program) {
     bpf_attr attributes{};
-    attributes.prog_type = BPF_PROG_TYPE_CGROUP_SOCK;
-    attributes.expected_attach_type = BPF_CGROUP_INET_SOCK_CREATE;
+    attributes.prog_type = type;
+    attributes.expected_attach_type = attach_type;
     attributes.insns = pointer(program.data());
     attributes.insn_cnt = static_cast<uint32_t>(program.size());
     attributes.license = pointer("");  // no helper asks for one
-    const UniqueFd loaded(command(BPF_PROG_LOAD, attributes));
-    if (!loaded.is_open()) {
-        return failed("eBPF program");
-    }
-    attributes = {};
+    UniqueFd loaded(command(BPF_PROG_LOAD, attributes));
+    return loaded.is_open() ? Result<UniqueFd>(std::move(loaded)) : failed("eBPF program");
+}
+
+Result<UniqueFd> at_socket_creation(std::span<const bpf_insn> program, int cgroup) {
+    const UniqueFd loaded =
+        CTN_TRY(load(BPF_PROG_TYPE_CGROUP_SOCK, BPF_CGROUP_INET_SOCK_CREATE, program));
+    bpf_attr attributes{};
     attributes.link_create.prog_fd = static_cast<uint32_t>(loaded.value());
     attributes.link_create.target_fd = static_cast<uint32_t>(cgroup);
     attributes.link_create.attach_type = BPF_CGROUP_INET_SOCK_CREATE;

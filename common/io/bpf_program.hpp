@@ -1,5 +1,4 @@
-// Small eBPF programs that run when a member of a cgroup makes a socket (bpf(2),
-// BPF_CGROUP_INET_SOCK_CREATE), put together instruction by instruction: no compiler, no library.
+// Small eBPF programs (bpf(2)), put together instruction by instruction: no compiler, no library.
 #pragma once
 
 #include "common/base/result.hpp"
@@ -34,7 +33,12 @@ base::Result<UniqueFd> open_cgroup_root();
 // Unsupported (no such tree).
 base::Result<UniqueFd> open_cgroup(const std::string& path);
 
-// Loads the program and attaches it to the directory of a cgroup; it goes with what is returned.
+// The program in the kernel, for what takes it. Needs CAP_BPF. Errors: System.
+base::Result<UniqueFd>
+load(bpf_prog_type type, bpf_attach_type attach_type, std::span<const bpf_insn> program);
+
+// Attaches the program to the directory of a cgroup, so that it runs when a member makes a socket
+// (BPF_CGROUP_INET_SOCK_CREATE); it goes with what is returned.
 // Needs CAP_BPF and CAP_NET_ADMIN. Errors: System (not allowed; kernel before 5.7).
 base::Result<UniqueFd> at_socket_creation(std::span<const bpf_insn> program, int cgroup);
 

@@ -28,7 +28,7 @@ enum class Capability : uint8_t {
     NetBindService = 10,  // ports below 1024, at start
     NetAdmin = 12,        // TUN, routes, rules, nftables, net.* sysctls, SO_MARK: for life
     SysAdmin = 21,        // SocketRecorder, at start, where no cgroup tree is in sight
-    Bpf = 39,             // SocketRecorder, at start
+    Bpf = 39,             // SocketRecorder, TunQueues, at start
 };
 inline constexpr Capability kNetworkRights[] = {Capability::NetAdmin};
 

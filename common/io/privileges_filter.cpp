@@ -71,10 +71,8 @@ constexpr std::array<const char*, 0> kAllowedToo{};
 #endif
 
 constexpr int kFamilies[] = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK};
-constexpr unsigned long kRequests[] = {
-    TUNSETIFF,          TUNSETOFFLOAD, TUNSETPERSIST, TUNSETQUEUE, TUNGETIFF,
-    TUNSETSTEERINGEBPF, SIOCGIFINDEX,  SIOCGIFNAME,   SIOCOUTQ,    FIONBIO,
-    FIONREAD,           FIOCLEX,       TCGETS,        TIOCGWINSZ};
+constexpr unsigned long kRequests[] = {TUNSETPERSIST, SIOCGIFINDEX, SIOCGIFNAME, SIOCOUTQ,  FIONBIO,
+                                       FIONREAD,      FIOCLEX,      TCGETS,      TIOCGWINSZ};
 
 struct Release {
     void operator()(scmp_filter_ctx filter) const { ::seccomp_release(filter); }

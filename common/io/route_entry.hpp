@@ -74,6 +74,15 @@ struct AddressEntry {
     bool operator==(const AddressEntry&) const = default;
 };
 
+// A TUN or TAP interface.
+struct TunEntry {
+    bool is_tap = false;
+    bool has_several_queues = false;  // may have
+    uint32_t queues = 0;              // that processes hold
+
+    bool operator==(const TunEntry&) const = default;
+};
+
 struct LinkEntry {
     uint32_t index = 0;
     std::string name;
@@ -81,9 +90,10 @@ struct LinkEntry {
     bool has_carrier = false;  // operational
     bool is_loopback = false;
     uint32_t mtu = 0;
-    uint32_t group = 0;   // 0: as all are that nobody has put into another
-    std::string kind{};   // as in `ip link add type`; empty: hardware
-    std::string alias{};  // as in `ip link set alias`
+    uint32_t group = 0;             // 0: as all are that nobody has put into another
+    std::string kind{};             // as in `ip link add type`; empty: hardware
+    std::string alias{};            // as in `ip link set alias`
+    std::optional<TunEntry> tun{};  // kind "tun"
 
     bool operator==(const LinkEntry&) const = default;
 };

@@ -6,6 +6,7 @@
 #include <linux/fib_rules.h>
 #include <linux/if_addr.h>
 #include <linux/if_link.h>
+#include <linux/if_tun.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <sys/socket.h>
@@ -152,6 +153,23 @@ uint8_t from_rule_action(RuleAction action) {
     return FR_ACT_TO_TBL;
 }
 
+uint8_t find_u8(ByteView attributes, uint16_t type) {
+    const auto value = find_attribute(attributes, type);
+    return value && !value->empty() ? value->front() : 0;
+}
+
+// One of a single queue has a carrier while a process holds it.
+TunEntry parse_tun(ByteView data, bool has_carrier) {
+    TunEntry tun;
+    tun.is_tap = find_u8(data, IFLA_TUN_TYPE) == IFF_TAP;
+    tun.has_several_queues = find_u8(data, IFLA_TUN_MULTI_QUEUE) != 0;
+    tun.queues = tun.has_several_queues
+                     ? find_u32(data, IFLA_TUN_NUM_QUEUES).value_or(0) +
+                           find_u32(data, IFLA_TUN_NUM_DISABLED_QUEUES).value_or(0)
+                     : (has_carrier ? 1U : 0U);
+    return tun;
+}
+
 LinkEntry parse_link(const NetlinkMessage& message) {
     const auto info = message.fixed<ifinfomsg>();
     const ByteView attributes = message.attributes(sizeof info);
@@ -166,6 +184,10 @@ LinkEntry parse_link(const NetlinkMessage& message) {
     link.alias = find_text(attributes, IFLA_IFALIAS);
     if (const auto info_of_kind = find_attribute(attributes, IFLA_LINKINFO)) {
         link.kind = find_text(*info_of_kind, IFLA_INFO_KIND);
+        const auto data = find_attribute(*info_of_kind, IFLA_INFO_DATA);
+        if (link.kind == "tun" && data) {
+            link.tun = parse_tun(*data, find_u8(attributes, IFLA_CARRIER) != 0);
+        }
     }
     return link;
 }

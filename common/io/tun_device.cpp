@@ -3,9 +3,12 @@
 #include "common/io/netlink_route.hpp"
 #include "common/io/privileges.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include <fcntl.h>
 #include <linux/if_tun.h>
@@ -56,26 +59,85 @@ Result<void> take_ownership(int fd) {
     return {};
 }
 
+// One descriptor of the interface, which is made if need be.
+Result<UniqueFd> attach_queue(ifreq& request) {
+    UniqueFd queue(::open(kTunPath, O_RDWR | O_NONBLOCK | O_CLOEXEC));
+    if (!queue.is_open()) {
+        return Error{Errc::System, "open /dev/net/tun", errno};
+    }
+    if (::ioctl(queue.value(), TUNSETIFF, &request) != 0) {
+        return Error{Errc::System, "create tun interface", errno};
+    }
+    return queue;
+}
+
+Result<std::optional<LinkEntry>> find_link(RouteClient& routes, const ifreq& request) {
+    for (LinkEntry& link : CTN_TRY(routes.links())) {
+        if (link.name == static_cast<const char*>(request.ifr_name)) {
+            return std::optional(std::move(link));
+        }
+    }
+    return std::optional<LinkEntry>();
+}
+
+uint32_t queues_held(const std::optional<LinkEntry>& link) {
+    return link && link->tun ? link->tun->queues : 0;
+}
+
+// An interface of several queues takes any process that may attach, and two would share the
+// packets: the kernel says how many queues are held, before and after. One that an earlier version
+// left has a single queue and cannot get more.
+Result<UniqueFd> attach_first_of_several(ifreq& request) {
+    const Error is_held{Errc::System, "create tun interface", EBUSY};
+    RouteClient routes = CTN_TRY(RouteClient::open());
+    const std::optional<LinkEntry> former = CTN_TRY(find_link(routes, request));
+    if (queues_held(former) > 0) {
+        return is_held;
+    }
+    if (former && former->tun && !former->tun->is_tap && !former->tun->has_several_queues) {
+        CTN_TRY(routes.delete_link(former->index));
+    }
+    UniqueFd first = CTN_TRY(attach_queue(request));
+    if (queues_held(CTN_TRY(find_link(routes, request))) > 1) {
+        return is_held;
+    }
+    return first;
+}
+
 }  // namespace
+
+Result<TunDevice> TunDevice::attach(std::string_view name, uint32_t queues) {
+    const bool is_several = queues > 1;
+    ifreq request =
+        request_for(name, IFF_TUN | IFF_NO_PI | IFF_VNET_HDR | (is_several ? IFF_MULTI_QUEUE : 0U));
+    std::vector<UniqueFd> attached;
+    attached.push_back(
+        CTN_TRY(is_several ? attach_first_of_several(request) : attach_queue(request)));
+    const int first = attached.front().value();
+    CTN_TRY(take_ownership(first));
+    std::optional<Error> one_queue_because;
+    if (is_several) {
+        if (const auto steered = steer_by_destination(first); !steered) {
+            one_queue_because = steered.error();
+        }
+    }
+    while (!one_queue_because && attached.size() < queues) {
+        attached.push_back(CTN_TRY(attach_queue(request)));
+    }
+    TunDevice device(CTN_TRY(TunQueues::open(std::move(attached))));
+    device.name_ = static_cast<const char*>(request.ifr_name);
+    device.one_queue_because_ = one_queue_because;
+    return device;
+}
 
 Result<TunDevice> TunDevice::open(std::string_view name, const TunOptions& options) {
     if (name.empty() || name.size() >= IFNAMSIZ) {
         return Error{Errc::InvalidConfig, "tun name"};
     }
-    TunDevice device;
-    device.fd_.reset(::open(kTunPath, O_RDWR | O_NONBLOCK | O_CLOEXEC));
-    if (!device.fd_.is_open()) {
-        return Error{Errc::System, "open /dev/net/tun", errno};
-    }
-    const unsigned queue_flag = options.multi_queue ? IFF_MULTI_QUEUE : 0U;
-    ifreq request = request_for(name, IFF_TUN | IFF_NO_PI | IFF_VNET_HDR | queue_flag);
-    if (::ioctl(device.fd(), TUNSETIFF, &request) != 0) {
-        return Error{Errc::System, "create tun interface", errno};
-    }
-    CTN_TRY(take_ownership(device.fd()));
-    device.name_ = static_cast<const char*>(request.ifr_name);
-    device.uso_ = options.try_uso && set_offload(device.fd(), kTunOffloadUso);
-    device.tso_ = device.uso_ || set_offload(device.fd(), kTunOffloadTso);
+    TunDevice device = CTN_TRY(attach(name, options.queues));
+    const int first = device.queues_.first_fd();
+    device.uso_ = options.try_uso && set_offload(first, kTunOffloadUso);
+    device.tso_ = device.uso_ || set_offload(first, kTunOffloadTso);
     if (options.persistent) {
         CTN_TRY(device.set_persistent(true));
     }
@@ -90,7 +152,7 @@ Result<TunDevice> TunDevice::open(std::string_view name, const TunOptions& optio
 }
 
 Result<void> TunDevice::set_persistent(bool is_persistent) {
-    if (::ioctl(fd(), TUNSETPERSIST, is_persistent ? 1UL : 0UL) != 0) {
+    if (::ioctl(queues_.first_fd(), TUNSETPERSIST, is_persistent ? 1UL : 0UL) != 0) {
         return Error{Errc::System, "change whether the tun interface stays", errno};
     }
     return {};
@@ -103,27 +165,37 @@ Result<void> TunDevice::remove(std::string_view name) {
 }
 
 Result<size_t> TunDevice::read(base::MutableByteView into) {
-    ssize_t got = 0;
-    do {
-        got = ::read(fd_.value(), into.data(), into.size());
-    } while (got < 0 && errno == EINTR);
-    if (got < 0) {
-        return Error{errno == EAGAIN ? Errc::WouldBlock : Errc::System, "read tun", errno};
+    while (const std::optional<int> queue = queues_.next()) {
+        const ssize_t got = ::read(*queue, into.data(), into.size());
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got < 0 && errno == EAGAIN) {
+            queues_.on_empty();
+            continue;
+        }
+        if (got < 0) {
+            const int why = errno;
+            queues_.on_error();
+            return Error{Errc::System, "read tun", why};
+        }
+        queues_.on_frame();
+        const auto length = static_cast<size_t>(got);
+        ++counters_.reads;
+        counters_.read_bytes += length;
+        if (length == into.size()) {
+            ++counters_.truncated;
+            return Error{Errc::Truncated, "tun frame"};
+        }
+        return length;
     }
-    const auto length = static_cast<size_t>(got);
-    ++counters_.reads;
-    counters_.read_bytes += length;
-    if (length == into.size()) {
-        ++counters_.truncated;
-        return Error{Errc::Truncated, "tun frame"};
-    }
-    return length;
+    return Error{Errc::WouldBlock, "read tun", EAGAIN};
 }
 
 Result<void> TunDevice::write(base::ByteView frame) {
     ssize_t written = 0;
     do {
-        written = ::write(fd_.value(), frame.data(), frame.size());
+        written = ::write(queues_.first_fd(), frame.data(), frame.size());
     } while (written < 0 && errno == EINTR);
     return finish_write(written);
 }
@@ -137,7 +209,7 @@ Result<void> TunDevice::write(std::span<const base::ByteView> pieces) {
     }
     ssize_t written = 0;
     do {
-        written = ::writev(fd_.value(), vectors.data(), static_cast<int>(pieces.size()));
+        written = ::writev(queues_.first_fd(), vectors.data(), static_cast<int>(pieces.size()));
     } while (written < 0 && errno == EINTR);
     return finish_write(written);
 }

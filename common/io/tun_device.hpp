@@ -1,12 +1,13 @@
-// TunDevice: one queue of a TUN interface with virtio_net_hdr (10 bytes before each packet) and
-// segmentation offload, so that one read or write moves a super-packet. One owner, one thread.
+// TunDevice: a TUN interface with virtio_net_hdr (10 bytes before each packet) and segmentation
+// offload, so that one read or write moves a super-packet. One owner, one thread.
 // Addresses, MTU and state: netlink_route.hpp.
 #pragma once
 
 #include "common/base/bytes.hpp"
 #include "common/base/result.hpp"
-#include "common/io/unique_fd.hpp"
+#include "common/io/tun_queues.hpp"
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,10 +20,12 @@ inline constexpr size_t kTunFrameBytes = 10 + 65535 + 1;
 inline constexpr size_t kMaxWritePieces = 8;
 
 struct TunOptions {
-    bool multi_queue = false;  // open() again with the same name gives the next queue
-    bool persistent = false;   // the interface stays when the last queue is closed
-    uint32_t mtu = 1500;       // 0: leave
-    bool try_uso = true;       // false: as on kernels before 6.2
+    // More than one: packets of the kernel are kept apart by destination (TunQueues). Needs
+    // CAP_BPF.
+    uint32_t queues = 1;
+    bool persistent = false;  // the interface stays when it is closed
+    uint32_t mtu = 1500;      // 0: leave
+    bool try_uso = true;      // false: as on kernels before 6.2
 };
 
 struct TunCounters {
@@ -37,8 +40,9 @@ struct TunCounters {
 class TunDevice {
   public:
     // Opens or creates `name` ("cnapt%d" lets the kernel number it), as this process's user's own:
-    // another user cannot attach to it, now or when it was left. Errors: System, InvalidConfig
-    // (name too long).
+    // another user cannot attach to it, now or when it was left. One that was left with a
+    // single queue is made anew for several. Errors: System (EBUSY: a process has it),
+    // InvalidConfig (name too long).
     static base::Result<TunDevice> open(std::string_view name, const TunOptions& options);
     // Removes a persistent interface; NotFound when there is none.
     static base::Result<void> remove(std::string_view name);
@@ -46,7 +50,10 @@ class TunDevice {
     // Whether the interface stays when the last queue is closed. Errors: System.
     base::Result<void> set_persistent(bool is_persistent);
 
-    int fd() const { return fd_.value(); }
+    int poll_fd() const { return queues_.poll_fd(); }
+    size_t queues() const { return queues_.count(); }
+    // Why there is one queue although more were wanted.
+    const std::optional<base::Error>& one_queue_because() const { return one_queue_because_; }
     const std::string& name() const { return name_; }
     uint32_t interface_index() const { return interface_index_; }
     // UDP super-packets may be written (and will be read).
@@ -64,10 +71,12 @@ class TunDevice {
     const TunCounters& counters() const { return counters_; }
 
   private:
-    TunDevice() = default;
+    explicit TunDevice(TunQueues queues) : queues_(std::move(queues)) {}
+    static base::Result<TunDevice> attach(std::string_view name, uint32_t queues);
     base::Result<void> finish_write(int64_t written);
 
-    UniqueFd fd_;
+    TunQueues queues_;
+    std::optional<base::Error> one_queue_because_;
     std::string name_;
     uint32_t interface_index_ = 0;
     bool tso_ = false;

@@ -69,8 +69,8 @@ void Delivery::on_range(const NumberSpace& space,
     const auto on_run = [&](SentLog::Position position, const SentRun& run, uint64_t newly,
                             uint64_t late) {
         on_acknowledged(position, run, newly, late);
-        const bool has_highest = highest && (run.mask(last, last) & (newly | late)) != 0 &&
-                                 run.sent_at >= round_trips_from_;
+        const bool has_highest =
+            highest && (run.mask(last, last) & (newly | late)) != 0 && run.sent_at >= samples_from_;
         if (has_highest && (!sample_.is_set || position >= sample_.position)) {
             sample_ = {run.sent_at_of(last), *highest, position, true};
         }
@@ -86,6 +86,7 @@ void Delivery::on_acknowledged(SentLog::Position position,
                                uint64_t late) {
     const uint64_t bits = newly | late;
     has_news_ = true;
+    newest_sent_at_ = std::max(newest_sent_at_, run.last_sent_at);
     news_ += count(bits);
     frame_news_ += static_cast<uint32_t>(count(bits));
     frame_bytes_ += run.bytes_of(bits);
@@ -171,8 +172,9 @@ void Delivery::detect_losses(TimePoint now) {
             search_->on_lost(run.largest_of(bits), run.sent_at, now);
         }
     });
-    // What overtakes is waited for no longer than two round trips (LossDetector).
-    log_.settle(now - std::min(4 * rtt_.smoothed() + kLateMargin, now.time_since_epoch()));
+    // Datagrams come late by two round trips at most (LossDetector). A silence does not count.
+    log_.settle(newest_sent_at_ -
+                std::min(4 * rtt_.smoothed() + kLateMargin, newest_sent_at_.time_since_epoch()));
 }
 
 bool Delivery::on_time(TimePoint now) {

@@ -41,18 +41,19 @@ class Delivery {
 
     // What a run is, before it is logged: `sent_at` and what delivery was are filled in here.
     void on_sent(SentRun run, base::TimePoint now);
-    // The queues of the sender are empty. While a queue stands in the path it is the path that
-    // limits.
-    void on_app_limited() {
-        if (!rate_.has_queue()) {
-            rate_.on_app_limited();
-        }
-    }
+    // The queues of the sender are empty.
+    void on_app_limited() { rate_.on_app_limited(); }
     void on_heard() { liveness_.on_heard(); }
 
-    // Datagrams that left before `now` tell no round trip: they may be sent again, or have waited
-    // in a silence.
-    void distrust_round_trips(base::TimePoint now) { round_trips_from_ = now; }
+    // Datagrams that left before `now` tell no delay and no round trip: their acknowledgements may
+    // be sent again, or have waited in a silence.
+    void distrust_times(base::TimePoint now) { samples_from_ = now; }
+    // Nor are they part of a rate: they are sent again under the same number (Karn's algorithm,
+    // RFC 6298 section 3).
+    void distrust_samples(base::TimePoint now) {
+        distrust_times(now);
+        rate_.begin_anew(now);
+    }
 
     // The highest number of an ACK frame came `ack_delay` before the ACK left, when the peer's
     // clock (RelativeDelay) was `clock`.
@@ -105,6 +106,17 @@ class Delivery {
     bool is_lost(const NumberSpace& space, uint32_t number) const {
         return log_.is_lost(space, number);
     }
+    // Bit i: number + i left, and no ACK has named it (SentLog).
+    uint64_t missing(const NumberSpace& space,
+                     uint32_t number,
+                     uint32_t count,
+                     base::TimePoint sent_at) const {
+        return log_.missing(space, number, count, sent_at);
+    }
+    // When an ACK last told of something that was not known to have arrived.
+    base::TimePoint acknowledged_at() const { return acknowledged_at_; }
+    // When the newest left of what is known to have arrived.
+    base::TimePoint newest_sent_at() const { return newest_sent_at_; }
     // Nothing was sent and nothing acknowledged for so long.
     bool is_idle(base::Duration span, base::TimePoint now) const {
         return now - std::max(sent_at_, acknowledged_at_) > span;
@@ -149,7 +161,8 @@ class Delivery {
     DeliveryCounters counters_;
     base::TimePoint sent_at_{};
     base::TimePoint acknowledged_at_{};
-    base::TimePoint round_trips_from_{};
+    base::TimePoint newest_sent_at_{};
+    base::TimePoint samples_from_{};
     base::TimePoint drained_at_{};  // when the path will have given out what was sent
     uint64_t unacknowledged_bytes_ = 0;
     uint32_t outstanding_pings_ = 0;

@@ -13,10 +13,6 @@ namespace {
 
 constexpr size_t kFewestRuns = 16;
 
-constexpr uint64_t low_bits(uint32_t count) {
-    return count >= 64 ? ~uint64_t{0} : (uint64_t{1} << count) - 1;
-}
-
 }  // namespace
 
 uint64_t SentRun::mask(uint32_t from, uint32_t to) const {
@@ -101,6 +97,37 @@ bool SentLog::is_lost(const NumberSpace& space, uint32_t number) const {
         position -= entry.back;
     }
     return false;
+}
+
+// Runs lie in the order of sending. Those of one call have the same time, in order of numbers.
+uint64_t SentLog::missing(const NumberSpace& space,
+                          uint32_t first,
+                          uint32_t count,
+                          TimePoint sent_at) const {
+    CTN_ASSERT(count > 0 && count <= kMostDatagrams);
+    Position low = begin_;
+    for (Position high = end_; low < high;) {
+        const Position middle = low + (high - low) / 2;
+        if (at(middle).sent_at <= sent_at) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    uint64_t missing = 0;
+    while (low > begin_) {
+        const SentRun& run = at(--low);
+        if (run.space != space) {
+            continue;
+        }
+        const uint64_t bits = run.mask(first, first + count - 1) & (run.outstanding | run.lost);
+        missing |= run.first >= first ? bits << std::min(run.first - first, 63U)
+                                      : bits >> std::min(first - run.first, 63U);
+        if (run.first <= first) {
+            break;
+        }
+    }
+    return missing;
 }
 
 SentRun SentLog::make_room() {

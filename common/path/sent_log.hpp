@@ -21,6 +21,11 @@ struct NumberSpace {
     bool operator==(const NumberSpace&) const = default;
 };
 
+// A mask of so many bits, from bit 0 on.
+constexpr uint64_t low_bits(uint64_t count) {
+    return count >= 64 ? ~uint64_t{0} : (uint64_t{1} << count) - 1;
+}
+
 struct SentRun {
     base::TimePoint sent_at{};       // its first datagram
     base::TimePoint last_sent_at{};  // its last one
@@ -111,6 +116,13 @@ class SentLog {
     }
     // The number was declared lost, and not acknowledged since. False where nothing is known.
     bool is_lost(const NumberSpace& space, uint32_t number) const;
+    // Bit i: first + i left, and no ACK has named it. 0 where nothing is known; `count` is
+    // kMostDatagrams at most. `sent_at`: when they left, which finds them without a walk through
+    // all.
+    uint64_t missing(const NumberSpace& space,
+                     uint32_t first,
+                     uint32_t count,
+                     base::TimePoint sent_at) const;
     // The span within which datagrams should join so that a log that fills up lasts: while it is
     // more than half full, a small part of the time that it covers.
     base::Duration span_when_crowded(base::TimePoint now) const {

@@ -10,13 +10,16 @@ using base::TimePoint;
 namespace {
 
 constexpr Duration kRateSpan = base::milliseconds(500);
+// Each acknowledgement wakes both ends: not for what arrives everywhere within milliseconds.
+constexpr Duration kShortestFloor = base::milliseconds(5);
 constexpr double kAckShare = static_cast<double>(wire::kAckCreditPermille) / 1000;
 
 }  // namespace
 
 void AckLedger::set_rtt(Duration smoothed_rtt) {
-    floor_ = smoothed_rtt == Duration{} ? kLongestFloor
-                                        : std::min<Duration>(smoothed_rtt / 4, kLongestFloor);
+    floor_ = smoothed_rtt == Duration{}
+                 ? kLongestFloor
+                 : std::clamp<Duration>(smoothed_rtt / 4, kShortestFloor, kLongestFloor);
 }
 
 // Numbers that are too old for the bitmap are told no more: the replay window ends there, too.

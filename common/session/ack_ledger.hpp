@@ -89,8 +89,8 @@ class AckLedger {
     // Those datagrams arrived, both included: what they told need not be repeated.
     void on_acknowledged(uint64_t first_id, uint64_t last_id);
 
-    // Time between ACKs that are owed: min(RTT/4, 25 ms), or in which 2 % of what comes pay for
-    // one.
+    // Time between ACKs that are owed: RTT/4 between 5 and 25 ms, or in which 2 % of what comes pay
+    // for one.
     base::Duration interval(base::TimePoint now) const;
     // When the highest number of the class came; TimePoint{}: none.
     base::TimePoint heard_at(base::TrafficClass traffic_class) const {

@@ -1,6 +1,6 @@
 // EpochState: everything that belongs to one (session, epoch): ciphers, counters and replay windows
 // of the spaces, the elision state of both directions, acknowledgements. Nothing crosses epochs
-// (docs/PROTOCOL.md section 5).
+// but the identities of copies (docs/PROTOCOL.md sections 5 and 6.2).
 #pragma once
 
 #include "common/crypto/datagram_cipher.hpp"

@@ -7,7 +7,6 @@
 namespace continuo::session {
 
 using base::Duration;
-using base::index_of;
 using base::TimePoint;
 using base::TrafficClass;
 
@@ -20,9 +19,6 @@ constexpr Duration kMappingLifetime = base::seconds(25);
 // have lost its mapping meanwhile.
 constexpr Duration kMayBeOlder = base::seconds(1);
 
-// Copies that the other end asks for once, when the path then answers.
-constexpr Duration kShortestCopies = base::milliseconds(200);
-
 // When others were heard for so long and the active path was not, it may be dead.
 constexpr Duration kOnlyOthersHeard = base::milliseconds(100);
 constexpr Duration kHeardLately = base::seconds(1);
@@ -33,8 +29,6 @@ constexpr Duration kCarriesFor = base::seconds(1);
 // By which a datagram may be there later that does not wait for a full socket.
 constexpr Duration kWorthTheLongerWay = base::milliseconds(200);
 
-constexpr size_t kLtLd = index_of(TrafficClass::LtLd);
-
 }  // namespace
 
 std::optional<Destination>
@@ -42,30 +36,24 @@ PathSet::destination_on(uint8_t index, TrafficClass traffic_class, TimePoint now
     const Path& path = paths_[index];
     TrafficClass tuple_class = traffic_class;
     if (role_ == Role::Snapt) {
-        const Tuple& own = path.tuples[index_of(traffic_class)];
-        const TimePoint heard_at = path.tuples[kLtLd].heard_at;
+        const Tuple& own = path.tuple(traffic_class);
+        const TimePoint heard_at = path.first_tuple().heard_at;
         const bool is_stale =
             now - own.heard_at > kMappingLifetime || heard_at - own.heard_at > kMayBeOlder;
-        if (!own.is_known || !own.is_proven || is_stale) {
+        if (!own.is_known || !own.validation.is_proven() || is_stale) {
             tuple_class = TrafficClass::LtLd;
         }
-        if (!path.tuples[index_of(tuple_class)].is_known) {
+        if (!path.tuple(tuple_class).is_known) {
             // The path was first heard in another class.
             tuple_class = traffic_class;
         }
     }
-    const Tuple& tuple = path.tuples[index_of(tuple_class)];
+    const Tuple& tuple = path.tuple(tuple_class);
     if (!tuple.is_known) {
         return std::nullopt;
     }
-    const uint64_t room = room_for(path, traffic_class);
-    Destination result{index, tuple_class, tuple.remote, tuple.local, path.mtu, room};
-    if (!tuple.is_proven) {
-        const uint64_t allowed = tuple.unproven_received_bytes * wire::kAmplificationFactor;
-        const uint64_t taken = tuple.unproven_sent_bytes + kChallengeRoomBytes;
-        result.budget_bytes = std::min(room, allowed - std::min(allowed, taken));
-    }
-    return result;
+    const uint64_t room = std::min(path.room_for(traffic_class), tuple.validation.room_for_data());
+    return Destination{index, tuple_class, tuple.remote, tuple.local, path.mtu(), room};
 }
 
 std::optional<Destination> PathSet::destination(TrafficClass traffic_class, TimePoint now) const {
@@ -79,7 +67,7 @@ std::optional<Destination> PathSet::destination(TrafficClass traffic_class, Time
         return other ? other : result;
     }
     const bool is_proven =
-        result && paths_[*active_].tuples[index_of(result->tuple_class)].is_proven;
+        result && paths_[*active_].tuple(result->tuple_class).validation.is_proven();
     if (is_short && !is_proven) {
         // The question was lost with its answer, and nothing that comes allows another.
         const auto other = heard_instead(now);
@@ -90,13 +78,13 @@ std::optional<Destination> PathSet::destination(TrafficClass traffic_class, Time
 
 // What delivers while the active path does not.
 std::optional<uint8_t> PathSet::heard_instead(TimePoint now) const {
-    const TimePoint heard_at = paths_[*active_].heard_at;
+    const TimePoint heard_at = paths_[*active_].heard_at();
     std::optional<uint8_t> other;
     any_used([&](uint8_t index) {
-        const TimePoint at = paths_[index].heard_at;
+        const TimePoint at = paths_[index].heard_at();
         if (index != wire::kTcpPath && at > heard_at + kOnlyOthersHeard &&
             now - at < kHeardLately && may_spread_on(index, now) &&
-            (!other || at > paths_[*other].heard_at)) {
+            (!other || at > paths_[*other].heard_at())) {
             other = index;
         }
         return false;
@@ -118,34 +106,34 @@ bool PathSet::is_in_doubt(TimePoint now) const {
         return false;
     }
     const Path& path = paths_[*active_];
-    const Tuple& tuple = path.tuples[kLtLd];
+    const Tuple& tuple = path.first_tuple();
     if (role_ == Role::Node) {
-        return path.state == PathState::Doubtful || tuple.challenged_at != base::kNever;
+        return path.state() == PathState::Doubtful || tuple.validation.is_asked();
     }
-    return !tuple.is_proven || is_overdue(*active_, now) ||
-           any_used([&](uint8_t index) { return paths_[index].copies_until > now; });
+    return !tuple.validation.is_proven() || paths_[*active_].is_overdue(now) ||
+           any_used([&](uint8_t index) { return paths_[index].copies().is_on(now); });
 }
 
 bool PathSet::may_copy_on(uint8_t index, TimePoint now) const {
     const Path& path = paths_[index];
-    const Tuple& tuple = path.tuples[kLtLd];
-    if (active_ == index || !tuple.is_known || !is_live(path)) {
+    const Tuple& tuple = path.first_tuple();
+    if (active_ == index || !tuple.is_known || !path.is_live()) {
         return false;
     }
     if (role_ == Role::Node) {
-        return path.state != PathState::Doubtful || former_ == index;
+        return path.state() != PathState::Doubtful || former_ == index;
     }
-    return now - tuple.heard_at <= kMappingLifetime || path.copies_until > now;
+    return now - tuple.heard_at <= kMappingLifetime || path.copies().is_on(now);
 }
 
 // First the one that was left or asked for, then what has answered, then the faster.
 bool PathSet::is_second_better(uint8_t candidate, uint8_t other, TimePoint now) const {
     const auto rank = [&](uint8_t index) {
         const Path& path = paths_[index];
-        if (former_ == index || path.copies_until > now) {
+        if (former_ == index || path.copies().is_on(now)) {
             return 0;
         }
-        return path.state == PathState::Usable ? 1 : 2;
+        return path.state() == PathState::Usable ? 1 : 2;
     };
     if (rank(candidate) != rank(other)) {
         return rank(candidate) < rank(other);
@@ -190,18 +178,9 @@ std::optional<wire::Announce> PathSet::copies_frame(uint8_t path) const {
     return announce;
 }
 
-// The wish is repeated at intervals that double, so it is good for as long as it has been there.
-void PathSet::want_copies(Path& path, TimePoint now) {
-    if (path.copies_until < now) {
-        path.copies_since = now;
-    }
-    const Duration life = kShortestCopies + (now - path.copies_since) * 2;
-    path.copies_until = now + std::min<Duration>(life, wire::kCopiesLifetime);
-}
-
 void PathSet::end_copies() {
     for (Path& path : paths_) {
-        path.copies_until = {};
+        path.end_copies();
     }
 }
 
@@ -220,7 +199,7 @@ std::optional<Probe> PathSet::withdrawal_probe() {
         if (active_ == index) {
             continue;
         }
-        const Tuple& tuple = paths_[*active_].tuples[kLtLd];
+        const Tuple& tuple = paths_[*active_].first_tuple();
         Probe probe{*active_, TrafficClass::LtLd, tuple.remote, tuple.local};
         probe.announce.emplace();
         probe.announce->path = index;
@@ -235,10 +214,10 @@ void PathSet::keep_ready(Duration longest, TimePoint now) {
     tells_withdrawals_ = true;
     for (uint8_t index = 0; index < wire::kTcpPath; ++index) {
         const Path& path = paths_[index];
-        const bool is_due = path.state == PathState::Challenged ||
-                            (path.state == PathState::Usable && now - path.heard_at >= longest);
+        const bool is_due = path.state() == PathState::Challenged ||
+                            (path.state() == PathState::Usable && now - path.heard_at() >= longest);
         if (active_ != index && is_due) {
-            probe(index, now);
+            paths_[index].probe(now);
         }
     }
 }
@@ -254,22 +233,22 @@ void PathSet::withdraw_again() {
 
 bool PathSet::may_spread_on(uint8_t index, TimePoint now) const {
     const Path& path = paths_[index];
-    const Tuple& tuple = path.tuples[kLtLd];
-    if (!tuple.is_known || !tuple.is_proven || !is_live(path) || is_late(index, now)) {
+    const Tuple& tuple = path.first_tuple();
+    if (!tuple.is_known || !tuple.validation.is_proven() || !path.is_live() || path.is_late(now)) {
         return false;
     }
     if (role_ == Role::Node) {
-        const bool is_heard = active_ == index || now - path.heard_at <= kMappingLifetime;
-        return path.has_answered && path.state != PathState::Doubtful && is_heard;
+        const bool is_heard = active_ == index || now - path.heard_at() <= kMappingLifetime;
+        return path.has_answered() && path.state() != PathState::Doubtful && is_heard;
     }
-    return !path.was_left_silent && now - tuple.heard_at <= kMappingLifetime;
+    return !path.was_left_silent() && now - tuple.heard_at <= kMappingLifetime;
 }
 
 Duration PathSet::largest_rtt() const {
     Duration largest{};
     any_used([&](uint8_t index) {
         const Path& path = paths_[index];
-        largest = is_live(path) ? std::max(largest, path.smoothed_rtt()) : largest;
+        largest = path.is_live() ? std::max(largest, path.smoothed_rtt()) : largest;
         return false;
     });
     return largest;
@@ -280,7 +259,7 @@ Duration PathSet::smallest_rtt() const {
     any_used([&](uint8_t index) {
         const Duration rtt = paths_[index].smoothed_rtt();
         const bool is_smaller = smallest == Duration{} || rtt < smallest;
-        if (is_live(paths_[index]) && rtt != Duration{} && is_smaller) {
+        if (paths_[index].is_live() && rtt != Duration{} && is_smaller) {
             smallest = rtt;
         }
         return false;
@@ -290,7 +269,7 @@ Duration PathSet::smallest_rtt() const {
 
 // Without what a queue adds, which passes, and what waited in a silence of the link.
 Duration PathSet::base_rtt(uint8_t index) const {
-    return paths_[index].rtt.minimum();
+    return paths_[index].rtt().minimum();
 }
 
 PathMask PathSet::spread(Duration difference, TimePoint now) const {
@@ -321,8 +300,8 @@ PathMask PathSet::spread(Duration difference, TimePoint now) const {
 
 bool PathSet::is_other_heard(uint8_t index, PathMask paths) const {
     for (unsigned left = paths; left != 0; left &= left - 1) {
-        const TimePoint at = paths_[static_cast<size_t>(std::countr_zero(left))].heard_at;
-        if (at > paths_[index].heard_at + kOnlyOthersHeard) {
+        const TimePoint at = paths_[static_cast<size_t>(std::countr_zero(left))].heard_at();
+        if (at > paths_[index].heard_at() + kOnlyOthersHeard) {
             return true;
         }
     }
@@ -333,7 +312,7 @@ bool PathSet::is_other_heard(uint8_t index, PathMask paths) const {
 // is silent if nothing came after what was sent while other paths are heard. Gives the beginning of
 // the silence; kNever: the path is not silent.
 TimePoint PathSet::silent_since(uint8_t index, PathMask paths, TimePoint now) const {
-    const path::Delivery* const delivery = deliveries_[index].get();
+    const path::Delivery* const delivery = paths_[index].delivery();
     if (delivery == nullptr) {
         return base::kNever;
     }
@@ -368,11 +347,12 @@ PathMask PathSet::answering(PathMask paths, Duration patience, TimePoint now) co
 
 std::optional<uint8_t> PathSet::acknowledges_by(uint8_t index, TimePoint now) const {
     const Path& path = paths_[index];
-    const bool is_heard = active_ && path.heard_at + kOnlyOthersHeard >= paths_[*active_].heard_at;
-    const bool is_known = std::any_of(path.tuples.begin(), path.tuples.end(), [](const Tuple& any) {
-        return any.is_known && any.is_proven;
-    });
-    if (active_ != index && is_heard && is_known && !path.is_failing() && !path.was_left_silent) {
+    const bool is_heard =
+        active_ && path.heard_at() + kOnlyOthersHeard >= paths_[*active_].heard_at();
+    const Tuple& tuple = path.first_tuple();
+    const bool is_proven = tuple.is_known && tuple.validation.is_proven();
+    if (active_ != index && is_heard && is_proven && !path.is_failing() &&
+        !path.was_left_silent()) {
         return index;
     }
     const auto usual = upkeep_destination(now);
@@ -382,11 +362,11 @@ std::optional<uint8_t> PathSet::acknowledges_by(uint8_t index, TimePoint now) co
 // By which the one-way delay of `path` is longer than that of `other`: all are told by the same two
 // clocks, so that those of two paths can be compared.
 std::optional<Duration> PathSet::delay_beyond(uint8_t path, uint8_t other) const {
-    if (deliveries_[path] == nullptr || deliveries_[other] == nullptr) {
+    if (paths_[path].delivery() == nullptr || paths_[other].delivery() == nullptr) {
         return std::nullopt;
     }
-    const auto own = deliveries_[path]->relative_delay().smallest();
-    const auto theirs = deliveries_[other]->relative_delay().smallest();
+    const auto own = paths_[path].delivery()->relative_delay().smallest();
+    const auto theirs = paths_[other].delivery()->relative_delay().smallest();
     if (!own || !theirs) {
         return std::nullopt;
     }
@@ -396,7 +376,7 @@ std::optional<Duration> PathSet::delay_beyond(uint8_t path, uint8_t other) const
 // As base_rtt(); of a path without a sample, the most that it can be.
 Duration PathSet::expected_rtt(uint8_t index) const {
     const Duration known = base_rtt(index);
-    return known != Duration{} ? known : paths_[index].rtt_at_most;
+    return known != Duration{} ? known : paths_[index].rtt_at_most();
 }
 
 // By which each of the paths is slower than the fastest, each way and queues apart: by the delays
@@ -430,11 +410,22 @@ PathMask PathSet::carrying(PathMask paths, TimePoint now) const {
     PathMask mask = 0;
     for (unsigned left = paths; left != 0; left &= left - 1) {
         const auto index = static_cast<uint8_t>(std::countr_zero(left));
-        if (now - paths_[index].packets_sent_at <= kCarriesFor) {
+        if (now - paths_[index].packets_sent_at() <= kCarriesFor) {
             mask |= mask_of(index);
         }
     }
     return mask;
+}
+
+PathMask PathSet::with_room(PathMask paths, base::TrafficClass traffic_class) const {
+    PathMask mask = paths;
+    for (unsigned left = paths; left != 0; left &= left - 1) {
+        const auto index = static_cast<uint8_t>(std::countr_zero(left));
+        if (paths_[index].room_for(traffic_class) < paths_[index].mtu()) {
+            mask &= static_cast<PathMask>(~mask_of(index));
+        }
+    }
+    return mask != 0 ? mask : paths;
 }
 
 std::optional<PathSet::Arrival>
@@ -443,11 +434,11 @@ PathSet::soonest_arrival(PathMask paths, const PathDelays& more, TimePoint now) 
     for (unsigned left = paths; left != 0; left &= left - 1) {
         const auto index = static_cast<uint8_t>(std::countr_zero(left));
         const Path& path = paths_[index];
-        const path::Delivery* const delivery = deliveries_[index].get();
+        const path::Delivery* const delivery = paths_[index].delivery();
         const Duration queueing =
             delivery != nullptr
-                ? delivery->queueing(path.mtu, now)
-                : path::Delivery::time_for(path.mtu, path::Delivery::kAssumedBytesPerS);
+                ? delivery->queueing(path.mtu(), now)
+                : path::Delivery::time_for(path.mtu(), path::Delivery::kAssumedBytesPerS);
         const TimePoint at = now + more[index] + queueing;
         if (!best || at < best->at) {
             best = {index, at};

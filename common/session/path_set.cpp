@@ -8,88 +8,52 @@
 namespace continuo::session {
 
 using base::Duration;
-using base::index_of;
-using base::milliseconds;
 using base::TimePoint;
-using base::TrafficClass;
 
 namespace {
 
-// Nobody answers for long: an idle node must stay cheap. The active path is asked as often as a
-// mapping needs it, another one ever less.
-constexpr Duration kPatientProbeInterval = base::seconds(25);
-constexpr Duration kLongestPatience = base::seconds(300);
 // What is not heard of them costs SNAPT some datagrams until it misses answers.
 constexpr uint8_t kWithdrawals = 3;
-constexpr Duration kLongestPauseOfBurst = milliseconds(250);
-constexpr size_t kLtLd = index_of(TrafficClass::LtLd);
-
-// Between announcements of a path.
-Duration next_interval(const Path& path, bool is_active, TimePoint now) {
-    if (path.announce_interval < kLongestProbeInterval ||
-        now - path.heard_at <= kChallengeLifetime) {
-        return longer_interval(path.announce_interval);
-    }
-    return is_active ? kPatientProbeInterval
-                     : std::clamp<Duration>(path.announce_interval * 2, kPatientProbeInterval,
-                                            kLongestPatience);
-}
+// A peer that tells a longer interval is not believed: it could put off every probe time-out.
+constexpr Duration kLongestAckInterval = base::seconds(2);
 
 }  // namespace
 
-std::string_view to_string(PathState state) {
-    switch (state) {
-    case PathState::Unknown:
-        return "unknown";
-    case PathState::Challenged:
-        return "challenged";
-    case PathState::Usable:
-        return "usable";
-    case PathState::Doubtful:
-        return "doubtful";
-    case PathState::Dead:
-        return "dead";
+void PathSet::set_active(std::optional<uint8_t> index) {
+    if (active_) {
+        paths_[*active_].set_active(false);
     }
-    return "unknown";
+    active_ = index;
+    if (active_) {
+        paths_[*active_].set_active(true);
+    }
 }
+
+// --- Node
 
 void PathSet::add(uint8_t index, const base::Endpoint& remote, uint16_t mtu, TimePoint now) {
     CTN_ASSERT(role_ == Role::Node && index < paths_.size());
     use(index);
-    Path& path = paths_[index];
-    path = Path{};
-    forget_delivery(index);
+    paths_[index].begin(remote, mtu, now);
     withdrawals_due_[index] = 0;
     withdrawing_ &= static_cast<PathMask>(~mask_of(index));
     ended_ &= static_cast<PathMask>(~mask_of(index));
-    path.state = PathState::Challenged;
-    path.search.begin(mtu);
-    path.mtu = path.search.size();
-    path.heard_at = now;
-    for (Tuple& tuple : path.tuples) {
-        tuple.remote = remote;
-        tuple.is_known = true;
-        tuple.is_proven = true;  // configured: no amplification limit towards a SNAPT
-        tuple.heard_at = now;
-    }
 }
 
 void PathSet::forget(uint8_t index) {
-    paths_[index] = Path{};
-    paths_[index].state = PathState::Dead;
-    forget_delivery(index);
+    paths_[index].end();
     used_ &= static_cast<PathMask>(~mask_of(index));
 }
 
 void PathSet::remove(uint8_t index) {
-    if (tells_withdrawals_ && index != wire::kTcpPath && paths_[index].tuples[kLtLd].is_known) {
+    if (tells_withdrawals_ && index != wire::kTcpPath && paths_[index].first_tuple().is_known) {
         withdrawals_due_[index] = kWithdrawals;
         withdrawing_ |= mask_of(index);
         ended_ |= mask_of(index);
     }
     forget(index);
     if (active_ == index) {
-        active_.reset();
+        set_active(std::nullopt);
     }
     if (former_ == index) {
         former_.reset();
@@ -97,42 +61,65 @@ void PathSet::remove(uint8_t index) {
 }
 
 void PathSet::activate(uint8_t index, TimePoint now) {
-    CTN_ASSERT(role_ == Role::Node && paths_[index].tuples[kLtLd].is_known);
+    CTN_ASSERT(role_ == Role::Node && paths_[index].first_tuple().is_known);
     if (active_ && active_ != index) {
         former_ = active_;
     } else if (former_ == index) {
         former_.reset();
     }
-    active_ = index;
-    if (paths_[index].state == PathState::Dead) {
-        paths_[index].unanswered_since = base::kNever;  // asked anew
-        paths_[index].needs_proof = false;
+    set_active(index);
+    if (paths_[index].state() == PathState::Dead) {
+        paths_[index].forgive();
     }
     ++announcement_number_;
     announce_again(now);
 }
 
-void PathSet::probe(uint8_t index, TimePoint now) {
-    Path& path = paths_[index];
-    Tuple& tuple = path.tuples[kLtLd];
-    const bool is_asked = tuple.challenged_at != base::kNever;
-    if (!is_asked && (path.state == PathState::Challenged || path.state == PathState::Usable)) {
-        start_challenge(path, tuple, now);
+void PathSet::announce_again(TimePoint now) {
+    if (active_) {
+        paths_[*active_].announce(now);
     }
 }
 
-void PathSet::announce_again(TimePoint now) {
-    if (!active_) {
+void PathSet::on_pause(TimePoint now) {
+    for (Path& path : paths_) {
+        path.on_pause(now);
+    }
+    announce_again(now);
+}
+
+// Who may have to take the active path's place, or copies.
+void PathSet::ask_others(TimePoint now) {
+    for (uint8_t index = 0; index < wire::kTcpPath; ++index) {
+        if (active_ != index) {
+            paths_[index].probe(now);
+        }
+    }
+}
+
+// --- MTU
+
+void PathSet::set_mtu(uint8_t index, uint16_t mtu, TimePoint now) {
+    Path& path = paths_[index];
+    if (path.search().limit() == mtu) {
         return;
     }
-    Path& path = paths_[*active_];
-    path.announcements_due = wire::kAnnounceCopies;
-    path.announce_interval = kFirstProbeInterval;
-    path.announce_again_at = now;
-    distrust_round_trip(*active_, now);
-    start_challenge(path, path.tuples[kLtLd], now);
-    path.tuples[kLtLd].challenge_again_at = base::kNever;  // the announcements carry it
+    path.set_limit(mtu);
+    if (active_ == index && role_ == Role::Node) {
+        announce_again(now);
+    }
 }
+
+void PathSet::on_too_big(uint8_t index, uint32_t outer_bytes, TimePoint now) {
+    const auto& sizes = path::MtuSearch::kUsualSizes;
+    const auto smaller =
+        std::find_if(sizes.begin(), sizes.end(), [&](uint16_t size) { return size < outer_bytes; });
+    if (smaller != sizes.end() && *smaller < paths_[index].search().limit()) {
+        set_mtu(index, *smaller, now);
+    }
+}
+
+// --- What came
 
 bool PathSet::on_authenticated(const wire::Space& space,
                                const base::Endpoint& from,
@@ -142,79 +129,12 @@ bool PathSet::on_authenticated(const wire::Space& space,
                                TimePoint now) {
     use(space.path);
     Path& path = paths_[space.path];
-    path.burst_datagrams =
-        now - path.heard_at > kLongestPauseOfBurst ? 1 : path.burst_datagrams + 1;
-    path.heard_at = now;
-    path.was_left_silent = false;
-    if (!path.needs_proof) {
-        path.unanswered_since = base::kNever;
+    const bool ends_doubt = path.on_authenticated(space.traffic_class, now);
+    if (role_ == Role::Snapt &&
+        path.on_source(space.traffic_class, from, local, bytes, is_highest, now) && !active_) {
+        set_active(space.path);
     }
-    note_sign_of_life(path, now);
-    ++path.received_datagrams;
-    if (deliveries_[space.path] != nullptr) {
-        deliveries_[space.path]->on_heard();
-    }
-    Tuple& tuple = path.tuples[index_of(space.traffic_class)];
-    if (role_ == Role::Node) {
-        tuple.heard_at = now;
-        // Not for each of many that come in while nothing goes out, nor of one that was given up.
-        const bool is_asked = path.tuples[kLtLd].challenged_at != base::kNever;
-        if (path.state == PathState::Dead && is_asked &&
-            path.announce_again_at - now > kLongestProbeInterval) {
-            ask_again(space.path, now);
-        }
-        if (path.state != PathState::Doubtful || path.needs_proof) {
-            return false;
-        }
-        path.proof_wanted_from = now;
-        path.state = path.has_answered ? PathState::Usable : PathState::Challenged;
-        return path.has_answered;
-    }
-    const bool is_same = tuple.is_known && tuple.remote == from && tuple.local == local;
-    if (!is_same && !is_highest) {
-        return false;
-    }
-    if (!is_same) {
-        move_tuple(space, from, local, now);
-    }
-    tuple.heard_at = now;
-    if (!tuple.is_proven) {
-        tuple.unproven_received_bytes += bytes;
-        if (tuple.challenged_at == base::kNever) {
-            start_challenge(path, tuple, now);
-        } else if (std::exchange(tuple.is_withheld, false)) {
-            tuple.challenge_again_at = now;
-            tuple.challenge_interval = kFirstProbeInterval;
-        }
-    }
-    if (!active_) {
-        active_ = space.path;
-    }
-    return false;
-}
-
-void PathSet::move_tuple(const wire::Space& space,
-                         const base::Endpoint& from,
-                         const base::Endpoint& local,
-                         TimePoint now) {
-    Path& path = paths_[space.path];
-    Tuple& tuple = path.tuples[index_of(space.traffic_class)];
-    const bool was_known = tuple.is_known;
-    const bool is_lt_ld = space.traffic_class == TrafficClass::LtLd;
-    if (is_lt_ld && tuple.remote.address != from.address) {
-        forget_round_trips(space.path);  // another network; another port is a NAT's doing
-    }
-    if (is_lt_ld) {
-        path.search.distrust();
-    }
-    tuple = Tuple{};
-    tuple.remote = from;
-    tuple.local = local;
-    tuple.is_known = true;
-    if (is_lt_ld || (!was_known && path.state != PathState::Usable)) {
-        path.state = PathState::Challenged;
-    }
-    start_challenge(path, tuple, now);
+    return ends_doubt;
 }
 
 bool PathSet::on_announce(uint8_t path, const wire::Announce& announce, TimePoint now) {
@@ -230,8 +150,8 @@ bool PathSet::on_announce(uint8_t path, const wire::Announce& announce, TimePoin
     has_announcement_ = true;
     if (announce.copy_wanted && !announce.active) {
         const bool is_other = announce.path != wire::kTcpPath && active_ != announce.path;
-        if (is_other && paths_[announce.path].tuples[kLtLd].is_known) {
-            want_copies(paths_[announce.path], now);
+        if (is_other && paths_[announce.path].first_tuple().is_known) {
+            paths_[announce.path].want_copies(now);
         }
         return false;
     }
@@ -246,71 +166,143 @@ bool PathSet::on_announce(uint8_t path, const wire::Announce& announce, TimePoin
         return false;
     }
     const bool is_new = announce.active && activation_number_ != announce.number;
+    // The node left this path and has come back: what it announced meanwhile was lost.
+    const bool is_return = is_new && activation_number_ && active_ == path;
     if (is_new) {
         activation_number_ = announce.number;
-        forget_other_tuples(paths_[path]);
     }
-    if (announce.mtu >= path::MtuSearch::kSmallest) {
-        set_limit(paths_[path], announce.mtu);
-    }
+    paths_[path].on_announced(announce.mtu, is_new);
     // What an older connection still had is lost, as with a move.
     const bool is_new_connection = is_new && path == wire::kTcpPath;
-    if (!announce.active || (active_ == path && !is_new_connection)) {
+    if (!announce.active || (active_ == path && !is_return && !is_new_connection)) {
         return false;
     }
     if (active_ && active_ != path) {
-        paths_[*active_].was_left_silent = is_overdue(*active_, now);
+        paths_[*active_].leave(now);
     }
-    for (const uint8_t any : {active_.value_or(path), path}) {
-        expect_nothing(paths_[any]);  // nobody may be there to answer
-    }
-    active_ = path;
-    paths_[path].heard_at = now;
+    set_active(path);
+    paths_[path].enter(now);
     return true;
 }
 
-// An index is used again with other sockets behind it, or the mapping of LtLd at a NAT has become
-// another: so may have those of the others. LtLd serves all classes until they are heard.
-void PathSet::forget_other_tuples(Path& path) {
-    for (size_t i = 0; i < path.tuples.size(); ++i) {
-        if (i != kLtLd) {
-            path.tuples[i] = Tuple{};
+void PathSet::on_challenge(const wire::Space& space,
+                           const wire::Challenge& challenge,
+                           bool was_padded) {
+    for (size_t i = 0; i < response_count_; ++i) {
+        if (responses_[i].space == space && responses_[i].response.token == challenge.token) {
+            return;
         }
     }
+    const DueResponse due{space, {challenge.token}, was_padded};
+    if (response_count_ < kMaxResponses) {
+        responses_[response_count_++] = due;
+        return;
+    }
+    // Where many sendings of one challenge come at once, the newest tells most.
+    const auto oldest = std::find_if(responses_.begin(), responses_.end(),
+                                     [&](const DueResponse& any) { return any.space == space; });
+    if (oldest != responses_.end()) {
+        *oldest = due;
+    }
 }
+
+bool PathSet::on_response(const wire::Space& space, const wire::Response& response, TimePoint now) {
+    const Path::Answer answer =
+        paths_[space.path].on_response(space.traffic_class, response.token, now);
+    if (answer.is_of_path && active_ == space.path) {
+        end_doubt();
+        if (answer.was_announced) {
+            withdraw_again();
+        }
+    }
+    return answer.is_news;
+}
+
+// --- What left
 
 void PathSet::on_sent(const Destination& destination,
                       uint64_t bytes,
                       bool wants_answer,
                       TimePoint now) {
     Path& path = paths_[destination.path];
-    if (wants_answer) {
-        expect_answer(path, now);
-        note_unconfirmed(path, now);
-        // While nothing gets through, any other that comes back is wanted at once.
-        if (active_ == destination.path && path.state == PathState::Dead &&
-            destination.path != wire::kTcpPath) {
-            any_used([&](uint8_t index) {
-                if (paths_[index].announce_again_at - now > kLongestProbeInterval) {
-                    ask_again(index, now + kLongestProbeInterval);
-                }
-                return false;
-            });
+    path.on_sent(destination.tuple_class, bytes, wants_answer, now);
+    // While nothing gets through, any other that comes back is wanted at once.
+    if (wants_answer && path.is_active() && path.state() == PathState::Dead &&
+        destination.path != wire::kTcpPath) {
+        any_used([&](uint8_t index) {
+            if (paths_[index].announcements().are_rare(now)) {
+                paths_[index].ask_again(now + path::kLongestProbeInterval);
+            }
+            return false;
+        });
+    }
+}
+
+void PathSet::on_app_limited() {
+    any_used([&](uint8_t index) {
+        paths_[index].on_app_limited();
+        return false;
+    });
+}
+
+void PathSet::distrust_samples(TimePoint now) {
+    any_used([&](uint8_t index) {
+        paths_[index].distrust_samples(now);
+        return false;
+    });
+}
+
+// --- Acknowledgements
+
+void PathSet::on_ack_range(uint32_t epoch,
+                           const wire::Ack& ack,
+                           const wire::AckRange& range,
+                           uint8_t arrived_on) {
+    if (paths_[ack.space.path].on_ack_range(epoch, ack, range)) {
+        acknowledged_ |= mask_of(ack.space.path);
+        acknowledged_by_ = arrived_on;
+        acknowledged_interval_ =
+            std::min<Duration>(std::chrono::milliseconds(ack.interval_ms), kLongestAckInterval);
+    }
+}
+
+void PathSet::on_acks_read(TimePoint now) {
+    for (unsigned left = std::exchange(acknowledged_, PathMask{0}); left != 0; left &= left - 1) {
+        const auto index = static_cast<uint8_t>(std::countr_zero(left));
+        paths_[index].on_acks_read(acknowledged_by_ == index, acknowledged_interval_, now);
+    }
+}
+
+void PathSet::on_housekeeping(Duration longest_keepalive, TimePoint now) {
+    any_used([&](uint8_t index) {
+        paths_[index].on_housekeeping(now);
+        return false;
+    });
+    if (active_) {
+        paths_[*active_].keepalive().try_longer(longest_keepalive, now);
+    }
+}
+
+// --- What there is to send
+
+std::optional<uint8_t> PathSet::on_time(TimePoint now) {
+    std::optional<uint8_t> told;
+    any_used([&](uint8_t index) {
+        const Path::Step step = paths_[index].on_time(now);
+        if (step == Path::Step::Asked && active_ == index) {
+            ask_others(now);
+        } else if (step == Path::Step::Told) {
+            told = index;
         }
-    }
-    if (path.room_bytes != UINT64_MAX) {
-        path.room_bytes -= std::min(path.room_bytes, bytes);
-    }
-    Tuple& tuple = path.tuples[index_of(destination.tuple_class)];
-    if (!tuple.is_proven) {
-        tuple.unproven_sent_bytes += bytes;
-    }
+        return told.has_value();
+    });
+    return told;
 }
 
 std::optional<Probe> PathSet::next_probe(TimePoint now) {
     while (response_count_ > 0) {
         const DueResponse due = responses_[--response_count_];
-        const Tuple& tuple = paths_[due.space.path].tuples[index_of(due.space.traffic_class)];
+        const Tuple& tuple = paths_[due.space.path].tuple(due.space.traffic_class);
         if (!tuple.is_known) {
             continue;
         }
@@ -321,70 +313,40 @@ std::optional<Probe> PathSet::next_probe(TimePoint now) {
     }
     std::optional<Probe> probe;
     any_used([&](uint8_t index) {
-        if (!(probe = announce_probe(index, now)) && !(probe = challenge_probe(index, now)) &&
-            !(probe = ping_probe(index))) {
-            probe = mtu_probe(index, now);
-        }
+        probe = probe_of(index, now);
         return probe.has_value();
     });
     return probe || !has_withdrawals() ? probe : withdrawal_probe();
 }
 
-std::optional<Probe> PathSet::announce_probe(uint8_t index, TimePoint now) {
+// Announcements of the active path, and challenges of the one that is next, say where copies are
+// wanted meanwhile.
+std::optional<Probe> PathSet::probe_of(uint8_t index, TimePoint now) {
     Path& path = paths_[index];
-    if (path.announce_again_at > now) {
-        return std::nullopt;
+    if (auto probe = path.announce_probe(announcement_number_, now)) {
+        const auto second = path.is_active() ? second_path(now) : std::nullopt;
+        if (second) {
+            probe->copies = copies_frame(*second);
+        }
+        return probe;
     }
-    Tuple& announced = path.tuples[kLtLd];
-    if (path.announcements_due == 0) {
-        path.announcements_due = 1;
+    if (auto probe = path.challenge_probe(now)) {
+        if (role_ == Role::Node && is_in_doubt(now) && second_path(now) == index) {
+            probe->copies = copies_frame(index);
+        }
+        return probe;
     }
-    if (--path.announcements_due == 0) {
-        path.announce_again_at = now + path.announce_interval;
-        path.announce_interval = next_interval(path, active_ == index, now);
-    }
-    expect_answer(path, now);
-    wire::Announce announce;
-    announce.path = index;
-    announce.mtu = path.search.limit();
-    announce.active = active_ == index;
-    announce.number = announcement_number_;
-    const wire::Challenge challenge = stamp_challenge(announced, now);
-    // Padded, so that SNAPT may send at once what waits. Every second repetition is short, since
-    // the path may not take the others; a path long silent is only asked.
-    const bool is_padded = path.state != PathState::Dead && announced.repetitions % 2 == 0;
-    Probe probe{index, TrafficClass::LtLd, announced.remote, announced.local};
-    probe.announce = announce;
-    probe.challenge = challenge;
-    probe.is_padded = is_padded;
-    if (const auto second = announce.active ? second_path(now) : std::nullopt) {
-        probe.copies = copies_frame(*second);
-    }
-    return probe;
+    const auto ping = path.ping_probe();
+    return ping ? ping : path.mtu_probe(has_narrowed_, now);
 }
 
 TimePoint PathSet::next_deadline() const {
     TimePoint earliest = response_count_ > 0 || has_withdrawals() ? TimePoint{} : base::kNever;
     any_used([&](uint8_t index) {
-        const Path& path = paths_[index];
-        earliest = std::min({earliest, path.announce_again_at, silence_deadline(path),
-                             proof_deadline(index), path.search.deadline()});
-        if (is_probed(index)) {
-            earliest = std::min(earliest, deliveries_[index]->deadline());
-        }
-        if ((pings_due_ & mask_of(index)) != 0) {
-            earliest = TimePoint{};
-        }
-        for (const Tuple& tuple : path.tuples) {
-            earliest = std::min(earliest, tuple.challenge_again_at);
-        }
+        earliest = std::min(earliest, paths_[index].deadline());
         return false;
     });
     return earliest;
-}
-
-bool PathSet::is_live(const Path& path) const {
-    return path.state != PathState::Unknown && path.state != PathState::Dead;
 }
 
 }  // namespace continuo::session

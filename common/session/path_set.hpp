@@ -3,17 +3,6 @@
 // follows announcements. Pure: what has to be sent for it (announcements, challenges, responses)
 // comes out of next_probe().
 //
-//   Unknown --first datagram or add()--> Challenged --RESPONSE--> Usable --silence--> Doubtful
-//                                         |  ^ ^                     ^--- any datagram ---'| ^
-//                                         |  | `-any datagram, if it has not answered yet--'| |
-//                                         |  RESPONSE or add()                  more silence| |
-//                                         |  |            Dead <----remove()----------------' |
-//                                         |  `-------------'                                  |
-//                                         `---------------------silence-----------------------'
-//
-// Silence is counted from the first datagram that should have had an answer. At SNAPT it changes no
-// state; it asks for a sign of life over control.
-//
 // SNAPT sends at most three times what it received to a tuple that has not answered a challenge.
 #pragma once
 
@@ -21,74 +10,72 @@
 #include "common/base/random.hpp"
 #include "common/base/time.hpp"
 #include "common/base/traffic_class.hpp"
-#include "common/path/delivery.hpp"
-#include "common/session/path_types.hpp"
+#include "common/session/path.hpp"
 #include "common/wire/ack_ranges.hpp"
 #include "common/wire/frame.hpp"
 
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <memory>
 #include <optional>
 #include <utility>
-#include <vector>
 
 namespace continuo::session {
 
 class PathSet {
   public:
-    PathSet(Role role, base::Random& random) : role_(role), random_(random) {}
+    PathSet(Role role, base::Random& random)
+        : role_(role)
+        , paths_(make_paths(role, random, std::make_index_sequence<wire::kMaxPaths>{})) {}
+
+    const Path& path(uint8_t index) const { return paths_[index]; }
+    Path& path(uint8_t index) { return paths_[index]; }
+    std::optional<uint8_t> active() const { return active_; }
+    uint16_t announcement_number() const { return announcement_number_; }
 
     // --- Node
     void add(uint8_t index, const base::Endpoint& remote, uint16_t mtu, base::TimePoint now);
     void remove(uint8_t index);
     // Moves the session to this path: announcements go out at once, whatever there is to send.
     void activate(uint8_t index, base::TimePoint now);
-    // Of the uplink, the most that may pass; tells SNAPT when it changed.
-    void set_mtu(uint8_t index, uint16_t mtu, base::TimePoint now);
-    // Asks a path that is not active whether it works, unless that question is open.
-    void probe(uint8_t index, base::TimePoint now);
-    // Asks a dead path at once and more often again, since something has happened to the network.
-    void ask_again(uint8_t index, base::TimePoint at);
-    // SNAPT misses a sign of life while the node, since `idle_since`, had nothing to send: when
-    // nothing comes in either, the mapping at a NAT may be gone. Announces the node; when packets
-    // follow at once, they had been lost. False: the path works or is being asked already.
-    bool on_request(base::TimePoint idle_since, base::TimePoint now);
-    // Packets came on the path while the node had nothing to send since `idle_since`. The second
-    // loss after an idle time makes the keepalive interval of this path shorter (one may be
-    // chance), and then each.
-    void on_packets(uint8_t index,
-                    base::TimePoint idle_since,
-                    base::Duration longest,
-                    base::TimePoint now);
-    // Interval of keepalives on the active path, at most `longest`.
-    base::Duration keepalive(base::Duration longest) const;
-    // A learned interval is tried twice as long after some time without a request.
-    void try_longer_keepalive(base::Duration longest, base::TimePoint now);
-    // The path is dead from now on: it carries nothing until an answer to retry() comes.
-    void give_up(uint8_t index);
-    // Asks a path that was given up once, at this address: its port may be another one than before.
-    void retry(uint8_t index, const base::Endpoint& remote, base::TimePoint now);
-    // The path is dead from now on, and asked at growing intervals, as one that fell silent.
-    void bury(uint8_t index, base::TimePoint now);
-    // The active path goes to another port of the SNAPT and is announced there.
-    void redirect(const base::Endpoint& remote, base::TimePoint now);
     // Announces the active path once more, for instance after a route appeared.
     void announce_again(base::TimePoint now);
     // Paths that are not active are used as well: asks those that have not answered yet, and each
     // that was not heard for `longest`, so that mappings stay and the dead are noticed.
     void keep_ready(base::Duration longest, base::TimePoint now);
-    // What is below the path says that it may carry nothing, be it soon: its silence is believed
-    // sooner.
-    void suspect(uint8_t index, bool is_suspect) { paths_[index].is_suspect = is_suspect; }
-    // Asks whether it works, whatever the path is used for, unless that question is open.
-    void ask(uint8_t index, base::TimePoint now);
+    // Interval of keepalives on the active path, at most `longest`.
+    base::Duration keepalive(base::Duration longest) const {
+        return active_ ? paths_[*active_].keepalive().interval(longest) : longest;
+    }
     // This end did not run for a while: what is unanswered was not waited for, and mappings may be
     // gone. Announces the active path, and asks the others but dead ones.
     void on_pause(base::TimePoint now);
 
+    // The active path goes to another port of the SNAPT and is announced there.
+    void redirect(const base::Endpoint& remote, base::TimePoint now) {
+        if (active_) {
+            paths_[*active_].redirect(remote, now);
+        }
+    }
+    // SNAPT misses a sign of life while the node, since `idle_since`, had nothing to send: when
+    // nothing comes in either, the mapping at a NAT may be gone. Announces the node; when packets
+    // follow at once, they had been lost. False: the path works or is being asked already.
+    bool on_request(base::TimePoint idle_since, base::TimePoint now) {
+        return active_ && paths_[*active_].on_request(idle_since, now);
+    }
+
     // --- SNAPT
+    // True when the return path moved.
+    bool on_announce(uint8_t path, const wire::Announce& announce, base::TimePoint now);
+
+    // --- Both
+    // The most that the uplink takes; tells SNAPT when it changed.
+    void set_mtu(uint8_t index, uint16_t mtu, base::TimePoint now);
+    // The own host refuses datagrams of so many outer bytes: the path takes the next smaller usual
+    // size.
+    void on_too_big(uint8_t index, uint32_t outer_bytes, base::TimePoint now);
+    // A black hole was found on a path since the last call.
+    bool take_narrowed() { return std::exchange(has_narrowed_, false); }
     // An authenticated datagram of `bytes` outer bytes. `is_highest`: it has the highest number of
     // its space so far; only then may it move the tuple. Sends a challenge to a tuple that is new.
     // True when it ends a doubt (node).
@@ -98,66 +85,6 @@ class PathSet {
                           uint64_t bytes,
                           bool is_highest,
                           base::TimePoint now);
-    // What was sent on the path is unanswered for long: datagrams may be lost.
-    bool is_overdue(uint8_t index, base::TimePoint now) const;
-    // True when the return path moved.
-    bool on_announce(uint8_t path, const wire::Announce& announce, base::TimePoint now);
-
-    // Datagrams left: a run of one space.
-    void on_numbered(const path::SentRun& run, base::TimePoint now) {
-        const uint8_t index = wire::space_from_number(run.space.space).path;
-        auto& delivery = deliveries_[index];
-        if (delivery == nullptr) {
-            if (!run.has_packets) {
-                return;  // a path that only announces itself costs nothing
-            }
-            delivery = std::make_unique<path::Delivery>(paths_[index].rtt, &paths_[index].search);
-        }
-        delivery->on_sent(run, now);
-    }
-    // The sender's queues are empty.
-    void on_app_limited() {
-        any_used([&](uint8_t index) {
-            if (deliveries_[index] != nullptr) {
-                deliveries_[index]->on_app_limited();
-            }
-            return false;
-        });
-    }
-    // A range of an ACK of a space of that epoch, which came on path `arrived_on`; on_acks_read()
-    // follows the last one of a datagram. `highest`: as path::Delivery has it.
-    void on_ack_range(uint32_t epoch,
-                      const wire::Ack& ack,
-                      const wire::AckRange& range,
-                      uint8_t arrived_on);
-    // After the ranges of a frame.
-    void on_ack_count(uint32_t epoch, const wire::Ack& ack) {
-        if (deliveries_[ack.space.path] != nullptr) {
-            deliveries_[ack.space.path]->on_count({epoch, wire::space_number(ack.space)},
-                                                  ack.highest + 1 - ack.missing);
-        }
-    }
-    void on_acks_read(base::TimePoint now);
-    // An ACK came on path `arrived_on` and named a higher number of a space of path `index` than
-    // any before; `outstanding` further ones were sent. True when it ends a doubt (node).
-    bool on_feedback(uint8_t index, uint8_t arrived_on, uint64_t outstanding, base::TimePoint now);
-    // Forgets what was told too long ago.
-    void forget_old_deliveries(base::TimePoint now);
-    void on_duplicate(uint8_t index) { ++paths_[index].duplicate_datagrams; }
-    // The path that takes the acknowledgements of path `index`: itself, unless it may not work.
-    // None when no path is known.
-    std::optional<uint8_t> acknowledges_by(uint8_t index, base::TimePoint now) const;
-
-    // The tuple of that class has answered by another way: TCP proves an address by itself.
-    void trust(const wire::Space& space);
-
-    // --- Both
-    // An authenticated datagram of so many outer bytes came.
-    void on_received(uint8_t index, uint64_t outer_bytes) {
-        paths_[index].received_bytes += outer_bytes;
-    }
-    // What the path takes before it has to be asked again: who sends it tells.
-    void set_room(uint8_t index, uint64_t bytes) { paths_[index].room_bytes = bytes; }
     void on_challenge(const wire::Space& space, const wire::Challenge& challenge, bool was_padded);
     // True when the path became usable with it.
     bool on_response(const wire::Space& space, const wire::Response& response, base::TimePoint now);
@@ -165,23 +92,30 @@ class PathSet {
     // challenge.
     void
     on_sent(const Destination& destination, uint64_t bytes, bool wants_answer, base::TimePoint now);
-    // Datagrams with packets left, each of `outer_bytes`: what the MTU search goes by, which TCP
-    // does not need.
-    void
-    on_data_sent(uint8_t index, uint32_t outer_bytes, uint64_t total_bytes, base::TimePoint now) {
-        paths_[index].packets_sent_at = now;
-        paths_[index].sent_bytes += total_bytes;
-        if (index != wire::kTcpPath) {
-            paths_[index].search.on_sent(outer_bytes, now);
-        }
+    // Datagrams left: a run of one space.
+    void on_numbered(const path::SentRun& run, base::TimePoint now) {
+        paths_[wire::space_from_number(run.space.space).path].on_numbered(run, now);
     }
-    // The own host refuses datagrams of so many outer bytes: the path takes the next smaller usual
-    // size.
-    void on_too_big(uint8_t index, uint32_t outer_bytes, base::TimePoint now);
+    // The sender's queues are empty.
+    void on_app_limited();
+    // Datagrams that left before `now` are sent again under the same numbers: no path samples them.
+    void distrust_samples(base::TimePoint now);
+    // A range of an ACK of a space of that epoch, which came on path `arrived_on`; on_acks_read()
+    // follows the last one of a datagram.
+    void on_ack_range(uint32_t epoch,
+                      const wire::Ack& ack,
+                      const wire::AckRange& range,
+                      uint8_t arrived_on);
+    void on_acks_read(base::TimePoint now);
+    // Once a second.
+    void on_housekeeping(base::Duration longest_keepalive, base::TimePoint now);
     // Looks at the silence of paths. Gives one that has just become doubtful or dead, or on which
     // SNAPT misses a sign of life, at most one a call.
     std::optional<uint8_t> on_time(base::TimePoint now);
+    std::optional<Probe> next_probe(base::TimePoint now);
+    base::TimePoint next_deadline() const;
 
+    // --- Which path
     // Where traffic of that class goes now; nothing when there is no path. While the active path
     // is in doubt and may not be sent more, low-delay classes go by the second one.
     std::optional<Destination> destination(base::TrafficClass traffic_class,
@@ -189,7 +123,7 @@ class PathSet {
     // The same by one path, be it active or not; nothing when no tuple of it is known.
     std::optional<Destination>
     destination_on(uint8_t index, base::TrafficClass traffic_class, base::TimePoint now) const;
-    // Where acknowledgements and REPORTs go that leave alone: by the active path, unless only
+    // Where acknowledgements go that leave alone: by the active path, unless only
     // others were heard lately.
     std::optional<Destination> upkeep_destination(base::TimePoint now) const;
     // Where what goes to `original` is copied to: while the active path is in doubt, or `always`.
@@ -210,18 +144,16 @@ class PathSet {
     PathMask with_room(PathMask paths, base::TrafficClass traffic_class) const;
     // An ACK has named that number, or a higher one, and it is not lost.
     bool is_named(uint32_t epoch, uint16_t space, uint64_t sequence) const {
-        const auto& delivery = deliveries_[wire::space_from_number(space).path];
+        const auto* const delivery = paths_[wire::space_from_number(space).path].delivery();
         return delivery != nullptr &&
                delivery->is_named({epoch, space}, static_cast<uint32_t>(sequence)) &&
                !is_lost(epoch, space, sequence);
     }
     bool is_lost(uint32_t epoch, uint16_t space, uint64_t sequence) const {
-        const auto& delivery = deliveries_[wire::space_from_number(space).path];
+        const auto* const delivery = paths_[wire::space_from_number(space).path].delivery();
         return delivery != nullptr &&
                delivery->is_lost({epoch, space}, static_cast<uint32_t>(sequence));
     }
-    // A black hole was found on a path since the last call.
-    bool take_narrowed() { return std::exchange(has_narrowed_, false); }
     // Of `paths`, the one on which a datagram that leaves now is there first, or hardly later by
     // one with room; nothing while that is not known of all.
     std::optional<uint8_t>
@@ -233,53 +165,35 @@ class PathSet {
     // Whether the other end is where that comes from, by its latest authenticated datagrams.
     bool is_known(const base::Endpoint& from) const {
         return any_used([&](uint8_t index) {
-            const auto& tuples = paths_[index].tuples;
+            const auto& tuples = paths_[index].tuples();
             return std::any_of(tuples.begin(), tuples.end(), [&](const Tuple& tuple) {
                 return tuple.is_known && tuple.remote == from;
             });
         });
     }
-    std::optional<Probe> next_probe(base::TimePoint now);
-    // The tuple's limit has no room for the challenge; it leaves when more was received.
-    void on_withheld(const Probe& probe);
-    base::TimePoint next_deadline() const;
-
     // An acknowledgement that is owed by that path did not come in time.
     bool has_timed_out(uint8_t index) const {
-        return deliveries_[index] != nullptr && deliveries_[index]->liveness().timeouts() > 0;
+        const path::Delivery* const delivery = paths_[index].delivery();
+        return delivery != nullptr && delivery->liveness().timeouts() > 0;
     }
-    std::optional<uint8_t> active() const { return active_; }
-    const Path& path(uint8_t index) const { return paths_[index]; }
     // Largest and smallest smoothed RTT of the paths in use.
     base::Duration largest_rtt() const;
     base::Duration smallest_rtt() const;
-    uint16_t announcement_number() const { return announcement_number_; }
+    // The path that takes the acknowledgements of path `index`: itself, unless it may not work.
+    // None when no path is known.
+    std::optional<uint8_t> acknowledges_by(uint8_t index, base::TimePoint now) const;
 
   private:
-    void start_challenge(Path& path, Tuple& tuple, base::TimePoint now);
-    static wire::Challenge stamp_challenge(Tuple& tuple, base::TimePoint now);
-    void note_answered(uint8_t index, const Tuple& tuple, uint32_t sending, base::TimePoint now);
-    void move_tuple(const wire::Space& space,
-                    const base::Endpoint& from,
-                    const base::Endpoint& local,
-                    base::TimePoint now);
-    static void forget_other_tuples(Path& path);
-    void expect_answer(Path& path, base::TimePoint now);
-    static void note_sign_of_life(Path& path, base::TimePoint now);
+    template <size_t... kIndex>
+    static std::array<Path, sizeof...(kIndex)>
+    make_paths(Role role, base::Random& random, std::index_sequence<kIndex...> /*indexes*/) {
+        return {Path(static_cast<uint8_t>(kIndex), role, random)...};
+    }
+    void set_active(std::optional<uint8_t> index);
+    std::optional<Probe> probe_of(uint8_t index, base::TimePoint now);
     void ask_others(base::TimePoint now);
-    void ask_active_or_other(uint8_t index, base::TimePoint now);
-    static base::Duration ask_after(const Path& path);
-    static base::Duration doubt_after(const Path& path);
-    static void note_unconfirmed(Path& path, base::TimePoint now);
-    static bool confirm(Path& path, uint64_t outstanding, base::TimePoint now);
-    base::TimePoint proof_deadline(uint8_t index) const;
-    void ask_for_proof(uint8_t index, base::TimePoint now);
-    bool on_proof_missing(uint8_t index, base::TimePoint now);
-    static void expect_nothing(Path& path);
-    void distrust_round_trip(uint8_t index, base::TimePoint now);
     base::Duration base_rtt(uint8_t index) const;
     base::Duration expected_rtt(uint8_t index) const;
-    static void note_rtt_bound(Path& path, base::Duration at_most);
     using PathDelays = std::array<base::Duration, wire::kMaxPaths>;
     bool delays_beyond_fastest(PathMask paths, PathDelays& more) const;
     struct Arrival {
@@ -289,22 +203,8 @@ class PathSet {
     std::optional<Arrival>
     soonest_arrival(PathMask paths, const PathDelays& more, base::TimePoint now) const;
     std::optional<base::Duration> delay_beyond(uint8_t path, uint8_t other) const;
-    void forget_delivery(uint8_t index);
-    bool is_probed(uint8_t index) const;
     bool is_other_heard(uint8_t index, PathMask paths) const;
     base::TimePoint silent_since(uint8_t index, PathMask paths, base::TimePoint now) const;
-    std::optional<Probe> ping_probe(uint8_t index);
-    void forget_round_trips(uint8_t index);
-    // Nothing has answered for as long as makes a path doubtful.
-    bool is_late(uint8_t index, base::TimePoint now) const;
-    base::TimePoint silence_deadline(const Path& path) const;
-    // The deadline has passed. True when that is to be told.
-    bool on_silence(uint8_t index, base::TimePoint now);
-    std::optional<Probe> announce_probe(uint8_t index, base::TimePoint now);
-    std::optional<Probe> challenge_probe(uint8_t index, base::TimePoint now);
-    std::optional<Probe> mtu_probe(uint8_t index, base::TimePoint now);
-    static void set_limit(Path& path, uint16_t mtu);
-    bool is_live(const Path& path) const;
     void use(uint8_t index) { used_ |= mask_of(index); }
     // The path has ended, and what was known of it with it.
     void forget(uint8_t index);
@@ -322,26 +222,20 @@ class PathSet {
     bool may_copy_on(uint8_t index, base::TimePoint now) const;
     bool may_spread_on(uint8_t index, base::TimePoint now) const;
     bool is_second_better(uint8_t candidate, uint8_t other, base::TimePoint now) const;
-    static void want_copies(Path& path, base::TimePoint now);
     void end_copies();
     void end_doubt();
     std::optional<Probe> withdrawal_probe();
     // When the active path has answered: SNAPT has left the one that it went from.
     bool has_withdrawals() const {
         return withdrawing_ != 0 && active_ &&
-               paths_[*active_].tuples[0].challenged_at == base::kNever;
+               !paths_[*active_].first_tuple().validation.is_asked();
     }
     void withdraw_again();
     std::optional<wire::Announce> copies_frame(uint8_t path) const;
-    static uint64_t room_for(const Path& path, base::TrafficClass traffic_class);
 
     Role role_;
-    base::Random& random_;
     std::array<Path, wire::kMaxPaths> paths_;
     PathMask used_ = 0;  // so that nothing looks at all of them for each packet
-    // Null for a path that carries no packets.
-    std::array<std::unique_ptr<path::Delivery>, wire::kMaxPaths> deliveries_;
-    PathMask pings_due_ = 0;
     bool has_narrowed_ = false;
     // The acknowledgements that are being read: paths that they name.
     PathMask acknowledged_ = 0;

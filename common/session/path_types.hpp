@@ -1,136 +1,72 @@
-// The state of one path, and what PathSet says of paths to the rest of a session.
+// Types by which a session speaks of its paths.
 #pragma once
 
 #include "common/base/ip_address.hpp"
 #include "common/base/time.hpp"
 #include "common/base/traffic_class.hpp"
+#include "common/path/announcements.hpp"
+#include "common/path/copy_wish.hpp"
+#include "common/path/keepalive_search.hpp"
 #include "common/path/mtu_search.hpp"
+#include "common/path/path_state.hpp"
 #include "common/path/rtt_estimator.hpp"
+#include "common/path/sign_of_life.hpp"
+#include "common/path/silence.hpp"
+#include "common/path/validation.hpp"
 #include "common/wire/frame.hpp"
 
-#include <algorithm>
 #include <array>
 #include <optional>
-#include <string_view>
 
 namespace continuo::session {
 
 enum class Role : uint8_t { Node, Snapt };
 
-enum class PathState : uint8_t { Unknown, Challenged, Usable, Doubtful, Dead };
-std::string_view to_string(PathState state);
+using path::PathState;
+using path::to_string;
 
 // Of what a path takes: for the low-delay classes, so that they do not wait behind the others.
 inline constexpr uint64_t kReservedRoomBytes = uint64_t{16} * 1024;
-
-// Between repetitions of what has no answer: announcements and challenges.
-inline constexpr base::Duration kFirstProbeInterval = base::milliseconds(40);
-inline constexpr base::Duration kLongestProbeInterval = base::seconds(1);
-inline base::Duration longer_interval(base::Duration interval) {
-    return std::min<base::Duration>(interval * 2, kLongestProbeInterval);
-}
-// Without an answer for so long a challenge is given up until the tuple is heard again.
-inline constexpr base::Duration kChallengeLifetime = base::seconds(30);
-
-// A datagram with nothing but CHALLENGE or RESPONSE is no longer.
-inline constexpr uint32_t kShortProbeBytes = 64;
-// Part of the limit of an unproven tuple that data leaves to repetitions of the challenge.
-inline constexpr uint64_t kChallengeRoomBytes = uint64_t{4} * kShortProbeBytes;
 
 // Address and port of the other end as one class of a path sees it: NAT may map each socket apart.
 struct Tuple {
     base::Endpoint remote;
     base::Endpoint local;  // own address and port that the peer uses; unspecified on the node
     bool is_known = false;
-    bool is_proven = false;  // answered a challenge, or configured
     base::TimePoint heard_at{};
-    uint64_t unproven_received_bytes = 0;
-    uint64_t unproven_sent_bytes = 0;
-    wire::ChallengeToken token{};
-    base::TimePoint challenged_at = base::kNever;
-    base::TimePoint challenge_again_at = base::kNever;
-    base::Duration challenge_interval{};
-    base::TimePoint asked_at{};  // the newest sending of the challenge
-    uint32_t repetitions = 0;
-    bool was_sent = false;
-    bool is_withheld = false;  // the challenge that was due: too little was received for it
+    path::Validation validation;
+
+    bool operator==(const Tuple&) const = default;
 };
 
-struct Path {
-    PathState state = PathState::Unknown;
-    bool is_failing() const { return state == PathState::Doubtful || state == PathState::Dead; }
-    bool has_answered = false;  // a challenge, since it was added or last dead
-    bool is_suspect = false;    // node: something below says that it may soon carry nothing
-    uint8_t announcements_due = 0;
-    bool was_asked_again = false;  // node: after its first answer
-    uint16_t mtu = 1500;           // of the outer IP packet, in the direction that this end sends
-    path::MtuSearch search;
-    std::array<Tuple, base::kTrafficClasses> tuples;
-    path::RttEstimator rtt;
-    // Zero: no sample.
-    base::Duration smoothed_rtt() const {
-        return rtt.has_sample() ? rtt.smoothed() : base::Duration{};
-    }
-    base::Duration rtt_variation() const {
-        return rtt.has_sample() ? rtt.variation() : base::Duration{};
-    }
-    base::Duration rtt_at_most{};      // of an answer that tells no sample; zero: none
-    uint64_t answers = 0;              // to challenges, since it was added
-    base::Duration last_round_trip{};  // of the latest answer, from what it answers
-    base::TimePoint packets_sent_at{};
-    base::TimePoint heard_at{};
-    base::TimePoint announce_again_at = base::kNever;
-    base::Duration announce_interval{};
-    uint64_t received_datagrams = 0;
-    uint64_t received_bytes = 0;  // outer IP packets
-    uint64_t sent_bytes = 0;      // the same, of datagrams with packets
-    // What may be sent there before its sender has room again, kReservedRoomBytes of it by the
-    // low-delay classes only: TCP, and UDP while a socket is full.
-    uint64_t room_bytes = UINT64_MAX;
-    // Since when something that should have had an answer is without one.
-    base::TimePoint unanswered_since = base::kNever;
-    // Node: that came without a pause.
-    uint32_t burst_datagrams = 0;
-    // Node: how often a datagram is sent while there is nothing else, as learned; zero: as SNAPT
-    // said.
-    base::Duration keepalive{};
-    base::TimePoint keepalive_learned_at{};
-    base::Duration idle_when_asked{};  // before the latest request
-    base::TimePoint lost_known_by{};   // packets until then had been lost
-    base::Duration idle_when_lost{};   // before the first such loss; zero: none is known
-    // SNAPT: between requests for a sign of life over control; when the latest was made; it is
-    // open; when it was answered.
-    base::Duration request_interval{};
-    base::TimePoint requested_at{};
-    bool is_requested = false;
-    // SNAPT: it was silent when the node announced another one, and has not been heard since.
-    bool was_left_silent = false;
-    base::TimePoint request_answered_at{};
-    // SNAPT: the node wants copies of low-delay classes there until then.
-    base::TimePoint copies_until{};
-    base::TimePoint copies_since{};  // by announcements of the same number
-
-    // In the direction that this end sends, as acknowledgements tell (path::Delivery).
-    uint64_t delivery_bytes_per_s = 0;  // of outer IP packets; 0: unknown
-    bool is_full = false;               // a queue stands in it
-    bool was_full = false;              // when it was measured; else it may deliver far more
-    std::optional<double> loss;         // fraction of datagrams; nothing: unknown
+// Fate of the datagrams that this end sent by a path.
+struct DeliveryTotals {
+    uint64_t delivered_bytes = 0;  // outer IP packets with packets in them
+    uint64_t delivered_datagrams = 0;
     uint64_t lost_datagrams = 0;
-    uint64_t late_datagrams = 0;       // came after they had been given up
-    uint64_t duplicate_datagrams = 0;  // that came twice, in the direction that this end receives
+    uint64_t late_datagrams = 0;  // came after they had been given up
+};
 
-    // Datagrams with packets that nothing has told to have arrived, and since when there are any
-    // (path_proof.cpp).
-    uint64_t unconfirmed_datagrams = 0;
-    base::TimePoint unconfirmed_since{};
-    // Only proof that what is sent arrives ends the silence; datagrams that come do not.
-    bool needs_proof = false;
-    base::TimePoint proof_wanted_from{};
-    base::Duration proof_patience{};
+struct PathCounters {
+    uint64_t answers = 0;              // to challenges, since it began
+    base::Duration last_round_trip{};  // of the latest answer, from what it answers
+    uint64_t received_datagrams = 0;
+    uint64_t received_bytes = 0;       // outer IP packets
+    uint64_t sent_bytes = 0;           // the same, of datagrams with packets
+    uint64_t duplicate_datagrams = 0;  // that came twice
+};
+
+// How much of what this end sends a path delivers, as acknowledgements tell (path::Delivery).
+struct Delivered {
+    uint64_t bytes_per_s = 0;    // of outer IP packets; 0: unknown
+    bool is_full = false;        // a queue stands in it
+    bool was_full = false;       // when it was measured; else it may deliver far more
+    std::optional<double> loss;  // fraction of datagrams; nothing: unknown
 };
 
 // A set of paths: bit n is the path with index n.
 using PathMask = uint16_t;
+inline constexpr PathMask kAllPaths = UINT16_MAX;
 constexpr PathMask mask_of(uint8_t path) {
     return static_cast<PathMask>(1U << path);
 }

@@ -14,10 +14,29 @@ constexpr size_t kFirstEntries = 32;
 
 }  // namespace
 
-void SentRing::push(SentEntry entry, base::ByteView bytes, base::TimePoint keep_from) {
-    while (count_ > 0 && at(0).sent_at < keep_from && !at(0).is_due) {
-        pop();
-    }
+SentEntry SentEntry::copy_in(uint32_t of_epoch,
+                             uint16_t of_space,
+                             uint64_t first,
+                             uint64_t in_datagrams,
+                             base::TimePoint now) const {
+    SentEntry copy;
+    copy.left_at = copy.sent_at = now;
+    copy.epoch = of_epoch;
+    copy.space = of_space;
+    copy.first_sequence = first;
+    copy.datagrams =
+        static_cast<uint16_t>(std::min<uint64_t>(in_datagrams, SentEntry::kMostDatagrams));
+    copy.flow_index = flow_index;
+    copy.is_packet = true;
+    // A packet that goes as new is an original.
+    copy.original = is_unnamed ? Number{first, of_epoch, of_space} : original;
+    copy.traffic_class = traffic_class;
+    copy.is_repeat = true;
+    copy.repeats = static_cast<uint8_t>(repeats + 1);
+    return copy;
+}
+
+void SentRing::push(SentEntry entry, base::ByteView bytes) {
     size_t offset = 0;
     if (!make_room(bytes.size(), offset)) {
         return;
@@ -172,6 +191,21 @@ void SentRing::forget_flow(uint32_t index) {
         if (entry.flow_index == index) {
             entry.flow_index = SentEntry::kNoFlow;
             forget(entry);
+        }
+    }
+}
+
+void SentRing::unname(uint32_t epoch) {
+    for (size_t i = 0; i < count_; ++i) {
+        SentEntry& entry = at(i);
+        if (entry.original.epoch == epoch) {
+            entry.is_unnamed = true;
+        } else if (entry.epoch == epoch) {
+            // A copy that was never opened: the original's number is what the peer may know.
+            entry.epoch = entry.original.epoch;
+            entry.space = entry.original.space;
+            entry.first_sequence = entry.original.sequence;
+            entry.datagrams = 1;
         }
     }
 }

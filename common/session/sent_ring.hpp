@@ -1,7 +1,6 @@
-// SentRing: what was sent lately, so that it can be sent again. SNAPT keeps what it has sealed,
-// octet for octet, for when the return path moves (docs/PROTOCOL.md section 5.6): what was on its
-// way to the old address is lost, and only SNAPT still has it. Packets that may have to be sent
-// again as copies are kept as well (session_kept.cpp). Memory grows with what a round trip holds,
+// SentRing: what was sent lately, so that it can be sent again when its path has changed
+// (docs/PROTOCOL.md section 5.6). SNAPT keeps datagrams as they were sealed, a node packets, which
+// it sends as copies (Retransmitter). Memory grows with what a round trip holds,
 // up to kMaxSentRingBytes and what its budget has left; beyond that the oldest is forgotten, and
 // where there is no memory at all nothing is kept.
 #pragma once
@@ -10,34 +9,65 @@
 #include "common/base/memory_budget.hpp"
 #include "common/base/time.hpp"
 #include "common/base/traffic_class.hpp"
+#include "common/packet/packet.hpp"
+#include "common/path/sent_log.hpp"
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace continuo::session {
 
 inline constexpr size_t kMaxSentRingBytes = size_t{2} * 1024 * 1024;
 inline constexpr size_t kMaxSentRingEntries = 4096;
+// Older losses are ignored.
+inline constexpr base::Duration kRepeatableFor = base::seconds(10);
 
 // A datagram, or a run of equal ones whose sequence numbers follow each other; or a packet that was
-// alone in its datagram.
+// alone in its datagram or in several as pieces, or a super-packet whose segments were.
 struct SentEntry {
     static constexpr uint32_t kNoFlow = UINT32_MAX;
+    static constexpr uint16_t kMostDatagrams = path::SentLog::kMostDatagrams;
+    // A datagram, by its number.
+    struct Number {
+        uint64_t sequence = 0;
+        uint32_t epoch = 0;
+        uint16_t space = 0;
+    };
 
-    base::TimePoint sent_at{};
+    bool has_flow() const { return flow_index != kNoFlow; }
+    // The packet went in this datagram, or in those from it on.
+    bool is_one_packet() const { return is_packet && offload.gso == packet::GsoType::None; }
+    // A copy that left, in so many datagrams from that number on, with complete checksums.
+    SentEntry copy_in(uint32_t of_epoch,
+                      uint16_t of_space,
+                      uint64_t first,
+                      uint64_t in_datagrams,
+                      base::TimePoint now) const;
+
+    base::TimePoint left_at{};  // first
+    base::TimePoint sent_at{};  // last
     uint64_t first_sequence = 0;
     uint32_t epoch = 0;
     uint32_t length = 0;
     uint16_t space = 0;
     uint16_t segment_bytes = 0;  // 0: one datagram
     uint16_t datagrams = 1;
-    uint32_t flow_index = kNoFlow;  // of the packet
+    // Flow of the packet; kNoFlow: forgotten, and the packet is of no use any more.
+    uint32_t flow_index = kNoFlow;
+    packet::Offload offload;
+    bool is_packet = false;
+    Number original;  // the datagram that copies of it name
     base::TrafficClass traffic_class = base::TrafficClass::LtLd;
-    bool is_due = false;    // to be sent again
-    uint16_t repeated = 0;  // of its datagrams
-    uint8_t repeats = 0;    // how often it was, before
-    size_t offset = 0;      // the ring's own
+    bool is_due = false;      // to be sent again
+    bool is_repeat = false;   // a copy, or sealed datagrams of which some left again
+    bool is_unnamed = false;  // the peer never had its keys: it goes as new
+    uint16_t repeated = 0;    // of its datagrams
+    // Bit i: its datagram i left again. That of a packet has an entry of its own then.
+    uint64_t again = 0;
+    uint8_t repeats = 0;  // how often it was, before
+    size_t offset = 0;    // the ring's own
 };
 
 // How entries that are due leave: `bytes` of them in `span`, but for `at_once` at the beginning.
@@ -56,9 +86,16 @@ class SentRing {
     // `budget`: null for no limit but the ring's own.
     explicit SentRing(base::MemoryBudget* budget = nullptr) : memory_(budget) {}
 
-    // Copies `bytes`, which are one sendmsg long at most. Forgets what was sent before `keep_from`,
-    // unless it is due.
-    void push(SentEntry entry, base::ByteView bytes, base::TimePoint keep_from);
+    // Copies `bytes`, which are one sendmsg long at most.
+    void push(SentEntry entry, base::ByteView bytes);
+    // Forgets the oldest one after the other while `is_done(const SentEntry&)`, but none that is
+    // due.
+    template <typename IsDone>
+    void forget_oldest(const IsDone& is_done) {
+        while (count_ > 0 && !at(0).is_due && is_done(std::as_const(at(0)))) {
+            pop();
+        }
+    }
     // Marks what `is_missing(const SentEntry&)` names as due, and nothing else.
     template <typename IsMissing>
     void mark_due(const IsMissing& is_missing) {
@@ -68,12 +105,20 @@ class SentRing {
         for (size_t i = 0; i < count_; ++i) {
             SentEntry& entry = at(i);
             entry.repeats = static_cast<uint8_t>(entry.repeats + (entry.repeated > 0 ? 1 : 0));
-            entry.is_due = entry.repeats < kMostRepeats && is_missing(entry);
+            entry.is_due = entry.repeats < kMostRepeats && is_missing(std::as_const(entry));
             entry.repeated = 0;
             due_ += entry.is_due ? 1U : 0U;
         }
     }
     bool has_due() const { return due_ > 0; }
+    template <typename OnEntry>
+    void each(const OnEntry& on_entry) const {
+        for (size_t i = 0; i < count_; ++i) {
+            on_entry(entries_[(first_ + i) % entries_.size()]);
+        }
+    }
+    // The peer never had the keys of `epoch`: its entries are sent as new.
+    void unname(uint32_t epoch);
     // Its packets are of no use any more.
     void forget_flow(uint32_t index);
     void keep_newest(size_t entries);

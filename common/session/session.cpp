@@ -30,37 +30,28 @@ constexpr uint64_t kWantRekeyDatagrams = wire::kRekeyDatagrams / 2;
 }  // namespace
 
 Session::Session(const SessionSettings& settings,
-                 SessionHost& host,
+                 PacketSink& sink,
                  SessionScratch& scratch,
                  base::Random& random)
     : settings_(settings)
-    , host_(host)
+    , sink_(sink)
     , scratch_(scratch)
     , random_(random)
     , paths_(settings.role, random)
     , classes_{ClassState(settings.classes[0]), ClassState(settings.classes[1]),
                ClassState(settings.classes[2]), ClassState(settings.classes[3])}
-    , reassembly_(drops_)
-    , sent_ring_(settings.memory)
-    , kept_ring_(settings.memory)
+    , retransmitter_(settings.role, paths_, epochs_, settings.memory)
     , resequencer_(settings.memory) {}
 
 Session::~Session() = default;
 
-EpochState* Session::sending() {
-    if (settings_.role == Role::Snapt && current_ && !current_->is_heard && previous_) {
-        return previous_.get();
-    }
-    return current_.get();
-}
-
 std::optional<uint32_t> Session::send_epoch() const {
-    return current_ ? std::optional(current_->number) : std::nullopt;
+    return epochs_.is_empty() ? std::nullopt : std::optional(epochs_.current()->number);
 }
 
 bool Session::wants_rekey() const {
-    return current_ &&
-           current_->sealed_datagrams >= std::min(kWantRekeyDatagrams, settings_.rekey_datagrams);
+    return !epochs_.is_empty() && epochs_.current()->sealed_datagrams >=
+                                      std::min(kWantRekeyDatagrams, settings_.rekey_datagrams);
 }
 
 NodeSide Session::sends_side() const {
@@ -83,33 +74,17 @@ void Session::install_epoch(EpochInstall keys, TimePoint now) {
     epoch->opener = std::move(keys.opener);
     epoch->installed_at = now;
     epoch->encoder.set_skew(elision::skew_for(paths_.largest_rtt()));
-    const bool is_granted_anew = current_ && current_->number == epoch->number;
-    // What is kept names sequence numbers of the keys in use; under other ones, also of the same
-    // epoch's number, it would be taken for something else.
-    kept_ring_.clear();
-    if (is_granted_anew && current_->sealed_datagrams > 0) {
-        sent_ring_.clear();
+    retransmitter_.on_epoch(epoch->number);
+    const EpochKind kind = epochs_.kind_of(epoch->number);
+    if (kind == EpochKind::First || kind == EpochKind::Next) {
+        counters_.lost_datagrams = epochs_.judge();
     }
-    if (!is_granted_anew) {
-        // A first epoch after a lost association has nothing to share with the one before.
-        const bool is_next = current_ && current_->number + 1 == epoch->number;
-        judge_losses();
-        for (const EpochState* ended : {previous_.get(), is_next ? nullptr : current_.get()}) {
-            retired_losses_ += ended != nullptr ? ended->missing() : 0;
-        }
-        previous_ = is_next ? std::move(current_) : nullptr;
-    }
-    current_ = std::move(epoch);
-    reopen_flows(*current_);
+    epochs_.install(std::move(epoch));
+    reopen_flows(*epochs_.current());
     timers_.set_earlier(Timer::Housekeeping, now + kHousekeepingInterval);
     if (settings_.role == Role::Node) {
         keepalive_due_ = true;  // lets SNAPT hear the epoch though there may be nothing to send
     }
-}
-
-bool Session::may_grant(uint32_t epoch) const {
-    return current_ == nullptr || epoch == current_->number + 1 ||
-           (epoch == current_->number && !current_->is_heard);
 }
 
 void Session::reopen_flows(EpochState& epoch) {
@@ -140,25 +115,22 @@ bool Session::attach(Flow& flow) {
         // SNAPT: the node gave the index to another flow; the old one stays in the table until its
         // own timeout.
         Flow& former = *flows_[flow.index];
-        count_mode(former, -1);
-        unpin(former, former.traffic_class);
+        router_.remove(former);
         former.owner = nullptr;
         --attached_;
     }
     if (flows_[flow.index] != &flow) {
         drops_.add(DropReason::QueueFull, resequencer_.forget(flow.index));
-        kept_ring_.forget_flow(flow.index);
+        retransmitter_.forget_flow(flow.index);
     }
     flows_[flow.index] = &flow;
     flow.owner = this;
     ++attached_;
-    count_mode(flow, 1);
-    for (EpochState* epoch : {current_.get(), previous_.get()}) {
-        if (epoch != nullptr) {
-            epoch->encoder.remove_flow(flow.index);
-            epoch->encoder.add_flow(flow.index, {flow.app, false});
-        }
-    }
+    router_.add(flow);
+    epochs_.each([&](EpochState& epoch) {
+        epoch.encoder.remove_flow(flow.index);
+        epoch.encoder.add_flow(flow.index, {flow.app, false});
+    });
     return true;
 }
 
@@ -181,15 +153,10 @@ void Session::detach(Flow& flow, TimePoint /*now*/) {
     flows_[flow.index] = nullptr;
     flow.owner = nullptr;
     --attached_;
-    count_mode(flow, -1);
-    unpin(flow, flow.traffic_class);
+    router_.remove(flow);
     drops_.add(DropReason::QueueFull, resequencer_.forget(flow.index));
-    kept_ring_.forget_flow(flow.index);
-    for (EpochState* epoch : {current_.get(), previous_.get()}) {
-        if (epoch != nullptr) {
-            epoch->encoder.remove_flow(flow.index);
-        }
-    }
+    retransmitter_.forget_flow(flow.index);
+    epochs_.each([&](EpochState& epoch) { epoch.encoder.remove_flow(flow.index); });
     if (settings_.role == Role::Node) {
         indexes_.release(static_cast<uint16_t>(flow.index));
         indexes_.make_reusable(static_cast<uint16_t>(flow.index));
@@ -198,15 +165,16 @@ void Session::detach(Flow& flow, TimePoint /*now*/) {
 
 void Session::requeue(Flow& flow, TrafficClass former) {
     classes_[index_of(former)].queue.move_flow(flow, classes_[index_of(flow.traffic_class)].queue);
-    unpin(flow, former);
-    if (flow_at(flow.index) == &flow && current_) {
-        current_->encoder.remove_flow(flow.index);
-        current_->encoder.add_flow(flow.index, {flow.app, true});
+    router_.unpin(flow, former);
+    EpochState* const epoch = epochs_.current();
+    if (flow_at(flow.index) == &flow && epoch != nullptr) {
+        epoch->encoder.remove_flow(flow.index);
+        epoch->encoder.add_flow(flow.index, {flow.app, true});
     }
 }
 
 void Session::on_packet(Flow& flow, packet::PacketPtr packet, TimePoint now) {
-    note_use(now);
+    router_.on_packets(now);
     ClassState& state = classes_[index_of(flow.traffic_class)];
     const auto destination = paths_.destination(flow.traffic_class, now);
     state.estimator.on_arrival(now, knobs(state, destination.value_or(Destination{})),
@@ -310,7 +278,7 @@ bool Session::may_have_sent(const wire::Quote& quote) const {
         return next > 0 && quoted >> unquoted >= oldest >> unquoted &&
                quoted >> unquoted <= (next - 1) >> unquoted;
     };
-    return is_lately(current_.get()) || is_lately(previous_.get());
+    return is_lately(epochs_.current()) || is_lately(epochs_.previous());
 }
 
 HoldKnobs Session::knobs(const ClassState& state, const Destination& destination) const {
@@ -350,41 +318,33 @@ Session::ready_at(const ClassState& state, const HoldKnobs& knobs, ReleaseReason
 }
 
 void Session::on_timeout(TimePoint now) {
+    CTN_ASSERT(!is_receiving_);
     while (const auto silent = paths_.on_time(now)) {
         on_doubt(*silent, now);
-        host_.on_path_silent(*this, *silent, now);
+        events_.push({SessionEvent::Kind::PathSilent, *silent});
     }
     keepalive_due_ = keepalive_due_ || keepalive_at() <= now;
     if (deliver_due(now)) {
-        host_.on_held_delivered(*this);
+        events_.push({SessionEvent::Kind::HeldDelivered});
     }
     if (!timers_.expire(Timer::Housekeeping, now)) {
         return;
     }
     timers_.set(Timer::Housekeeping, now + kHousekeepingInterval);
-    release_sent(now);
-    if (is_used(now) || flows_by_mode_[static_cast<size_t>(base::PathMode::Redundant)] > 0) {
-        keep_paths_ready(now);
-    }
-    fade_pinned_flows();
+    retransmitter_.release(now);
+    router_.on_housekeeping(now);
     resequencer_.trim(now - std::min<Duration>(kTrimAfter, now.time_since_epoch()));
-    judge_losses();
-    if (previous_ && previous_->retire_at <= now && !is_receiving_) {
-        retired_losses_ += previous_->missing();
-        previous_.reset();
-    }
+    counters_.lost_datagrams = epochs_.judge();
+    epochs_.retire(now);
     const Duration skew = elision::skew_for(paths_.largest_rtt());
-    paths_.forget_old_deliveries(now);
-    for (EpochState* epoch : {current_.get(), previous_.get()}) {
-        if (epoch != nullptr) {
-            epoch->each_ledger([&](uint8_t path, AckLedger& ledger) {
-                ledger.set_rtt(paths_.path(path).smoothed_rtt());
-            });
-            epoch->encoder.set_skew(skew);
-            epoch->encoder.on_time(now);
-        }
-    }
-    paths_.try_longer_keepalive(settings_.keepalive, now);
+    epochs_.each([&](EpochState& epoch) {
+        epoch.each_ledger([&](uint8_t path, AckLedger& ledger) {
+            ledger.set_rtt(paths_.path(path).smoothed_rtt());
+        });
+        epoch.encoder.set_skew(skew);
+        epoch.encoder.on_time(now);
+    });
+    paths_.on_housekeeping(settings_.keepalive, now);
 }
 
 TimePoint Session::keepalive_at() const {
@@ -401,7 +361,7 @@ void Session::request_keepalive(TimePoint now) {
 }
 
 TimePoint Session::next_deadline(TimePoint now) const {
-    if (current_ == nullptr) {
+    if (epochs_.is_empty()) {
         return timers_.next_deadline();
     }
     TimePoint earliest = std::min({timers_.next_deadline(), paths_.next_deadline(), keepalive_at(),
@@ -409,45 +369,28 @@ TimePoint Session::next_deadline(TimePoint now) const {
     const auto upkeep = keepalive_due_ ? paths_.destination(TrafficClass::LtLd, now)
                                        : paths_.upkeep_destination(now);
     if (upkeep && upkeep->budget_bytes >= kUpkeepBytes) {
-        for (const EpochState* epoch : {current_.get(), previous_.get()}) {
-            if (epoch != nullptr) {
-                epoch->each_ledger([&](uint8_t /*path*/, const AckLedger& ledger) {
-                    earliest = std::min(earliest, ledger.deadline());
-                });
-            }
-        }
+        epochs_.each([&](const EpochState& epoch) {
+            epoch.each_ledger([&](uint8_t /*path*/, const AckLedger& ledger) {
+                earliest = std::min(earliest, ledger.deadline());
+            });
+        });
     }
-    if (sent_ring_.has_due() && repeat_pace_.next_at > now) {
-        earliest = std::min(earliest, repeat_pace_.next_at);
+    if (retransmitter_.next_at() > now) {
+        earliest = std::min(earliest, retransmitter_.next_at());
     }
     for (size_t i = 0; i < classes_.size(); ++i) {
         const ClassState& state = classes_[i];
         const auto destination = next_destination(base::kAllTrafficClasses[i], now);
         const bool is_open = destination && destination->budget_bytes >= destination->mtu;
-        if (destination && (is_open || has_spread_flows()) && !state.is_blocked) {
+        if (destination && (is_open || router_.spreads()) && !state.is_blocked) {
             earliest = std::min(earliest, ready_at(state, knobs(state, *destination), nullptr));
         }
     }
     return earliest;
 }
 
-// A number is lost when it is missing still, a second or more after a higher one came.
-void Session::judge_losses() {
-    uint64_t lost = retired_losses_;
-    for (EpochState* epoch : {current_.get(), previous_.get()}) {
-        if (epoch != nullptr) {
-            lost += epoch->lost();
-            epoch->judge();
-        }
-    }
-    counters_.lost_datagrams = lost;
-}
-
 uint64_t Session::missing_datagrams() const {
-    uint64_t missing = retired_losses_;
-    for (const EpochState* epoch : {current_.get(), previous_.get()}) {
-        missing += epoch != nullptr ? epoch->missing() : 0;
-    }
+    const uint64_t missing = epochs_.missing();
     return missing - std::min(missing, lost_in_silence_);
 }
 

@@ -1,7 +1,7 @@
 // Session: one authenticated association between a node and a SNAPT, either end. Takes inner
 // packets and received datagrams, gives sealed datagrams and restored packets. Pure: `now` comes
-// in, transmissions and the next deadline come out. After any input call poll_transmit until it
-// gives false, then next_deadline. One thread.
+// in, transmissions, events and the next deadline come out. After any input call poll_transmit
+// until it gives false, then next_deadline. One thread.
 //
 // Order of trust for received bytes: length, parse, key, authenticate, replay, then state
 // (docs/PROTOCOL.md section 2).
@@ -10,16 +10,17 @@
 #include "common/base/timer_table.hpp"
 #include "common/flow/attribution.hpp"
 #include "common/flow/index_allocator.hpp"
+#include "common/session/body_decoder.hpp"
 #include "common/session/class_queue.hpp"
 #include "common/session/compression_governor.hpp"
-#include "common/session/epoch_state.hpp"
+#include "common/session/epochs.hpp"
 #include "common/session/path_set.hpp"
-#include "common/session/reassembly.hpp"
 #include "common/session/resequencer.hpp"
+#include "common/session/retransmitter.hpp"
+#include "common/session/router.hpp"
 #include "common/session/scheduler.hpp"
 #include "common/session/scratch.hpp"
-#include "common/session/sent_ring.hpp"
-#include "common/session/session_paths.hpp"
+#include "common/session/session_event.hpp"
 #include "common/session/session_types.hpp"
 #include "common/session/transmit_batch.hpp"
 #include "common/wire/tunnel_header.hpp"
@@ -31,9 +32,9 @@ class Session : public flow::FlowOwner {
   public:
     DriverHook hook;
 
-    // `host`, `scratch` and `random` must outlive the session.
+    // `sink`, `scratch` and `random` must outlive the session.
     Session(const SessionSettings& settings,
-            SessionHost& host,
+            PacketSink& sink,
             SessionScratch& scratch,
             base::Random& random);
     Session(const Session&) = delete;
@@ -42,22 +43,19 @@ class Session : public flow::FlowOwner {
 
     // --- Keys
     // The node sends in the new epoch at once; SNAPT when it heard the node do so. The old one
-    // lives on until the new one is heard, plus T_skew.
+    // lives on until the new one is heard, and for kRepeatableFor.
     void install_epoch(EpochInstall keys, base::TimePoint now);
-    // SNAPT: whether an epoch of that number may come next. One that was granted and never heard is
-    // granted anew, since the node may not have got it.
-    bool may_grant(uint32_t epoch) const;
+    // SNAPT: whether an epoch of that number may come next, also anew if it was never heard.
+    bool may_grant(uint32_t epoch) const { return epochs_.may_grant(epoch); }
     bool wants_rekey() const;
     std::optional<uint32_t> send_epoch() const;
 
     // --- Flows
-    // Node: gives the flow an index; false when all are taken. SNAPT: uses flow.index as the peer
-    // gave it.
+    // Node: gives the flow an index; false when all are taken. SNAPT: uses the peer's.
     bool attach(flow::Flow& flow);
     // The flow ends: its queued packets are dropped and its index released.
     void detach(flow::Flow& flow, base::TimePoint now);
-    // The flow's class was changed (FlowTable::reclassify): moves what it has queued there, in
-    // order, and opens it there anew.
+    // The flow's class is another: moves what it has queued there, and opens it anew.
     void requeue(flow::Flow& flow, base::TrafficClass former);
     // How the flow, attached or not, uses the paths from now on.
     void set_mode(flow::Flow& flow, base::PathMode mode);
@@ -72,12 +70,16 @@ class Session : public flow::FlowOwner {
     static void on_sent(const TransmitBatch& batch, const TransmitItem& item);
     // The own host refused `item` as longer than its path takes.
     void on_too_big(const TransmitItem& item, base::TimePoint now);
+    // Path 15 has another TCP connection.
+    void on_stream_opened(base::TimePoint now);
     // The other end, over control, asks for a datagram at once.
     void request_keepalive(base::TimePoint now);
 
     // --- Outputs
     // Adds sealed datagrams to `batch`. True when the batch is full and there may be more.
     bool poll_transmit(TransmitBatch& batch, base::TimePoint now);
+    // Events since the last call, one after the other.
+    std::optional<SessionEvent> poll_event() { return events_.pop(); }
     base::TimePoint next_deadline(base::TimePoint now) const;
 
     // --- Settings and observers
@@ -100,9 +102,7 @@ class Session : public flow::FlowOwner {
     const std::optional<wire::Quote>& latest() const { return latest_; }
     size_t flows() const { return attached_; }
     // Some flow of it has another mode than handover.
-    bool uses_several_paths() const {
-        return attached_ > flows_by_mode_[static_cast<size_t>(base::PathMode::Handover)];
-    }
+    bool uses_several_paths() const { return router_.uses_several_paths(); }
     uint64_t queued_bytes() const;
     uint32_t queued_packets() const;
     // Drops the newer half of the class that holds the most packets, or bytes; gives how many.
@@ -112,8 +112,7 @@ class Session : public flow::FlowOwner {
     // For how long all that waits for company may wait yet: zero when some of it waits for
     // something else, or need not wait. Nothing when none waits.
     std::optional<base::Duration> patience(base::TimePoint now) const;
-    // Whether the datagram of which an unsealed message quotes the header can have been sent lately
-    // (docs/PROTOCOL.md section 3.6).
+    // Whether what an unsealed message quotes (docs/PROTOCOL.md 3.6) may have been sent lately.
     bool may_have_sent(const wire::Quote& quote) const;
     flow::Flow* flow_at(uint32_t index) const {
         return index < flows_.size() ? flows_[index] : nullptr;
@@ -138,18 +137,6 @@ class Session : public flow::FlowOwner {
         // Where flows are spread: by which path what is next goes, as of the latest poll.
         std::optional<Destination> goes_to;
     };
-    // How the packet that is next in a class's queue travels.
-    struct Way {
-        Destination destination;
-        bool is_striped = false;  // told by ORDER
-        StripeRow row = StripeRow::Data;
-        PathMask paths = 0;  // striped over them
-    };
-    // Where a datagram is copied to.
-    struct CopyWay {
-        Destination destination;
-        bool is_doubt = false;  // else only packets of flows in mode Redundant are worth it
-    };
     // A datagram under construction.
     struct Draft {
         EpochState* epoch = nullptr;
@@ -166,7 +153,6 @@ class Session : public flow::FlowOwner {
     enum class Timer : uint8_t { Housekeeping, Count };
 
     // session.cpp
-    EpochState* sending();
     packet::NodeSide sends_side() const;
     packet::NodeSide receives_side() const;
     const base::IpAddress& node_address(base::IpVersion version) const;
@@ -207,7 +193,6 @@ class Session : public flow::FlowOwner {
     static uint64_t ack_id(const EpochState& epoch, uint16_t space, uint64_t sequence);
     std::optional<uint8_t> lone_ack_path(base::TimePoint now) const;
     bool leaves_room_for_ack(base::TrafficClass traffic_class);
-    void judge_losses();
     std::optional<base::TrafficClass> pick(base::TimePoint now);
     bool send_class(base::TrafficClass traffic_class, TransmitBatch& batch, base::TimePoint now);
 
@@ -237,8 +222,7 @@ class Session : public flow::FlowOwner {
                           const Way& way,
                           uint32_t done,
                           uint32_t count,
-                          base::MutableByteView arena,
-                          base::TimePoint now);
+                          base::MutableByteView arena);
     static bool
     is_compressible(const ClassState& state, const flow::Flow& flow, const packet::Packet& super);
     bool is_worth_compressing(ClassState& state, const Way& way, base::TimePoint now);
@@ -247,67 +231,68 @@ class Session : public flow::FlowOwner {
     void cut_or_drop(ClassState& state, ClassQueue::Item item);
 
     // session_repeat.cpp
+    static SentEntry entry_of(const Draft& draft, uint64_t first_sequence, base::TimePoint now);
     void remember(TransmitBatch& batch,
                   const TransmitItem& item,
                   const Draft& draft,
                   uint64_t first_sequence,
                   base::TimePoint now);
-    void mark_lost(std::optional<uint8_t> former);
-    uint64_t repeatable(uint32_t step, base::TimePoint now) const;
-    void pay_repeat(uint64_t bytes, base::TimePoint now);
+    void remember_packet(const Draft& draft,
+                         uint64_t first_sequence,
+                         const ClassQueue::Item& item,
+                         uint32_t datagrams,
+                         base::TimePoint now);
     bool send_again(TransmitBatch& batch, base::TimePoint now);
-    void release_sent(base::TimePoint now);
+    void send_sealed_again(const Retransmitter::Repeat& repeat,
+                           TransmitBatch& batch,
+                           base::TimePoint now);
+    void send_packet_again(const Retransmitter::Repeat& repeat,
+                           TransmitBatch& batch,
+                           base::TimePoint now);
+    base::MutableByteView
+    packet_again(const SentEntry& entry, base::ByteView bytes, uint32_t segment);
     void write_received(const Draft& draft, base::ByteWriter& body, base::TimePoint now);
-
-    // session_kept.cpp
-    bool is_silent(const Way& way, base::TrafficClass traffic_class, base::TimePoint now) const;
-    bool is_alone(const flow::Flow& flow, const Way& way) const;
-    void keep(const Draft& draft,
-              uint64_t sequence,
-              const flow::Flow& flow,
-              base::ByteView packet,
-              base::TimePoint now);
     void keep_if_wanted(const Draft& draft,
                         uint64_t sequence,
                         const PendingPacket& pending,
                         const Way& way,
                         base::TimePoint now);
-    void mark_left(PathMask paths, base::TimePoint since, base::TimePoint now);
-    void mark_too_long(const SentEntry& sealed);
     void on_active_changed(base::TimePoint now);
+    void repeat_all(std::optional<uint8_t> former, base::TimePoint now);
     void on_doubt(uint8_t path, base::TimePoint now);
-    bool may_send_kept(const SentEntry& entry, const Destination& destination) const;
     bool send_kept(TransmitBatch& batch, base::TimePoint now);
-    bool send_kept_whole(const SentEntry& entry,
+    void write_copy(const SentEntry& entry, Draft& draft, base::ByteWriter& body) const;
+    bool send_copy(const SentEntry& original,
+                   base::ByteView packet,
+                   const Destination& destination,
+                   TransmitBatch& batch,
+                   base::TimePoint now);
+    bool send_copy_whole(const SentEntry& entry,
+                         base::ByteView packet,
                          const Destination& destination,
                          TransmitBatch& batch,
                          base::TimePoint now);
-    bool send_kept_pieces(const SentEntry& entry,
-                          const flow::Flow& flow,
+    bool send_copy_pieces(const SentEntry& entry,
+                          base::ByteView packet,
                           const Destination& destination,
                           TransmitBatch& batch,
                           base::TimePoint now);
-    std::optional<bool> send_kept_piece(const SentEntry& entry,
+    std::optional<bool> send_copy_piece(const SentEntry& entry,
                                         const Destination& destination,
                                         wire::Fragment piece,
                                         base::ByteView& left,
                                         TransmitBatch& batch,
                                         base::TimePoint now);
+    PathMask silent_paths() const;
 
     // session_paths.cpp
     std::optional<Way>
-    next_way(ClassState& state, base::TrafficClass traffic_class, base::TimePoint now);
-    std::optional<Way> way_of(flow::Flow& flow, const packet::Packet& packet, base::TimePoint now);
+    way_of(const flow::Flow& flow, const packet::Packet& packet, base::TimePoint now) const;
+    std::optional<Way>
+    next_way(ClassState& state, base::TrafficClass traffic_class, base::TimePoint now) const;
     std::optional<Way>
     sendable_way(ClassState& state, base::TrafficClass traffic_class, base::TimePoint now);
     bool goes_along(const Way& way, ClassState& state, base::TimePoint now);
-    PathMask spread(base::TrafficClass traffic_class, base::TimePoint now);
-    uint8_t pinned_path(flow::Flow& flow, PathMask paths);
-    bool choose_path(Way& way, base::TrafficClass traffic_class, base::TimePoint now);
-    void unpin(flow::Flow& flow, base::TrafficClass traffic_class);
-    void count_mode(const flow::Flow& flow, int change);
-    std::optional<CopyWay>
-    copy_way(base::TrafficClass traffic_class, const Way& way, base::TimePoint now) const;
     void leave_room(Draft& draft, const std::optional<CopyWay>& copy) const;
     void send_copy(const wire::Copy& original,
                    ClassState& state,
@@ -321,15 +306,6 @@ class Session : public flow::FlowOwner {
                          TransmitBatch& batch,
                          base::TimePoint now);
     bool may_copy(const CopyWay& copy, size_t count, size_t bytes, base::TimePoint now);
-    void note_use(base::TimePoint now);
-    bool is_used(base::TimePoint now) const;
-    void keep_paths_ready(base::TimePoint now);
-    void fade_pinned_flows();
-    bool has_spread_flows() const {
-        return flows_by_mode_[static_cast<size_t>(base::PathMode::Flow)] +
-                   flows_by_mode_[static_cast<size_t>(base::PathMode::Packet)] >
-               0;
-    }
 
     // session_aggregate.cpp
     bool send_aggregate(base::TrafficClass traffic_class,
@@ -344,12 +320,8 @@ class Session : public flow::FlowOwner {
                     base::TimePoint now);
     size_t
     gather(ClassState& state, const Draft& draft, const Way& way, size_t used, base::TimePoint now);
-    bool encode_what_fits(Draft& draft,
-                          ClassState& state,
-                          const Way& way,
-                          size_t& count,
-                          base::ByteWriter& body,
-                          base::TimePoint now);
+    bool encode_what_fits(
+        Draft& draft, ClassState& state, const Way& way, size_t& count, base::ByteWriter& body);
     void write_order(const Way& way, size_t count, base::ByteWriter& body);
     void number_flows(const Way& way, size_t outer_bytes);
     void keep_flow_together(size_t newest);
@@ -372,26 +344,8 @@ class Session : public flow::FlowOwner {
     void account(ClassState& state, size_t count, TransmitBatch& batch, base::TimePoint now);
 
     // session_receive.cpp
-    struct Opened {
-        EpochState* epoch = nullptr;
-        wire::TunnelHeader header;
-        uint64_t sequence = 0;
-        base::MutableByteView body;
-        const ReceivedDatagram* datagram = nullptr;
-        bool is_authentic = false;
-    };
-    // What its frames say of a body as a whole.
-    struct BodyFacts {
-        bool has_ping = false;
-        bool is_urgent = false;     // its sender waits for the acknowledgement
-        bool is_delivered = false;  // its packets came before, on another path
-        std::optional<wire::Copy> copy;
-        std::optional<wire::Order> order;
-    };
-    EpochState* epoch_of(uint8_t modulo);
     size_t
     gather_batch(std::span<ReceivedDatagram> datagrams, std::span<Opened> batch, size_t& taken);
-    static uint32_t outer_bytes_of(const Opened& opened);
     void on_authentic(const Opened& opened, base::TimePoint now);
     void note_gap(const Opened& opened, uint64_t next, base::TimePoint now);
     void
@@ -400,17 +354,14 @@ class Session : public flow::FlowOwner {
                       const wire::Space& arrival,
                       bool is_highest,
                       base::TimePoint now);
-    bool decode_body(const Opened& opened, BodyFacts& facts, base::TimePoint now);
-    bool take_frame(const Opened& opened, const wire::BodyItem& item, BodyFacts& facts);
-    static bool is_copy_allowed(const Opened& opened, const wire::Copy& copy);
-    static bool is_delivered(const Opened& opened, const std::optional<wire::Copy>& copy);
-    bool decode_fragments(const Opened& opened, size_t& arena_used, base::TimePoint now);
-    bool decode_section(EpochState& epoch, const wire::Section& section, size_t& arena_used);
     void on_epoch_heard(EpochState& epoch, base::TimePoint now);
 
     // session_frames.cpp
     void apply_frames(const Opened& opened, bool may_repeat, base::TimePoint now);
+    bool wants_announcement(uint8_t path) const;
+    void note_new_address(const wire::Space& challenged, base::TimePoint now);
     void let_lt_ld_be_heard(const wire::Space& challenged, base::TimePoint now);
+    void spare_datagrams(base::TimePoint now);
     void apply_ack(const Opened& opened, const wire::Ack& ack, base::TimePoint now);
     void on_ack_range(const Opened& opened,
                       EpochState& epoch,
@@ -422,9 +373,6 @@ class Session : public flow::FlowOwner {
                       SendSpace& sent,
                       uint64_t highest,
                       base::TimePoint now);
-    static uint8_t arrival_path(const Opened& opened);
-    bool may_be_repeat(const Opened& opened, base::TimePoint now) const;
-    EpochState* acknowledged_epoch(const Opened& opened, bool previous);
 
     // session_deliver.cpp
     // ORDER of the datagram at hand; bit n is its n-th flow.
@@ -454,47 +402,39 @@ class Session : public flow::FlowOwner {
     void attribute_received(uint32_t own);
 
     SessionSettings settings_;
-    SessionHost& host_;
+    PacketSink& sink_;
+    SessionEvents events_;
     SessionScratch& scratch_;
     base::Random& random_;
     base::DropCounters drops_;
     PathSet paths_;
+    Router router_{settings_.role, paths_};
     Scheduler scheduler_;
     std::array<ClassState, base::kTrafficClasses> classes_;
-    std::unique_ptr<EpochState> current_;
-    std::unique_ptr<EpochState> previous_;
+    Epochs epochs_{settings_.role};
     bool is_receiving_ = false;  // in on_datagrams(), which uses epochs: none may end
-    Reassembly reassembly_;
+    BodyDecoder decoder_{epochs_, scratch_, drops_};
     std::vector<flow::Flow*> flows_;  // by index
     flow::IndexAllocator indexes_;
-    std::vector<uint32_t> closed_;  // indexes to tell in CLOSED
     size_t attached_ = 0;
     SessionCounters counters_;
     base::TimerTable<Timer> timers_;
     base::TimePoint heard_at_{};
     std::optional<wire::Quote> latest_;
-    base::TimePoint asked_to_repeat_at_ = base::kNever;  // node: its latest ANNOUNCE (active)
-    base::TimePoint packets_at_{};                       // either way
     base::TimePoint kept_alive_at_{};  // last datagram of lt-ld on the active path
     bool keepalive_due_ = false;
     bool keeps_idle_alive_ = true;
-    SentRing sent_ring_;  // SNAPT
-    RepeatPace repeat_pace_;
-    SentRing kept_ring_;               // packets that may have to be sent again as copies
+    Retransmitter retransmitter_;
     std::optional<uint8_t> sends_on_;  // the path of the last poll_transmit
     base::TimePoint sends_on_since_{};
+    // SNAPT: a silence has ended, and nothing was repeated yet. Until then an announcement makes
+    // it, also one without a newer number.
+    base::TimePoint repeats_until_{};
     uint64_t lost_in_silence_ = 0;
-    uint64_t retired_losses_ = 0;     // of epochs that have ended
-    uint32_t split_outer_bytes_ = 0;  // earlier pieces of packets that this datagram completed
     CompressionGovernor compression_;
     CopyBudget copy_budget_;
     Resequencer resequencer_;
-    std::array<size_t, base::kPathModes> flows_by_mode_{};  // attached
-    // Flows in mode Flow that got that path; fades, since those that have ended are told late.
-    std::array<std::array<double, wire::kMaxPaths>, base::kTrafficClasses> pinned_flows_{};
-    std::array<Striper, kStripeRows> stripers_;
     bool are_arrivals_gathered_ = false;
-    bool wants_ready_paths_ = false;
 };
 
 }  // namespace continuo::session

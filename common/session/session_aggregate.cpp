@@ -59,7 +59,7 @@ bool Session::send_aggregate(TrafficClass traffic_class,
     if (!draft) {
         return false;
     }
-    const auto copy = copy_way(traffic_class, way, now);
+    const auto copy = router_.copy_way(traffic_class, way, now);
     leave_room(*draft, copy);
     ReleaseReason reason = ReleaseReason::Size;
     ready_at(state, knobs(state, way.destination), &reason);
@@ -78,11 +78,11 @@ bool Session::send_aggregate(TrafficClass traffic_class,
     const size_t taken = next != nullptr ? next->length + kMaxEntryBeyondPacket : 0;
     write_frames(*draft, body, false, now, body.room() - std::min(body.room(), taken));
     size_t count = gather(state, *draft, way, body.size(), now);
-    if (!encode_what_fits(*draft, state, way, count, body, now)) {
+    if (!encode_what_fits(*draft, state, way, count, body)) {
         if (count == 0) {
+            encoder.abort_datagram();
             return false;  // a path too narrow even for the frames
         }
-        encoder.begin_datagram(draft->space_number, draft->space->next, now);
         keep_if_wanted(*draft, draft->space->next, scratch_.packets[0], way, now);
         start_split(*draft, state, scratch_.packets[0], body);
         scratch_.packets[0] = {};
@@ -116,23 +116,17 @@ bool Session::send_aggregate(TrafficClass traffic_class,
 }
 
 // Of the packets at hand as many as fit; the others go back. False: not even one does, and the
-// datagram is not begun.
-bool Session::encode_what_fits(Draft& draft,
-                               ClassState& state,
-                               const Way& way,
-                               size_t& count,
-                               ByteWriter& body,
-                               TimePoint now) {
-    elision::Encoder& encoder = draft.epoch->encoder;
+// datagram has only its frames.
+bool Session::encode_what_fits(
+    Draft& draft, ClassState& state, const Way& way, size_t& count, ByteWriter& body) {
     const size_t frames = body.size();
     write_order(way, count, body);
     while (!encode(draft, state, count, body)) {
-        encoder.abort_datagram();
+        draft.epoch->encoder.restart_datagram();
         body.rewind(frames);
         if (count <= 1) {
             return false;
         }
-        encoder.begin_datagram(draft.space_number, draft.space->next, now);
         const size_t keep = count / 2;
         while (count > keep) {
             state.queue.put_back(std::move(scratch_.packets[--count].item));
@@ -194,8 +188,7 @@ void Session::number_flows(const Way& way, size_t outer_bytes) {
             ++flow->paths.next_number;
         }
     }
-    stripers_[static_cast<size_t>(way.row)].on_sent(way.destination.path, way.paths,
-                                                    weights_of(paths_, way.paths), outer_bytes);
+    router_.on_sent(way, outer_bytes);
 }
 
 // Takes packets from the queue while they are predicted to fit; gives how many.
@@ -207,7 +200,7 @@ Session::gather(ClassState& state, const Draft& draft, const Way& way, size_t us
     const size_t order_bytes = way.is_striped ? kOrderAllowance : 0;
     auto predicted = static_cast<double>(used + kMaxSectionHeadBytes + order_bytes);
     while (count < limit) {
-        if (count > 0 && has_spread_flows() && !goes_along(way, state, now)) {
+        if (count > 0 && router_.spreads() && !goes_along(way, state, now)) {
             break;
         }
         const packet::Packet* next = state.queue.peek();
@@ -282,7 +275,7 @@ bool Session::prepare(PendingPacket& pending, const ClassState& state, size_t& g
         const size_t offset = summary.summary ? summary.summary->payload_offset : packet.length;
         pending.payload_bytes =
             static_cast<uint32_t>(packet.length - std::min<size_t>(offset, packet.length));
-        pending.is_announced = is_known && !sending()->encoder.is_opening(flow.index);
+        pending.is_announced = is_known && !epochs_.sending()->encoder.is_opening(flow.index);
         make_whole(packet, sends_side());
         content = ByteView(packet.bytes()).subspan(packet.length - pending.payload_bytes);
     }

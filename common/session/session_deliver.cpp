@@ -16,7 +16,7 @@ using flow::Flow;
 
 void Session::deliver_entries(const Opened& opened, const wire::Order* order, TimePoint now) {
     const auto entries = opened.epoch->decoder.entries();
-    const uint32_t own = outer_bytes_of(opened);
+    const uint32_t own = opened.outer_bytes();
     auto& members = scratch_.members;
     members.clear();
     Ordering ordering{order};
@@ -77,7 +77,7 @@ bool Session::is_held(const Opened& opened,
 
 void Session::deliver_held(uint32_t index, TimePoint now) {
     while (Resequencer::Held* held = resequencer_.take(index, now)) {
-        host_.deliver(*this, *held->flow, held->fields, held->payload, now);
+        sink_.deliver(*this, *held->flow, held->fields, held->payload, now);
         resequencer_.done(*held);
     }
 }
@@ -86,7 +86,7 @@ void Session::deliver_held(uint32_t index, TimePoint now) {
 bool Session::deliver_due(TimePoint now) {
     bool is_any = false;
     while (Resequencer::Held* held = resequencer_.take_due(now)) {
-        host_.deliver(*this, *held->flow, held->fields, held->payload, now);
+        sink_.deliver(*this, *held->flow, held->fields, held->payload, now);
         resequencer_.done(*held);
         is_any = true;
     }
@@ -111,10 +111,10 @@ void Session::attribute_received(uint32_t own) {
     }
     // What earlier pieces of a split packet cost was booked as overhead until it was whole.
     counters_.overhead_received -=
-        std::min<uint64_t>(counters_.overhead_received, split_outer_bytes_);
+        std::min<uint64_t>(counters_.overhead_received, decoder_.earlier_outer_bytes());
     const auto direction =
         settings_.role == Role::Node ? flow::Direction::Down : flow::Direction::Up;
-    flow::attribute(shares, own + split_outer_bytes_, direction);
+    flow::attribute(shares, own + decoder_.earlier_outer_bytes(), direction);
 }
 
 Flow* Session::deliver_entry(const Opened& opened,
@@ -133,7 +133,7 @@ Flow* Session::deliver_entry(const Opened& opened,
             drops_.add(DropReason::MalformedPacket);
             return nullptr;
         }
-        return host_.deliver_whole(*this, opened.header.traffic_class, whole, now);
+        return sink_.deliver_whole(*this, opened.header.traffic_class, whole, now);
     }
     packet::HeaderFields fields = entry.fields;
     Flow* flow = flow_of_entry(opened, entry, fields, now);
@@ -145,7 +145,7 @@ Flow* Session::deliver_entry(const Opened& opened,
         return flow;
     }
     if (!is_held(opened, entry, *flow, fields, ordering, now)) {
-        host_.deliver(*this, *flow, fields, entry.payload, now);
+        sink_.deliver(*this, *flow, fields, entry.payload, now);
     }
     return flow;
 }
@@ -176,15 +176,15 @@ Flow* Session::flow_of_entry(const Opened& opened,
     if (entry.kind == elision::EntryKind::Elided) {
         // A late packet of the flow that had this index before is not the new one's.
         const bool is_free = flow == nullptr;
-        flow = is_known ? flow : host_.find_flow(*this, opening.tuple);
+        flow = is_known ? flow : sink_.find_flow(*this, opening.tuple);
         // It ended here first, or there was no room for it when it was opened; what came back or
         // came whole since has made it known by its tuple at best.
         if (is_free && (flow == nullptr || flow->owner != this)) {
-            flow = host_.on_flow_opened(*this, opening, now);
+            flow = sink_.on_flow_opened(*this, opening, now);
         }
     } else if (!is_known ||
                (entry.open.continues && flow->traffic_class != opened.header.traffic_class)) {
-        flow = host_.on_flow_opened(*this, opening, now);
+        flow = sink_.on_flow_opened(*this, opening, now);
     }
     return flow;
 }

@@ -4,8 +4,17 @@
 namespace continuo::session {
 
 using base::DropReason;
+using base::Duration;
 using base::TimePoint;
 using flow::Flow;
+
+namespace {
+
+// An announcement that says what has come ends a silence, or follows its end within two round trips
+// and this.
+constexpr Duration kAnnouncedAfterSilence = base::seconds(1);
+
+}  // namespace
 
 // `may_repeat`: it ends a silence in which datagrams may have been lost.
 void Session::apply_frames(const Opened& opened, bool may_repeat, TimePoint now) {
@@ -18,6 +27,12 @@ void Session::apply_frames(const Opened& opened, bool may_repeat, TimePoint now)
     bool is_repeating = false;
     bool has_ack = false;
     const auto former = paths_.active();
+    if (may_repeat) {
+        repeats_until_ = now + kAnnouncedAfterSilence + paths_.largest_rtt() * 2;
+    }
+    if (settings_.role == Role::Snapt && (is_announcement || may_repeat)) {
+        spare_datagrams(now);  // ACKs beside it tell what is to be repeated
+    }
     for (const wire::BodyItem& item : scratch_.frames) {
         if (const auto* ack = std::get_if<wire::Ack>(&item)) {
             apply_ack(opened, *ack, now);
@@ -25,39 +40,54 @@ void Session::apply_frames(const Opened& opened, bool may_repeat, TimePoint now)
         } else if (const auto* challenge = std::get_if<wire::Challenge>(&item)) {
             paths_.on_challenge(space, *challenge, is_long_announcement);
             if (settings_.role == Role::Node && !is_mtu_probe) {
-                host_.on_path_challenged(*this, space.path, now);
+                events_.push({SessionEvent::Kind::PathChallenged, space.path});
+                note_new_address(space, now);
                 let_lt_ld_be_heard(space, now);
             }
         } else if (const auto* response = std::get_if<wire::Response>(&item)) {
             if (paths_.on_response(space, *response, now) && settings_.role == Role::Node) {
-                host_.on_path_changed(*this, space.path, now);
+                events_.push({SessionEvent::Kind::PathChanged, space.path});
             }
         } else if (const auto* announce = std::get_if<wire::Announce>(&item)) {
             if (settings_.role != Role::Snapt) {
                 continue;
             }
-            is_repeating = is_repeating || (may_repeat && announce->active);
             if (paths_.on_announce(space.path, *announce, now)) {
                 ++counters_.handovers;
                 is_repeating = true;
-                host_.on_path_changed(*this, space.path, now);
+                events_.push({SessionEvent::Kind::PathChanged, space.path});
             }
+            const bool is_latest = announce->active && announce->path == paths_.active() &&
+                                   announce->number == paths_.announcement_number();
+            is_repeating = is_repeating || (is_latest && now <= repeats_until_);
         } else if (const auto* closed = std::get_if<wire::Closed>(&item)) {
             for (size_t i = 0; i < closed->count; ++i) {
                 if (Flow* flow = flow_at(closed->indexes[i])) {
-                    host_.on_flows_closed(*this, *flow, now);
+                    flow->begin_closing();
                 }
             }
         } else if (std::holds_alternative<wire::Close>(item)) {
-            host_.on_peer_closed(*this, now);
+            events_.push({SessionEvent::Kind::PeerClosed});
             return;  // nothing that follows is of a session that goes on
         }
     }
     if (has_ack) {
         paths_.on_acks_read(now);
+        retransmitter_.on_acks_read(now);
     }
     if (is_repeating) {
-        mark_lost(former);  // acknowledgements of the same datagram are in
+        // Acknowledgements of the same datagram are in.
+        repeats_until_ = {};
+        repeat_all(former, now);
+    }
+}
+
+// On the active path SNAPT asks only what it sees at another address (PROTOCOL 5.5).
+void Session::note_new_address(const wire::Space& challenged, TimePoint now) {
+    if (paths_.active() == challenged.path &&
+        challenged.traffic_class == base::TrafficClass::LtLd) {
+        Path& path = paths_.path(challenged.path);
+        path.keepalive().on_new_address(path.rtt().probe_timeout(), settings_.keepalive, now);
     }
 }
 
@@ -70,15 +100,8 @@ void Session::let_lt_ld_be_heard(const wire::Space& challenged, TimePoint now) {
     if (paths_.active() == challenged.path) {
         keepalive_due_ = true;
     } else {
-        paths_.probe(challenged.path, now);
+        paths_.path(challenged.path).probe(now);
     }
-}
-
-EpochState* Session::acknowledged_epoch(const Opened& opened, bool previous) {
-    if (!previous) {
-        return opened.epoch;
-    }
-    return opened.epoch == current_.get() ? previous_.get() : nullptr;
 }
 
 // A number that was not known to have arrived: what is sent on that path gets through.
@@ -92,13 +115,19 @@ void Session::take_highest(const Opened& opened,
     }
     sent.highest_acknowledged = highest;
     const uint64_t outstanding = sent.next - 1 - highest;
-    if (paths_.on_feedback(space.path, arrival_path(opened), outstanding, now)) {
-        host_.on_path_changed(*this, space.path, now);
+    if (paths_.path(space.path)
+            .on_feedback(opened.arrival_path() == space.path, outstanding, now)) {
+        events_.push({SessionEvent::Kind::PathChanged, space.path});
     }
 }
 
+void Session::spare_datagrams(TimePoint now) {
+    const TimePoint until = now + elision::skew_for(paths_.largest_rtt());
+    epochs_.each([&](EpochState& epoch) { epoch.encoder.spare(until); });
+}
+
 void Session::apply_ack(const Opened& opened, const wire::Ack& ack, TimePoint now) {
-    EpochState* epoch = acknowledged_epoch(opened, ack.previous_epoch);
+    EpochState* epoch = epochs_.numbered(opened.epoch->number - (ack.previous_epoch ? 1U : 0U));
     if (epoch == nullptr) {
         return;
     }
@@ -112,6 +141,9 @@ void Session::apply_ack(const Opened& opened, const wire::Ack& ack, TimePoint no
         return;
     }
     take_highest(opened, ack.space, sent, ack.highest, now);
+    if (retransmitter_.spares_datagrams(now)) {
+        spare_datagrams(now);
+    }
     wire::AckRangeReader ranges(ack.ranges, ack.highest);
     while (ranges.left() > 0) {
         const auto range = ranges.next();
@@ -120,7 +152,7 @@ void Session::apply_ack(const Opened& opened, const wire::Ack& ack, TimePoint no
         }
         on_ack_range(opened, *epoch, ack, *range, now);
     }
-    paths_.on_ack_count(epoch->number, ack);
+    paths_.path(ack.space.path).on_ack_count(epoch->number, ack);
 }
 
 // References may rely on what was applied only.
@@ -133,15 +165,13 @@ void Session::on_ack_range(const Opened& opened,
     if (range.kind == wire::AckKind::Applied) {
         epoch.encoder.on_acknowledged(space, range.first, range.last, now);
     }
-    paths_.on_ack_range(epoch.number, ack, range, arrival_path(opened));
+    paths_.on_ack_range(epoch.number, ack, range, opened.arrival_path());
     const uint64_t first = ack_id(epoch, space, range.first);
     const uint64_t last = ack_id(epoch, space, range.last);
-    for (EpochState* any : {current_.get(), previous_.get()}) {
-        if (any != nullptr) {
-            any->each_ledger(
-                [&](uint8_t /*path*/, AckLedger& ledger) { ledger.on_acknowledged(first, last); });
-        }
-    }
+    epochs_.each([&](EpochState& any) {
+        any.each_ledger(
+            [&](uint8_t /*path*/, AckLedger& ledger) { ledger.on_acknowledged(first, last); });
+    });
 }
 
 }  // namespace continuo::session

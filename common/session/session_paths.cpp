@@ -1,76 +1,27 @@
-// Which of its paths a session sends a packet by, and copies of it (docs/PROTOCOL.md section 5.9).
+// Which packet of a class is next by its way (Router), and copies (docs/PROTOCOL.md section 5.9).
 #include "common/session/session.hpp"
 
 #include <algorithm>
-#include <bit>
 
 namespace continuo::session {
 
 using base::ByteWriter;
-using base::Duration;
 using base::index_of;
 using base::PathMode;
-using base::Striping;
 using base::TimePoint;
 using base::TrafficClass;
 using flow::Flow;
-using flow::FlowPaths;
 
 namespace {
 
-// Of COPY: type, space, varint of 28 bits.
-constexpr uint32_t kMaxCopyFrameBytes = 6;
 // A path that has less room for a body takes no copies.
 constexpr uint32_t kMinCopyBodyBytes = 200;
-// Classes that do not wait for order are not striped over paths that differ more.
-constexpr Duration kUnorderedDifference = base::milliseconds(100);
 // Flows that may be passed by in the search for one that goes along.
 constexpr size_t kMaxPasses = 4;
 // Where many flows wait for the full socket of one path, before nothing is sent by another.
 constexpr size_t kMaxPassesToSend = 64;
-// Paths in reserve are heard so often, before their mappings end.
-constexpr Duration kKeepReady = base::seconds(15);
-// As long after the last packet: an idle node asks nothing.
-constexpr Duration kReadyFor = base::seconds(60);
-// Of the flows that a path was given, counted after another second.
-constexpr double kKeptCount = 0.8;
-// Round trips that differ less are alike for a flow of a low-delay class.
-constexpr Duration kAlikeRtt = base::milliseconds(5);
-
-// A TCP segment without payload; of one that cannot be told, false.
-bool is_pure_ack(const packet::Packet& packet) {
-    constexpr size_t kIpv6Header = 40;
-    constexpr uint8_t kTcp = 6;
-    const base::ByteView bytes = packet.bytes();
-    if (bytes.size() < 40 || packet.offload.gso != packet::GsoType::None) {
-        return false;
-    }
-    const bool is_v4 = bytes[0] >> 4 == 4;
-    const size_t ip = is_v4 ? size_t{bytes[0] & 0x0FU} * 4 : kIpv6Header;
-    if (bytes[is_v4 ? 9 : 6] != kTcp || bytes.size() < ip + 20) {
-        return false;
-    }
-    return ip + (bytes[ip + 12] >> 4U) * size_t{4} == bytes.size();
-}
-
-// The row that the packet is striped in; none: it takes the active path.
-std::optional<StripeRow> row_of(const packet::Packet& packet, Striping striping) {
-    if (striping == Striping::Packet) {
-        return StripeRow::Data;
-    }
-    if (is_pure_ack(packet)) {
-        return striping == Striping::Data ? std::nullopt : std::optional(StripeRow::Acks);
-    }
-    return striping == Striping::Ack ? std::nullopt : std::optional(StripeRow::Data);
-}
 
 }  // namespace
-
-void Session::count_mode(const Flow& flow, int change) {
-    size_t& count = flows_by_mode_[static_cast<size_t>(flow.paths.mode)];
-    count = static_cast<size_t>(static_cast<int64_t>(count) + change);
-    wants_ready_paths_ = wants_ready_paths_ || flow.paths.mode != PathMode::Handover;
-}
 
 void Session::set_mode(Flow& flow, PathMode mode) {
     if (flow.paths.mode == mode) {
@@ -78,132 +29,34 @@ void Session::set_mode(Flow& flow, PathMode mode) {
     }
     const bool is_attached = flow.owner == this && flow_at(flow.index) == &flow;
     if (is_attached) {
-        count_mode(flow, -1);
+        router_.remove(flow);
+    } else {
+        router_.unpin(flow, flow.traffic_class);
     }
-    unpin(flow, flow.traffic_class);
     flow.paths.mode = mode;
     if (is_attached) {
-        count_mode(flow, 1);
+        router_.add(flow);
     }
 }
 
-void Session::unpin(Flow& flow, TrafficClass traffic_class) {
-    if (flow.paths.pinned != FlowPaths::kNone) {
-        double& count = pinned_flows_[index_of(traffic_class)][flow.paths.pinned];
-        count = std::max(count - 1.0, 0.0);
-        flow.paths.pinned = FlowPaths::kNone;
-    }
-}
-
-PathMask Session::spread(TrafficClass traffic_class, TimePoint now) {
-    const Duration wait = classes_[index_of(traffic_class)].settings.resequence;
-    return paths_.spread(wait == Duration{} ? kUnorderedDifference : wait, now);
-}
-
-// A flow stays where it is while that path delivers. A new one goes where fewest are for the rate
-// of the path; one of a low-delay class rather where the round trip is known and shortest.
-uint8_t Session::pinned_path(Flow& flow, PathMask paths) {
-    if (flow.paths.pinned != FlowPaths::kNone && (paths & mask_of(flow.paths.pinned)) != 0) {
-        return flow.paths.pinned;
-    }
-    unpin(flow, flow.traffic_class);
-    auto& counts = pinned_flows_[index_of(flow.traffic_class)];
-    const PathWeights weights = weights_of(paths_, paths);
-    const auto load = [&](uint8_t index) { return (counts[index] + 1.0) / weights[index]; };
-    const auto is_better = [&](uint8_t index, uint8_t other) {
-        const Duration own = paths_.path(index).smoothed_rtt();
-        const Duration theirs = paths_.path(other).smoothed_rtt();
-        const Duration difference = own > theirs ? own - theirs : theirs - own;
-        if (base::is_low_delay(flow.traffic_class) &&
-            (own == Duration{}) != (theirs == Duration{})) {
-            return theirs == Duration{};  // whose round trip is not known
-        }
-        if (base::is_low_delay(flow.traffic_class) && difference > kAlikeRtt) {
-            return own < theirs;
-        }
-        return load(index) < load(other);
-    };
-    auto best = static_cast<uint8_t>(std::countr_zero(paths));
-    for (uint8_t index = best; index < wire::kMaxPaths; ++index) {
-        if ((paths & mask_of(index)) != 0 && is_better(index, best)) {
-            best = index;
-        }
-    }
-    ++counts[best];
-    flow.paths.pinned = best;
-    return best;
-}
-
-// Of a striped row: the path on which the next datagram is there first; while too little is known,
-// each has its share. What is under way on a path that has been silent for the bound of the class
-// is not waited for any more. False: none takes it.
-bool Session::choose_path(Way& way, TrafficClass traffic_class, TimePoint now) {
-    auto path = static_cast<uint8_t>(std::countr_zero(way.paths));
-    if (!std::has_single_bit(way.paths)) {
-        const Duration bound = classes_[index_of(traffic_class)].settings.resequence;
-        const PathMask usable = paths_.answering(way.paths, Duration{}, now);
-        way.paths = usable | paths_.answering(way.paths, bound, now);
-        Striper& striper = stripers_[static_cast<size_t>(way.row)];
-        if (const auto soonest = paths_.soonest(usable, traffic_class, now)) {
-            path = *soonest;
-            striper.begin_anew();
-            // Nothing comes by the others: a loss is known by what follows on those that carry.
-            way.paths = paths_.carrying(way.paths, now) | mask_of(path);
-        } else {
-            path = striper.next(paths_.with_room(usable, traffic_class));
-        }
-    }
-    const auto destination = paths_.destination_on(path, traffic_class, now);
-    if (!destination) {
-        return false;
-    }
-    way.destination = *destination;
-    return true;
-}
-
-std::optional<Session::Way>
-Session::way_of(Flow& flow, const packet::Packet& packet, TimePoint now) {
+std::optional<Way>
+Session::way_of(const Flow& flow, const packet::Packet& packet, TimePoint now) const {
     const TrafficClass traffic_class = flow.traffic_class;
-    Way way;
-    std::optional<Destination> destination;
-    if (flow_at(flow.index) == &flow &&
-        (flow.paths.mode == PathMode::Flow || flow.paths.mode == PathMode::Packet)) {
-        const Striping striping = classes_[index_of(traffic_class)].settings.striping;
-        way.paths = spread(traffic_class, now);
-        const auto row = row_of(packet, striping);
-        if (way.paths != 0 && flow.paths.mode == PathMode::Flow) {
-            destination = paths_.destination_on(pinned_path(flow, way.paths), traffic_class, now);
-        } else if (way.paths != 0 && row) {
-            way.row = *row;
-            way.is_striped = choose_path(way, traffic_class, now);
-        }
-    }
-    if (way.is_striped) {
-        return way;
-    }
-    if (!destination) {
-        destination = paths_.destination(traffic_class, now);
-    }
-    if (!destination) {
-        return std::nullopt;
-    }
-    way.destination = *destination;
-    return way;
+    return flow_at(flow.index) == &flow
+               ? router_.way_of(flow, packet, classes_[index_of(traffic_class)].settings, now)
+               : router_.usual_way(traffic_class, now);
 }
 
-std::optional<Session::Way>
-Session::next_way(ClassState& state, TrafficClass traffic_class, TimePoint now) {
+std::optional<Way>
+Session::next_way(ClassState& state, TrafficClass traffic_class, TimePoint now) const {
     const packet::Packet* next =
-        has_spread_flows() && state.split_entry.empty() ? state.queue.peek() : nullptr;
-    if (next != nullptr) {
-        return way_of(*state.queue.peek_flow(), *next, now);
-    }
-    const auto destination = paths_.destination(traffic_class, now);
-    return destination ? std::optional(Way{*destination}) : std::nullopt;
+        router_.spreads() && state.split_entry.empty() ? state.queue.peek() : nullptr;
+    return next != nullptr ? way_of(*state.queue.peek_flow(), *next, now)
+                           : router_.usual_way(traffic_class, now);
 }
 
 // One flow that has to wait for its path does not keep those of others waiting.
-std::optional<Session::Way>
+std::optional<Way>
 Session::sendable_way(ClassState& state, TrafficClass traffic_class, TimePoint now) {
     for (size_t passes = 0;; ++passes) {
         const auto way = next_way(state, traffic_class, now);
@@ -211,7 +64,7 @@ Session::sendable_way(ClassState& state, TrafficClass traffic_class, TimePoint n
             return way;
         }
         const size_t most = std::min<size_t>(kMaxPassesToSend, state.queue.flows());
-        if (passes >= most || !has_spread_flows() || !state.queue.pass_turn()) {
+        if (passes >= most || !router_.spreads() || !state.queue.pass_turn()) {
             return std::nullopt;
         }
     }
@@ -231,27 +84,13 @@ bool Session::goes_along(const Way& way, ClassState& state, TimePoint now) {
             own && own->is_striped == way.is_striped &&
             (way.is_striped ? own->row == way.row : own->destination.path == way.destination.path);
         if (is_alike) {
+            router_.commit(flow, *own);
             return true;
         }
         if (passes == kMaxPasses || !state.queue.pass_turn()) {
             return false;
         }
     }
-}
-
-std::optional<Session::CopyWay>
-Session::copy_way(TrafficClass traffic_class, const Way& way, TimePoint now) const {
-    const uint8_t original = way.destination.path;
-    if (base::is_low_delay(traffic_class)) {
-        if (const auto to = paths_.copy_destination(traffic_class, original, false, now)) {
-            return CopyWay{*to, true};
-        }
-    }
-    if (flows_by_mode_[static_cast<size_t>(PathMode::Redundant)] == 0) {
-        return std::nullopt;
-    }
-    const auto to = paths_.copy_destination(traffic_class, original, true, now);
-    return to ? std::optional(CopyWay{*to, false}) : std::nullopt;
 }
 
 // The copy is not longer than its path takes.
@@ -266,7 +105,7 @@ void Session::leave_room(Draft& draft, const std::optional<CopyWay>& copy) const
     const uint32_t beside = outer_overhead(copy->destination.to.address) +
                             static_cast<uint32_t>(wire::kLongHeaderBytes) +
                             static_cast<uint32_t>(draft.epoch->sealer->tag_bytes()) +
-                            kMaxCopyFrameBytes;
+                            wire::Copy::kMostBytes;
     if (outer >= beside + kMinCopyBodyBytes) {
         draft.body_limit = std::min(draft.body_limit, outer - beside);
     }
@@ -346,32 +185,6 @@ void Session::send_piece_copy(const wire::Copy& original,
     encoder.end_datagram();
     finish_draft(*draft, body.size(), batch, now);
     ++counters_.copies_sent;
-}
-
-void Session::fade_pinned_flows() {
-    if (has_spread_flows()) {
-        for (auto& counts : pinned_flows_) {
-            for (double& count : counts) {
-                count *= kKeptCount;
-            }
-        }
-    }
-}
-
-void Session::note_use(TimePoint now) {
-    wants_ready_paths_ = wants_ready_paths_ || !is_used(now);
-    packets_at_ = now;
-}
-
-bool Session::is_used(TimePoint now) const {
-    return now - packets_at_ <= kReadyFor;
-}
-
-void Session::keep_paths_ready(TimePoint now) {
-    const size_t handover = flows_by_mode_[static_cast<size_t>(PathMode::Handover)];
-    if (settings_.role == Role::Node && attached_ > handover) {
-        paths_.keep_ready(kKeepReady, now);
-    }
 }
 
 }  // namespace continuo::session

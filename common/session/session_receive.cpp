@@ -3,25 +3,12 @@
 #include "common/session/session.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 namespace continuo::session {
 
 using base::ByteReader;
-using base::ByteView;
 using base::DropReason;
-using base::MutableByteView;
 using base::TimePoint;
-using crypto::ReplayVerdict;
-
-EpochState* Session::epoch_of(uint8_t modulo) {
-    for (EpochState* epoch : {current_.get(), previous_.get()}) {
-        if (epoch != nullptr && epoch->number % wire::kEpochModulus == modulo) {
-            return epoch;
-        }
-    }
-    return nullptr;
-}
 
 void Session::on_datagrams(std::span<ReceivedDatagram> datagrams, TimePoint now) {
     is_receiving_ = true;
@@ -65,7 +52,7 @@ size_t Session::gather_batch(std::span<ReceivedDatagram> datagrams,
             drops_.add(DropReason::TooShort);
             continue;
         }
-        EpochState* own = epoch_of(header->epoch);
+        EpochState* own = epochs_.of_header(header->epoch);
         if (own == nullptr || header->lane != 0) {
             drops_.add(DropReason::UnknownEpoch);
             continue;
@@ -93,38 +80,26 @@ size_t Session::gather_batch(std::span<ReceivedDatagram> datagrams,
     return count;
 }
 
-// Another than that of its header for what SNAPT sent again.
-uint8_t Session::arrival_path(const Opened& opened) {
-    return opened.datagram->arrived_on.value_or(opened.header.path);
-}
-
-uint32_t Session::outer_bytes_of(const Opened& opened) {
-    const ReceivedDatagram& datagram = *opened.datagram;
-    return outer_bytes(datagram.arrived_on.value_or(opened.header.path), datagram.from.address,
-                       datagram.bytes.size());
-}
-
 void Session::on_authentic(const Opened& opened, TimePoint now) {
     EpochState& epoch = *opened.epoch;
     const uint16_t space = opened.header.space_number();
     crypto::ReplayWindow& window = epoch.windows[space_slot(space)];
-    // What is left of the epoch before comes late, and moves nothing.
-    const bool is_highest = opened.sequence >= window.next() &&
-                            (&epoch == current_.get() || !current_ || !current_->is_heard);
+    const bool is_highest = opened.sequence >= window.next() && epochs_.is_newest_heard(epoch);
     note_gap(opened, window.next(), now);
     if (!window.check_and_mark(opened.sequence)) {
-        drops_.add(may_be_repeat(opened, now) ? DropReason::Repeated : DropReason::Replayed);
+        const bool is_elsewhere = opened.arrival_path() != opened.header.path;
+        drops_.add(retransmitter_.may_be_repeat(is_elsewhere, now) ? DropReason::Repeated
+                                                                   : DropReason::Replayed);
         ++counters_.duplicates;
-        paths_.on_duplicate(opened.header.path);
+        paths_.path(opened.header.path).on_duplicate();
         return;
     }
-    const uint64_t outer = outer_bytes_of(opened);
+    const uint64_t outer = opened.outer_bytes();
     ++counters_.datagrams_received;
     counters_.bytes_received += outer;
     BodyFacts facts;
-    split_outer_bytes_ = 0;
     epoch.decoder.begin(space, opened.sequence);
-    if (!decode_body(opened, facts, now)) {
+    if (!decoder_.decode(opened, facts, now)) {
         epoch.decoder.rollback();
         epoch.voided[space_slot(space)].check_and_mark(opened.sequence);
         acknowledge(opened, facts, AckKind::Received, now);
@@ -137,12 +112,14 @@ void Session::on_authentic(const Opened& opened, TimePoint now) {
     }
     // What SNAPT sent again tells of the path it took.
     wire::Space arrival = opened.header.space();
-    arrival.path = arrival_path(opened);
-    const bool may_repeat = settings_.role == Role::Snapt && paths_.is_overdue(arrival.path, now);
+    arrival.path = opened.arrival_path();
+    const bool may_repeat =
+        settings_.role == Role::Snapt && paths_.path(arrival.path).is_overdue(now);
+    const bool may_announce = wants_announcement(arrival.path);
     const bool ends_doubt = note_arrival(opened, arrival, is_highest, now);
-    if (facts.copy) {
-        epoch.copied[space_slot(wire::space_number(facts.copy->space))].check_and_mark(
-            facts.copy->sequence);
+    if (facts.copy && facts.original_epoch != nullptr) {
+        const size_t slot = space_slot(wire::space_number(facts.copy->space));
+        facts.original_epoch->copied[slot].check_and_mark(facts.copy->sequence);
     }
     if (facts.is_delivered) {
         ++counters_.copies_dropped;
@@ -160,9 +137,19 @@ void Session::on_authentic(const Opened& opened, TimePoint now) {
     }
     acknowledge(opened, facts, is_refused ? AckKind::Received : AckKind::Applied, now);
     apply_frames(opened, may_repeat, now);
-    if (ends_doubt) {
-        host_.on_path_changed(*this, arrival.path, now);
+    if (may_announce && paths_.path(arrival.path).state() == PathState::Usable) {
+        paths_.path(arrival.path).announce_usable(now);
     }
+    if (ends_doubt) {
+        events_.push({SessionEvent::Kind::PathChanged, arrival.path});
+    }
+}
+
+// The node's active path fails, and no announcement is under way by it: when it works again one has
+// to say what has come, so that SNAPT repeats the rest. TCP loses nothing by itself.
+bool Session::wants_announcement(uint8_t path) const {
+    return settings_.role == Role::Node && paths_.active() == path && path != wire::kTcpPath &&
+           paths_.path(path).is_failing() && !paths_.path(path).is_announcing();
 }
 
 // A path that is heard again shows as missing all that was sent into its silence. That is no loss
@@ -189,11 +176,12 @@ void Session::acknowledge(const Opened& opened,
     AckLedger::Arrival arrival;
     arrival.traffic_class = opened.header.traffic_class;
     arrival.number = static_cast<uint32_t>(opened.sequence);
-    arrival.outer_bytes = outer_bytes_of(opened);
+    arrival.outer_bytes = opened.outer_bytes();
     arrival.kind = kind;
     arrival.has_packets = kind == AckKind::Received || !epoch.decoder.entries().empty() ||
                           scratch_.has_frame<wire::Fragment>();
-    arrival.is_asked = facts.has_ping;
+    // A repeat had another path, and its sender waits to hear that it came.
+    arrival.is_asked = facts.has_ping || opened.arrival_path() != opened.header.path;
     arrival.is_urgent = kind == AckKind::Applied && facts.is_urgent;
     AckLedger& ledger = epoch.ledger(opened.header.path);
     if (arrival.number == 0) {
@@ -216,173 +204,24 @@ bool Session::note_arrival(const Opened& opened,
     }
     const bool ends_doubt = paths_.on_authenticated(arrival, datagram.from, datagram.to,
                                                     datagram.bytes.size(), is_highest, now);
-    paths_.on_received(arrival.path, outer_bytes_of(opened));
+    paths_.path(arrival.path).on_received(opened.outer_bytes());
     const bool has_entries = !epoch.decoder.entries().empty();
     if (has_entries) {
-        note_use(now);
-        paths_.on_packets(arrival.path, kept_alive_at_, settings_.keepalive, now);
+        router_.on_packets(now);
+        paths_.path(arrival.path)
+            .keepalive()
+            .on_packets(now - kept_alive_at_, settings_.keepalive, now);
     }
     if (settings_.role == Role::Snapt && arrival.path == wire::kTcpPath && datagram.arrived_on) {
-        paths_.trust(arrival);
+        paths_.path(arrival.path).trust(arrival.traffic_class);
     }
     return ends_doubt;
 }
 
 void Session::on_epoch_heard(EpochState& epoch, TimePoint now) {
-    epoch.is_heard = true;
-    if (&epoch == current_.get() && previous_) {
-        previous_->retire_at = now + elision::skew_for(paths_.largest_rtt());
-    }
-}
-
-// Parses the whole body and decodes its sections against the state before it. Changes nothing but
-// the decoder's draft.
-bool Session::decode_body(const Opened& opened, BodyFacts& facts, TimePoint now) {
-    EpochState& epoch = *opened.epoch;
-    scratch_.frames.clear();
-    // Nothing may be taken over from a body that turns out to be malformed further on.
-    if (!wire::is_single_section(opened.body) && !wire::check_body(opened.body)) {
-        drops_.add(DropReason::BadBody);
-        return false;
-    }
-    wire::BodyReader reader(opened.body);
-    wire::BodyItem item;
-    size_t arena_used = 0;
-    for (;;) {
-        const auto more = reader.next(item);
-        if (!more) {
-            drops_.add(DropReason::BadBody);
-            return false;
-        }
-        if (!*more) {
-            break;
-        }
-        if (const auto* section = std::get_if<wire::Section>(&item)) {
-            if (epoch.decoder.is_below_floor()) {
-                drops_.add(DropReason::BelowFloor);
-                return false;
-            }
-            if (!decode_section(epoch, *section, arena_used)) {
-                return false;
-            }
-        } else if (!take_frame(opened, item, facts)) {
-            drops_.add(DropReason::BadBody);
-            return false;
-        }
-    }
-    facts.is_delivered = is_delivered(opened, facts.copy);
-    if (!facts.is_delivered && !decode_fragments(opened, arena_used, now)) {
-        return false;
-    }
-    if (facts.copy && epoch.decoder.has_set()) {
-        drops_.add(DropReason::BadBody);  // a copy sets nothing
-        return false;
-    }
-    return true;
-}
-
-// False: the body is void.
-bool Session::take_frame(const Opened& opened, const wire::BodyItem& item, BodyFacts& facts) {
-    if (const auto* copy = std::get_if<wire::Copy>(&item)) {
-        facts.copy = *copy;
-        return is_copy_allowed(opened, *copy);
-    }
-    if (const auto* floor = std::get_if<wire::Floor>(&item)) {
-        facts.is_urgent = true;
-        return opened.epoch->decoder.apply_floor(wire::space_number(floor->space), floor->sequence);
-    }
-    if (const auto* order = std::get_if<wire::Order>(&item)) {
-        facts.order = *order;
-        return true;
-    }
-    if (std::holds_alternative<wire::Ping>(item)) {
-        facts.has_ping = true;
-        return true;
-    }
-    if (scratch_.frames.size() >= kMaxFramesPerDatagram) {
-        return false;
-    }
-    scratch_.frames.push_back(item);
-    return true;
-}
-
-// A copy is of the same class and lane. It takes another path than what it copies, or comes later.
-bool Session::is_copy_allowed(const Opened& opened, const wire::Copy& copy) {
-    return copy.space.lane == opened.header.lane &&
-           copy.space.traffic_class == opened.header.traffic_class &&
-           (copy.space.path != opened.header.path || copy.sequence < opened.sequence);
-}
-
-// Whether the packets of this aggregate came before, as the original or as a copy. A void original
-// brought none; below its window nothing is known, and what came counts as delivered.
-bool Session::is_delivered(const Opened& opened, const std::optional<wire::Copy>& copy) {
-    const EpochState& epoch = *opened.epoch;
-    if (!copy) {
-        // The replay window has taken the number in already: only a copy can have been earlier.
-        const crypto::ReplayWindow& copied = epoch.copied[space_slot(opened.header.space_number())];
-        return copied.next() > 0 && opened.sequence < copied.next() && copied.has(opened.sequence);
-    }
-    const size_t slot = space_slot(wire::space_number(copy->space));
-    const auto original = epoch.windows[slot].check(copy->sequence);
-    const bool was_void = original == ReplayVerdict::Duplicate &&
-                          epoch.voided[slot].check(copy->sequence) == ReplayVerdict::Duplicate;
-    return (original != ReplayVerdict::Fresh && !was_void) ||
-           epoch.copied[slot].has(copy->sequence);
-}
-
-// Pieces are taken over only when the whole body was good. A completed entry is copied: several may
-// be in one body.
-bool Session::decode_fragments(const Opened& opened, size_t& arena_used, TimePoint now) {
-    const uint32_t outer = outer_bytes_of(opened);
-    for (const wire::BodyItem& item : scratch_.frames) {
-        const auto* fragment = std::get_if<wire::Fragment>(&item);
-        if (fragment == nullptr) {
-            continue;
-        }
-        const auto whole = reassembly_.add(opened.header.traffic_class, *fragment, outer, now);
-        if (!whole) {
-            continue;
-        }
-        if (whole->entry.size() > kDecompressArenaBytes - arena_used) {
-            drops_.add(DropReason::ReassemblyLimit);
-            return false;
-        }
-        const MutableByteView copy(scratch_.decompressed.get() + arena_used, whole->entry.size());
-        std::memcpy(copy.data(), whole->entry.data(), copy.size());
-        arena_used += copy.size();
-        split_outer_bytes_ += whole->earlier_outer_bytes;
-        if (const auto decoded = opened.epoch->decoder.decode_section(copy); !decoded) {
-            drops_.add(elision::drop_reason(decoded.error()));
-            return false;
-        }
-    }
-    return true;
-}
-
-bool Session::decode_section(EpochState& epoch, const wire::Section& section, size_t& arena_used) {
-    ByteView content = section.content;
-    if (section.head.mode == wire::SectionMode::Zstd) {
-        if (section.head.generation != 0) {
-            drops_.add(DropReason::UnknownReference);  // never confirmed, so the sender must not
-                                                       // have used it
-            return false;
-        }
-        const size_t room =
-            std::min(kDecompressArenaBytes - arena_used, wire::kDefaultSectionOutputBytes);
-        const MutableByteView output(scratch_.decompressed.get() + arena_used, room);
-        const auto plain = scratch_.codec.decompress(content, output);
-        if (!plain) {
-            drops_.add(DropReason::DecompressFailed);
-            return false;
-        }
-        arena_used += *plain;
-        content = output.first(*plain);
-    }
-    if (const auto decoded = epoch.decoder.decode_section(content); !decoded) {
-        drops_.add(elision::drop_reason(decoded.error()));
-        return false;
-    }
-    return true;
+    // Missing datagrams of the one before may be sent again until then.
+    epochs_.on_heard(epoch,
+                     now + std::max(kRepeatableFor, elision::skew_for(paths_.largest_rtt())));
 }
 
 }  // namespace continuo::session

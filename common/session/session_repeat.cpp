@@ -1,7 +1,9 @@
-// What SNAPT sends again when the return path has moved: the datagrams that were on their way to
-// the old address. The node says in its announcements what it received last, so nothing else is
-// repeated but what reordering makes look lost; the replay window drops that, and it is counted
-// apart from what others replay (docs/PROTOCOL.md section 5.6).
+// How a session sends again what Retransmitter names: datagrams as they were sealed, and packets as
+// copies (docs/PROTOCOL.md section 5.6). Packets are kept that were alone in their datagrams, as
+// most of a transfer is, or too long for one. Compressed segments of a super-packet share datagrams
+// and are not kept.
+#include "common/packet/rewrite.hpp"
+#include "common/packet/segmenter.hpp"
 #include "common/session/session.hpp"
 
 #include <algorithm>
@@ -9,27 +11,30 @@
 
 namespace continuo::session {
 
+using base::ByteView;
+using base::ByteWriter;
 using base::Duration;
+using base::MutableByteView;
 using base::TimePoint;
 
 namespace {
 
-// Beyond round trips as measured, what a queue at the old link may have held.
-constexpr Duration kKeepBeyondRtt = base::milliseconds(200);
-// Largest burst of datagrams that are sent again, as time of the pace.
-constexpr Duration kRepeatBurst = base::milliseconds(2);
-// Bytes that are sent again at once on any path: the initial window (RFC 9002 section 7.2).
-constexpr uint64_t kRepeatedAtOnce = 14'720;
-constexpr Duration kLongestRepeat = base::milliseconds(200);
-// A session that sends nothing for so long gives the memory back.
-constexpr Duration kReleaseAfter = base::seconds(30);
 // What SNAPT may still have of a space that is silent for so long is of no use any more.
 constexpr Duration kReportHeard = base::seconds(120);
-// Beyond two round trips after the node asked, what comes twice may still be a repeat.
-constexpr Duration kRepeatsInPlace = base::seconds(1);
-constexpr Duration kRepeatsElsewhere = base::seconds(10);
 
 }  // namespace
+
+SentEntry Session::entry_of(const Draft& draft, uint64_t first_sequence, TimePoint now) {
+    SentEntry entry;
+    entry.left_at = now;
+    entry.sent_at = now;
+    entry.first_sequence = first_sequence;
+    entry.epoch = draft.epoch->number;
+    entry.space = draft.space_number;
+    entry.original = {entry.first_sequence, entry.epoch, entry.space};
+    entry.traffic_class = draft.header.traffic_class;
+    return entry;
+}
 
 void Session::remember(TransmitBatch& batch,
                        const TransmitItem& item,
@@ -39,161 +44,346 @@ void Session::remember(TransmitBatch& batch,
     if (settings_.role != Role::Snapt) {
         return;  // the node moves when it likes, and has then sent what it had
     }
-    SentEntry entry;
-    entry.sent_at = now;
-    entry.first_sequence = first_sequence;
-    entry.epoch = draft.epoch->number;
-    entry.space = draft.space_number;
+    SentEntry entry = entry_of(draft, first_sequence, now);
     entry.segment_bytes = item.segment_bytes;
     entry.datagrams = item.datagrams;
-    entry.traffic_class = draft.header.traffic_class;
-    const Path& path = paths_.path(item.path);
-    const Duration keep = path.smoothed_rtt() * 2 + path.rtt_variation() * 4 + kKeepBeyondRtt;
-    // While nothing is heard the node may be away: then all is kept that there is room for.
-    const TimePoint from = heard_at_ - std::min(keep, heard_at_.time_since_epoch());
-    sent_ring_.push(entry, batch.free_space().first(item.length), from);
+    retransmitter_.remember(entry, batch.free_space().first(item.length), heard_at_);
 }
 
-// All of it was under way at once because the queue of the path that was left held a part of it. So
-// it leaves over the round trip there, a quarter faster (RFC 9002 section 7.7), or the new queue
-// drops what the old one had room for. Later packets wait for it, but not for seconds on a path
-// that has such round trips.
-void Session::mark_lost(std::optional<uint8_t> former) {
-    repeat_pace_ = {};
-    repeat_pace_.at_once = kRepeatedAtOnce;
-    if (former) {
-        repeat_pace_.span =
-            std::min<Duration>(paths_.path(*former).smoothed_rtt() * 4 / 5, kLongestRepeat);
+void Session::remember_packet(const Draft& draft,
+                              uint64_t first_sequence,
+                              const ClassQueue::Item& item,
+                              uint32_t datagrams,
+                              TimePoint now) {
+    if (datagrams > SentEntry::kMostDatagrams) {
+        return;  // left to its TCP
     }
-    sent_ring_.mark_due([this](const SentEntry& entry) {
-        const EpochState* epoch = nullptr;
-        for (const EpochState* candidate : {current_.get(), previous_.get()}) {
-            epoch = candidate != nullptr && candidate->number == entry.epoch ? candidate : epoch;
-        }
-        if (epoch == nullptr) {
-            return false;
-        }
-        const auto& acknowledged = epoch->send_spaces[space_slot(entry.space)].highest_acknowledged;
-        const bool is_lost =
-            !acknowledged || entry.first_sequence + entry.datagrams - 1 > *acknowledged;
-        repeat_pace_.bytes += is_lost ? entry.length : 0;
-        return is_lost;
-    });
-}
-
-// High-delay datagrams that may leave now, of `step` bytes each. At least one.
-uint64_t Session::repeatable(uint32_t step, TimePoint now) const {
-    if (repeat_pace_.span == Duration{}) {
-        return UINT16_MAX;
-    }
-    const TimePoint from = std::max(repeat_pace_.next_at, now - kRepeatBurst);
-    const auto bytes = static_cast<int64_t>(repeat_pace_.bytes);
-    const auto earned = static_cast<uint64_t>((now - from) * bytes / repeat_pace_.span);
-    return std::max<uint64_t>((repeat_pace_.at_once + earned) / step, 1);
-}
-
-void Session::pay_repeat(uint64_t bytes, TimePoint now) {
-    const uint64_t free = std::min(bytes, repeat_pace_.at_once);
-    repeat_pace_.at_once -= free;
-    repeat_pace_.next_at = std::max(repeat_pace_.next_at, now - kRepeatBurst) +
-                           repeat_pace_.span * static_cast<int64_t>(bytes - free) /
-                               static_cast<int64_t>(std::max<uint64_t>(repeat_pace_.bytes, 1));
+    SentEntry entry = entry_of(draft, first_sequence, now);
+    entry.is_packet = true;
+    entry.flow_index = item.flow->index;
+    entry.offload = item.packet->offload;
+    entry.segment_bytes = item.packet->offload.segment_bytes;
+    entry.datagrams = static_cast<uint16_t>(datagrams);
+    retransmitter_.remember(entry, item.packet->bytes(), heard_at_);
 }
 
 bool Session::send_again(TransmitBatch& batch, TimePoint now) {
-    while (sent_ring_.has_due()) {
-        SentEntry& entry = sent_ring_.next_due();
-        const bool is_paced = !base::is_low_delay(entry.traffic_class);
-        if (is_paced && now < repeat_pace_.next_at) {
-            return false;
-        }
-        const auto destination = paths_.destination(entry.traffic_class, now);
-        if (!destination) {
-            return false;
-        }
-        const uint32_t overhead = outer_overhead(destination->to.address);
-        const uint32_t step = entry.segment_bytes != 0 ? entry.segment_bytes : entry.length;
-        if (step + overhead > destination->mtu) {
-            mark_too_long(entry);
-            sent_ring_.done(entry, now);
-            continue;
-        }
-        uint64_t allowed = destination->budget_bytes / (step + overhead);
-        if (is_paced) {
-            allowed = std::min(allowed, repeatable(step, now));
-        }
-        const auto count =
-            static_cast<uint16_t>(std::min<uint64_t>(allowed, entry.datagrams - entry.repeated));
-        if (count == 0) {
-            return false;  // until the path has answered
-        }
-        const base::ByteView whole = sent_ring_.bytes(entry);
-        const size_t from = size_t{entry.repeated} * step;
-        const base::ByteView bytes =
-            whole.subspan(from, std::min<size_t>(size_t{count} * step, whole.size() - from));
-        std::memcpy(batch.free_space().data(), bytes.data(), bytes.size());
-        TransmitItem item;
-        item.session = this;
-        item.path = destination->path;
-        item.traffic_class = destination->tuple_class;
-        item.marked_class = entry.traffic_class;
-        item.to = destination->to;
-        item.from = destination->from;
-        item.length = static_cast<uint32_t>(bytes.size());
-        item.segment_bytes = count > 1 ? entry.segment_bytes : uint16_t{0};
-        item.datagrams = count;
-        batch.commit(item);
-        paths_.on_sent(*destination, bytes.size(), true, now);
-        const uint64_t outer =
-            outer_bytes_of_run(item.path, item.to.address, bytes.size(), item.segment_bytes);
-        paths_.on_data_sent(item.path, step + overhead, outer, now);
-        counters_.overhead_sent += outer;
-        counters_.repeated_datagrams += count;
-        pay_repeat(bytes.size(), now);
-        entry.repeated = static_cast<uint16_t>(entry.repeated + count);
-        if (entry.repeated == entry.datagrams) {
-            sent_ring_.done(entry, now);
-        }
-        return true;
-    }
-    return false;
-}
-
-void Session::release_sent(TimePoint now) {
-    if (!sent_ring_.has_due()) {
-        sent_ring_.release(now - std::min(kReleaseAfter, now.time_since_epoch()));
-    }
-    kept_ring_.release(now - std::min(kReleaseAfter, now.time_since_epoch()));
-}
-
-// Whether SNAPT may have sent again what has come twice. It does so only when the node asks, and
-// then most often by another path than the one in the header; by the same one soon
-// (docs/PROTOCOL.md section 5.6).
-bool Session::may_be_repeat(const Opened& opened, TimePoint now) const {
-    if (asked_to_repeat_at_ == base::kNever) {
+    const auto repeat = retransmitter_.next_repeat(now);
+    if (!repeat) {
         return false;
     }
-    const bool is_elsewhere = arrival_path(opened) != opened.header.path;
-    const Duration longest = is_elsewhere ? kRepeatsElsewhere : kRepeatsInPlace;
-    return now - asked_to_repeat_at_ <= longest + paths_.largest_rtt() * 2;
+    if (repeat->entry->is_packet) {
+        send_packet_again(*repeat, batch, now);
+    } else {
+        send_sealed_again(*repeat, batch, now);
+    }
+    return true;
+}
+
+void Session::send_sealed_again(const Retransmitter::Repeat& repeat,
+                                TransmitBatch& batch,
+                                TimePoint now) {
+    std::memcpy(batch.free_space().data(), repeat.bytes.data(), repeat.bytes.size());
+    const Destination& to = repeat.destination;
+    TransmitItem item;
+    item.session = this;
+    item.path = to.path;
+    item.traffic_class = to.tuple_class;
+    item.marked_class = repeat.entry->traffic_class;
+    item.to = to.to;
+    item.from = to.from;
+    item.length = static_cast<uint32_t>(repeat.bytes.size());
+    item.segment_bytes = repeat.segment_bytes;
+    item.datagrams = repeat.datagrams;
+    batch.commit(item);
+    paths_.on_sent(to, item.length, true, now);
+    const uint64_t outer =
+        outer_bytes_of_run(to.path, to.to.address, item.length, item.segment_bytes);
+    paths_.path(to.path).on_data_sent(repeat.datagram_bytes + outer_overhead(to.to.address), outer,
+                                      now);
+    counters_.overhead_sent += outer;
+    counters_.repeated_datagrams += repeat.datagrams;
+    retransmitter_.on_repeated(repeat, now);
+}
+
+// A copy carries the class; a flow that has another one now would change back.
+void Session::send_packet_again(const Retransmitter::Repeat& repeat,
+                                TransmitBatch& batch,
+                                TimePoint now) {
+    SentEntry entry = *repeat.entry;
+    const flow::Flow* const flow = flow_at(entry.flow_index);
+    if (flow == nullptr || flow->traffic_class != entry.traffic_class) {
+        retransmitter_.drop(repeat, now);
+        return;
+    }
+    entry.original.sequence += entry.repeated;
+    const auto packet = packet_again(entry, repeat.bytes, entry.repeated);
+    retransmitter_.on_repeated(repeat, now);
+    entry.is_repeat = true;
+    EpochState* const epoch = epochs_.sending();
+    if (packet.empty() || epoch == nullptr) {
+        ++counters_.copies_unsent;
+        return;
+    }
+    const uint8_t path = repeat.destination.path;
+    const uint16_t space = wire::space_of(entry.traffic_class, path, 0);
+    const uint64_t first = epoch->send_spaces[space_slot(space)].next;
+    if (!send_copy(entry, packet, repeat.destination, batch, now)) {
+        ++counters_.copies_unsent;
+        return;
+    }
+    const uint64_t datagrams = epoch->send_spaces[space_slot(space)].next - first;
+    retransmitter_.remember(entry.copy_in(epoch->number, space, first, datagrams, now), packet,
+                            heard_at_);
+}
+
+// The packet, or that segment of it, with complete checksums; valid until the next call. Empty: it
+// contradicts itself.
+base::MutableByteView
+Session::packet_again(const SentEntry& entry, ByteView bytes, uint32_t segment) {
+    const MutableByteView arena(scratch_.whole.get(), packet::kLargeBufferBytes);
+    if (entry.offload.gso != packet::GsoType::None) {
+        return arena.first(packet::write_segment(bytes, entry.offload, segment, arena));
+    }
+    const MutableByteView packet = arena.first(bytes.size());
+    std::memcpy(packet.data(), bytes.data(), bytes.size());
+    const bool is_complete =
+        !entry.offload.partial_checksum || packet::complete_checksum(packet, entry.offload);
+    return is_complete ? packet : MutableByteView{};
 }
 
 // Writes the numbers that came lately, newest ranges first: SNAPT repeats what lies above them.
 void Session::write_received(const Draft& draft, base::ByteWriter& body, TimePoint now) {
     const TimePoint from = now - std::min<Duration>(kReportHeard, now.time_since_epoch());
-    for (EpochState* epoch : {current_.get(), previous_.get()}) {
-        const bool is_sayable =
-            epoch != nullptr && (epoch == draft.epoch || draft.epoch == current_.get());
+    epochs_.each([&](const EpochState& epoch) {
+        const bool is_sayable = &epoch == draft.epoch || draft.epoch == epochs_.current();
         if (!is_sayable) {
-            continue;
+            return;
         }
-        epoch->each_ledger([&](uint8_t path, const AckLedger& ledger) {
+        epoch.each_ledger([&](uint8_t path, const AckLedger& ledger) {
             const size_t count = ledger.build_newest(scratch_.acks, from, now);
             for (const AckBlock& block : std::span(scratch_.acks).first(count)) {
-                write_ack_frame(block, path, *epoch, draft, body, now);
+                write_ack_frame(block, path, epoch, draft, body, now);
             }
         });
+    });
+}
+
+void Session::keep_if_wanted(const Draft& draft,
+                             uint64_t sequence,
+                             const PendingPacket& pending,
+                             const Way& way,
+                             TimePoint now) {
+    const packet::Packet& packet = *pending.item.packet;
+    const flow::Flow& flow = *pending.item.flow;
+    if (!pending.regular || packet.length > packet::kLargeBufferBytes) {
+        return;
     }
+    if (!retransmitter_.is_worth_keeping(flow, way, now)) {
+        if (retransmitter_.is_worth_remembering(way, draft.header.traffic_class)) {
+            remember_packet(draft, sequence, pending.item, 1, now);
+        }
+        return;
+    }
+    SentEntry entry = entry_of(draft, sequence, now);
+    entry.is_packet = true;
+    entry.flow_index = flow.index;
+    entry.offload = packet.offload;
+    retransmitter_.keep(entry, packet.bytes());
+}
+
+// The active path is another one: what was sent into the silence of the former, and of an earlier
+// one if that took over in vain.
+void Session::on_active_changed(TimePoint now) {
+    const auto former = std::exchange(sends_on_, paths_.active());
+    sends_on_since_ = now;
+    for (ClassState& state : classes_) {
+        state.estimator.on_path_changed();
+    }
+    if (sends_on_ && settings_.role == Role::Node) {
+        // TCP is taken back by another connection.
+        const PathMask stays = sends_on_ == wire::kTcpPath ? PathMask{0} : mask_of(*sends_on_);
+        retransmitter_.on_left(static_cast<PathMask>(~stays), TimePoint{}, now);
+        retransmitter_.on_moved(former, static_cast<PathMask>(silent_paths() & ~stays), now);
+    }
+}
+
+// Nothing that is under way by these paths comes, as far as is known.
+PathMask Session::silent_paths() const {
+    PathMask mask = 0;
+    for (uint8_t index = 0; index < wire::kMaxPaths; ++index) {
+        const Path& path = paths_.path(index);
+        const bool is_silent = path.is_failing() || !path.is_live() || path.silence().is_silent() ||
+                               paths_.has_timed_out(index);
+        mask |= is_silent ? mask_of(index) : PathMask{0};
+    }
+    return mask;
+}
+
+// Datagrams under way by any path are lost. `former`: the return path until now.
+void Session::repeat_all(std::optional<uint8_t> former, TimePoint now) {
+    paths_.distrust_samples(now);
+    retransmitter_.on_moved(former, kAllPaths, now);
+}
+
+// Data in the connection before is lost.
+void Session::on_stream_opened(TimePoint now) {
+    if (paths_.active() != wire::kTcpPath) {
+        return;
+    }
+    if (settings_.role == Role::Snapt) {
+        repeat_all(paths_.active(), now);
+    } else {
+        retransmitter_.on_left(mask_of(wire::kTcpPath), TimePoint{}, now);
+        retransmitter_.on_moved(paths_.active(), mask_of(wire::kTcpPath), now);
+    }
+}
+
+// Flows that had another path go by others as soon as that is doubtful.
+void Session::on_doubt(uint8_t path, TimePoint now) {
+    if (paths_.active() != path && paths_.path(path).state() == PathState::Doubtful) {
+        retransmitter_.on_left(mask_of(path), sends_on_since_, now);
+        retransmitter_.on_moved(path, mask_of(path), now);
+    }
+}
+
+bool Session::send_kept(TransmitBatch& batch, TimePoint now) {
+    if (paths_.take_narrowed()) {
+        retransmitter_.on_left(kAllPaths, TimePoint{}, now);
+    }
+    const auto at = [this](uint32_t index) { return flow_at(index); };
+    while (SentEntry* const entry = retransmitter_.next_kept(at, now)) {
+        const auto destination = paths_.destination(entry->traffic_class, now);
+        if (!destination || destination->budget_bytes < destination->mtu) {
+            return false;
+        }
+        const auto packet = packet_again(*entry, retransmitter_.packet(*entry), 0);
+        const bool is_sent = !packet.empty() && retransmitter_.may_copy_to(*entry, *destination) &&
+                             send_copy(*entry, packet, *destination, batch, now);
+        counters_.copies_unsent += is_sent ? 0U : 1U;
+        retransmitter_.on_copied(*entry, is_sent);
+        if (is_sent) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// The last of what is sent again asks for an ACK: nothing may follow for long.
+void Session::write_copy(const SentEntry& entry, Draft& draft, ByteWriter& body) const {
+    if (!entry.is_unnamed) {
+        const wire::Copy original{wire::space_from_number(entry.original.space),
+                                  static_cast<uint32_t>(entry.original.sequence),
+                                  entry.original.epoch != draft.epoch->number};
+        original.serialize(body);
+    }
+    if (entry.is_repeat && !retransmitter_.has_repeats()) {
+        wire::Ping{}.serialize(body);
+        draft.has_ping = true;
+    }
+}
+
+bool Session::send_copy(const SentEntry& original,
+                        ByteView packet,
+                        const Destination& destination,
+                        TransmitBatch& batch,
+                        TimePoint now) {
+    return send_copy_whole(original, packet, destination, batch, now) ||
+           send_copy_pieces(original, packet, destination, batch, now);
+}
+
+// A copy of the datagram that the entry was in. False when it does not fit: the frame takes 4 to 6
+// bytes more than the original had, and a flow that has to be opened again 30.
+bool Session::send_copy_whole(const SentEntry& entry,
+                              ByteView packet,
+                              const Destination& destination,
+                              TransmitBatch& batch,
+                              TimePoint now) {
+    const auto regular = packet::parse_regular(packet, {});
+    auto draft = start_draft(destination, entry.traffic_class, batch);
+    if (!regular || !draft) {
+        return false;
+    }
+    elision::Encoder& encoder = draft->epoch->encoder;
+    encoder.begin_datagram(draft->space_number, draft->space->next, now,
+                           elision::Setting::Forbidden);
+    ByteWriter body(draft->datagram.subspan(draft->header.size(), draft->body_limit));
+    write_copy(entry, *draft, body);
+    wire::SectionHead{}.serialize_last(body);
+    encoder.begin_section();
+    if (!encoder.append(entry.flow_index, regular->fields, regular->payload, elision::Extent::ToEnd,
+                        body) ||
+        !body.ok()) {
+        encoder.abort_datagram();
+        return false;
+    }
+    encoder.end_datagram();
+    draft->has_kept = true;
+    finish_draft(*draft, body.size(), batch, now);
+    ++counters_.copies_sent;
+    return true;
+}
+
+// The packet in pieces. COPY stands with the last one, so that the identity is judged when that
+// comes: the others make nothing without it.
+bool Session::send_copy_pieces(const SentEntry& entry,
+                               ByteView packet,
+                               const Destination& destination,
+                               TransmitBatch& batch,
+                               TimePoint now) {
+    const auto version = packet[0] >> 4U == 4 ? base::IpVersion::V4 : base::IpVersion::V6;
+    const auto nobody = base::IpAddress::any(version);
+    ByteWriter whole(MutableByteView(scratch_.decompressed.get(), kDecompressArenaBytes));
+    elision::write_whole_entry(packet, whole);
+    if (!packet::rewrite_node_address(whole.written().last(packet.size()), sends_side(), nobody,
+                                      false)) {
+        return false;
+    }
+    ByteView left = whole.written();
+    wire::Fragment piece;
+    piece.id = next_fragment_id(classes_[base::index_of(entry.traffic_class)]);
+    for (; piece.index < kMaxItemsPerTurn; ++piece.index) {
+        const auto is_last = send_copy_piece(entry, destination, piece, left, batch, now);
+        if (!is_last) {
+            return false;
+        }
+        if (*is_last) {
+            ++counters_.copies_sent;
+            return true;
+        }
+    }
+    return false;
+}
+
+// Takes as much of `left` as fits behind `piece`; true if that was all. None: nothing fits.
+std::optional<bool> Session::send_copy_piece(const SentEntry& entry,
+                                             const Destination& destination,
+                                             wire::Fragment piece,
+                                             ByteView& left,
+                                             TransmitBatch& batch,
+                                             TimePoint now) {
+    constexpr size_t kLeastPiece = 64;
+    auto draft = start_draft(destination, entry.traffic_class, batch);
+    const size_t heads = wire::Copy::kMostBytes + 1 + wire::Fragment::kHeadBytes;  // and PING
+    if (!draft || draft->body_limit < heads + kLeastPiece) {
+        return std::nullopt;
+    }
+    ByteWriter body(draft->datagram.subspan(draft->header.size(), draft->body_limit));
+    const size_t room = draft->body_limit - heads;
+    piece.last = left.size() <= room;
+    piece.piece = left.first(std::min(left.size(), room));
+    if (piece.last) {
+        write_copy(entry, *draft, body);
+    }
+    piece.serialize(body);
+    left = left.subspan(piece.piece.size());
+    elision::Encoder& encoder = draft->epoch->encoder;
+    encoder.begin_datagram(draft->space_number, draft->space->next, now,
+                           elision::Setting::Forbidden);
+    encoder.end_datagram();
+    draft->has_kept = true;
+    finish_draft(*draft, body.size(), batch, now);
+    return piece.last;
 }
 
 }  // namespace continuo::session

@@ -3,7 +3,6 @@
 #include "common/session/session.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace continuo::session {
 
@@ -23,15 +22,13 @@ constexpr size_t kBesideLoneAck = 22;
 }  // namespace
 
 bool Session::poll_transmit(TransmitBatch& batch, TimePoint now) {
-    if (current_ == nullptr) {
+    if (epochs_.is_empty()) {
         return false;
     }
     if (paths_.active() != sends_on_) {
         on_active_changed(now);
     }
-    if (std::exchange(wants_ready_paths_, false)) {
-        keep_paths_ready(now);
-    }
+    router_.keep_ready_for_new_use(now);
     while (batch.has_room()) {
         if (send_probe(batch, now) || send_again(batch, now)) {
             continue;
@@ -43,7 +40,8 @@ bool Session::poll_transmit(TransmitBatch& batch, TimePoint now) {
             continue;
         }
         const bool is_urgent = traffic_class && base::is_low_delay(*traffic_class);
-        if ((!is_urgent && send_kept(batch, now)) ||
+        const bool may_send_kept = !is_urgent && !retransmitter_.holds_later_packets();
+        if ((may_send_kept && send_kept(batch, now)) ||
             (traffic_class && send_class(*traffic_class, batch, now))) {
             continue;
         }
@@ -58,7 +56,7 @@ bool Session::poll_transmit(TransmitBatch& batch, TimePoint now) {
 std::optional<Session::Draft> Session::start_draft(const Destination& destination,
                                                    TrafficClass traffic_class,
                                                    TransmitBatch& batch) {
-    EpochState* epoch = sending();
+    EpochState* epoch = epochs_.sending();
     if (epoch == nullptr || epoch->sealed_datagrams >= wire::kMaxKeyDatagrams) {
         return std::nullopt;
     }
@@ -113,6 +111,10 @@ void Session::finish_draft(Draft& draft, size_t body_bytes, TransmitBatch& batch
     paths_.on_numbered(run, now);
     if (draft.header.traffic_class == TrafficClass::LtLd &&
         paths_.active() == draft.destination.path) {
+        Path& active = paths_.path(draft.destination.path);
+        if (active.state() == PathState::Usable && !active.is_asked()) {
+            active.keepalive().on_sent(now - kept_alive_at_, now);
+        }
         kept_alive_at_ = now;
     }
     TransmitItem item;
@@ -138,7 +140,7 @@ void Session::finish_draft(Draft& draft, size_t body_bytes, TransmitBatch& batch
         }
     }
     if (has_packets) {
-        paths_.on_data_sent(item.path, outer, outer, now);
+        paths_.path(item.path).on_data_sent(outer, outer, now);
     }
     if (!members.empty()) {
         remember(batch, item, draft, unit.sequence, now);
@@ -152,9 +154,9 @@ bool Session::send_probe(TransmitBatch& batch, TimePoint now) {
         return false;
     }
     const Path& path = paths_.path(probe->path);
-    Destination destination{probe->path, probe->traffic_class, probe->to, probe->from, path.mtu,
-                            UINT64_MAX};
-    const Tuple& tuple = path.tuples[index_of(probe->traffic_class)];
+    Destination destination{probe->path, probe->traffic_class, probe->to,
+                            probe->from, path.mtu(),           UINT64_MAX};
+    const Tuple& tuple = path.tuple(probe->traffic_class);
     const uint32_t overhead = outer_overhead(probe->to.address);
     const size_t padded = probe->is_padded
                               ? wire::kAnnounceBodyBytes
@@ -162,12 +164,13 @@ bool Session::send_probe(TransmitBatch& batch, TimePoint now) {
     // To an unproven tuple there is one short frame. No more room is asked for than it needs: an
     // answer and a challenge fit into three times the challenge that the node asks with.
     const uint64_t shortest =
-        wire::kLongHeaderBytes + wire::Challenge::kBytes + sending()->sealer->tag_bytes();
+        wire::kLongHeaderBytes + wire::Challenge::kBytes + epochs_.sending()->sealer->tag_bytes();
     const uint64_t most = std::max<uint64_t>(padded, shortest);
-    if (!tuple.is_proven && tuple.unproven_sent_bytes + most >
-                                tuple.unproven_received_bytes * wire::kAmplificationFactor) {
+    if (!tuple.validation.may_send(most)) {
         drops_.add(DropReason::AmplificationLimit);
-        paths_.on_withheld(*probe);
+        if (probe->challenge) {
+            paths_.path(probe->path).withhold_challenge(probe->traffic_class);
+        }
         return true;
     }
     auto draft = start_draft(destination, probe->traffic_class, batch);
@@ -197,11 +200,12 @@ bool Session::send_probe(TransmitBatch& batch, TimePoint now) {
     draft->is_size_probe = probe->outer_bytes != 0;
     if (probe->announce && probe->announce->active) {
         write_received(*draft, body, now);
-        asked_to_repeat_at_ = now;
+        retransmitter_.on_asked(now);
     }
     // An unproven tuple's few bytes are for the answer.
-    if (probe->outer_bytes == 0 && (tuple.is_proven || padded != 0)) {
-        write_frames(*draft, body, false, now, tuple.is_proven ? SIZE_MAX : 0);
+    const bool is_proven = tuple.validation.is_proven();
+    if (probe->outer_bytes == 0 && (is_proven || padded != 0)) {
+        write_frames(*draft, body, false, now, is_proven ? SIZE_MAX : 0);
     }
     draft->epoch->encoder.end_datagram();
     const size_t unpadded = draft->header.size() + body.size() + draft->epoch->sealer->tag_bytes();
@@ -219,24 +223,22 @@ bool Session::leaves_room_for_ack(TrafficClass traffic_class) {
     const packet::Packet* const next = state.split_entry.empty() ? state.queue.peek() : nullptr;
     const auto active = paths_.active();
     return next != nullptr && next->offload.gso == packet::GsoType::None && active &&
-           next->length + kRoom <= paths_.path(*active).mtu;
+           next->length + kRoom <= paths_.path(*active).mtu();
 }
 
 // The path whose acknowledgements leave alone now.
 std::optional<uint8_t> Session::lone_ack_path(TimePoint now) const {
     std::optional<uint8_t> due;
-    for (const EpochState* epoch : {current_.get(), previous_.get()}) {
-        if (epoch != nullptr) {
-            epoch->each_ledger([&](uint8_t path, const AckLedger& ledger) {
-                due = ledger.wants(false, now) ? path : due;
-            });
-        }
-    }
+    epochs_.each([&](const EpochState& epoch) {
+        epoch.each_ledger([&](uint8_t path, const AckLedger& ledger) {
+            due = ledger.wants(false, now) ? path : due;
+        });
+    });
     return due ? paths_.acknowledges_by(*due, now) : std::nullopt;
 }
 
 bool Session::send_upkeep(TransmitBatch& batch, TimePoint now) {
-    EpochState* epoch = sending();
+    EpochState* epoch = epochs_.sending();
     const bool wants_floor = epoch->encoder.wants_floor();
     const auto ack_path = lone_ack_path(now);
     if (!ack_path && !keepalive_due_ && !wants_floor) {
@@ -281,8 +283,8 @@ void Session::write_floors(const elision::Encoder& encoder, ByteWriter& body) {
 size_t Session::write_frames(
     Draft& draft, ByteWriter& body, bool alone, TimePoint now, size_t spare_bytes) {
     const size_t before = body.size();
-    const bool is_current = draft.epoch == current_.get();
-    for (EpochState* epoch : {draft.epoch, is_current ? previous_.get() : nullptr}) {
+    const bool is_current = draft.epoch == epochs_.current();
+    for (EpochState* epoch : {draft.epoch, is_current ? epochs_.previous() : nullptr}) {
         if (epoch == nullptr) {
             continue;
         }
@@ -372,13 +374,14 @@ std::optional<TrafficClass> Session::pick(TimePoint now) {
         if (state.queue.empty() && state.split_entry.empty()) {
             continue;
         }
-        if (sent_ring_.has_due() && !base::is_low_delay(base::kAllTrafficClasses[i])) {
+        if (retransmitter_.holds_later_packets() &&
+            !base::is_low_delay(base::kAllTrafficClasses[i])) {
             state.is_blocked = true;  // behind what is sent again, or it overtakes that
             continue;
         }
         const auto way = sendable_way(state, base::kAllTrafficClasses[i], now);
         state.is_blocked = !way;
-        if (way && has_spread_flows()) {
+        if (way && router_.spreads()) {
             state.goes_to = way->destination;
         }
         if (way && ready_at(state, knobs(state, way->destination), nullptr) <= now) {
@@ -395,6 +398,9 @@ bool Session::send_class(TrafficClass traffic_class, TransmitBatch& batch, TimeP
         return false;
     }
     const packet::Packet* next = state.split_entry.empty() ? state.queue.peek() : nullptr;
+    if (next != nullptr) {
+        router_.commit(*state.queue.peek_flow(), *way);
+    }
     if (next != nullptr && next->offload.gso != packet::GsoType::None &&
         !compress_next(state, *way, now)) {
         return send_super(traffic_class, *way, batch, now);

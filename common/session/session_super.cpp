@@ -43,7 +43,7 @@ bool Session::send_super(TrafficClass traffic_class, Way way, TransmitBatch& bat
     const packet::Offload& offload = run.item.packet->offload;
     auto regular = packet::parse_regular(run.item.packet->bytes(), offload);
     auto draft = start_draft(way.destination, traffic_class, batch);
-    const auto copy = copy_way(traffic_class, way, now);
+    const auto copy = router_.copy_way(traffic_class, way, now);
     const bool is_copied = copy && (copy->is_doubt || flow.paths.mode == PathMode::Redundant);
     if (!regular || !draft || flow_at(flow.index) != &flow || offload.segment_bytes == 0 ||
         draft->epoch->encoder.wants_floor() || is_copied) {
@@ -63,10 +63,13 @@ bool Session::send_super(TrafficClass traffic_class, Way way, TransmitBatch& bat
         return true;
     }
     state.counters.queue_delay.add(now - run.item.packet->queued_at);
+    if (retransmitter_.is_worth_remembering(way, traffic_class)) {
+        remember_packet(*draft, draft->space->next, run.item, run.segments, now);
+    }
     for (uint32_t done = 0; done < run.segments;) {
         done += send_run(*draft, run, way, done, batch, now);
         if (way.is_striped && done < run.segments) {
-            choose_path(way, traffic_class, now);
+            way = router_.next_in_row(way, traffic_class, state.settings, now);
             draft = start_draft(way.destination, traffic_class, batch);
         }
         CTN_ASSERT(draft.has_value());
@@ -90,9 +93,9 @@ bool Session::fits_super(const Draft& draft, const SuperRun& run, const Way& way
     for (uint8_t index = 0; index < wire::kMaxPaths && way.is_striped; ++index) {
         if ((way.paths & mask_of(index)) != 0) {
             const Path& path = paths_.path(index);
-            const Tuple& tuple = path.tuples[index_of(TrafficClass::LtLd)];
+            const Tuple& tuple = path.tuple(TrafficClass::LtLd);
             overhead = std::max<size_t>(overhead, outer_overhead(tuple.remote.address));
-            mtu = std::min<size_t>(mtu, path.mtu);
+            mtu = std::min<size_t>(mtu, path.mtu());
         }
     }
     const size_t outer = datagram + overhead;
@@ -123,7 +126,7 @@ uint32_t Session::send_run(Draft& draft,
     const size_t most = way.is_striped ? kStripedRun : kMaxSegmentsPerSend;
     const auto count = static_cast<uint32_t>(
         std::min({most, kMaxUdpPayloadBytes / datagram_bytes, size_t{run.segments - done}}));
-    const size_t used = write_segments(draft, run, way, done, count, batch.free_space(), now);
+    const size_t used = write_segments(draft, run, way, done, count, batch.free_space());
     const uint64_t payload_sent = used - fixed * count;
     epoch.sealer->seal(std::span(scratch_.units).first(count));
     epoch.encoder.record_segments(run.form, done, count, draft.space_number, draft.space->next,
@@ -133,8 +136,8 @@ uint32_t Session::send_run(Draft& draft,
     const Destination& to = way.destination;
     const uint64_t outer = outer_bytes_of_run(to.path, to.to.address, used, datagram_bytes);
     paths_.on_sent(to, used, true, now);
-    paths_.on_data_sent(
-        to.path, static_cast<uint32_t>(datagram_bytes) + outer_overhead(to.to.address), outer, now);
+    paths_.path(to.path).on_data_sent(
+        static_cast<uint32_t>(datagram_bytes) + outer_overhead(to.to.address), outer, now);
     const uint64_t last_bytes =
         outer_bytes(to.path, to.to.address, used - datagram_bytes * (count - 1));
     path::SentRun sent;
@@ -145,10 +148,7 @@ uint32_t Session::send_run(Draft& draft,
     sent.last_bytes = static_cast<uint16_t>(last_bytes);
     sent.has_packets = true;
     paths_.on_numbered(sent, now);
-    if (way.is_striped) {
-        stripers_[static_cast<size_t>(way.row)].on_sent(to.path, way.paths,
-                                                        weights_of(paths_, way.paths), outer);
-    }
+    router_.on_sent(way, outer);
     const uint64_t inner = payload_sent + run.regular.fields.header_bytes() * count;
     batch.attribute({&flow, count, inner, payload_sent, outer});
     TransmitItem out;
@@ -177,13 +177,11 @@ size_t Session::write_segments(Draft& draft,
                                const Way& way,
                                uint32_t done,
                                uint32_t count,
-                               MutableByteView arena,
-                               TimePoint now) {
+                               MutableByteView arena) {
     Flow& flow = *run.item.flow;
     const size_t header_bytes = draft.header.size();
     const size_t fixed = header_bytes + order_bytes(way.is_striped, flow) + 1 +
                          run.form.header_bytes + draft.epoch->sealer->tag_bytes();
-    const bool is_kept = is_silent(way, draft.header.traffic_class, now);
     size_t used = 0;
     for (uint32_t i = 0; i < count; ++i) {
         const uint32_t segment = done + i;
@@ -197,13 +195,6 @@ size_t Session::write_segments(Draft& draft,
             order.paths = way.paths;
             order.add(flow.index, flow.paths.next_number++);
             order.serialize(writer);
-        }
-        if (is_kept && segment + kMostKeptPackets >= run.segments) {
-            const size_t length = packet::write_segment(
-                run.item.packet->bytes(), run.item.packet->offload, segment,
-                MutableByteView(scratch_.whole.get(), packet::kLargeBufferBytes));
-            keep(draft, draft.space->next + i, flow, MutableByteView(scratch_.whole.get(), length),
-                 now);
         }
         constexpr uint8_t kLastRawSlot0 = 0x40;  // wire::SectionHead{}.serialize_last
         writer.u8(kLastRawSlot0);
@@ -236,7 +227,8 @@ bool Session::is_worth_compressing(ClassState& state, const Way& way, TimePoint 
         return false;
     }
     const Path& path = paths_.path(way.destination.path);
-    const PathPace pace{path.is_full || path.was_full, path.delivery_bytes_per_s};
+    const PathPace pace{path.delivered().is_full || path.delivered().was_full,
+                        path.delivered().bytes_per_s};
     return !state.settings.is_compression_automatic ||
            compression_.may_compress(scratch_.load, pace, now);
 }

@@ -102,8 +102,8 @@ class ByteBudget {
 // class.
 using CopyBudget = ByteBudget<1'000'000, 262'144>;
 
-// Of what a node sends into a silence. TCP sends little; what keeps its rate shall not come as one
-// burst afterwards.
+// At most so many lone packets and packets sent into a silence are kept. TCP sends few; a stream
+// that keeps its rate shall not come as one burst afterwards.
 inline constexpr size_t kMostKeptPackets = 32;
 
 // Powers of two of microseconds: enough for a median and a 99th percentile.
@@ -180,12 +180,11 @@ struct FlowOpening {
     elision::OpenInfo open;
 };
 
-// The daemon's side of a session. Called from on_datagrams, poll_transmit and on_timeout only;
-// views are valid during the call. It may change what paths do, but should not poll sessions, which
-// are in the middle of something: whoever called them does that afterwards.
-class SessionHost {
+// Where a session finds the flows of what it received, and where packets go. Called from
+// on_datagrams and on_timeout only; views are valid during the call. It must not poll sessions.
+class PacketSink {
   public:
-    virtual ~SessionHost() = default;
+    virtual ~PacketSink() = default;
 
     // An OPEN arrived. Gives the flow, which the session then keeps under that index; null refuses
     // it (counted, its packets are dropped).
@@ -205,19 +204,6 @@ class SessionHost {
                                       base::TrafficClass traffic_class,
                                       base::MutableByteView packet,
                                       base::TimePoint now) = 0;
-    // The other end says that these flows ended.
-    virtual void on_flows_closed(Session& session, flow::Flow& flow, base::TimePoint now) = 0;
-    // The path answered a challenge (node), or the return path moved there (SNAPT).
-    virtual void on_path_changed(Session& session, uint8_t path, base::TimePoint now) = 0;
-    // Node: nothing comes back on the path, it is doubtful or dead now. on_path_changed tells when
-    // a dead one lives again. SNAPT: a sign of life is missed.
-    virtual void on_path_silent(Session& session, uint8_t path, base::TimePoint now) = 0;
-    // Node: the SNAPT sees another address on the path, at which it has not heard the node before.
-    virtual void
-    on_path_challenged(Session& /*session*/, uint8_t /*path*/, base::TimePoint /*now*/) {}
-    virtual void on_peer_closed(Session& session, base::TimePoint now) = 0;
-    // From on_timeout: packets that had been held were delivered.
-    virtual void on_held_delivered(Session& /*session*/) {}
 };
 
 // A datagram as it came from the socket; opened in place.

@@ -111,15 +111,17 @@ size_t write_ack(ByteWriter& writer, Ack head, std::span<const AckRange> ranges)
 
 Result<Copy> Copy::parse(ByteReader& reader) {
     detail::expect_type(reader, FrameType::Copy);
+    const detail::SpaceField field = detail::read_space(reader);
     Copy copy;
-    copy.space = detail::read_own_space(reader);
+    copy.space = field.space;
+    copy.previous_epoch = field.previous_epoch;
     copy.sequence = detail::read_sequence(reader);
     return detail::finish(reader, copy, "COPY");
 }
 
 void Copy::serialize(ByteWriter& writer) const {
     detail::write_type(writer, FrameType::Copy);
-    detail::write_space(writer, space);
+    detail::write_space(writer, space, previous_epoch);
     writer.varint(sequence);
 }
 

@@ -56,8 +56,11 @@ struct Ack {
 
 // The datagram is a copy of the aggregate that was first sealed as (space, sequence).
 struct Copy {
+    static constexpr uint32_t kMostBytes = 6;  // of one in lane 0
+
     Space space;
     uint32_t sequence = 0;
+    bool previous_epoch = false;  // sealed in the one before that of the datagram
 
     static base::Result<Copy> parse(base::ByteReader& reader);
     void serialize(base::ByteWriter& writer) const;

@@ -113,7 +113,7 @@ local function read_slot(cursor, tree)
     return slot
 end
 
--- `may_be_before`: of ACK. The space number.
+-- `may_be_before`: of ACK and COPY. The space number.
 local function read_space(cursor, tree, may_be_before)
     local from = cursor.at
     local first = cursor:number(1)
@@ -254,7 +254,7 @@ local readers = {
     [0x81] = read_ack,
     [0x82] = function(cursor, tree, state)
         if state.has_frames then malformed("COPY behind another frame") end
-        read_space(cursor, tree)
+        read_space(cursor, tree, true)
         read_sequence(cursor, tree)
     end,
     [0x83] = function(cursor, tree, state)

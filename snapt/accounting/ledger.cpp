@@ -151,7 +151,7 @@ Result<size_t> Ledger::tick(int64_t now_us) {
             sealed.until_us = std::min(sealed.until_us, now_us);
         }
         boundary_us_ = boundary_before(now_us);
-        records_of_.clear();
+        shares_.clear();
     }
     last_tick_us_ = now_us;
     const int64_t boundary = boundary_before(now_us);
@@ -159,7 +159,7 @@ Result<size_t> Ledger::tick(int64_t now_us) {
     records += CTN_TRY(seal({now_us, is_boundary ? boundary : now_us, is_boundary}));
     if (is_boundary) {
         boundary_us_ = boundary;
-        records_of_.clear();
+        shares_.clear();
     }
     return records;
 }
@@ -419,7 +419,19 @@ Result<void> Ledger::write_sessions(const Pass& pass, Sealing& sealing) {
         if (!session.is_closed || (!pass.is_final && sealing.sessions_in_use.contains(number))) {
             continue;
         }
-        CTN_TRY(write_session_record(number, session, status_.epoch));
+        UserShare& share = share_of(number, sealing);
+        if (may_have_row(share)) {
+            CTN_TRY(write_session_record(number, session, status_.epoch));
+            ++share.session_rows;
+            share.last_session_row = number;
+        } else {
+            CTN_TRY(statements_->add_to_session_record.bind(1, status_.epoch)
+                        .bind(2, int64_t{share.last_session_row})
+                        .bind(3, session.closed_at_us)
+                        .bind(4, as_stored(session.overhead.tun_up))
+                        .bind(5, as_stored(session.overhead.tun_down))
+                        .run());
+        }
         CTN_TRY(statements_->delete_session.bind(1, int64_t{number}).run());
         CTN_TRY(statements_->delete_apps.bind(1, int64_t{number}).run());
         sealing.ended_sessions.push_back(number);

@@ -9,7 +9,9 @@
 //
 // Records of a user and interval are bounded. Flows beyond that number are merged by session and
 // class: into an image in open_flow that is no slot's, from which one record is made when the
-// interval ends. The same for all flows while the disk is nearly full.
+// interval ends. The same for all flows while the disk is nearly full. A user that begins session
+// after session gets no more by that: beyond kMaxMergedSessions what they carried is merged with
+// another's of the same user, and beyond `user_records` what they cost is added to another's row.
 #pragma once
 
 #include "common/flow/accounting_record.hpp"
@@ -37,6 +39,8 @@ inline constexpr size_t kMaxAppsPerSession = 256;
 // Names that wait for the next pass; beyond that a name has to be sent again.
 inline constexpr size_t kMaxPendingApps = 16384;
 inline constexpr size_t kMaxAppNameBytes = 64;
+// Sessions of a user in an interval that have merged records of their own.
+inline constexpr uint32_t kMaxMergedSessions = 64;
 // Ids of what is merged begin here.
 inline constexpr uint64_t kMergedFlowIdBase = kSharedFlowIdBase + (uint64_t{1} << 61);
 
@@ -49,7 +53,8 @@ struct LedgerOptions {
     uint32_t interval_s = 60;  // 1 to 900, divides 900
     uint32_t live_slots = kDefaultLiveSlots;
     Destinations destinations = Destinations::None;
-    // Records of a user in an interval, beside one for each session and class; 0: any number.
+    // Records of a user in an interval, beside one for each class and merged session, and rows of
+    // its sessions that ended in it; 0: any number.
     uint32_t user_records = 1000;
     uint32_t user_slots = 0;      // as LiveFileOptions
     uint64_t min_free_bytes = 0;  // with less flows are merged; 0: they never are for that
@@ -153,6 +158,14 @@ class Ledger {
         uint32_t flags = 0;
     };
     using MergeKey = std::pair<uint32_t, uint8_t>;  // session number, class
+    // A user's share of this interval.
+    struct UserShare {
+        uint32_t records = 0;
+        uint32_t session_rows = 0;
+        uint32_t last_session_row = 0;  // its number, if there is one
+        uint32_t merged_sessions = 0;
+        uint32_t last_merged_session = 0;
+    };
     struct Statements;
     struct Sealing;
 
@@ -173,7 +186,11 @@ class Ledger {
                                      const flow::CounterValues& delta,
                                      const Sealed& base,
                                      Sealing& sealing);
+    // As it is with what this transaction has added.
+    UserShare& share_of(uint32_t session_number, Sealing& sealing) const;
     bool may_have_record(uint32_t session_number, Sealing& sealing) const;
+    bool may_have_row(const UserShare& share) const;
+    uint32_t merged_session(uint32_t session_number, Sealing& sealing) const;
     void merge(const SlotImage& image, const flow::CounterValues& delta, Sealing& sealing);
     // The images, or with `ends_merged` the records.
     base::Result<void> write_merged(const Pass& pass, Sealing& sealing);
@@ -199,7 +216,7 @@ class Ledger {
     std::map<std::pair<uint32_t, uint16_t>, std::string> pending_apps_;  // by session and tag
     std::map<MergeKey, SlotImage> merged_;  // as committed, of this interval
     uint64_t next_merged_id_ = kMergedFlowIdBase;
-    std::unordered_map<std::string, uint32_t> records_of_;  // users, in this interval
+    std::unordered_map<std::string, UserShare> shares_;  // by user, in this interval
     bool must_reload_ = false;  // after a failed commit the database knows better what is sealed
     int64_t last_tick_us_ = 0;
     int64_t boundary_us_ = 0;

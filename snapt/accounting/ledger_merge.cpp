@@ -66,32 +66,60 @@ Result<void> Ledger::probe_write(int64_t now_us) {
     return transaction.commit();
 }
 
+Ledger::UserShare& Ledger::share_of(uint32_t session_number, Sealing& sealing) const {
+    const auto session = sessions_.find(session_number);
+    const std::string user = session == sessions_.end() ? "?" : session->second.identity.user_id;
+    const auto at = sealing.shares.find(user);
+    if (at != sealing.shares.end()) {
+        return at->second;
+    }
+    const auto before = shares_.find(user);
+    return sealing.shares.emplace(user, before == shares_.end() ? UserShare() : before->second)
+        .first->second;
+}
+
 bool Ledger::may_have_record(uint32_t session_number, Sealing& sealing) const {
     if (status_.is_coarse || options_.user_records == 0) {
         return !status_.is_coarse;
     }
-    const auto session = sessions_.find(session_number);
-    const std::string user = session == sessions_.end() ? "?" : session->second.identity.user_id;
-    auto& records = sealing.records_of;
-    auto at = records.find(user);
-    if (at == records.end()) {
-        const auto before = records_of_.find(user);
-        at = records.emplace(user, before == records_of_.end() ? 0 : before->second).first;
-    }
-    if (at->second >= options_.user_records) {
+    UserShare& share = share_of(session_number, sealing);
+    if (share.records >= options_.user_records) {
         return false;
     }
-    ++at->second;
+    ++share.records;
     return true;
 }
 
+bool Ledger::may_have_row(const UserShare& share) const {
+    const uint32_t most = options_.user_records == 0 ? UINT32_MAX : options_.user_records;
+    return share.session_rows < (status_.is_coarse ? 1 : most);
+}
+
+// The session that what is merged of this one counts for.
+uint32_t Ledger::merged_session(uint32_t session_number, Sealing& sealing) const {
+    const auto has_one = [session_number](const std::map<MergeKey, SlotImage>& images) {
+        const auto at = images.lower_bound({session_number, 0});
+        return at != images.end() && at->first.first == session_number;
+    };
+    if (has_one(merged_) || has_one(sealing.merged)) {
+        return session_number;
+    }
+    UserShare& share = share_of(session_number, sealing);
+    if (share.merged_sessions >= (status_.is_coarse ? 1 : kMaxMergedSessions)) {
+        return share.last_merged_session;
+    }
+    ++share.merged_sessions;
+    share.last_merged_session = session_number;
+    return session_number;
+}
+
 void Ledger::merge(const SlotImage& image, const CounterValues& delta, Sealing& sealing) {
-    const MergeKey key{image.session_number, image.traffic_class};
+    const MergeKey key{merged_session(image.session_number, sealing), image.traffic_class};
     auto at = sealing.merged.find(key);
     if (at == sealing.merged.end()) {
         SlotImage fresh;
         fresh.state = static_cast<uint32_t>(flow::SlotState::Open);
-        fresh.session_number = image.session_number;
+        fresh.session_number = key.first;
         fresh.traffic_class = image.traffic_class;
         fresh.opened_at_us = std::max(image.opened_at_us, boundary_us_);
         const auto before = merged_.find(key);
@@ -158,11 +186,14 @@ Ledger::write_merged_record(const Pass& pass, const SlotImage& image, Sealing& s
 // After the commit.
 void Ledger::take_merged(Sealing& sealing) {
     status_.merged_flows += sealing.merged_flows;
-    for (auto& [user, records] : sealing.records_of) {
-        records_of_[user] = records;
+    for (const auto& [user, share] : sealing.shares) {
+        shares_[user] = share;
     }
     if (sealing.ends_merged) {
         merged_.clear();
+        for (auto& [user, share] : shares_) {
+            share.merged_sessions = 0;
+        }
         return;
     }
     for (const auto& [key, image] : sealing.merged) {

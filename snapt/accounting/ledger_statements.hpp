@@ -18,7 +18,7 @@ struct Ledger::Sealing {
     std::unordered_set<uint32_t> sessions_in_use;
     std::map<MergeKey, SlotImage> merged;  // that have changed
     bool ends_merged = false;
-    std::unordered_map<std::string, uint32_t> records_of;  // as they are then, of who got some
+    std::unordered_map<std::string, UserShare> shares;  // as they are then, of who got some
     uint64_t merged_flows = 0;
     int64_t next_seq = 0;
     size_t records = 0;
@@ -41,6 +41,7 @@ struct Ledger::Statements {
     Statement insert_session;
     Statement delete_session;
     Statement insert_session_record;
+    Statement add_to_session_record;
     Statement select_apps;
     Statement upsert_app;
     Statement delete_apps;
@@ -65,6 +66,9 @@ struct Ledger::Statements {
             {&all.insert_session_record,
              "INSERT INTO session_record(epoch,no,session_id,user_id,cnapt_id,sharer_id,t_open,"
              "t_close,tun_up,tun_down) VALUES(?,?,?,?,?,?,?,?,?,?)"},
+            {&all.add_to_session_record,
+             "UPDATE session_record SET t_close=max(t_close,?3),tun_up=tun_up+?4,"
+             "tun_down=tun_down+?5 WHERE epoch=?1 AND no=?2"},
             {&all.select_apps, "SELECT session_no,tag,name FROM open_app"},
             {&all.upsert_app, "INSERT INTO open_app(session_no,tag,name) VALUES(?,?,?) "
                               "ON CONFLICT DO UPDATE SET name=excluded.name"},

@@ -8,7 +8,7 @@
 namespace continuo::snapt {
 
 inline constexpr int64_t kApplicationId = 0x43544E4C;  // "CTNL"
-inline constexpr int64_t kSchemaVersion = 3;
+inline constexpr int64_t kSchemaVersion = 4;
 
 inline constexpr const char* kSchemaSql = R"sql(
 CREATE TABLE state(k TEXT PRIMARY KEY, v INTEGER NOT NULL) STRICT;
@@ -26,6 +26,7 @@ CREATE TABLE session_record(
   epoch INTEGER NOT NULL, no INTEGER NOT NULL, session_id BLOB NOT NULL, user_id TEXT NOT NULL,
   cnapt_id TEXT NOT NULL, sharer_id TEXT NOT NULL, t_open INTEGER NOT NULL, t_close INTEGER NOT NULL,
   tun_up INTEGER NOT NULL, tun_down INTEGER NOT NULL, PRIMARY KEY(epoch, no)) STRICT, WITHOUT ROWID;
+CREATE INDEX session_time ON session_record(t_close);
 -- Slot images: what was put into records, and the latest that was saved.
 CREATE TABLE open_flow(
   flow_id INTEGER PRIMARY KEY, session_no INTEGER NOT NULL, cls INTEGER NOT NULL, proto INTEGER NOT NULL,
@@ -46,6 +47,7 @@ CREATE TABLE usage_record(
 CREATE INDEX usage_user_time ON usage_record(user_id, t_end);
 CREATE INDEX usage_time ON usage_record(t_end);
 CREATE TABLE event(id INTEGER PRIMARY KEY, at INTEGER NOT NULL, kind TEXT NOT NULL, detail TEXT NOT NULL) STRICT;
+CREATE INDEX event_time ON event(at);
 
 CREATE TABLE user(user_id TEXT PRIMARY KEY, created INTEGER NOT NULL, disabled INTEGER NOT NULL) STRICT;
 CREATE TABLE credential(
@@ -66,6 +68,8 @@ inline constexpr std::array<const char*, kSchemaVersion - 1> kMigrations = {
     "ALTER TABLE credential ADD COLUMN seen INTEGER;"
     "ALTER TABLE credential ADD COLUMN expires INTEGER;",
     "ALTER TABLE lease ADD COLUMN node_id BLOB;",
+    "CREATE INDEX session_time ON session_record(t_close);"
+    "CREATE INDEX event_time ON event(at);",
 };
 
 }  // namespace continuo::snapt

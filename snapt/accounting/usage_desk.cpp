@@ -4,6 +4,7 @@
 #include "common/io/privileges.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <utility>
@@ -20,11 +21,50 @@ namespace {
 constexpr int64_t kDayUs = 86'400'000'000;
 constexpr std::chrono::milliseconds kBetweenBatches{50};
 
-struct RecordKey {
-    std::string snapt_id;
-    int64_t epoch = 0;
-    int64_t seq = 0;
+// A table that grows with use. The keys are looked for first, without the lock that others wait
+// for.
+struct PrunedTable {
+    const char*
+        select;  // the keys of rows from before ?1, ?2 at most: a text, and one or two numbers
+    const char* erase;
 };
+constexpr std::array<PrunedTable, 3> kPrunedTables = {{
+    {"SELECT snapt_id,epoch,seq FROM usage_record INDEXED BY usage_time "
+     "WHERE t_end<?1 ORDER BY t_end LIMIT ?2",
+     "DELETE FROM usage_record WHERE snapt_id=? AND epoch=? AND seq=?"},
+    {"SELECT '',epoch,no FROM session_record INDEXED BY session_time "
+     "WHERE t_close<?1 ORDER BY t_close LIMIT ?2",
+     "DELETE FROM session_record WHERE ?1='' AND epoch=?2 AND no=?3"},
+    {"SELECT '',id,0 FROM event INDEXED BY event_time WHERE at<?1 ORDER BY at LIMIT ?2",
+     "DELETE FROM event WHERE ?1='' AND id=?2 AND ?3=0"},
+}};
+
+struct RowKey {
+    std::string text;
+    int64_t first = 0;
+    int64_t second = 0;
+};
+
+Result<size_t>
+prune_table(Database& database, const PrunedTable& table, int64_t before_us, size_t limit) {
+    Statement select = CTN_TRY(database.prepare(table.select));
+    select.bind(1, before_us).bind(2, static_cast<int64_t>(limit));
+    std::vector<RowKey> keys;
+    while (CTN_TRY(select.step())) {
+        keys.push_back({select.text(0), select.integer(1), select.integer(2)});
+    }
+    if (keys.empty()) {
+        return size_t{0};
+    }
+    Statement erase = CTN_TRY(database.prepare(table.erase));
+    Transaction transaction = CTN_TRY(Transaction::begin(database));
+    for (const RowKey& key : keys) {
+        CTN_TRY(
+            erase.bind(1, std::string_view(key.text)).bind(2, key.first).bind(3, key.second).run());
+    }
+    CTN_TRY(transaction.commit());
+    return keys.size();
+}
 
 bool are_alike(const UsageQuery& one, const UsageQuery& other) {
     return one.is_own == other.is_own && (!one.is_own || one.user == other.user);
@@ -33,29 +73,14 @@ bool are_alike(const UsageQuery& one, const UsageQuery& other) {
 }  // namespace
 
 Result<size_t> prune_records(Database& database, int64_t before_us, size_t limit) {
-    // The keys first, without the lock that others wait for.
-    Statement select = CTN_TRY(
-        database.prepare("SELECT snapt_id,epoch,seq FROM usage_record INDEXED BY usage_time "
-                         "WHERE t_end<?1 ORDER BY t_end LIMIT ?2"));
-    select.bind(1, before_us).bind(2, static_cast<int64_t>(limit));
-    std::vector<RecordKey> keys;
-    while (CTN_TRY(select.step())) {
-        keys.push_back({select.text(0), select.integer(1), select.integer(2)});
+    size_t pruned = 0;
+    for (const PrunedTable& table : kPrunedTables) {
+        pruned += CTN_TRY(prune_table(database, table, before_us, limit - pruned));
+        if (pruned == limit) {
+            break;
+        }
     }
-    if (keys.empty()) {
-        return size_t{0};
-    }
-    Statement erase = CTN_TRY(
-        database.prepare("DELETE FROM usage_record WHERE snapt_id=? AND epoch=? AND seq=?"));
-    Transaction transaction = CTN_TRY(Transaction::begin(database));
-    for (const RecordKey& key : keys) {
-        CTN_TRY(erase.bind(1, std::string_view(key.snapt_id))
-                    .bind(2, key.epoch)
-                    .bind(3, key.seq)
-                    .run());
-    }
-    CTN_TRY(transaction.commit());
-    return keys.size();
+    return pruned;
 }
 
 Result<std::unique_ptr<UsageDesk>> UsageDesk::start(const std::string& path,

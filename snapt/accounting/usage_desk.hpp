@@ -34,7 +34,8 @@ inline constexpr int kUsageDeskNiceness = 10;
 inline constexpr int64_t kPruneIntervalUs = 3'600'000'000;
 inline constexpr size_t kPruneBatch = 500;
 
-// Removes records that ended before `before_us`, `limit` at most; gives how many.
+// Removes records, of flows and of sessions, that ended before `before_us`, and events from before;
+// `limit` rows at most. Gives how many.
 base::Result<size_t> prune_records(Database& database, int64_t before_us, size_t limit);
 
 class UsageDesk {

@@ -28,8 +28,9 @@ no_line() { ! grep -E "^$1 +$2" "$work/said"; }
 # finds CHECK TEXT : it fails, and that line says why.
 finds() { if doctor; then cat "$work/said"; return 1; fi; line fail "$1" "$2"; }
 finds_in_snapt() { if doctor_of_snapt; then cat "$work/said"; return 1; fi; line fail "$1" "$2"; }
-is_well() { doctor || { cat "$work/said"; return 1; }; }
-snapt_is_well() { doctor_of_snapt || { cat "$work/said"; return 1; }; }
+failures() { grep -E '^fail ' "$work/said" || cat "$work/said"; }
+is_well() { doctor || { failures; return 1; }; }
+snapt_is_well() { doctor_of_snapt || { failures; return 1; }; }
 # with LINE_OF_SED COMMAND... : with a copy of the node's configuration that is changed.
 with() {
     local change=$1 status

@@ -139,15 +139,24 @@ end_flood() {
     stop sink
 }
 bytes_flow() { more_than "$(udp_bytes)" "$((before + 10000))"; }
+evaluate() { "$python" -c "print(float($1))"; }
+# read_counter : sets `at` (seconds since the epoch) and `count`. A reading that a busy machine drew out is none.
+read_counter() {
+    for _ in {1..50}; do
+        at=$EPOCHREALTIME count=$(udp_bytes)
+        ! at_most "$(evaluate "$EPOCHREALTIME - $at")" 0.05 >/dev/null || return 0
+    done
+}
 # measure SECONDS: sets `began`, `ended` (seconds since the epoch) and `bytes`, under way from the first bytes on.
 measure() {
     before=$(udp_bytes)
     wait_for 10 bytes_flow
-    began=$EPOCHREALTIME before=$(udp_bytes)
+    read_counter
+    began=$at before=$count
     sleep "$1"
-    ended=$EPOCHREALTIME bytes=$(($(udp_bytes) - before))
+    read_counter
+    ended=$at bytes=$((count - before))
 }
-evaluate() { "$python" -c "print(float($1))"; }
 
 reset_cable a-to-b rate 4M queue 50
 flood 10M

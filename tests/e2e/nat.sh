@@ -46,7 +46,7 @@ exec_in_ns inet "$python" "$support_dir/pushes.py" serve $inet4 7000 10 4 &
 listens() { in_ns inet ss -Hltn "sport = :7000" | grep -q .; }
 wait_for 5 listens
 exec_in_ns node "$python" "$support_dir/pushes.py" listen $inet4 7000 "$work/pushes" &
-# Two lost answers are a lesson, half of 4 s may be too long for a mapping of 2 s, and a busy machine may miss a lesson.
+# Two lost answers make the interval 2 s, which may be a moment too long; the next new mapping shows that.
 is_learned() { awk '{ row = $1 < 0.3 ? row + 1 : 0 } END { exit !(NR >= 4 && row >= 2) }' "$work/pushes"; }
 claim "in the end the mapping is kept alive: two of at most ten come at once" wait_for 50 is_learned
 show="$(tr '\n' ' ' <"$work/pushes")"

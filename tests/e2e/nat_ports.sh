@@ -110,6 +110,17 @@ claim "what the victim sends to the service reaches it" wait_for 5 equal "$(got 
 take_over 51821 fifth
 claim "the port beside it is" equal "$(seen_from fifth)" 51821
 
+# A service that begins while no SNAPT runs, at a port that a connection of the run before has.
+take_over 51822 sixth
+claim "and the next one" equal "$(seen_from sixth)" 51822
+stop snapt1 KILL
+claim "connection tracking keeps it when the SNAPT is killed" equal "$(entries 51822)" 1
+listen_at snapt1 late 51822
+start_snapt 1
+claim "at its next start the SNAPT forgets the connection" equal "$(entries 51822)" 0
+victim_sends 51822 hello
+claim "what the victim sends to that service reaches it" wait_for 5 equal "$(got late hello)" 3
+
 listen_at snapt2 echo 9347
 claim "a LAN behind the SNAPT's host reaches another SNAPT's port" in_ns lan "$python" -c 'import socket, sys
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

@@ -86,15 +86,16 @@ everything_works() {
     move 1 2
     wait_for 10 from 198.51.100.2
 }
-# attach NS DEVICE : as a member of the group of the command sockets, who may open /dev/net/tun; the name of the error.
+# attach NS DEVICE FLAGS : as a member of the group of the command sockets, who may open /dev/net/tun; the name of the
+# error. The flags have to be those of the device (TUN, NO_PI, VNET_HDR; SNAPT's has several queues).
 attach() {
     in_ns "$1" setpriv --reuid 64790 --regid 64790 --groups "$command_group" --no-new-privs "$python" -c 'import errno, fcntl, os, struct, sys
 tun = os.open(sys.argv[1], os.O_RDWR)
 try:
-    fcntl.ioctl(tun, 0x400454CA, struct.pack("16sH22x", sys.argv[2].encode(), 0x5001))  # TUNSETIFF: TUN, NO_PI, VNET_HDR
+    fcntl.ioctl(tun, 0x400454CA, struct.pack("16sH22x", sys.argv[2].encode(), int(sys.argv[3], 16)))  # TUNSETIFF
     print("attached")
 except OSError as error:
-    print(errno.errorcode[error.errno])' "$work/tun" "$2" 2>&1
+    print(errno.errorcode[error.errno])' "$work/tun" "$2" "$3" 2>&1
 }
 knows_process() {
     in_ns node curl -sS -m 5 "http://$inet4/small" &&
@@ -120,7 +121,7 @@ life() { # life WHO : start, work, stop, kill -9, start, stop
     write_policy 81
     start_cnapt
     confined "$1" cnapt snapt1
-    claim "as $1: cnapt0 is closed to others" equal "$(attach node cnapt0)" EPERM
+    claim "as $1: cnapt0 is closed to others" equal "$(attach node cnapt0 5001)" EPERM
     everything_works "as $1"
     check_leaks
     stop cnapt
@@ -133,7 +134,7 @@ life() { # life WHO : start, work, stop, kill -9, start, stop
     stop cnapt
     claim "as $1: and stop leaves the node as it was" same node node
     stop snapt1 KILL
-    claim "as $1: after kill -9 nobody else attaches to snapt0, no member of continuo either" equal "$(attach snapt1 snapt0)" EPERM
+    claim "as $1: after kill -9 nobody else attaches to snapt0, no member of continuo either" equal "$(attach snapt1 snapt0 5101)" EPERM
     start_snapt 1
     stop snapt1
     claim "as $1: kill -9, start and stop leave the SNAPT's host as it was" same snapt snapt1

@@ -14,5 +14,16 @@ device() { ip -n "$(ns snapt1)" -o link show snapt0 | cut -d: -f1; }
 before=$(device)
 claim "a second snapt is refused" refused snapt1 timeout 20 snapt run --config "$work/snapt1.toml" --state "$work/s1" --socket "$work/second.sock"
 claim "and leaves the device of the first alone" equal "$(device)" "$before"
+# Of its own but for the device.
+sed 's/9347/9348/g' "$work/snapt1.toml" >"$work/other.toml"
+mkdir "$work/other"
+other() {
+    local code=0
+    in_ns snapt1 timeout 20 snapt run --config "$work/other.toml" --state "$work/other" --socket "$work/other.sock" 2>"$work/other.log" || code=$?
+    equal "$code" 1
+}
+claim "a snapt with the first one's device is refused" other
+claim "because the device is in use" grep -q 'TUN device snapt0.*busy' "$work/other.log"
+claim "and leaves the device of the first alone, too" equal "$(device)" "$before"
 claim "traffic still passes" works
 finish

@@ -39,6 +39,7 @@ breaks "packets of 1300 pass" mtu 1300
 breaks "packets of 1000 pass" mtu 1000
 breaks "nothing passes" down
 breaks "nothing passes once more" down
+claim "the node has dropped nothing that came over TCP" equal "$(cnapt_json status | json 'd["drops"]["queue_full"]')" 0
 unblock 1 2
 claim "UDP is taken back" wait_for 20 goes_over udp
 wait "$download"

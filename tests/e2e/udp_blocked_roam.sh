@@ -41,7 +41,7 @@ for protection in encrypt authenticate; do
         move $gateway $host
         claim "$protection: it goes on by gateway $gateway" wait_for 20 arrived $((have + 3500000))
         gap=$(longest_gap "$began")
-        claim "$protection: after two seconds at most ($gap s)" at_most "$gap" 2
+        claim "$protection: after 1.5 seconds at most ($gap s)" at_most "$gap" 1.5
         claim "$protection: over TCP" goes_over tcp
     done
 

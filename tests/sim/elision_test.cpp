@@ -269,6 +269,12 @@ class Stress {
         for (uint64_t i = 0; i < sections; ++i) {
             write_section(*datagram);
         }
+        if (random_.below(20) == 0) {
+            encoder_.restart_datagram();  // what was written is too long
+            datagram->sections.clear();
+            datagram->packets.clear();
+            write_section(*datagram);
+        }
         if (random_.below(50) == 0) {
             encoder_.abort_datagram();
             return;

@@ -46,13 +46,15 @@ class WatchedSealer final : public crypto::DatagramCipher {
 
 }  // namespace
 
-Schedule::Schedule(uint64_t seed)
+Schedule::Schedule(uint64_t seed, bool has_tcp)
     : chance_(seed * 7919)
+    , tcp_chance_(seed * 104'729)
+    , has_tcp_(has_tcp)
     , pair_(SimLink{}, seed)
     , mode_(static_cast<base::PathMode>(below(base::kPathModes)))
     , node_(pair_)
     , streams_(pair_, mode_)
-    , watch_(pair_, node_, streams_, spreads())
+    , watch_(pair_, node_, streams_, spreads(), has_tcp)
     , stranger_(pair_, chance_) {
     pair_.wrap_sealer = [this](std::unique_ptr<crypto::DatagramCipher> sealer,
                                const crypto::KeyMaterial& keys) {
@@ -66,6 +68,9 @@ Schedule::Schedule(uint64_t seed)
     begin_association();
     for (uint8_t slot = 0; slot < uplinks; ++slot) {
         node_.appear(slot, next_address(), below(100));
+    }
+    if (has_tcp_) {
+        node_.connect();
     }
     watch_.on_loss();
     streams_.send();
@@ -93,6 +98,7 @@ void Schedule::randomize(uint8_t slot) {
     for (LinkModel* link : {&node_.up(slot), &node_.down(slot)}) {
         LinkSettings settings = random_link();
         settings.is_up = link->settings().is_up;
+        settings.blocked = link->settings().blocked;
         settings.mtu_bytes = link->settings().mtu_bytes;
         link->change(settings, pair_.now);
     }
@@ -138,13 +144,18 @@ void Schedule::on_time() {
         if (outages_[slot].ends_at <= pair_.now) {
             end_outage(slot);
         }
+        if (outages_[slot].udp_back_at <= pair_.now) {
+            set_udp(slot, false);
+        }
     }
     if (associates_at_ <= pair_.now) {
         begin_association();
     }
     node_.on_time();
-    // Control goes by the active uplink.
-    const auto active = node_.active();
+    stays_on_tcp += node_.is_on_stream() && !was_on_tcp_ ? 1U : 0U;
+    was_on_tcp_ = node_.is_on_stream();
+    // Control goes by its connection, where there is none of TCP by the active uplink.
+    const auto active = has_tcp_ ? node_.stream_slot() : node_.active();
     pair_.has_control = active && node_.up(*active).settings().is_up &&
                         node_.down(*active).settings().is_up && associates_at_ == base::kNever;
 }
@@ -153,6 +164,9 @@ void Schedule::trouble() {
     for (uint32_t left = 6 + below(6); left > 0; --left) {
         something_happens();
         pass(milliseconds(20 + below(100)), milliseconds(5 + below(15)));
+        if (has_tcp_ && tcp_chance_.below(3) == 0) {
+            pass(milliseconds(500 + tcp_chance_.below(5000)), milliseconds(40));
+        }
         if (one_in(16)) {
             pass(milliseconds(1000 + below(5000)), milliseconds(80));
         } else if (one_in(150)) {
@@ -162,6 +176,10 @@ void Schedule::trouble() {
 }
 
 void Schedule::something_happens() {
+    if (has_tcp_ && tcp_chance_.below(6) == 0) {
+        block_udp();
+        return;
+    }
     const auto slot = static_cast<uint8_t>(below(RoamingNode::kUplinks));
     switch (below(17)) {
     case 0:
@@ -292,6 +310,31 @@ void Schedule::cut_mtu(uint8_t slot) {
     }
 }
 
+// UDP is blocked by one uplink, or by all.
+void Schedule::block_udp() {
+    const bool is_everywhere = tcp_chance_.below(2) == 0;
+    const auto one = static_cast<uint8_t>(tcp_chance_.below(RoamingNode::kUplinks));
+    const Duration span = tcp_chance_.below(3) == 0
+                              ? Duration(seconds(10 + tcp_chance_.below(30)))
+                              : Duration(milliseconds(500 + tcp_chance_.below(6000)));
+    for (uint8_t slot = 0; slot < RoamingNode::kUplinks; ++slot) {
+        if (is_everywhere || slot == one) {
+            set_udp(slot, true);
+            outages_[slot].udp_back_at = pair_.now + span;
+        }
+    }
+    watch_.on_loss();
+}
+
+void Schedule::set_udp(uint8_t slot, bool is_blocked) {
+    for (LinkModel* link : {&node_.up(slot), &node_.down(slot)}) {
+        LinkSettings settings = link->settings();
+        settings.blocked = is_blocked ? bit_of(LinkProtocol::Udp) : LinkProtocols{0};
+        link->change(settings, pair_.now);
+    }
+    outages_[slot].udp_back_at = base::kNever;
+}
+
 // As the control link does: SNAPT has the keys first; the node gets them at once, later, or never,
 // and then the same number is granted anew.
 void Schedule::rekey() {
@@ -357,14 +400,14 @@ void Schedule::recover() {
             }
             link->change(settings, pair_.now);
         }
-        outages_[slot].ends_at = base::kNever;
+        outages_[slot] = {};
     }
     pass(seconds(2), milliseconds(40));
     if (has_small_link_) {
         pass(kMtuFound, milliseconds(20));
     }
     const TimePoint latest = pair_.now + kAllAsked;
-    while (spreads() && pair_.now < latest && !knows_mappings(true)) {
+    while (spreads() && !node_.is_on_stream() && pair_.now < latest && !knows_mappings(true)) {
         pass(milliseconds(500), milliseconds(80));
     }
 }
@@ -374,10 +417,10 @@ void Schedule::recover() {
 // which may be lost. SNAPT then sends there in vain once, for T_doubt.
 bool Schedule::knows_mappings(bool is_asked) {
     for (uint8_t slot = 0; slot < RoamingNode::kUplinks; ++slot) {
-        const session::Tuple& tuple = pair_.snapt.session->paths().path(slot).tuples[0];
+        const session::Tuple& tuple = pair_.snapt.session->paths().path(slot).tuples()[0];
         const bool is_there = node_.uplink(slot).is_there;
         const bool is_dead =
-            pair_.node.session->paths().path(slot).state == session::PathState::Dead;
+            pair_.node.session->paths().path(slot).state() == session::PathState::Dead;
         const bool is_known = is_there && tuple.remote == pair_.path_addresses.at(slot);
         const bool is_used = tuple.is_known && pair_.now - tuple.heard_at <= kMappingLifetime;
         if (is_used && !is_known && !(is_asked && (is_dead || !is_there))) {
@@ -415,7 +458,7 @@ void Schedule::finish() {
 
 std::string Schedule::fault() {
     std::string text = watch_.fault + stranger_.fault;
-    if (spreads() && !knows_mappings(true)) {
+    if (spreads() && !node_.is_on_stream() && !knows_mappings(true)) {
         text += "; SNAPT does not know a mapping";
     }
     const Sent after = sent();
@@ -435,7 +478,10 @@ std::string Schedule::fault() {
             }
         }
     }
-    const std::array<std::pair<const char*, uint64_t>, 6> counts{{
+    constexpr uint64_t kIdlePolls = 20;
+    const uint64_t idle_polls = pair_.most_idle_polls > kIdlePolls ? pair_.most_idle_polls : 0;
+    const std::array<std::pair<const char*, uint64_t>, 7> counts{{
+        {"polls in a row that gave nothing", idle_polls},
         {"altered or made up", streams_.altered},
         {"delivered twice", streams_.delivered_twice},
         {"sealed twice", sealed_twice},

@@ -17,7 +17,8 @@ class Schedule {
     // (space, sequence) of what was sealed with one key.
     using Sealed = std::set<std::pair<uint16_t, uint64_t>>;
 
-    explicit Schedule(uint64_t seed);
+    // `has_tcp`: there is a control connection, and UDP is blocked at times.
+    explicit Schedule(uint64_t seed, bool has_tcp = false);
 
     // Trouble while every flow sends.
     void trouble();
@@ -29,9 +30,12 @@ class Schedule {
     std::string fault();
 
     // Of what is allowed, how long a flow waited at most.
-    double longest_wait() const { return std::max(watch_.worst_of_some, watch_.worst_of_all); }
+    double longest_wait() const {
+        return std::max({watch_.worst_of_some, watch_.worst_of_all, watch_.worst_with_tcp});
+    }
 
     uint64_t moves = 0;
+    uint64_t stays_on_tcp = 0;
     uint64_t restarts = 0;
     uint64_t sealed_twice = 0;
     std::map<std::array<uint8_t, crypto::kKeyBytes>, Sealed> sealed;
@@ -39,6 +43,7 @@ class Schedule {
   private:
     struct Outage {
         base::TimePoint ends_at = base::kNever;
+        base::TimePoint udp_back_at = base::kNever;
     };
     using Sent = std::array<std::array<uint32_t, 2>, NumberedStreams::kStreams>;
 
@@ -58,6 +63,8 @@ class Schedule {
     void tunnel();
     void end_outage(uint8_t slot);
     void cut_mtu(uint8_t slot);
+    void block_udp();
+    void set_udp(uint8_t slot, bool is_blocked);
     void rekey();
     void restart();
     bool knows_mappings(bool is_asked);
@@ -65,6 +72,9 @@ class Schedule {
     Sent sent() const;
 
     base::SeededRandom chance_;
+    base::SeededRandom tcp_chance_;  // so that schedules without TCP stay what they are
+    bool has_tcp_;
+    bool was_on_tcp_ = false;
     uint32_t addresses_ = 0;
     SessionPair pair_;
     base::PathMode mode_;

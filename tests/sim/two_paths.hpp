@@ -72,7 +72,7 @@ class TwoPaths {
         tuple.local = kLease;
         down_flow_ = pair.snapt.find(tuple);
         pair.add_path(1, kOther, second);
-        pair.node.session->paths().probe(1, pair.now);
+        pair.node.session->paths().path(1).probe(pair.now);
         send_up();
         send_down();
         pair.run_for(base::milliseconds(500));
@@ -109,6 +109,11 @@ class TwoPaths {
     void cut(uint8_t path) {
         pair.lose(pair.up_link(path), kCertain);
         pair.lose(pair.down_link(path), kCertain);
+    }
+
+    void mend(uint8_t path) {
+        pair.lose(pair.up_link(path), 0);
+        pair.lose(pair.down_link(path), 0);
     }
 
     static std::vector<uint32_t> numbers(const SessionEnd& end) {

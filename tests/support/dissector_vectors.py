@@ -167,7 +167,7 @@ def expected_fields(kind, given):
         return [*space_fields(given["space"], given["epoch"]), ("frame.sequence", highest),
                 *same_names("ack.", given, "delay", "interval_ms=interval", "clock", "missing"), ("frame.runs", str(len(ranges))), *named]
     if kind in ("COPY", "FLOOR"):
-        return [*space_fields(given["space"]), ("frame.sequence", given["sequence"])]
+        return [*space_fields(given["space"], given.get("epoch", "own")), ("frame.sequence", given["sequence"])]
     if kind == "GENERATION":
         return [*same_names("", given, "slot", "generation", "generation.oldest=oldest", "generation.base=base", "generation.keep=keep",
                             "generation.hash=hash"), *listing_fields(given["listed"])]

@@ -11,7 +11,7 @@
 
 namespace continuo::tests {
 
-class Victim final : public session::SessionHost {
+class Victim final : public session::PacketSink {
   public:
     static constexpr size_t kMaxFlows = 256;
     static constexpr size_t kOwnFlows = 4;  // that a node has from the beginning
@@ -53,10 +53,6 @@ class Victim final : public session::SessionHost {
                               base::TrafficClass traffic_class,
                               base::MutableByteView packet,
                               base::TimePoint now) override;
-    void on_flows_closed(session::Session&, flow::Flow&, base::TimePoint) override {}
-    void on_path_changed(session::Session&, uint8_t, base::TimePoint) override {}
-    void on_path_silent(session::Session&, uint8_t, base::TimePoint) override {}
-    void on_peer_closed(session::Session&, base::TimePoint) override {}
 
   private:
     flow::Flow* make_flow(const packet::FiveTuple& tuple, base::TrafficClass traffic_class);

@@ -1,5 +1,7 @@
 #include "tests/support/roaming_node.hpp"
 
+#include "cnapt/path_facts.hpp"
+
 #include <algorithm>
 
 namespace continuo::tests {
@@ -9,10 +11,6 @@ using session::PathState;
 
 namespace {
 
-// As in cnapt/node_paths.cpp.
-constexpr base::Duration kProofLifetime = base::seconds(2);
-constexpr base::Duration kFirstBar = base::seconds(1);
-constexpr base::Duration kLongestBar = base::seconds(60);
 constexpr size_t kLtLd = base::index_of(base::TrafficClass::LtLd);
 
 }  // namespace
@@ -25,7 +23,7 @@ RoamingNode::RoamingNode(SessionPair& pair) : pair_(pair) {
         pair_.path_links.emplace(slot, SessionPair::PathLinks{LinkModel(link, pair_.random),
                                                               LinkModel(link, pair_.random)});
     }
-    pair_.node.when_changed = [this](uint8_t) { choose(); };
+    pair_.node.when_changed = [this](uint8_t path) { on_path_changed(path); };
     pair_.node.when_silent = [this](uint8_t slot) { on_path_silent(slot); };
 }
 
@@ -41,10 +39,9 @@ void RoamingNode::vanish(uint8_t slot) {
     uplinks_[slot] = {};
     pair_.path_addresses.erase(slot);
     pair_.node.session->paths().remove(slot);
-    if (active_ == slot) {
-        active_.reset();
-    }
+    manager_.forget(slot);
     update();
+    lose_stream(slot);
 }
 
 void RoamingNode::readdress(uint8_t slot, const Endpoint& address) {
@@ -54,10 +51,9 @@ void RoamingNode::readdress(uint8_t slot, const Endpoint& address) {
     uplinks_[slot].metric = metric;
     pair_.path_addresses[slot] = address;
     pair_.node.session->paths().remove(slot);
-    if (active_ == slot) {
-        active_.reset();
-    }
+    manager_.forget(slot);
     update();
+    lose_stream(slot);
 }
 
 void RoamingNode::set_metric(uint8_t slot, uint32_t metric) {
@@ -76,21 +72,36 @@ void RoamingNode::rebind(uint8_t slot, const Endpoint& address) {
 }
 
 void RoamingNode::on_session_began() {
-    active_.reset();
+    manager_.begin();
+    if (stream_slot_) {
+        open_stream();  // the association began over it
+    }
     update();
 }
 
 void RoamingNode::on_time() {
-    if (bar_ends_at_ > pair_.now) {
+    if (connects_) {
+        follow_stream();
+    }
+    if (manager_.stream_due() <= pair_.now) {
+        consider_stream();
+    }
+    if (tick_at_ > pair_.now) {
         return;
     }
-    bar_ends_at_ = base::kNever;
-    for (const Uplink& uplink : uplinks_) {
-        if (uplink.barred_until > pair_.now) {
-            bar_ends_at_ = std::min(bar_ends_at_, uplink.barred_until);
-        }
+    tick_at_ = pair_.now + policy::PathManager::kTick;
+    policy::PathSteps steps;
+    manager_.on_tick(facts(), pair_.now, steps);
+    carry_out(steps);
+}
+
+void RoamingNode::on_path_changed(uint8_t path) {
+    if (path == wire::kTcpPath && !manager_.is_on_stream()) {
+        manager_.on_stream_answered(pair_.now);
+        consider_stream();
+    } else {
+        choose();
     }
-    choose();
 }
 
 size_t RoamingNode::count() const {
@@ -102,7 +113,9 @@ void RoamingNode::update() {
     add_paths();
     choose();
     session::PathSet& paths = pair_.node.session->paths();
-    if (active_ && paths.path(*active_).state == PathState::Challenged) {
+    const auto active = manager_.active();
+    if (active && !manager_.is_on_stream() &&
+        paths.path(*active).state() == PathState::Challenged) {
         paths.announce_again(pair_.now);
     }
 }
@@ -113,93 +126,98 @@ void RoamingNode::add_paths() {
         if (!uplinks_[slot].is_there) {
             continue;
         }
-        if (!paths.path(slot).tuples[kLtLd].is_known) {
+        if (!paths.path(slot).tuples()[kLtLd].is_known) {
             paths.add(slot, pair_.snapt_address, uplinks_[slot].mtu, pair_.now);
+            if (manager_.is_on_stream() && manager_.active()) {
+                paths.path(slot).give_up();
+            }
         }
-        paths.ask_again(slot, pair_.now);
+        if (!manager_.is_on_stream()) {
+            paths.path(slot).ask_again(pair_.now);
+        } else if (manager_.may_ask_udp(way_facts(slot))) {
+            paths.path(slot).retry(pair_.snapt_address, pair_.now);
+        }
     }
 }
 
-template <typename Predicate>
-std::optional<uint8_t> RoamingNode::best_without(const Predicate& is_left_out) const {
-    std::optional<uint8_t> best;
+policy::WayFacts RoamingNode::way_facts(uint8_t slot) const {
+    policy::WayFacts way = cnapt::way_facts(*pair_.node.session, slot);
+    way.network = slot;
+    way.rank = uplinks_[slot].metric;
+    way.has_route = true;
+    return way;
+}
+
+policy::PathFacts RoamingNode::facts() const {
+    const session::Session& session = *pair_.node.session;
+    policy::PathFacts facts =
+        cnapt::path_facts(session, session.settings().local_id, manager_.active());
     for (uint8_t slot = 0; slot < kUplinks; ++slot) {
-        const Uplink& uplink = uplinks_[slot];
-        if (uplink.is_there && !is_left_out(slot, pair_.node.session->paths().path(slot)) &&
-            (!best || uplink.metric < uplinks_[*best].metric)) {
-            best = slot;
+        if (uplinks_[slot].is_there) {
+            facts.ways.push_back(way_facts(slot));
         }
     }
-    return best;
+    facts.stream.is_open = stream_slot_.has_value();
+    facts.stream.slot = stream_slot_;
+    facts.has_control = facts.stream.is_open;
+    return facts;
 }
 
-// Node::choose_uplink.
-void RoamingNode::choose() {
-    using session::Path;
+void RoamingNode::carry_out(const policy::PathSteps& steps) {
+    for (const policy::PathStep& step : steps) {
+        carry_out(step);
+    }
+}
+
+void RoamingNode::carry_out(const policy::PathStep& step) {
+    using Kind = policy::PathStep::Kind;
     session::PathSet& paths = pair_.node.session->paths();
-    const auto is_failing = [](uint8_t, const Path& path) { return path.is_failing(); };
-    const auto is_unproven = [&](uint8_t slot, const Path& path) {
-        return active_ != slot &&
-               (path.state != PathState::Usable || pair_.now - path.heard_at > kProofLifetime);
-    };
-    auto best = best_without([&](uint8_t slot, const Path& path) {
-        return path.is_failing() || uplinks_[slot].barred_until > pair_.now;
-    });
-    if (!best) {
-        best = best_without(is_failing);
-    }
-    const bool may_carry = active_ && paths.path(*active_).state != PathState::Dead;
-    if (may_carry && best && is_unproven(*best, paths.path(*best))) {
-        paths.probe(*best, pair_.now);
-        best = best_without([&](uint8_t slot, const Path& path) {
-            return path.is_failing() || is_unproven(slot, path);
-        });
-    }
-    if (!best && !active_) {
-        best = best_without([](uint8_t, const Path&) { return false; });
-    }
-    if (best && active_ != best) {
-        activate(*best);
+    switch (step.kind) {
+    case Kind::Activate:
+        paths.activate(step.slot, pair_.now);
+        break;
+    case Kind::Probe:
+        paths.path(step.slot).probe(pair_.now);
+        break;
+    case Kind::Retry:
+        paths.path(step.slot).retry(pair_.snapt_address, pair_.now);
+        break;
+    case Kind::Bury:
+        paths.path(step.slot).bury(pair_.now);
+        break;
+    case Kind::UseStream:
+        use_stream();
+        break;
+    case Kind::MoveStream:
+        reconnect_at(pair_.now, step.slot);
+        break;
+    case Kind::RenewStream:
+        reconnect_at(pair_.now, std::nullopt);
+        break;
+    case Kind::Moved:
+        // Control asks its connection, and makes another where that does not answer.
+        if (connects_ && (!stream_slot_ || !carries_stream(*stream_slot_))) {
+            reconnect_at(pair_.now, manager_.active());
+        }
+        break;
+    case Kind::NextPort:
+    case Kind::Redirect:
+    case Kind::Lost:
+        break;
     }
 }
 
-void RoamingNode::activate(uint8_t slot) {
-    if (active_) {
-        bar_if_failing(*active_);
-    }
-    active_ = slot;
-    pair_.node.session->paths().activate(slot, pair_.now);
-}
-
-void RoamingNode::bar_if_failing(uint8_t slot) {
-    if (!pair_.node.session->paths().path(slot).is_failing()) {
-        return;
-    }
-    Uplink& uplink = uplinks_[slot];
-    const bool is_again =
-        uplink.bar != base::Duration{} && pair_.now - uplink.barred_until < kLongestBar;
-    uplink.bar = is_again ? std::min<base::Duration>(uplink.bar * 2, kLongestBar) : kFirstBar;
-    uplink.barred_until = pair_.now + uplink.bar;
-    bar_ends_at_ = std::min(bar_ends_at_, uplink.barred_until);
+void RoamingNode::choose() {
+    policy::PathSteps steps;
+    manager_.choose(facts(), pair_.now, steps);
+    carry_out(steps);
 }
 
 void RoamingNode::on_path_silent(uint8_t slot) {
-    if (pair_.node.session->paths().active() != slot) {
-        return;
-    }
-    if (pair_.node.session->paths().path(slot).state == PathState::Doubtful) {
-        probe_others(slot);
-    } else {
-        choose();
-    }
-}
-
-void RoamingNode::probe_others(uint8_t slot) {
-    for (uint8_t other = 0; other < kUplinks; ++other) {
-        if (other != slot && uplinks_[other].is_there) {
-            pair_.node.session->paths().probe(other, pair_.now);
-        }
-    }
+    policy::PathSteps steps;
+    manager_.on_silent(facts(), slot, pair_.node.session->paths().path(slot).state(), pair_.now,
+                       steps);
+    carry_out(steps);
 }
 
 }  // namespace continuo::tests

@@ -1,9 +1,10 @@
-// RoamingNode: what cnapt does with the paths of a session (cnapt/node_paths.cpp, node_hints.cpp),
-// for the node of a SessionPair: uplinks that come and go, each with an address and two links of
-// its own, and which of them is active. Nothing else moves the session; the test only changes the
-// network. TCP (path 15) is left out.
+// RoamingNode: what cnapt does with the paths of a session (cnapt/node_paths.cpp), for the node of
+// a SessionPair: uplinks that come and go, each with an address and two links of its own.
+// policy::PathManager says which of them is active. Nothing else moves the session; the test only
+// changes the network. With a control connection datagrams may go over TCP, too (path 15).
 #pragma once
 
+#include "policy/path_manager.hpp"
 #include "tests/support/session_pair.hpp"
 
 #include <array>
@@ -17,8 +18,6 @@ class RoamingNode {
         bool is_there = false;
         uint32_t metric = 0;  // of its default route: the smallest is preferred
         uint16_t mtu = 1500;
-        base::TimePoint barred_until{};
-        base::Duration bar{};
     };
 
     // Takes over `pair`: the path that it began with ends. No uplink is there yet.
@@ -34,6 +33,8 @@ class RoamingNode {
     // --- and of which nobody tells
     void rebind(uint8_t slot, const base::Endpoint& address);
 
+    // From now on there is a control connection, whenever some uplink lets one through.
+    void connect();
     // The session is a new one.
     void on_session_began();
     // To be called every few milliseconds.
@@ -41,25 +42,47 @@ class RoamingNode {
 
     const Uplink& uplink(uint8_t slot) const { return uplinks_[slot]; }
     size_t count() const;
-    std::optional<uint8_t> active() const { return active_; }
-    LinkModel& up(uint8_t slot) { return pair_.path_links.at(slot).up; }
-    LinkModel& down(uint8_t slot) { return pair_.path_links.at(slot).down; }
+    // The uplink of the control connection, if there is one.
+    std::optional<uint8_t> stream_slot() const { return stream_slot_; }
+    bool is_on_stream() const { return manager_.is_on_stream(); }
+    // TCP would get through there: both ways, with full segments.
+    bool carries_stream(uint8_t slot) const;
+    std::optional<uint8_t> active() const { return manager_.active(); }
+    LinkModel& up(uint8_t slot) const { return pair_.path_links.at(slot).up; }
+    LinkModel& down(uint8_t slot) const { return pair_.path_links.at(slot).down; }
 
   private:
     void update();
     void add_paths();
+    policy::PathFacts facts() const;
+    policy::WayFacts way_facts(uint8_t slot) const;
+    void carry_out(const policy::PathSteps& steps);
+    void carry_out(const policy::PathStep& step);
+    void on_path_changed(uint8_t path);
+    // roaming_node_stream.cpp
+    void use_stream();
+    void reconnect_at(base::TimePoint at, std::optional<uint8_t> slot);
+    void follow_stream();
+    void begin_connecting();
+    void open_stream();
+    void close_stream();
+    void lose_stream(uint8_t slot);
+    void consider_stream();
     void choose();
-    void activate(uint8_t slot);
-    void bar_if_failing(uint8_t slot);
     void on_path_silent(uint8_t slot);
-    void probe_others(uint8_t slot);
-    template <typename Predicate>
-    std::optional<uint8_t> best_without(const Predicate& is_left_out) const;
 
     SessionPair& pair_;
     std::array<Uplink, kUplinks> uplinks_{};
-    std::optional<uint8_t> active_;
-    base::TimePoint bar_ends_at_ = base::kNever;
+    policy::PathManager manager_;
+    base::TimePoint tick_at_{};
+    // The control connection: the uplink that it was made by, and the one that is being made.
+    bool connects_ = false;
+    std::optional<uint8_t> stream_slot_;
+    std::optional<uint8_t> next_slot_;
+    base::TimePoint opens_at_ = base::kNever;
+    base::TimePoint connect_at_ = base::kNever;
+    std::optional<uint8_t> connect_by_;  // nothing: by all side by side
+    uint16_t connections_ = 0;
 };
 
 }  // namespace continuo::tests

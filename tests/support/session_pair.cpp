@@ -45,13 +45,25 @@ SessionEnd::SessionEnd(SessionPair& owner, session::Role own_role, base::Random&
     , random(own_random)
     , session(std::make_unique<session::Session>(settings_for(own_role), *this, scratch, random)) {}
 
-void SessionEnd::on_path_silent(session::Session& silent, uint8_t path, base::TimePoint now) {
-    silent_paths.push_back(silent.paths().path(path).state);
-    if (role == session::Role::Snapt && pair.has_control && pair.node.session) {
-        pair.node.session->request_keepalive(now);
-    }
-    if (when_silent) {
-        when_silent(path);
+void SessionEnd::take_events(base::TimePoint now) {
+    using Kind = session::SessionEvent::Kind;
+    while (const auto event = session->poll_event()) {
+        if (event->kind == Kind::PathChanged) {
+            paths_changed.push_back(event->path);
+            if (when_changed) {
+                when_changed(event->path);
+            }
+        } else if (event->kind == Kind::PathSilent) {
+            silent_paths.push_back(session->paths().path(event->path).state());
+            if (role == session::Role::Snapt && pair.has_control && pair.node.session) {
+                pair.node.session->request_keepalive(now);
+            }
+            if (when_silent) {
+                when_silent(event->path);
+            }
+        } else if (event->kind == Kind::PathChallenged) {
+            ++challenges;
+        }
     }
 }
 
@@ -231,11 +243,13 @@ LinkModel& SessionPair::down_link(uint8_t path) {
     return own == path_links.end() ? down : own->second.down;
 }
 
-void SessionPair::pump(SessionEnd& end) {
+bool SessionPair::pump(SessionEnd& end) {
+    bool has_sent = false;
     bool more = true;
     while (more) {
         batch_.clear();
         more = end.session->poll_transmit(batch_, now);
+        has_sent = has_sent || !batch_.items().empty();
         for (const session::TransmitItem& item : batch_.items()) {
             const base::ByteView bytes = batch_.bytes(item);
             const size_t step = item.segment_bytes == 0 ? bytes.size() : item.segment_bytes;
@@ -245,6 +259,7 @@ void SessionPair::pump(SessionEnd& end) {
             session::Session::on_sent(batch_, item);
         }
     }
+    return has_sent;
 }
 
 base::Endpoint SessionPair::address_of(uint8_t path) const {
@@ -268,6 +283,10 @@ void SessionPair::put_on_link(const SessionEnd& end,
     const bool is_up = end.role == session::Role::Node;
     if (record) {
         (is_up ? recorded_up : recorded_down).emplace_back(datagram.begin(), datagram.end());
+    }
+    if (item.path == wire::kTcpPath && stream) {
+        (is_up ? stream->up : stream->down).push({datagram.begin(), datagram.end()}, now);
+        return;
     }
     const std::string address = (is_up ? address_of(item.path) : item.to).to_string();
     if (is_swallowed && is_swallowed(is_up, is_up ? address_of(item.path) : item.to)) {
@@ -307,21 +326,28 @@ void SessionPair::inject(SessionEnd& to,
     received.bytes = base::MutableByteView(datagram);
     received.from = from;
     received.to = {base::IpAddress::any(base::IpVersion::V4), 0};
-    if (to.role == session::Role::Node) {
-        received.arrived_on = path ? path : to.session->paths().active();
+    received.arrived_on = path;
+    if (to.role == session::Role::Node && !path) {
+        received.arrived_on = to.session->paths().active();
     }
     to.session->on_datagrams(std::span(&received, 1), now);
+    to.take_events(now);
 }
 
 void SessionPair::run_for(base::Duration span) {
     const TimePoint end = now + span;
     for (;;) {
-        pump(node);
-        pump(snapt);
-        TimePoint next = std::min({up.next_due(), down.next_due(), node.session->next_deadline(now),
-                                   snapt.session->next_deadline(now)});
+        const bool has_sent = pump(node) | pump(snapt);
+        const TimePoint due =
+            std::min(node.session->next_deadline(now), snapt.session->next_deadline(now));
+        idle_polls_ = has_sent || due > now ? 0 : idle_polls_ + 1;
+        most_idle_polls = std::max(most_idle_polls, idle_polls_);
+        TimePoint next = std::min({up.next_due(), down.next_due(), due});
         for (const auto& [path, links] : path_links) {
             next = std::min({next, links.up.next_due(), links.down.next_due()});
+        }
+        if (stream) {
+            next = std::min({next, stream->up.next_due(), stream->down.next_due()});
         }
         if (next > end) {
             now = end;
@@ -334,8 +360,20 @@ void SessionPair::run_for(base::Duration span) {
             take_all(links.up, snapt);
             take_all(links.down, node);
         }
-        node.session->on_timeout(now);
-        snapt.session->on_timeout(now);
+        take_stream();
+        for (SessionEnd* one : {&node, &snapt}) {
+            one->session->on_timeout(now);
+            one->take_events(now);
+        }
+    }
+}
+
+void SessionPair::take_stream() {
+    while (auto datagram = stream ? stream->up.receive(now) : std::nullopt) {
+        inject(snapt, std::move(*datagram), stream->node_address, wire::kTcpPath);
+    }
+    while (auto datagram = stream ? stream->down.receive(now) : std::nullopt) {
+        inject(node, std::move(*datagram), snapt_address, wire::kTcpPath);
     }
 }
 

@@ -4,6 +4,7 @@
 
 #include "common/session/session.hpp"
 #include "tests/support/link/link_model.hpp"
+#include "tests/support/stream_link.hpp"
 
 #include <functional>
 #include <map>
@@ -23,7 +24,7 @@ struct SimLink : LinkSettings {
 };
 
 // One end with its flows.
-class SessionEnd final : public session::SessionHost {
+class SessionEnd final : public session::PacketSink {
   public:
     SessionEnd(SessionPair& pair, session::Role role, base::Random& random);
     ~SessionEnd() override;
@@ -55,19 +56,8 @@ class SessionEnd final : public session::SessionHost {
                               base::TrafficClass traffic_class,
                               base::MutableByteView packet,
                               base::TimePoint now) override;
-    void on_flows_closed(session::Session&, flow::Flow&, base::TimePoint) override {
-        ++closed_flows;
-    }
-    void on_path_changed(session::Session&, uint8_t path, base::TimePoint) override {
-        paths_changed.push_back(path);
-        if (when_changed) {
-            when_changed(path);
-        }
-    }
-    void on_path_challenged(session::Session&, uint8_t, base::TimePoint) override { ++challenges; }
-    void on_path_silent(session::Session& silent, uint8_t path, base::TimePoint now) override;
-    void on_peer_closed(session::Session&, base::TimePoint) override {}
-    void on_held_delivered(session::Session&) override { ++held_deliveries; }
+    // Stands for what a daemon would do then.
+    void take_events(base::TimePoint now);
 
     SessionPair& pair;
     session::Role role;
@@ -82,9 +72,7 @@ class SessionEnd final : public session::SessionHost {
     std::function<void(uint8_t path)> when_changed;
     std::function<void(uint8_t path)> when_silent;
     uint16_t last_app = 0;
-    uint64_t closed_flows = 0;
     uint64_t challenges = 0;  // that told of another address
-    uint64_t held_deliveries = 0;
     // How flows that the other end opens use the paths, as control would tell.
     base::PathMode mode_of_opened = base::PathMode::Handover;
     // When each of `delivered` came.
@@ -116,7 +104,7 @@ class SessionPair {
     LinkModel& up_link(uint8_t path);
     LinkModel& down_link(uint8_t path);
     // A datagram to or from the node; `from` is where it came from, `path` what it arrived on (the
-    // node's active path unless said). Takes it as from the network.
+    // node's active path unless said; at SNAPT TCP or nothing). Takes it as from the network.
     void inject(SessionEnd& to,
                 std::vector<uint8_t> datagram,
                 const base::Endpoint& from,
@@ -139,9 +127,18 @@ class SessionPair {
         LinkModel down;
     };
     std::map<uint8_t, PathLinks> path_links;
+    // The connection that datagrams over TCP take, path 15; without one it is a path as any other.
+    struct Stream {
+        base::Endpoint node_address;
+        StreamLink up;
+        StreamLink down;
+    };
+    std::optional<Stream> stream;
     // SNAPT asks for a sign of life, as over control.
     bool has_control = false;
     uint64_t misdirected = 0;  // datagrams to an address where the node is not
+    // How often in a row, at most, a session wanted to be polled at once and then did nothing.
+    uint64_t most_idle_polls = 0;
     // Given every sealer that is made; for a test that looks at what is sealed.
     std::function<std::unique_ptr<crypto::DatagramCipher>(std::unique_ptr<crypto::DatagramCipher>,
                                                           const crypto::KeyMaterial& keys)>
@@ -152,15 +149,18 @@ class SessionPair {
     bool record = false;
 
   private:
-    void pump(SessionEnd& end);
+    // Whether anything was sent.
+    bool pump(SessionEnd& end);
     void
     put_on_link(const SessionEnd& end, const session::TransmitItem& item, base::ByteView datagram);
     void take_from_link(SessionEnd& end, base::ByteView carried);
     void take_all(LinkModel& link, SessionEnd& end);
+    void take_stream();
     base::Endpoint address_of(uint8_t path) const;
     std::optional<uint8_t> path_at(const base::Endpoint& address) const;
     crypto::Protection protection_;
     session::TransmitBatch batch_;
+    uint64_t idle_polls_ = 0;
 };
 
 // A TCP or UDP packet with complete checksums.

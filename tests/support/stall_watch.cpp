@@ -21,6 +21,11 @@ bool loses(const LinkSettings& link) {
     return link.loss_ppm != 0;
 }
 
+// UDP owes an answer for 1 s and TCP is asked for 0.5 s; TCP owes one for 1 s; looked at each 0.5
+// s.
+constexpr Duration kWithTcp = base::milliseconds(1500 + 1000 + 500);
+constexpr int64_t kWithTcpRtts = 7;  // TCP's answer, its silence, and a handshake of TCP and TLS
+
 double share(Duration waited, Duration allowed) {
     return static_cast<double>(waited.count()) / static_cast<double>(allowed.count());
 }
@@ -28,8 +33,8 @@ double share(Duration waited, Duration allowed) {
 }  // namespace
 
 bool StallWatch::carries(const LinkSettings& link) {
-    return link.is_up && link.loss_ppm <= kCarriesWithLossPpm && link.mtu_bytes == 0 &&
-           (link.bits_per_s == 0 || link.bits_per_s >= kCarriesBitsPerS);
+    return link.is_up && link.blocked == 0 && link.loss_ppm <= kCarriesWithLossPpm &&
+           link.mtu_bytes == 0 && (link.bits_per_s == 0 || link.bits_per_s >= kCarriesBitsPerS);
 }
 
 Duration StallWatch::round_trip(uint8_t slot) const {
@@ -73,6 +78,15 @@ Duration StallWatch::bound(uint8_t slot) const {
     return round_trip(slot) * 2 + repeats(slot) + kOverhead;
 }
 
+bool StallWatch::carries_tcp(uint8_t slot) const {
+    const auto is_fast = [](const LinkSettings& link) {
+        return link.loss_ppm <= kCarriesWithLossPpm &&
+               (link.bits_per_s == 0 || link.bits_per_s >= kCarriesBitsPerS);
+    };
+    return node_.carries_stream(slot) && is_fast(node_.up(slot).settings()) &&
+           is_fast(node_.down(slot).settings());
+}
+
 void StallWatch::look() {
     bool do_all = true;
     for (uint8_t slot = 0; slot < RoamingNode::kUplinks; ++slot) {
@@ -85,6 +99,12 @@ void StallWatch::look() {
             carries_since_[slot] = pair_.now;
         }
         do_all = do_all && (!is_there || is_carrying);
+        const bool is_open = is_carrying || (has_tcp_ && carries_tcp(slot));
+        if (!is_open) {
+            some_carries_since_[slot] = base::kNever;
+        } else if (some_carries_since_[slot] == base::kNever) {
+            some_carries_since_[slot] = pair_.now;
+        }
     }
     if (!do_all) {
         all_carry_since_ = base::kNever;
@@ -124,6 +144,13 @@ void StallWatch::look_at(size_t stream, size_t direction) {
             fault = describe(stream, direction, waited, allowed);
         }
     };
+    if (has_tcp_) {
+        for (uint8_t slot = 0; slot < RoamingNode::kUplinks; ++slot) {
+            judge(some_carries_since_[slot], kWithTcp + longest_round_trip * kWithTcpRtts + slowest,
+                  worst_with_tcp);
+        }
+        return;
+    }
     for (uint8_t slot = 0; slot < RoamingNode::kUplinks; ++slot) {
         judge(carries_since_[slot], noticed + round_trip(slot) + bound(slot), worst_of_some);
     }
@@ -143,9 +170,9 @@ StallWatch::describe(size_t stream, size_t direction, Duration waited, Duration 
         text += end == &pair_.node ? " node:" : " SNAPT:";
         for (uint8_t slot = 0; slot < RoamingNode::kUplinks; ++slot) {
             text += (paths.active() == slot ? " active " : " ") +
-                    std::string(session::to_string(paths.path(slot).state));
+                    std::string(session::to_string(paths.path(slot).state()));
             const auto address = pair_.path_addresses.find(slot);
-            const session::Tuple& tuple = paths.path(slot).tuples[0];
+            const session::Tuple& tuple = paths.path(slot).tuples()[0];
             if (end == &pair_.snapt && tuple.is_known && address != pair_.path_addresses.end() &&
                 tuple.remote != address->second) {
                 text += " (rebound)";

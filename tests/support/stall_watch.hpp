@@ -21,6 +21,9 @@
 // then from step 3 on. Where it spreads flows over other paths, one of these may have another
 // mapping and carry nothing up that would tell: it is left out when it owes an answer for T_doubt.
 // And so may each of the others be, one after the other: a doubt for each.
+//
+// With TCP all of this is one bound, from when some uplink lets UDP or TCP through both ways: UDP
+// is silent until TCP carries, and TCP may turn out to be silent by another uplink then (kWithTcp).
 #pragma once
 
 #include "tests/support/numbered_streams.hpp"
@@ -43,8 +46,10 @@ inline constexpr uint64_t kCarriesBitsPerS = 20'000'000;
 class StallWatch {
   public:
     // `spreads`: flows take paths that are not active.
-    StallWatch(SessionPair& pair, RoamingNode& node, NumberedStreams& streams, bool spreads)
-        : pair_(pair), node_(node), streams_(streams), spreads_(spreads) {}
+    // `has_tcp`: where UDP is blocked, TCP may carry.
+    StallWatch(
+        SessionPair& pair, RoamingNode& node, NumberedStreams& streams, bool spreads, bool has_tcp)
+        : pair_(pair), node_(node), streams_(streams), spreads_(spreads), has_tcp_(has_tcp) {}
 
     // An uplink was taken away, in one direction or both, or the association.
     void on_loss() { lost_at_ = pair_.now; }
@@ -56,8 +61,10 @@ class StallWatch {
     // Of what is allowed.
     double worst_of_some = 0;
     double worst_of_all = 0;
+    double worst_with_tcp = 0;
 
   private:
+    bool carries_tcp(uint8_t slot) const;
     base::Duration round_trip(uint8_t slot) const;
     base::Duration doubt() const;
     base::Duration doubts() const;
@@ -71,9 +78,12 @@ class StallWatch {
     RoamingNode& node_;
     NumberedStreams& streams_;
     bool spreads_;
+    bool has_tcp_;
     base::TimePoint lost_at_{};
     std::array<base::TimePoint, RoamingNode::kUplinks> carries_since_{};
     base::TimePoint all_carry_since_ = base::kNever;
+    // TCP or UDP gets through there.
+    std::array<base::TimePoint, RoamingNode::kUplinks> some_carries_since_{};
 };
 
 }  // namespace continuo::tests

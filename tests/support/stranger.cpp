@@ -14,71 +14,30 @@ int64_t number_of(base::TimePoint at) {
     return at.time_since_epoch().count();
 }
 
-int64_t load_number(const uint8_t* bytes) {
-    return static_cast<int64_t>(base::load_big_endian<uint64_t>(bytes));
-}
-
-void add_tuple(std::vector<int64_t>& state, const session::Tuple& tuple) {
-    for (const base::Endpoint& endpoint : {tuple.remote, tuple.local}) {
-        state.push_back(endpoint.port);
-        state.push_back(load_number(endpoint.address.octets.data()));
-    }
-    state.insert(state.end(),
-                 {tuple.is_known, tuple.is_proven, number_of(tuple.heard_at),
-                  static_cast<int64_t>(tuple.unproven_received_bytes),
-                  static_cast<int64_t>(tuple.unproven_sent_bytes), load_number(tuple.token.data()),
-                  number_of(tuple.challenged_at), number_of(tuple.challenge_again_at),
-                  tuple.challenge_interval.count(), tuple.repetitions});
-}
-
-void add_path(std::vector<int64_t>& state, const session::Path& path) {
-    for (const session::Tuple& tuple : path.tuples) {
-        add_tuple(state, tuple);
-    }
-    state.insert(state.end(), {static_cast<int64_t>(path.state),
-                               path.has_answered,
-                               path.announcements_due,
-                               path.mtu,
-                               path.search.size(),
-                               path.search.limit(),
-                               static_cast<int64_t>(path.search.state()),
-                               number_of(path.search.deadline()),
-                               path.smoothed_rtt().count(),
-                               path.rtt_variation().count(),
-                               number_of(path.heard_at),
-                               number_of(path.announce_again_at),
-                               path.announce_interval.count(),
-                               static_cast<int64_t>(path.received_datagrams),
-                               number_of(path.unanswered_since),
-                               path.burst_datagrams,
-                               path.keepalive.count(),
-                               number_of(path.keepalive_learned_at),
-                               path.idle_when_asked.count(),
-                               number_of(path.lost_known_by),
-                               path.idle_when_lost.count(),
-                               path.request_interval.count(),
-                               path.is_requested,
-                               number_of(path.request_answered_at),
-                               number_of(path.copies_until),
-                               static_cast<int64_t>(path.delivery_bytes_per_s),
-                               path.is_full,
-                               path.was_full,
-                               static_cast<int64_t>(path.loss.value_or(-1) * 1e9),
-                               static_cast<int64_t>(path.lost_datagrams),
-                               static_cast<int64_t>(path.late_datagrams),
-                               static_cast<int64_t>(path.unconfirmed_datagrams),
-                               number_of(path.unconfirmed_since),
-                               path.needs_proof,
-                               number_of(path.proof_wanted_from),
-                               path.proof_patience.count()});
+void add_path(Stranger::EndState& state, const session::Path& path) {
+    state.parts.emplace_back(path.tuples(), path.announcements(), path.silence(), path.keepalive(),
+                             path.sign_of_life(), path.copies());
+    std::vector<int64_t>& numbers = state.numbers;
+    numbers.insert(numbers.end(), {static_cast<int64_t>(path.state()), path.has_answered(),
+                                   path.mtu(), path.search().size(), path.search().limit(),
+                                   static_cast<int64_t>(path.search().state()),
+                                   number_of(path.search().deadline()), path.smoothed_rtt().count(),
+                                   path.rtt_variation().count(), number_of(path.heard_at()),
+                                   static_cast<int64_t>(path.counters().received_datagrams),
+                                   static_cast<int64_t>(path.delivered().bytes_per_s),
+                                   path.delivered().is_full, path.delivered().was_full,
+                                   static_cast<int64_t>(path.delivered().loss.value_or(-1) * 1e9),
+                                   static_cast<int64_t>(path.totals().lost_datagrams),
+                                   static_cast<int64_t>(path.totals().late_datagrams)});
 }
 
 // All that an end shows of itself, but for what it drops.
-std::vector<int64_t> state_of(const SessionEnd& end, base::TimePoint now) {
+Stranger::EndState state_of(const SessionEnd& end, base::TimePoint now) {
     const session::Session& session = *end.session;
     const session::SessionCounters& counters = session.counters();
     const session::PathSet& paths = session.paths();
-    std::vector<int64_t> state{
+    Stranger::EndState state;
+    state.numbers = {
         paths.active().value_or(UINT8_MAX),
         paths.announcement_number(),
         paths.is_in_doubt(now),
@@ -105,9 +64,7 @@ std::vector<int64_t> state_of(const SessionEnd& end, base::TimePoint now) {
         static_cast<int64_t>(end.paths_changed.size()),
         static_cast<int64_t>(end.silent_paths.size()),
         static_cast<int64_t>(end.challenges),
-        static_cast<int64_t>(end.closed_flows),
     };
-    state.reserve(2048);
     for (uint8_t path = 0; path < wire::kMaxPaths; ++path) {
         add_path(state, paths.path(path));
     }
@@ -183,7 +140,7 @@ void Stranger::replay(SessionEnd& end, const std::vector<uint8_t>& datagram) {
 
 // Since it was looked at last.
 bool Stranger::is_changed(const SessionEnd& end) {
-    std::vector<int64_t> state = state_of(end, pair_.now);
+    EndState state = state_of(end, pair_.now);
     const bool is_other = state != state_;
     state_ = std::move(state);
     return is_other;
@@ -241,8 +198,8 @@ std::vector<uint8_t> Stranger::unsealed(const std::vector<uint8_t>& datagram) {
 
 bool Stranger::is_believed() const {
     for (uint8_t path = 0; path < wire::kMaxPaths; ++path) {
-        for (const session::Tuple& tuple : pair_.snapt.session->paths().path(path).tuples) {
-            if (tuple.is_known && tuple.is_proven && tuple.remote == address_) {
+        for (const session::Tuple& tuple : pair_.snapt.session->paths().path(path).tuples()) {
+            if (tuple.is_known && tuple.validation.is_proven() && tuple.remote == address_) {
                 return true;
             }
         }

@@ -5,11 +5,27 @@
 
 #include "tests/support/session_pair.hpp"
 
+#include <tuple>
+#include <vector>
+
 namespace continuo::tests {
 
 class Stranger {
   public:
     explicit Stranger(SessionPair& pair, base::Random& random) : pair_(pair), random_(random) {}
+
+    // All that an end shows of itself, but for what it drops.
+    struct EndState {
+        using Parts = std::tuple<std::array<session::Tuple, base::kTrafficClasses>,
+                                 path::Announcements,
+                                 path::Silence,
+                                 path::KeepaliveSearch,
+                                 path::SignOfLife,
+                                 path::CopyWish>;
+        std::vector<int64_t> numbers;
+        std::vector<Parts> parts;
+        bool operator==(const EndState&) const = default;
+    };
 
     // Records for a moment, then attacks with that and what was recorded before.
     void interfere();
@@ -36,7 +52,7 @@ class Stranger {
     SessionPair& pair_;
     base::Random& random_;
     const base::Endpoint address_ = *base::Endpoint::parse("203.0.113.66:6666");
-    std::vector<int64_t> state_;  // of the end that is attacked, before
+    EndState state_;  // of the end that is attacked, before
     Datagrams old_up_;
     Datagrams old_down_;
 };

@@ -34,7 +34,12 @@ ATTACKS = [
     ("tcp", "TCP data in bulk", "datagrams", 3_000),
     ("all", "all at once", "bytes", 1_000_000),
     ("forged", "forged session ids of a stranger", "datagrams", 20_000),
+    ("down", "packets from the Internet", "packets", 100_000),
+    ("down-bulk", "data in bulk from the Internet", "packets", 100_000),
 ]
+# Those that a server sends to the attacker's node, as fast as the processor that both have lets it: bytes of a packet.
+DOWN = {"down": 64, "down-bulk": 1200}
+DOWN_PORT, DOWN_RATE = 7009, 1_000_000
 
 SESSION_ID = """
 import socket
@@ -114,6 +119,28 @@ def attack_command(context, topology, tunnel, attack, seconds):
     return [program, attack, f"{SERVER}:{PORT}", seconds, "--session", int(sniffer.output(10))]
 
 
+class Flood:
+    """A node of the attacker, and a server on the Internet that sends to it."""
+
+    def __init__(self, context, topology, tunnel, size, seconds):
+        cnapt, socket = f"{context.bin}/cnapt", tunnel._path("hostile.sock")
+        os.makedirs(tunnel._path("hostile"), exist_ok=True)
+        node = Process(on(ATTACKER_CPU, cnapt, "run", "--config", tunnel.hostile, "--state", tunnel._path("hostile"),
+                          "--socket", socket), namespace=topology.ns("attacker"), name="cnapt of the attacker")
+        self.processes = [node]
+        run_command([cnapt, "status", "--wait", "up", "--timeout", "15", "--socket", socket], timeout=20)
+        self.sender = Process(on(ATTACKER_CPU, context.load, "blast", INET, DOWN_PORT, size, DOWN_RATE, seconds, "--hello",
+                                 DOWN_PORT), namespace=topology.ns("inet"), name="sender").wait_ready()
+        self.processes.append(Process(on(ATTACKER_CPU, context.load, "count", DOWN_PORT, "--hello", f"{INET}:{DOWN_PORT}"),
+                                      namespace=topology.ns("attacker"), name="receiver").wait_ready())
+
+    def offered(self):
+        sent = json.loads(self.sender.output(60))
+        for process in reversed(self.processes):
+            process.stop()
+        return {"packets_per_s": sent["sent"] / sent["seconds"]}
+
+
 def run_attack(context, topology, attack, what):
     with Continuo(context) as tunnel:
         tunnel.start(topology)
@@ -121,7 +148,11 @@ def run_attack(context, topology, attack, what):
         pin(tunnel.pids(), VICTIM_CPU)
         if attack is None:
             return look(context, topology, tunnel), None
-        command = attack_command(context, topology, tunnel, attack, context.pick(18.5, 3.5))
+        seconds = context.pick(18.5, 3.5)
+        if attack in DOWN:
+            flood = Flood(context, topology, tunnel, DOWN[attack], seconds)
+            return look(context, topology, tunnel), flood.offered()[f"{what}_per_s"]
+        command = attack_command(context, topology, tunnel, attack, seconds)
         attacker = Process(on(ATTACKER_CPU, *command), namespace=topology.ns("attacker"), name=f"attacker, {attack}")
         figures = look(context, topology, tunnel)
         return figures, json.loads(attacker.output(60))[f"{what}_per_s"]

@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 # What carries a packet. A figure that was measured before these changed last is stale.
 DATA_PATH = [*(f"common/{name}" for name in ("base", "packet", "wire", "crypto", "compress", "flow", "elision", "path", "session",
                                              "io", "dataplane")),
-             "classifier", "policy", "cnapt/node*", "cnapt/capture*", "cnapt/tcp_fallback*", "cnapt/udp_throttle*",
+             "classifier", "policy", "cnapt/node*", "cnapt/capture*",
              "cnapt/uplinks*", "snapt/relay*"]
 BEGIN, END = "<!-- tests/bench/run --report: begin -->", "<!-- tests/bench/run --report: end -->"
 

@@ -194,7 +194,7 @@ class CaptureTest : public testing::TestWithParam<bool> {
     // link-local address (RFC 3590) aside.
     std::optional<RawPacket> captured(int wait_ms = kWaitMs) {
         std::vector<uint8_t> buffer(io::kTunFrameBytes);
-        while (is_ready(tun_->fd(), POLLIN, wait_ms)) {
+        while (is_ready(tun_->poll_fd(), POLLIN, wait_ms)) {
             const auto length = tun_->read(buffer);
             if (!length) {
                 continue;

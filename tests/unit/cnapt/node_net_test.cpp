@@ -84,7 +84,7 @@ class NodeTest : public test::NetNamespaceTest {
         node_->set_ruleset(parsed.ruleset);
     }
     bool wait(const std::function<bool()>& done) { return loop_.run_until(done, kPatience); }
-    uint64_t drops(DropReason reason) const { return node_->all_drops().count(reason); }
+    uint64_t drops(DropReason reason) const { return node_->engine().all_drops().count(reason); }
 
     static UniqueFd open_socket(int type, const char* local = "192.0.0.5:0") {
         UniqueFd fd(::socket(AF_INET, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -301,22 +301,6 @@ TEST_F(NodeTest, ALinkThatControlReachedIsNotUpBeforeAPathAnswers) {
     EXPECT_TRUE(wait([&] { return drops(DropReason::NoSession) == 1; }));
     node_->remove_link(link);
     EXPECT_TRUE(node_->links().empty());
-}
-
-TEST_F(NodeTest, AFlowThatTheSnaptClosesEnds) {
-    SnaptLink& link = establish("192.0.2.1:9347");
-    const UniqueFd datagrams = open_socket(SOCK_DGRAM);
-    connect_to(datagrams, "198.51.100.1:53");
-    say_hello(datagrams);
-    ASSERT_TRUE(wait([&] { return node_->flows().size() == 1; }));
-    node_->flows().for_each([&](flow::Flow& flow) {
-        flow.state = flow::FlowState::Refused;
-        node_->on_flows_closed(*link.session, flow, loop_.now());
-        EXPECT_EQ(flow.state, flow::FlowState::Refused);
-        flow.state = flow::FlowState::Open;
-        node_->on_flows_closed(*link.session, flow, loop_.now());
-        EXPECT_EQ(flow.state, flow::FlowState::Closing);
-    });
 }
 
 // A login elsewhere mends what was of the login, not what was of another path.

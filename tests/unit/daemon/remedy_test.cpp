@@ -26,6 +26,10 @@ TEST(Remedy, NamesTheSettingTheCapabilityOrTheProgram) {
     EXPECT_TRUE(names("write sysctl", EROFS, "set_forwarding = false"));
     EXPECT_TRUE(names("apply nftables rules", 0, "nftables"));
     EXPECT_TRUE(names("remove left command socket", EPERM, "remove it as root"));
+    EXPECT_TRUE(names("set the owner of the tun interface", EPERM, "CAP_NET_ADMIN"));
+    EXPECT_TRUE(names("open lock file", EACCES, "change its owner"));
+    EXPECT_TRUE(names("ledger.db or its folder cannot be written", EACCES, "another user owns it"));
+    EXPECT_TRUE(names("make directory", ENOTDIR, "move it away"));
     EXPECT_TRUE(names("open", ENOSPC, "disk is full"));
 }
 

@@ -47,7 +47,6 @@ class Sockets final : public dataplane::SocketDirectory {
         return result;
     }
     void wait_writable(io::UdpSocket& socket) override { waited_for = &socket; }
-    void on_too_big(const session::TransmitItem& /*item*/) override {}
 
     io::UdpSocket first = loopback_socket();
     io::UdpSocket second = loopback_socket();
@@ -85,7 +84,7 @@ class Sender : public testing::Test {
     base::TimePoint now_{base::seconds(1)};
     base::DropCounters drops_;
     Sockets sockets_;
-    BatchSender sender_{sockets_, drops_};
+    BatchSender sender_{sockets_, drops_, [](const session::TransmitItem&) {}};
 };
 
 TEST_F(Sender, KeepsWhatAFullSocketDoesNotTake) {

@@ -40,7 +40,6 @@ class Sockets final : public dataplane::SocketDirectory {
         return result;
     }
     void wait_writable(io::UdpSocket& /*socket*/) override {}
-    void on_too_big(const session::TransmitItem& /*item*/) override {}
 
     std::array<bool, wire::kMaxPaths> is_full{};
     std::array<size_t, wire::kMaxPaths> sent{};
@@ -88,14 +87,39 @@ class Driver : public testing::Test {
     io::EventLoop loop_;
     base::DropCounters drops_;
     Sockets sockets_;
-    dataplane::SessionDriver driver_{loop_, sockets_, drops_};
+    struct Owner final : dataplane::SessionOwner {
+        void on_event(session::Session& /*session*/,
+                      const session::SessionEvent& event,
+                      base::TimePoint /*now*/) override {
+            told.push_back(event);
+        }
+        std::vector<session::SessionEvent> told;
+    } owner_;
+    dataplane::SessionDriver driver_{loop_, sockets_, owner_, drops_};
 };
+
+TEST_F(Driver, WhatHappenedIsToldBeforeAnythingLeaves) {
+    session().paths().path(kSecondPath).probe(pair_.now);
+    pair_.lose(pair_.up, tests::kCertain);
+    driver_.touch(session());
+    driver_.pump(pair_.now);
+    owner_.told.clear();
+    offer(TrafficClass::LtHd, 1);
+    const base::TimePoint end = pair_.now + base::seconds(5);
+    while (owner_.told.empty() && pair_.now < end) {
+        pair_.now += base::milliseconds(50);
+        driver_.pump(pair_.now);
+    }
+    ASSERT_FALSE(owner_.told.empty());
+    EXPECT_EQ(owner_.told.front(),
+              (session::SessionEvent{session::SessionEvent::Kind::PathSilent, active()}));
+}
 
 TEST_F(Driver, AFullSocketKeepsNoOtherPathWaiting) {
     sockets_.is_full[active()] = true;
     offer(TrafficClass::HtLd, 3);
     const size_t before = sockets_.sent[kSecondPath];
-    session().paths().probe(kSecondPath, pair_.now);
+    session().paths().path(kSecondPath).probe(pair_.now);
     driver_.touch(session());
     driver_.pump(pair_.now);
     EXPECT_EQ(sockets_.sent[kSecondPath], before + 1);

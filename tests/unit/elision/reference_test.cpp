@@ -73,6 +73,22 @@ TEST(References, DieOnlyByAnAcknowledgementOfADatagramSentASkewLater) {
     EXPECT_EQ(link.encoder.dead_datagrams(), 1U);
 }
 
+// It is sent again after what was sent later has come.
+TEST(References, DoNotDieWhileTheirDatagramsMayBeSentAgain) {
+    ElisionLink link;
+    link.open(3, udp4());
+    link.lose(3, udp4());
+    link.now += 2 * kSkew;
+    link.encoder.spare(link.now + milliseconds(50));
+    link.send(3, far(1));
+    link.now += milliseconds(40);
+    link.send(3, far(1));
+    EXPECT_EQ(link.encoder.dead_datagrams(), 0U);
+    link.now += milliseconds(20);
+    link.send(3, far(1));
+    EXPECT_EQ(link.encoder.dead_datagrams(), 1U);
+}
+
 TEST(References, WithADeadUserAreOverwrittenOnlyWithItsFloor) {
     ElisionLink link;
     link.open(3, udp4());
@@ -95,6 +111,33 @@ TEST(References, WithADeadUserAreOverwrittenOnlyWithItsFloor) {
     EXPECT_TRUE(link.decoder.is_below_floor());
     link.decoder.begin(link.space, 2);
     EXPECT_FALSE(link.decoder.is_below_floor());
+}
+
+// The frames are written by then: a floor that is wanted only now would be taken for carried.
+TEST(References, ADatagramThatIsRestartedHasTheFloorsThatItBeganWith) {
+    ElisionLink link;
+    link.open(3, udp4());
+    link.lose(3, udp4());
+    link.send(3, far(1));
+    link.now += kSkew;
+    link.send(3, far(1));  // what was lost is dead
+    Bytes section(200);
+    ByteWriter writer(section);
+    link.encoder.begin_datagram(link.space, link.next, link.now);
+    ASSERT_TRUE(link.encoder.floors().empty());
+    ASSERT_TRUE(link.encoder.append(3, far(2), {}, Extent::Counted, writer));
+    ASSERT_TRUE(link.encoder.wants_floor());
+    link.encoder.restart_datagram();
+    EXPECT_TRUE(link.encoder.floors().empty());
+    ASSERT_TRUE(link.encoder.append(3, far(2), {}, Extent::Counted, writer));
+    EXPECT_FALSE(link.encoder.end_datagram().has_set);
+    ++link.next;
+    link.encoder.begin_datagram(link.space, link.next, link.now);
+    ASSERT_EQ(link.encoder.floors().size(), 1U);
+    link.encoder.restart_datagram();
+    EXPECT_EQ(link.encoder.floors().size(), 1U);
+    ASSERT_TRUE(link.encoder.append(3, far(2), {}, Extent::Counted, writer));
+    EXPECT_TRUE(link.encoder.end_datagram().has_set);
 }
 
 TEST(References, NeedNoFloorThatIsAcknowledged) {

@@ -78,6 +78,16 @@ TEST_F(LifeCycle, TcpOpensIsUsedAndClosesByFinBothWays) {
                                {kUp, kAck, FlowState::Closing, timeout::kTcpTransitory}});
 }
 
+TEST(Flow, OnlyAnOpenFlowBeginsToCloseWhenTheOtherEndSaysSo) {
+    Flow flow;
+    flow.state = FlowState::Refused;
+    flow.begin_closing();
+    EXPECT_EQ(flow.state, FlowState::Refused);
+    flow.state = FlowState::Open;
+    flow.begin_closing();
+    EXPECT_EQ(flow.state, FlowState::Closing);
+}
+
 TEST_F(LifeCycle, TcpResetOfEitherSideCloses) {
     play(make(Protocol::Tcp), {{kUp, kSyn, FlowState::Opening, timeout::kTcpTransitory},
                                {kDown, kRst | kAck, FlowState::Closing, timeout::kTcpTransitory}});

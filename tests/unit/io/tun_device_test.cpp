@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include <fcntl.h>
@@ -48,7 +49,7 @@ class TunDeviceTest : public test::NetNamespaceTest {
         return std::move(*opened);
     }
     static bool wait_readable(const TunDevice& device) {
-        pollfd wanted{device.fd(), POLLIN, 0};
+        pollfd wanted{device.poll_fd(), POLLIN, 0};
         return ::poll(&wanted, 1, 2000) == 1;
     }
     std::vector<uint8_t> buffer_ = std::vector<uint8_t>(kTunFrameBytes);
@@ -139,21 +140,145 @@ TEST_F(TunDeviceTest, FaultyFrameIsAnErrorThatIsCounted) {
 
 TEST_F(TunDeviceTest, SeveralQueuesAndPersistenceUntilRemoved) {
     TunOptions options;
-    options.multi_queue = true;
+    options.queues = 3;
     options.persistent = true;
     options.mtu = 1400;
     {
-        auto first = TunDevice::open("tun7", options);
-        auto second = TunDevice::open("tun7", options);
-        ASSERT_TRUE(first);
-        ASSERT_TRUE(second);
-        EXPECT_EQ(first->interface_index(), second->interface_index());
+        const auto device = open_and_configure(options);
+        ASSERT_TRUE(device);
+        EXPECT_EQ(device->queues(), device->one_queue_because() ? 1U : 3U);
+        EXPECT_EQ(TunDevice::open("tun7", options).error().sys_errno, EBUSY)
+            << "two processes would share the packets";
     }
     EXPECT_TRUE(net().shell("ip link show tun7 | grep -q 'mtu 1400'"));
     ASSERT_TRUE(TunDevice::open("tun7", options));
     EXPECT_TRUE(TunDevice::remove("tun7"));
     EXPECT_EQ(TunDevice::remove("tun7").error().code, Errc::NotFound);
     EXPECT_FALSE(TunDevice::open("a-name-too-long-for-it", options));
+}
+
+TEST_F(TunDeviceTest, OneOfAnEarlierVersionIsMadeAnewWithItsQueues) {
+    TunOptions options;
+    options.queues = 2;
+    ASSERT_TRUE(net().shell("ip tuntap add dev tun7 mode tun vnet_hdr"));
+    {
+        const auto device = TunDevice::open("tun7", options);
+        ASSERT_TRUE(device);
+        EXPECT_EQ(device->queues(), device->one_queue_because() ? 1U : 2U);
+        EXPECT_EQ(TunDevice::open("tun7", options).error().sys_errno, EBUSY) << "though it is down";
+    }
+    {
+        const auto other = TunDevice::open("tun7", {});
+        ASSERT_TRUE(other);
+        EXPECT_EQ(TunDevice::open("tun7", options).error().sys_errno, EBUSY) << "though it is down";
+    }
+    ASSERT_TRUE(net().shell("ip tuntap add dev tun7 mode tap"));
+    EXPECT_EQ(TunDevice::open("tun7", options).error().sys_errno, EINVAL);
+    EXPECT_TRUE(TunDevice::remove("tun7")) << "a TAP interface stays";
+    ASSERT_TRUE(net().shell("ip link add tun7 type bridge"));
+    EXPECT_EQ(TunDevice::open("tun7", options).error().sys_errno, EINVAL);
+    EXPECT_TRUE(TunDevice::remove("tun7")) << "what is no TUN interface stays";
+}
+
+// Sends `datagrams` to each, one after the other.
+void send_to(const std::string& to, size_t datagrams) {
+    const IpAddress remote = address(to);
+    UdpSocketOptions options;
+    options.local =
+        Endpoint{address(remote.version == base::IpVersion::V4 ? "192.0.2.5" : "2001:db8::5"), 0};
+    auto socket = UdpSocket::open(options);
+    ASSERT_TRUE(socket);
+    const std::array<uint8_t, 5> payload = {1, 2, 3, 4, 5};
+    SendItem item;
+    item.to = Endpoint{remote, 1000};
+    item.bytes = payload;
+    for (size_t i = 0; i < datagrams; ++i) {
+        ASSERT_EQ(socket->send({&item, 1}).sent_datagrams, 1U);
+    }
+}
+
+TEST_F(TunDeviceTest, AFloodForOneDestinationNeitherTakesRoomNorTimeOfOthers) {
+    for (const uint32_t queues : {1U, 8U}) {
+        TunOptions options;
+        options.queues = queues;
+        auto device = open_and_configure(options);
+        ASSERT_TRUE(device);
+        ASSERT_TRUE(net().shell("echo 0 > /proc/sys/net/ipv6/conf/tun7/disable_ipv6 && "
+                                "ip addr add 2001:db8::5/64 dev tun7 nodad"));
+        if (device->one_queue_because() && queues > 1) {
+            GTEST_SKIP() << "needs CAP_BPF";
+        }
+        for (int flow = 0; flow < 64; ++flow) {
+            send_to("192.0.2.9", 1000);  // each from a port of its own
+        }
+        for (const char* other : {"192.0.2.10", "2001:db8::b"}) {
+            send_to(other, 1);
+        }
+        // Until both came: the last bytes of their destinations, and of those before them.
+        size_t frames = 0;
+        size_t came = 0;
+        while (came < 2) {
+            const auto length = device->read(buffer_);
+            if (!length) {
+                break;
+            }
+            ++frames;
+            const bool is_v4 = buffer_[kVnetBytes] >> 4U == 4;
+            came += buffer_[kVnetBytes + (is_v4 ? 19 : 39)] == (is_v4 ? 10 : 11) ? 1U : 0U;
+        }
+        if (queues == 1) {
+            EXPECT_EQ(came, 0U) << "the queue was full";
+        } else {
+            EXPECT_EQ(came, 2U);
+            EXPECT_LE(frames, 3 * TunQueues::kFramesInTurn);
+        }
+    }
+}
+
+// More goes into all queues while they are read: nothing stays behind that poll() does not tell.
+TEST_F(TunDeviceTest, AllOfSeveralQueuesIsReadWhileMoreComes) {
+    TunOptions options;
+    options.queues = 64;
+    auto device = open_and_configure(options);
+    ASSERT_TRUE(device);
+    size_t sent = 0;
+    size_t frames = 0;
+    const auto send_some = [&](size_t each) {
+        for (int last = 10; last < 60; ++last) {
+            send_to("192.0.2." + std::to_string(last), each);
+            sent += each;
+        }
+    };
+    send_some(11);
+    while (frames < sent && wait_readable(*device)) {
+        while (device->read(buffer_)) {
+            ++frames;
+            if (frames % 100 == 7 && sent < 3000) {
+                send_some(1 + frames % 3);
+            }
+        }
+    }
+    EXPECT_GE(sent, 3000U);
+    EXPECT_EQ(frames, sent);
+    EXPECT_EQ(device->read(buffer_).error().code, Errc::WouldBlock);
+}
+
+TEST_F(TunDeviceTest, AnInterfaceThatIsGoneIsToldOnceForEachQueue) {
+    TunOptions options;
+    options.queues = 4;
+    auto device = open_and_configure(options);
+    ASSERT_TRUE(device);
+    ASSERT_TRUE(TunDevice::remove("tun7"));
+    if (device->one_queue_because()) {
+        GTEST_SKIP() << "needs CAP_BPF";
+    }
+    for (int i = 0; i < 4; ++i) {
+        ASSERT_TRUE(wait_readable(*device));
+        EXPECT_EQ(device->read(buffer_).error().code, Errc::System);
+    }
+    EXPECT_EQ(device->read(buffer_).error().code, Errc::WouldBlock);
+    pollfd wanted{device->poll_fd(), POLLIN, 0};
+    EXPECT_EQ(::poll(&wanted, 1, 0), 0) << "it would be ready for ever";
 }
 
 TEST_F(TunDeviceTest, MayBeLeftAndTakenOver) {

@@ -359,6 +359,94 @@ TEST(Delivery, AQueueOnTheWayBackIsNoneOfThePath) {
     EXPECT_NEAR(static_cast<double>(delivery.rate().bytes_per_s()), 1e6, 3e4);
 }
 
+// A shaper of 1.25 MB/s lets 32 kB pass at once after a pause, so that of bursts of 64 kB the first
+// half is there in no time.
+TEST(Delivery, WhatATokenBucketLetsPassAtOnceIsNotItsRate) {
+    RttEstimator rtt;
+    Delivery delivery{rtt};
+    TimePoint now{seconds(1)};
+    uint32_t number = 0;
+    const auto arrive = [&](uint32_t count, Duration after) {
+        now += after;
+        delivery.on_range(kSpace, number, number + count - 1,
+                          Delivery::Highest{{}, RelativeDelay::clock_at(now)});
+        delivery.finish_ack(true, {}, now + microseconds(200));
+        number += count;
+    };
+    for (int burst = 0; burst < 50; ++burst) {
+        delivery.on_sent(run_of(number, 1000, 16), now);
+        delivery.on_sent(run_of(number + 16, 1000, 16), now);
+        delivery.on_sent(run_of(number + 32, 1000, 32), now);
+        delivery.on_app_limited();
+        arrive(16, microseconds(200));
+        arrive(16, microseconds(1));
+        for (int i = 0; i < 8; ++i) {
+            arrive(4, microseconds(3200));
+        }
+        now += milliseconds(74);
+    }
+    EXPECT_LE(delivery.rate().bytes_per_s(), 1'300'000U);
+    EXPECT_GE(delivery.rate().bytes_per_s(), 600'000U);
+}
+
+// 1 MB/s without a pause, 10 s of nothing, and the same again.
+TEST(Delivery, APauseIsNoPartOfARate) {
+    RttEstimator rtt;
+    Delivery delivery{rtt};
+    TimePoint now{seconds(1)};
+    for (uint32_t number = 0; number < 2000; ++number) {
+        now += number == 1000 ? Duration(seconds(10)) : Duration(milliseconds(1));
+        delivery.on_sent(run_of(number, 1000), now);
+        delivery.on_range(kSpace, number, number,
+                          Delivery::Highest{{}, RelativeDelay::clock_at(now + microseconds(300))});
+        delivery.finish_ack(true, {}, now + microseconds(600));
+        if (number > 300) {
+            EXPECT_NEAR(static_cast<double>(delivery.rate().bytes_per_s()), 1e6, 1e5) << number;
+        }
+    }
+}
+
+// 1 MB/s fills a path, which then loses all; another path takes over, by which the same numbers are
+// sent again. What comes by that one says nothing of the first, and neither does a thin flow that
+// waits behind others' packets.
+TEST(Delivery, WhatIsSentAgainElsewhereDoesNotMakeAPathSlow) {
+    RttEstimator rtt;
+    Delivery delivery{rtt};
+    TimePoint now{seconds(1)};
+    const auto arrive = [&](uint32_t number, Duration after) {
+        delivery.on_range(kSpace, number, number,
+                          Delivery::Highest{{}, RelativeDelay::clock_at(now + after)});
+        delivery.finish_ack(true, {}, now + after + milliseconds(1));
+    };
+    for (uint32_t number = 0; number < 1000; ++number) {
+        now += milliseconds(1);
+        delivery.on_sent(run_of(number, 1000), now);
+        if (number < 10) {
+            arrive(number, microseconds(500));
+        } else if (number >= 50) {
+            arrive(number - 40, microseconds(500));  // a queue of 40 ms
+        }
+    }
+    ASSERT_TRUE(delivery.rate().has_queue());
+    const auto rate = [&] { return static_cast<double>(delivery.rate().bytes_per_s()); };
+    ASSERT_NEAR(rate(), 1e6, 2e5);
+    now += seconds(2);
+    delivery.distrust_samples(now);
+    EXPECT_FALSE(delivery.rate().has_queue());
+    for (uint32_t number = 960; number < 1000; ++number) {
+        now += milliseconds(5);
+        arrive(number, {});
+        EXPECT_NEAR(rate(), 1e6, 2e5) << number;
+    }
+    for (uint32_t number = 1000; number < 1050; ++number) {
+        now += milliseconds(100);
+        delivery.on_sent(run_of(number, 100), now);
+        delivery.on_app_limited();
+        arrive(number, milliseconds(30));
+        EXPECT_NEAR(rate(), 1e6, 2e5) << number;
+    }
+}
+
 TEST(Delivery, WhatLeavesWaitsForWhatIsUnderWay) {
     RttEstimator rtt;
     Delivery delivery{rtt};
@@ -381,7 +469,7 @@ TEST(Delivery, WhatMayBeSentAgainTellsNoRoundTrip) {
     Delivery delivery{rtt};
     const TimePoint now{seconds(1)};
     delivery.on_sent(run_of(0, kBytes), now);
-    delivery.distrust_round_trips(now + milliseconds(1));
+    delivery.distrust_times(now + milliseconds(1));
     delivery.on_sent(run_of(1, kBytes), now + milliseconds(2));
     delivery.on_range(kSpace, 0, 0, Delivery::Highest{});
     delivery.finish_ack(true, {}, now + milliseconds(30));

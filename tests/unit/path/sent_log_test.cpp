@@ -58,6 +58,28 @@ TEST(SentLog, SettlesEachNumberOnceAndNoOtherSpace) {
     EXPECT_EQ(log.begin(), log.end());
 }
 
+TEST(SentLog, TellsWhatIsMissingAcrossRuns) {
+    SentLog log;
+    bool known = false;
+    const TimePoint at{seconds(1)};
+    EXPECT_EQ(log.missing(kA, 0, 64, at), 0U);
+    log.push(run_of(kA, 0, 10, at), {});
+    log.push(run_of(kB, 0, 64, at), {});
+    log.push(run_of(kA, 10, 20, at), {});
+    log.push(run_of(kB, 64, 10, at + seconds(1)), {});
+    log.push(run_of(kA, 30, 10, at + seconds(1)), {});
+    settled(log, kA, 0, 3, &known);
+    settled(log, kA, 5, 11, &known);
+    settled(log, kA, 13, 20, &known);
+    EXPECT_EQ(log.missing(kA, 4, 1, at), 1U);
+    EXPECT_EQ(log.missing(kA, 0, 14, at), 1U << 4 | 1U << 12);
+    EXPECT_EQ(log.missing(kA, 12, 18, at), 1U | 0x1ffU << 9);
+    EXPECT_EQ(log.missing(kA, 30, 10, at + seconds(1)), 0x3ffU);
+    EXPECT_EQ(log.missing(kA, 30, 10, at), 0U) << "they had not left then";
+    EXPECT_EQ(log.missing(kB, 0, 64, at), ~uint64_t{0});
+    EXPECT_EQ(log.missing({8, 0}, 0, 64, at), 0U);
+}
+
 TEST(SentLog, NumbersThatNeverLeftAreRefused) {
     SentLog log;
     log.push(run_of(kA, 0, 10, TimePoint{seconds(1)}), {});

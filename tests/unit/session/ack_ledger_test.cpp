@@ -60,6 +60,15 @@ TEST_F(AckLedgerTest, WithoutARoundTripTheLongestIntervalHolds) {
     EXPECT_EQ(ledger.interval(now_), AckLedger::kLongestFloor);
 }
 
+TEST_F(AckLedgerTest, TheIntervalIsAQuarterOfTheRoundTripWithinBounds) {
+    ledger_.set_rtt(base::microseconds(100));
+    EXPECT_EQ(ledger_.interval(now_), milliseconds(5)) << "not worth a wake-up of both ends";
+    ledger_.set_rtt(milliseconds(40));
+    EXPECT_EQ(ledger_.interval(now_), milliseconds(10));
+    ledger_.set_rtt(seconds(1));
+    EXPECT_EQ(ledger_.interval(now_), AckLedger::kLongestFloor);
+}
+
 // Where not all classes fit one datagram, the others are still to be told.
 TEST_F(AckLedgerTest, WhatWasLeftOutIsStillDue) {
     for (uint32_t number = 0; number < 4; ++number) {

@@ -21,7 +21,7 @@ void push(SentRing& ring, uint64_t sequence) {
     SentEntry entry;
     entry.sent_at = kNow;
     entry.first_sequence = sequence;
-    ring.push(entry, datagram, kNow);
+    ring.push(entry, datagram);
 }
 
 TEST(KeptMemory, ManyRingsTogetherTakeNoMoreThanTheirBudget) {
@@ -64,8 +64,9 @@ TEST(KeptMemory, ARingGivesBackWhatABurstTookWhileATrickleGoesOn) {
         SentEntry entry;
         entry.sent_at = now;
         entry.first_sequence = 1000 + second;
-        ring.push(entry, std::vector<uint8_t>(200, static_cast<uint8_t>(second)),
-                  now - base::seconds(2));
+        ring.forget_oldest(
+            [now](const SentEntry& old) { return now - old.sent_at > base::seconds(2); });
+        ring.push(entry, std::vector<uint8_t>(200, static_cast<uint8_t>(second)));
         ring.release(now - base::seconds(30));
     }
     EXPECT_LE(ring.capacity_bytes(), kMebibyte / 16);

@@ -55,7 +55,7 @@ struct Node {
             }
         }
     }
-    PathState state() const { return paths.path(0).state; }
+    PathState state() const { return paths.path(0).state(); }
 
     size_t doubts = 0;
     size_t probes = 0;
@@ -81,14 +81,14 @@ TEST(PathProof, FeedbackIsProofAndEndsADoubt) {
     Node node;
     for (int i = 0; i < 100; ++i) {
         node.stream(milliseconds(200));
-        EXPECT_FALSE(node.paths.on_feedback(0, 0, 3, node.now));
+        EXPECT_FALSE(node.paths.path(0).on_feedback(0 == 0, 3, node.now));
     }
     EXPECT_EQ(node.probes, 0U);
     node.stream(seconds(1));
     ASSERT_EQ(node.state(), PathState::Doubtful);
-    EXPECT_FALSE(node.paths.on_feedback(0, 1, 0, node.now));
+    EXPECT_FALSE(node.paths.path(0).on_feedback(1 == 0, 0, node.now));
     EXPECT_EQ(node.state(), PathState::Doubtful) << "it came by another way";
-    EXPECT_TRUE(node.paths.on_feedback(0, 0, 0, node.now));
+    EXPECT_TRUE(node.paths.path(0).on_feedback(0 == 0, 0, node.now));
     EXPECT_EQ(node.state(), PathState::Usable);
 }
 
@@ -162,21 +162,21 @@ TEST(PathProof, SilenceAloneEndsWithAnyDatagram) {
 TEST(PathProof, APathThatIsUsedBesideTheActiveOneIsJudgedAsWell) {
     Node node;
     node.paths.add(1, kSnapt, 1500, node.now);
-    node.paths.probe(1, node.now);
+    node.paths.path(1).probe(node.now);
     const wire::Space other{TrafficClass::LtLd, 1, 0};
     const auto probe = node.paths.next_probe(node.now);
     ASSERT_TRUE(probe && probe->path == 1 && probe->challenge);
     EXPECT_FALSE(probe->copies) << "nothing is in doubt";
     node.now += milliseconds(20);
     ASSERT_TRUE(node.paths.on_response(other, {probe->challenge->token}, node.now));
-    for (int i = 0; i < 100 && node.paths.path(1).state == PathState::Usable; ++i) {
+    for (int i = 0; i < 100 && node.paths.path(1).state() == PathState::Usable; ++i) {
         node.paths.on_sent(*node.paths.destination_on(1, TrafficClass::HtHd, node.now), 1000, true,
                            node.now);
         node.paths.on_authenticated(other, kSnapt, {}, 1000, true, node.now);
         node.paths.on_time(node.now);
         node.now += milliseconds(10);
     }
-    EXPECT_EQ(node.paths.path(1).state, PathState::Doubtful);
+    EXPECT_EQ(node.paths.path(1).state(), PathState::Doubtful);
     EXPECT_EQ(node.state(), PathState::Usable);
     EXPECT_EQ(node.paths.spread(seconds(1), node.now), mask_of(0));
 }
@@ -212,7 +212,7 @@ struct Snapt {
                                   now);
                 }
             }
-            paths.on_feedback(0, 0, 0, now);
+            paths.path(0).on_feedback(0 == 0, 0, now);
             EXPECT_FALSE(paths.on_time(now)) << "nothing for control to ask";
             while (const auto probe = paths.next_probe(now)) {
                 EXPECT_EQ(probe->path, 1);
@@ -265,11 +265,11 @@ TEST(PathProof, SnaptLeavesOutTheReturnPathWhenNothingTellsThatItDelivers) {
             const auto mask = snapt.paths.spread(seconds(1), snapt.now);
             if (delivers) {
                 ASSERT_EQ(mask, mask_of(0) | mask_of(1)) << ms;
-                snapt.paths.on_feedback(0, 1, 0, snapt.now);
+                snapt.paths.path(0).on_feedback(1 == 0, 0, snapt.now);
             } else if (ms >= 900) {
                 ASSERT_EQ(mask, mask_of(1)) << ms;
             }
-            snapt.paths.on_feedback(1, 1, 0, snapt.now);
+            snapt.paths.path(1).on_feedback(1 == 1, 0, snapt.now);
             for (const uint8_t path : {uint8_t{0}, uint8_t{1}}) {
                 snapt.paths.on_sent(
                     *snapt.paths.destination_on(path, TrafficClass::HtHd, snapt.now), 1000, true,
@@ -287,14 +287,14 @@ TEST(PathProof, SnaptLeavesOutTheReturnPathWhenNothingTellsThatItDelivers) {
 TEST(PathProof, AnAnnouncementEndsWhatThePathsOwed) {
     Snapt snapt;
     snapt.spread(seconds(2));
-    ASSERT_TRUE(snapt.paths.path(1).needs_proof);
+    ASSERT_TRUE(snapt.paths.path(1).silence().needs_proof());
     wire::Announce announce;
     announce.path = 1;
     announce.active = true;
     announce.number = 1;
     ASSERT_TRUE(snapt.paths.on_announce(1, announce, snapt.now));
-    EXPECT_FALSE(snapt.paths.path(1).needs_proof);
-    EXPECT_FALSE(snapt.paths.is_overdue(1, snapt.now));
+    EXPECT_FALSE(snapt.paths.path(1).silence().needs_proof());
+    EXPECT_FALSE(snapt.paths.path(1).is_overdue(snapt.now));
 }
 
 TEST(PathProof, TcpCarriesBothWaysOrNone) {

@@ -8,19 +8,19 @@ TEST(PathSet, AProbeWithoutAnAnswerKillsThePathAsTrafficDoes) {
     node.paths.add(0, kSnapt, 1500, node.now);
     node.paths.add(1, kSnapt, 1500, node.now);
     node.paths.activate(0, node.now);
-    node.paths.probe(1, node.now);
+    node.paths.path(1).probe(node.now);
     node.stay_silent(base::seconds(11));
-    EXPECT_EQ(node.paths.path(1).state, PathState::Dead);
+    EXPECT_EQ(node.paths.path(1).state(), PathState::Dead);
 }
 
 TEST(PathSet, APathThatWasAskedInVainIsNotGivenMoreTimeByBeingChosen) {
     Node node;
     node.paths.add(1, kSnapt, 1500, node.now);
-    node.paths.probe(1, node.now);
+    node.paths.path(1).probe(node.now);
     node.stay_silent(base::seconds(8));
     node.paths.activate(1, node.now);
     node.stay_silent(base::seconds(3));
-    EXPECT_EQ(node.paths.path(1).state, PathState::Dead);
+    EXPECT_EQ(node.paths.path(1).state(), PathState::Dead);
 }
 
 TEST(PathSet, APathThatHasNotAnsweredYetIsDoubtedSoon) {
@@ -28,7 +28,7 @@ TEST(PathSet, APathThatHasNotAnsweredYetIsDoubtedSoon) {
     node.paths.add(0, kSnapt, 1500, node.now);
     node.paths.activate(0, node.now);
     node.stay_silent(milliseconds(2200));
-    EXPECT_EQ(node.paths.path(0).state, PathState::Doubtful);
+    EXPECT_EQ(node.paths.path(0).state(), PathState::Doubtful);
 }
 
 TEST(PathSet, OnlyAnAnswerMakesAPathUsableThatNeverAnswered) {
@@ -36,17 +36,17 @@ TEST(PathSet, OnlyAnAnswerMakesAPathUsableThatNeverAnswered) {
     node.paths.add(0, kSnapt, 1500, node.now);
     node.paths.activate(0, node.now);
     node.stay_silent(milliseconds(2200));
-    ASSERT_EQ(node.paths.path(0).state, PathState::Doubtful);
+    ASSERT_EQ(node.paths.path(0).state(), PathState::Doubtful);
     EXPECT_FALSE(node.paths.on_authenticated(space(0), kSnapt, kLocal, 100, true, node.now));
-    EXPECT_EQ(node.paths.path(0).state, PathState::Challenged);
+    EXPECT_EQ(node.paths.path(0).state(), PathState::Challenged);
 }
 
 TEST(PathSet, ADeadPathIsAskedEverLessAndInShort) {
     Node node;
     node.paths.add(1, kSnapt, 1500, node.now);
-    node.paths.probe(1, node.now);
+    node.paths.path(1).probe(node.now);
     node.stay_silent(base::seconds(60));
-    ASSERT_EQ(node.paths.path(1).state, PathState::Dead);
+    ASSERT_EQ(node.paths.path(1).state(), PathState::Dead);
     const TimePoint from = node.now;
     size_t asked = 0;
     for (; node.now - from < base::seconds(3600); node.now += base::seconds(1)) {
@@ -62,27 +62,27 @@ TEST(PathSet, ADeadPathIsAskedEverLessAndInShort) {
 TEST(PathSet, ADeadPathIsAskedAtOnceWhenSomethingHasChanged) {
     Node node;
     node.paths.add(1, kSnapt, 1500, node.now);
-    node.paths.probe(1, node.now);
+    node.paths.path(1).probe(node.now);
     node.stay_silent(base::seconds(120));
-    ASSERT_EQ(node.paths.path(1).state, PathState::Dead);
+    ASSERT_EQ(node.paths.path(1).state(), PathState::Dead);
     ASSERT_FALSE(node.paths.next_probe(node.now));
-    node.paths.ask_again(1, node.now);
+    node.paths.path(1).ask_again(node.now);
     const auto probe = node.paths.next_probe(node.now);
     ASSERT_TRUE(probe && probe->challenge);
     EXPECT_TRUE(
         node.paths.on_response(space(1), {probe->challenge->token}, node.now + milliseconds(10)));
-    EXPECT_EQ(node.paths.path(1).state, PathState::Usable);
+    EXPECT_EQ(node.paths.path(1).state(), PathState::Usable);
 }
 
 TEST(PathSet, ADatagramOnADeadPathIsAReasonToAskIt) {
     Node node;
     node.paths.add(1, kSnapt, 1500, node.now);
-    node.paths.probe(1, node.now);
+    node.paths.path(1).probe(node.now);
     node.stay_silent(base::seconds(120));
     ASSERT_FALSE(node.paths.next_probe(node.now));
     node.paths.on_authenticated(space(1), kSnapt, kLocal, 100, true, node.now);
     EXPECT_TRUE(node.paths.next_probe(node.now));
-    EXPECT_EQ(node.paths.path(1).state, PathState::Dead);
+    EXPECT_EQ(node.paths.path(1).state(), PathState::Dead);
 }
 
 // Usable and without an open question.
@@ -96,11 +96,11 @@ TEST(PathSet, ABurstThatEndsSuddenlyIsAskedAboutOnce) {
     EXPECT_FALSE(node.paths.on_time(node.now));
     const auto probe = node.paths.next_probe(node.now);
     ASSERT_TRUE(probe && probe->announce && probe->challenge);
-    EXPECT_EQ(node.paths.path(0).state, PathState::Usable);
+    EXPECT_EQ(node.paths.path(0).state(), PathState::Usable);
     node.paths.on_authenticated(space(0), kSnapt, kLocal, 100, true, node.now);
     EXPECT_FALSE(node.paths.on_response(space(0), {probe->challenge->token}, node.now));
     node.stay_silent(base::seconds(20));
-    EXPECT_EQ(node.paths.path(0).state, PathState::Usable) << "an idle path is not asked";
+    EXPECT_EQ(node.paths.path(0).state(), PathState::Usable) << "an idle path is not asked";
 }
 
 TEST(PathSet, TheSilenceAfterABurstIsCountedFromItsLastDatagram) {
@@ -112,7 +112,7 @@ TEST(PathSet, TheSilenceAfterABurstIsCountedFromItsLastDatagram) {
     }
     const TimePoint last = node.now;
     node.stay_silent(milliseconds(1500));
-    EXPECT_EQ(node.paths.path(0).unanswered_since, last);
+    EXPECT_EQ(node.paths.path(0).silence().since(), last);
 }
 
 // Sends with packets at once, and hears nothing.
@@ -121,25 +121,25 @@ TEST(PathSet, TheSilenceOfASuspectPathIsBelievedSooner) {
     prove(plain);
     Node suspect;
     prove(suspect);
-    suspect.paths.suspect(0, true);
+    suspect.paths.path(0).suspect(true);
     // A round trip of 20 ms is known.
     for (Node* node : {&plain, &suspect}) {
-        node->paths.ask(0, node->now);
+        node->paths.path(0).ask(node->now);
         const auto probe = node->paths.next_probe(node->now);
         ASSERT_TRUE(probe && probe->announce && probe->challenge);
-        EXPECT_EQ(node->paths.path(0).state, PathState::Usable) << "asked, not doubted";
+        EXPECT_EQ(node->paths.path(0).state(), PathState::Usable) << "asked, not doubted";
         node->now += milliseconds(20);
         node->paths.on_authenticated(space(0), kSnapt, kLocal, 100, true, node->now);
         EXPECT_FALSE(node->paths.on_response(space(0), {probe->challenge->token}, node->now));
         send_in_vain(*node, milliseconds(500));
     }
-    EXPECT_EQ(plain.paths.path(0).state, PathState::Usable);
-    EXPECT_EQ(suspect.paths.path(0).state, PathState::Doubtful);
+    EXPECT_EQ(plain.paths.path(0).state(), PathState::Usable);
+    EXPECT_EQ(suspect.paths.path(0).state(), PathState::Doubtful);
     suspect.paths.on_authenticated(space(0), kSnapt, kLocal, 100, true, suspect.now);
-    EXPECT_EQ(suspect.paths.path(0).state, PathState::Usable);
-    suspect.paths.suspect(0, false);
+    EXPECT_EQ(suspect.paths.path(0).state(), PathState::Usable);
+    suspect.paths.path(0).suspect(false);
     send_in_vain(suspect, milliseconds(500));
-    EXPECT_EQ(suspect.paths.path(0).state, PathState::Usable);
+    EXPECT_EQ(suspect.paths.path(0).state(), PathState::Usable);
 }
 
 TEST(PathSet, APauseOfTheNodeIsNoSilenceOfThePeer) {
@@ -164,7 +164,7 @@ TEST(PathSet, APauseOfTheNodeIsNoSilenceOfThePeer) {
     EXPECT_EQ(node.paths.announcement_number(), number) << "it is no move";
     ASSERT_TRUE(challenge);
     EXPECT_TRUE(node.paths.on_response(space(0), {challenge->token}, node.now));
-    EXPECT_EQ(node.paths.path(0).state, PathState::Usable);
+    EXPECT_EQ(node.paths.path(0).state(), PathState::Usable);
 }
 
 TEST(PathSet, AFewDatagramsAreNoBurst) {
@@ -189,7 +189,7 @@ void be_asked(Node& node, base::Duration idle, base::Duration delay) {
     ASSERT_TRUE(probe && probe->announce && probe->challenge);
     node.paths.on_response(space(0), {probe->challenge->token}, node.now + milliseconds(50));
     node.now += delay;
-    node.paths.on_packets(0, node.now, kLongest, node.now);
+    node.paths.path(0).keepalive().on_packets(base::Duration{}, kLongest, node.now);
 }
 
 TEST(PathSet, TheSecondLossAfterAnIdleTimeShortensTheKeepalive) {
@@ -202,11 +202,11 @@ TEST(PathSet, TheSecondLossAfterAnIdleTimeShortensTheKeepalive) {
     be_asked(node, base::seconds(4), milliseconds(50));
     EXPECT_EQ(node.paths.keepalive(kLongest), base::seconds(2)) << "known to forget";
     node.now += base::seconds(601);
-    node.paths.try_longer_keepalive(kLongest, node.now);
+    node.paths.on_housekeeping(kLongest, node.now);
     EXPECT_EQ(node.paths.keepalive(kLongest), base::seconds(4));
     for (int round = 0; round < 100; ++round) {
         node.now += base::seconds(601);
-        node.paths.try_longer_keepalive(kLongest, node.now);
+        node.paths.on_housekeeping(kLongest, node.now);
         ASSERT_GE(node.paths.keepalive(kLongest), base::seconds(4));
     }
     EXPECT_EQ(node.paths.keepalive(kLongest), kLongest);
@@ -217,11 +217,11 @@ TEST(PathSet, AMappingThatOutlivesAsLongATimeDisprovesALoss) {
     prove(node);
     be_asked(node, base::seconds(10), milliseconds(50));
     node.now += base::seconds(5);
-    node.paths.on_packets(0, node.now - base::seconds(12), kLongest, node.now);
+    node.paths.path(0).keepalive().on_packets(base::seconds(12), kLongest, node.now);
     be_asked(node, base::seconds(10), milliseconds(50));
     EXPECT_EQ(node.paths.keepalive(kLongest), kLongest);
     node.now += base::seconds(5);
-    node.paths.on_packets(0, node.now - base::seconds(5), kLongest, node.now);
+    node.paths.path(0).keepalive().on_packets(base::seconds(5), kLongest, node.now);
     be_asked(node, base::seconds(8), milliseconds(50));
     EXPECT_EQ(node.paths.keepalive(kLongest), base::seconds(4)) << "a shorter time proves nothing";
 }
@@ -257,7 +257,8 @@ TEST(PathSet, SnaptMissesASignOfLifeEverLessOften) {
     }
     EXPECT_GE(requests, 4U);
     EXPECT_LE(requests, 8U);
-    EXPECT_EQ(snapt.paths.path(0).state, PathState::Usable) << "a node that is silent is no fault";
+    EXPECT_EQ(snapt.paths.path(0).state(), PathState::Usable)
+        << "a node that is silent is no fault";
 }
 
 TEST(PathSet, AnAnswerOfSeveralDatagramsDoesNotMakeSnaptLessPatient) {
@@ -288,7 +289,7 @@ TEST(PathSet, AnAnnouncementOfAPathBesideDoesNotHideTheMove) {
     beside.active = false;
     EXPECT_FALSE(snapt.paths.on_announce(0, beside, snapt.now));
     EXPECT_TRUE(snapt.paths.on_announce(1, announce(1, 7), snapt.now));
-    EXPECT_FALSE(snapt.paths.path(1).tuples[base::index_of(TrafficClass::HtHd)].is_known)
+    EXPECT_FALSE(snapt.paths.path(1).tuple(TrafficClass::HtHd).is_known)
         << "other sockets may be behind the index";
 }
 
@@ -297,18 +298,18 @@ TEST(PathSet, WhatWasLostBeforeARequestIsOverdueWhenTheAnswerComes) {
     snapt.prove(0, kHome);
     const auto destination = snapt.paths.destination(TrafficClass::LtLd, snapt.now);
     snapt.paths.on_sent(*destination, 1400, true, snapt.now);
-    EXPECT_FALSE(snapt.paths.is_overdue(0, snapt.now));
+    EXPECT_FALSE(snapt.paths.path(0).is_overdue(snapt.now));
     snapt.now += base::seconds(1);
     ASSERT_TRUE(snapt.paths.on_time(snapt.now));
-    EXPECT_TRUE(snapt.paths.is_overdue(0, snapt.now + milliseconds(10)));
+    EXPECT_TRUE(snapt.paths.path(0).is_overdue(snapt.now + milliseconds(10)));
 }
 
 TEST(PathSet, AnOpenQuestionIsNotPutAnew) {
     Node node;
     node.paths.add(1, kSnapt, 1500, node.now);
-    node.paths.probe(1, node.now);
+    node.paths.path(1).probe(node.now);
     const auto first = node.paths.next_probe(node.now);
-    node.paths.probe(1, node.now + milliseconds(5));
+    node.paths.path(1).probe(node.now + milliseconds(5));
     EXPECT_FALSE(node.paths.next_probe(node.now + milliseconds(5)));
     ASSERT_TRUE(first && first->challenge);
     EXPECT_TRUE(

@@ -1,5 +1,5 @@
-#include "common/session/session_paths.hpp"
 #include "common/session/session_types.hpp"
+#include "common/session/striper.hpp"
 #include "tests/support/acknowledged.hpp"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ share_out(Striper& striper, PathMask mask, const PathWeights& weights, int turns
         const uint8_t path = striper.next(mask);
         EXPECT_NE(mask & mask_of(path), 0);
         ++given[path];
-        striper.on_sent(path, mask, weights, 1400);
+        striper.on_sent(path, mask, mask, weights, 1400);
     }
     return given;
 }
@@ -62,7 +62,7 @@ struct Told {
 
     void deliver_at(uint8_t path, uint64_t bytes_per_s, bool is_full) {
         const Endpoint snapt = *Endpoint::parse("203.0.113.9:9347");
-        if (!paths.path(path).tuples[0].is_known) {
+        if (!paths.path(path).tuples()[0].is_known) {
             paths.add(path, snapt, 1500, now);
         }
         const tests::Acknowledged told{paths, 1, {base::TrafficClass::LtLd, path, 0}};
@@ -82,10 +82,10 @@ TEST(Striper, WhatOthersChoseIsNotMadeUpFor) {
     PathWeights alike{};
     alike.fill(1.0);
     Striper striper;
-    static_cast<void>(striper.next(0b11));
-    striper.on_sent(0, 0b11, alike, 100'000);
+    striper.on_sent(0, 0b11, 0b11, alike, 100'000);
     EXPECT_EQ(striper.next(0b11), 1);
-    striper.begin_anew();
+    EXPECT_EQ(striper.next(0b11), 1) << "a question changes nothing";
+    striper.on_sent(1, 0, 0b11, alike, 100);
     EXPECT_EQ(striper.next(0b11), 0) << "both begin at nothing";
 }
 

@@ -84,11 +84,20 @@ TEST(TakenPorts, AnAnswersSocketEndsNoConnectionsBeforeItIsSeenTwice) {
     TakenPorts ports({9347});
     using Lasting = std::vector<ListeningPort>;
     const std::vector<ListeningPort> listeners = {{false, 53}, {false, 40000}, {true, 50000}};
+    ports.look({}, kEphemeral, true);
     const auto first = ports.look(listeners, kEphemeral, true);
     EXPECT_EQ(first.ports, (Ports{53, 9347, 40000, 50000}));
     EXPECT_EQ(first.lasting, (Lasting{{false, 53}, {false, 9347}, {true, 9347}, {true, 50000}}));
     EXPECT_EQ(ports.look(listeners, kEphemeral, true).lasting,
               (Lasting{{false, 53}, {false, 9347}, {false, 40000}, {true, 9347}, {true, 50000}}));
+}
+
+// A service may have begun at the port of a connection while no SNAPT ran.
+TEST(TakenPorts, AtTheStartConnectionsAtAnyListenersPortEnd) {
+    TakenPorts ports({9347});
+    const std::vector<ListeningPort> listeners = {{false, 51820}};
+    EXPECT_EQ(ports.look(listeners, kEphemeral, true).lasting,
+              (std::vector<ListeningPort>{{false, 9347}, {false, 51820}, {true, 9347}}));
 }
 
 }  // namespace

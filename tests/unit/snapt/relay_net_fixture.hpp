@@ -186,7 +186,7 @@ class RelayTest : public testing::TestWithParam<bool> {
     void put(const RawPacket& packet) { ASSERT_TRUE(tun_->write(test::build_frame(packet))); }
     std::optional<RawPacket> take(int wait_ms = kWaitMs) {
         std::vector<uint8_t> buffer(io::kTunFrameBytes);
-        while (is_ready(tun_->fd(), wait_ms)) {
+        while (is_ready(tun_->poll_fd(), wait_ms)) {
             const auto length = tun_->read(buffer);
             if (length) {
                 return test::parse_frame(base::ByteView(buffer).first(*length));

@@ -136,7 +136,7 @@ TEST_F(RelayTest, AUsersFlowsAreLimitedOverAllItsNodesAndBothIpVersions) {
     EXPECT_TRUE(opens(phone, true, 3));
     EXPECT_FALSE(opens(phone, false, 4));
     EXPECT_FALSE(opens(laptop, true, 5));
-    EXPECT_EQ(relay.drops().count(base::DropReason::FlowLimit), 2U);
+    EXPECT_EQ(relay.engine().drops().count(base::DropReason::FlowLimit), 2U);
     EXPECT_TRUE(opens(other, true, 6));
     // Everything of a session is free again with its end.
     relay.close(laptop.wire_id);

@@ -69,7 +69,8 @@ std::string line(const Ack& frame) {
 }
 
 std::string line(const Copy& frame) {
-    return "COPY space=" + text_of(frame.space) + " sequence=" + number(frame.sequence);
+    return "COPY space=" + text_of(frame.space) + epoch_of(frame.previous_epoch) +
+           " sequence=" + number(frame.sequence);
 }
 
 std::string line(const Floor& frame) {

@@ -291,6 +291,46 @@ TEST_F(MergeTest, FlowsThatComeAndGoTakeFewSlotsUntilTheLedgerHasSeenThem) {
     EXPECT_EQ(records(1).size(), 12U);
 }
 
+// Each session costs the user a login, and would have records of its own in each class.
+TEST_F(MergeTest, SessionAfterSessionHasABoundedNumberOfRecordsAndRows) {
+    constexpr uint32_t kSessions = 400;
+    uint64_t free_bytes = 300;
+    bounded.user_records = 100;
+    bounded.min_free_bytes = 200;
+    bounded.free_bytes = [&](const std::string& /*folder*/) { return std::optional(free_bytes); };
+    auto ledger = open(kNoon, bounded);
+    uint32_t next = 1;
+    const auto begin_and_end = [&](int64_t now, uint32_t sessions) {
+        for (uint32_t i = 0; i < sessions; ++i, ++next) {
+            add_session(*ledger, next, "alice");
+            for (const auto traffic_class : base::kAllTrafficClasses) {
+                pass_by(*ledger, next, traffic_class, now);
+            }
+            ledger->close_session(next, {7, 5}, now);
+            ASSERT_TRUE(ledger->tick(now));
+        }
+    };
+    begin_and_end(kNoon + kSecond, kSessions);
+    ASSERT_TRUE(ledger->tick(kNoon + 61 * kSecond));
+    const size_t most = 100 + base::kTrafficClasses * kMaxMergedSessions;
+    EXPECT_LE(records(1).size(), most);
+    EXPECT_EQ(number("SELECT count(*) FROM session_record"), 100);
+    EXPECT_EQ(number("SELECT count(*) FROM open_session"), 0);
+
+    free_bytes = 100;  // the disk is nearly full
+    begin_and_end(kNoon + 62 * kSecond, kSessions);
+    ASSERT_TRUE(ledger->tick(kNoon + 121 * kSecond));
+    EXPECT_LE(records(1).size(), most + base::kTrafficClasses + 1);
+    EXPECT_EQ(number("SELECT count(*) FROM session_record"), 101);
+
+    ASSERT_TRUE(ledger->stop(kNoon + 122 * kSecond, Cause::Admin));
+    EXPECT_EQ(ledger->status().orphan_records, 0U);
+    ledger.reset();
+    EXPECT_EQ(inner_up(records(1)), int64_t{2} * kSessions * 4 * 1000);
+    EXPECT_EQ(number("SELECT sum(tun_up) FROM session_record"), 2 * kSessions * 7);
+    EXPECT_EQ(number("SELECT sum(tun_down) FROM session_record"), 2 * kSessions * 5);
+}
+
 TEST_F(MergeTest, ManyUsersAndIntervalsInAnyOrderAddUp) {
     base::SeededRandom random(3);
     bounded.user_records = 3;

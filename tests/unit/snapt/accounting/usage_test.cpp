@@ -240,6 +240,33 @@ TEST_F(UsageTest, OldRecordsGoInSmallBatchesAndYoungerOnesStay) {
     EXPECT_EQ(rows({})[0].inner_up, 5000);
 }
 
+TEST_F(UsageTest, OldSessionsAndEventsGoWithOldRecords) {
+    put(make(kNoon));
+    for (int i = 0; i < 10; ++i) {
+        const std::string at = std::to_string(kNoon + i * kSecond);
+        ASSERT_TRUE(database_.execute(("INSERT INTO session_record VALUES(1," + std::to_string(i) +
+                                       ",x'00','alice','laptop',''," + at + "," + at +
+                                       ",1,1);"
+                                       "INSERT INTO event(at,kind,detail) VALUES(" +
+                                       at + ",'start','')")
+                                          .c_str()));
+    }
+    const auto rows_of = [&](const char* table) {
+        auto count = database_.prepare((std::string("SELECT count(*) FROM ") + table).c_str());
+        EXPECT_TRUE(*count->step());
+        return count->integer(0);
+    };
+    const int64_t events = rows_of("event");
+    const int64_t before = kNoon + 7 * kSecond;
+    EXPECT_EQ(*prune_records(database_, before, 4), 4U);
+    EXPECT_EQ(*prune_records(database_, before, 4), 4U);
+    EXPECT_EQ(*prune_records(database_, before, 100), 7U);
+    EXPECT_EQ(*prune_records(database_, before, 100), 0U);
+    EXPECT_EQ(rows_of("usage_record"), 0);
+    EXPECT_EQ(rows_of("session_record"), 3);
+    EXPECT_EQ(rows_of("event"), events - 7);
+}
+
 TEST_F(UsageTest, UserIsAValueAndNeverSql) {
     put(make(kNoon));
     UsageQuery query;

@@ -4,16 +4,16 @@
 // with what UDP did. Pure; one for each SNAPT.
 #pragma once
 
-#include "common/base/time.hpp"
+#include "common/base/backoff.hpp"
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 
-namespace continuo::cnapt {
+namespace continuo::policy {
 
-// Of the session since it began, but for the loss.
+// Counters of the session since it began; those of one path say so.
 struct UdpTraffic {
     // Whose: what was counted before another session or on another network tells nothing.
     uint16_t session_id = 0;
@@ -22,7 +22,10 @@ struct UdpTraffic {
     uint64_t lost_datagrams = 0;        // or late, of those that the SNAPT sent
     uint64_t received_inner_bytes = 0;  // the outer ones differ between UDP and TCP
     uint64_t sent_bytes = 0;
-    double loss_up = 0;  // as the SNAPT reports it for the path in use; 0: unknown
+    // Datagrams with packets that left by the path in use, as its acknowledgements tell.
+    uint8_t path = 0;
+    uint64_t arrived_up_datagrams = 0;
+    uint64_t lost_up_datagrams = 0;  // less what came late
     // Where flows are spread over several uplinks: when the newest datagram came by another one, or
     // it was told last that something had arrived by it; zero: never.
     base::TimePoint other_heard_at{};
@@ -39,12 +42,11 @@ class UdpThrottle {
     static constexpr base::Duration kTick = base::milliseconds(500);
     static constexpr size_t kWindowTicks = 3;
     static constexpr double kHeavyLoss = 0.2;
-    static constexpr int64_t kFewestLost = 50;  // of those that come down, in the window
+    static constexpr int64_t kFewestLost = 50;  // in the window
     // Heavy ticks of the window, and the fewest losses in each. A sender that has slowed down loses
     // few in a tick: then the ticks since the loss count together.
     static constexpr size_t kHeavyTicks = 2;
     static constexpr int64_t kFewestLostInTick = 5;
-    static constexpr int64_t kFewestBytesUp = 50000;  // that left, in the window
     // A thin flow, or one that the loss has made thin, has to lose more for longer, and in several
     // ticks: what a pause of the link took is missed in one.
     static constexpr size_t kThinWindowTicks = 20;
@@ -71,11 +73,15 @@ class UdpThrottle {
     // An uplink that carries, too, and brought something so lately is better than TCP, and what it
     // lost in a silence of its own tells nothing of the one in use.
     static constexpr base::Duration kLatelyHeard = base::seconds(10);
+    // A finding is a reason for so long: a sender slows down, and loses less then.
+    static constexpr base::Duration kFindingLasts = base::seconds(3);
     // Heavy loss so soon after UDP was taken back is the same box.
     static constexpr base::Duration kAgainWithin = base::seconds(60);
 
     // Every kTick. `is_on_stream`: data goes over TCP; `may_try`: it could.
     Step on_tick(const UdpTraffic& traffic, bool is_on_stream, bool may_try, base::TimePoint now);
+    // There is reason to try TCP, but it could not be tried.
+    bool wants_stream() const { return finding_.has_value(); }
     // TCP is in use for what it carries: UDP is not asked meanwhile.
     bool keeps_stream() const { return phase_ != Phase::Watching; }
 
@@ -83,27 +89,46 @@ class UdpThrottle {
     enum class Phase : uint8_t { Watching, Trying, Staying };
     // Which way UDP is bad, and so which TCP has to carry better.
     enum class Way : uint8_t { Down, Up };
-    struct Tick {
-        base::Duration span{};
-        int64_t received = 0;
-        int64_t lost = 0;  // less what came late
-        int64_t sent_bytes = 0;
-        std::array<double, 2> delivered_bytes{};  // by Way
-        size_t ticks_with_loss = 0;               // of a sum
-        size_t ticks_in_use = 0;                  // of a sum: since the first with a datagram
+    // Counters of one direction. Lost: less what came late.
+    struct Datagrams {
+        int64_t arrived = 0;
+        int64_t lost = 0;
+        int64_t bytes = 0;           // that arrived; on the way up, that were sent
+        size_t ticks_with_loss = 0;  // of a sum
 
         bool loses(double share, int64_t fewest) const;
+        void add(const Datagrams& other);
+    };
+    struct Tick {
+        base::Duration span{};
+        Datagrams down;
+        Datagrams up;
+        size_t ticks_in_use = 0;  // of a sum: since the first with a datagram
+
+        const Datagrams& by(Way way) const { return way == Way::Down ? down : up; }
+        // Bytes a second that arrive.
         double rate(Way way) const;
         void add(const Tick& other);
     };
 
+    // Loss of UDP for which TCP is to be tried.
+    struct Finding {
+        Way way = Way::Down;
+        Tick udp;
+        bool is_thin = false;
+        base::TimePoint at{};
+    };
+
+    static Tick growth(const UdpTraffic& traffic, const UdpTraffic& before, bool is_on_stream);
     Tick take(const UdpTraffic& traffic, bool is_on_stream, base::TimePoint now);
     void remember(const Tick& tick, base::TimePoint now);
     Tick newest(size_t ticks) const;
     Step watch(const UdpTraffic& traffic, bool may_try, base::TimePoint now);
-    std::optional<Tick> heavy_loss_down() const;
+    std::optional<Finding> find(base::TimePoint now) const;
+    std::optional<Tick> heavy_loss(Way way) const;
+    std::optional<Tick> thin_loss_down() const;
     const Tick& remembered(size_t age) const;  // 1: the newest
-    void begin_trial(Way way, const Tick& udp, bool is_thin, base::TimePoint now);
+    void begin_trial(const Finding& finding, base::TimePoint now);
     bool is_worth_it() const;
     Step judge(base::TimePoint now);
     void begin_watching(base::TimePoint now);
@@ -116,7 +141,8 @@ class UdpThrottle {
     size_t next_ = 0;
     size_t in_row_ = 0;  // remembered without a silence between
     base::TimePoint remembered_at_{};
-    base::TimePoint taken_at_{};  // before_
+    base::TimePoint taken_at_{};      // before_
+    std::optional<Finding> finding_;  // until TCP can be tried
     // Of a trial.
     Way way_ = Way::Down;
     bool is_thin_ = false;
@@ -126,8 +152,8 @@ class UdpThrottle {
     base::TimePoint began_{};  // of the phase
     base::TimePoint watching_since_{};
     base::TimePoint rest_until_{};
-    base::Duration stay_{};
-    base::Duration rest_{};
+    base::Backoff stay_;
+    base::Backoff rest_;
 };
 
-}  // namespace continuo::cnapt
+}  // namespace continuo::policy

@@ -27,15 +27,15 @@ inline PathWeights weights_of(const PathSet& paths, PathMask mask) {
     for (unsigned left = mask; left != 0; left &= left - 1) {
         const auto index = static_cast<uint8_t>(std::countr_zero(left));
         const Path& path = paths.path(index);
-        weights[index] =
-            static_cast<double>(path.delivery_bytes_per_s) * (path.is_full ? 1.0 : kUntriedShare);
-        fastest = path.was_full ? std::max(fastest, weights[index]) : fastest;
+        weights[index] = static_cast<double>(path.delivered().bytes_per_s) *
+                         (path.delivered().is_full ? 1.0 : kUntriedShare);
+        fastest = path.delivered().was_full ? std::max(fastest, weights[index]) : fastest;
     }
     for (unsigned left = mask; left != 0; left &= left - 1) {
         const auto index = static_cast<uint8_t>(std::countr_zero(left));
         if (fastest == 0) {
             weights[index] = 1.0;
-        } else if (!paths.path(index).was_full) {
+        } else if (!paths.path(index).delivered().was_full) {
             weights[index] = std::max(weights[index], fastest);
         }
     }
@@ -45,19 +45,26 @@ inline PathWeights weights_of(const PathSet& paths, PathMask mask) {
 class Striper {
   public:
     // Of the paths in `mask`, which is not 0, the one that is furthest behind its share.
-    uint8_t next(PathMask mask) {
-        join(mask);
+    uint8_t next(PathMask mask) const {
+        const Sent sent = joined(mask);
         auto best = static_cast<uint8_t>(std::countr_zero(mask));
         for (uint8_t index = best; index < wire::kMaxPaths; ++index) {
-            if ((mask & mask_of(index)) != 0 && sent_[index] < sent_[best]) {
+            if ((mask & mask_of(index)) != 0 && sent[index] < sent[best]) {
                 best = index;
             }
         }
         return best;
     }
-    // Others choose: shares begin anew with the next one.
-    void begin_anew() { mask_ = 0; }
-    void on_sent(uint8_t index, PathMask mask, const PathWeights& weights, size_t bytes) {
+    // So many bytes left by path `index`, the next() of the paths in `shares`; 0: others chose it,
+    // and shares begin anew. `mask`: all paths of the row.
+    void on_sent(
+        uint8_t index, PathMask shares, PathMask mask, const PathWeights& weights, size_t bytes) {
+        if (shares == 0) {
+            mask_ = 0;
+            return;
+        }
+        sent_ = joined(shares);
+        mask_ = shares;
         double sum = 0;
         for (uint8_t any = 0; any < wire::kMaxPaths; ++any) {
             sum += (mask & mask_of(any)) != 0 ? weights[any] : 0.0;
@@ -68,27 +75,28 @@ class Striper {
     }
 
   private:
+    using Sent = std::array<double, wire::kMaxPaths>;
+
     // A path that comes in begins where the others stand, and does not make up for what it missed.
-    void join(PathMask mask) {
+    Sent joined(PathMask mask) const {
+        Sent sent = sent_;
         const auto joining = static_cast<PathMask>(mask & ~mask_);
         const auto staying = static_cast<PathMask>(mask & mask_);
-        if (joining != 0) {
-            double least = 0;
-            bool is_first = true;
-            for (uint8_t index = 0; index < wire::kMaxPaths; ++index) {
-                if ((staying & mask_of(index)) != 0) {
-                    least = is_first ? sent_[index] : std::min(least, sent_[index]);
-                    is_first = false;
-                }
-            }
-            for (uint8_t index = 0; index < wire::kMaxPaths; ++index) {
-                sent_[index] = (joining & mask_of(index)) != 0 ? least : sent_[index];
+        double least = 0;
+        bool is_first = true;
+        for (uint8_t index = 0; index < wire::kMaxPaths; ++index) {
+            if ((staying & mask_of(index)) != 0) {
+                least = is_first ? sent_[index] : std::min(least, sent_[index]);
+                is_first = false;
             }
         }
-        mask_ = mask;
+        for (uint8_t index = 0; index < wire::kMaxPaths; ++index) {
+            sent[index] = (joining & mask_of(index)) != 0 ? least : sent[index];
+        }
+        return sent;
     }
 
-    std::array<double, wire::kMaxPaths> sent_{};  // bytes, divided by the path's share
+    Sent sent_{};  // bytes, divided by the path's share
     PathMask mask_ = 0;
 };
 

@@ -1,8 +1,8 @@
-#include "cnapt/tcp_fallback.hpp"
+#include "policy/tcp_fallback.hpp"
 
 #include <gtest/gtest.h>
 
-namespace continuo::cnapt {
+namespace continuo::policy {
 namespace {
 
 using base::milliseconds;
@@ -91,7 +91,7 @@ int retries(TcpFallback& fallback, base::Duration from, base::Duration to, bool 
     int count = 0;
     for (base::Duration at = from; at < to; at += milliseconds(500)) {
         const uint64_t traffic = is_busy ? static_cast<uint64_t>(base::to_ms(at)) : 7;
-        count += fallback.wants_retry(traffic, kStart + at) ? 1 : 0;
+        count += fallback.wants_retry(traffic, false, kStart + at) ? 1 : 0;
     }
     return count;
 }
@@ -111,7 +111,7 @@ TEST(TcpFallback, UdpThatFailsAgainAtOnceIsLeftAloneForLongerEachTime) {
     for (int i = 0; i < 8; ++i) {
         fallback.on_stream_used(kStart + at);
         base::Duration waited{};
-        while (!fallback.wants_retry(static_cast<uint64_t>(base::to_ms(at + waited)),
+        while (!fallback.wants_retry(static_cast<uint64_t>(base::to_ms(at + waited)), false,
                                      kStart + at + waited)) {
             waited += milliseconds(500);
             ASSERT_LE(waited, kLongestRest);
@@ -129,5 +129,14 @@ TEST(TcpFallback, UdpThatFailsAgainAtOnceIsLeftAloneForLongerEachTime) {
     EXPECT_EQ(retries(fallback, at, at + seconds(3), true), 2) << "a long stay forgives";
 }
 
+TEST(TcpFallback, UdpIsNotLeftAloneWhileTcpIsSilent) {
+    TcpFallback fallback;
+    fallback.on_stream_used(kStart);
+    fallback.on_udp_used(kStart + seconds(1));
+    fallback.on_stream_used(kStart + seconds(2));
+    EXPECT_FALSE(fallback.wants_retry(1, false, kStart + milliseconds(3500)));
+    EXPECT_TRUE(fallback.wants_retry(2, true, kStart + milliseconds(3500)));
+}
+
 }  // namespace
-}  // namespace continuo::cnapt
+}  // namespace continuo::policy

@@ -6,9 +6,9 @@
 // time, still did not.
 #pragma once
 
-#include "common/base/time.hpp"
+#include "common/base/backoff.hpp"
 
-namespace continuo::cnapt {
+namespace continuo::policy {
 
 // A path that has worked may pause for a moment; one that never did is not waited for.
 inline constexpr base::Duration kAskStreamAfter = base::seconds(1);
@@ -51,18 +51,19 @@ class TcpFallback {
     // The stream is another one.
     void reset_answer() { answered_at_ = base::kNever; }
 
-    // While the stream is in use. `traffic`: a number that changes when there was any.
-    bool wants_retry(uint64_t traffic, base::TimePoint now);
+    // While the stream is in use. `traffic`: a number that changes when there was any. `is_silent`:
+    // the stream carries nothing either, so that UDP is not left alone.
+    bool wants_retry(uint64_t traffic, bool is_silent, base::TimePoint now);
 
   private:
     base::TimePoint answered_at_ = base::kNever;
     base::TimePoint udp_used_at_ = base::kNever;  // after a stay on TCP
     base::TimePoint ended_at_ = base::kNever;
-    base::Duration rest_{};
+    base::Backoff rest_;
     base::TimePoint rest_until_{};
     base::TimePoint retried_at_{};
     base::TimePoint busy_at_{};
     uint64_t traffic_ = 0;
 };
 
-}  // namespace continuo::cnapt
+}  // namespace continuo::policy

@@ -1,9 +1,9 @@
-#include "cnapt/tcp_fallback.hpp"
+#include "policy/tcp_fallback.hpp"
 
 #include <algorithm>
 #include <utility>
 
-namespace continuo::cnapt {
+namespace continuo::policy {
 
 using base::TimePoint;
 
@@ -31,24 +31,28 @@ TcpFallback::Decision TcpFallback::decide(const UdpFacts& udp, TimePoint now) {
 
 void TcpFallback::on_stream_used(TimePoint now) {
     const bool was_short = udp_used_at_ != base::kNever && now - udp_used_at_ < kShortStay;
-    rest_ = was_short ? std::clamp<base::Duration>(rest_ * 2, kFirstRest, kLongestRest)
-                      : base::Duration{};
-    rest_until_ = now + rest_;
+    if (was_short) {
+        rest_.next(kFirstRest, kLongestRest);
+    } else {
+        rest_.reset();
+    }
+    rest_until_ = now + rest_.pause();
     retried_at_ = now;
     busy_at_ = now;
 }
 
-bool TcpFallback::wants_retry(uint64_t traffic, TimePoint now) {
+bool TcpFallback::wants_retry(uint64_t traffic, bool is_silent, TimePoint now) {
     if (std::exchange(traffic_, traffic) != traffic) {
         busy_at_ = now;
     }
     const base::Duration interval =
         now - busy_at_ < kRetryWhileBusy * 2 ? kRetryWhileBusy : kRetryWhileIdle;
-    if (now < rest_until_ || now - retried_at_ < interval) {
+    const bool is_resting = now < rest_until_ && !is_silent;
+    if (is_resting || now - retried_at_ < interval) {
         return false;
     }
     retried_at_ = now;
     return true;
 }
 
-}  // namespace continuo::cnapt
+}  // namespace continuo::policy

@@ -1,10 +1,10 @@
-#include "cnapt/udp_throttle.hpp"
+#include "policy/udp_throttle.hpp"
 
 #include <array>
 
 #include <gtest/gtest.h>
 
-namespace continuo::cnapt {
+namespace continuo::policy {
 namespace {
 
 using base::Duration;
@@ -324,18 +324,69 @@ TEST(UdpThrottle, ABurstOfLossInAFastDownloadIsNoReason) {
     }
 }
 
-TEST(UdpThrottle, LossOnTheWayUpCountsToo) {
-    Download download;
-    download.sent_per_s = 0;
-    for (int i = 0; i < 4; ++i) {
-        download.traffic.sent_bytes += 100'000;
-        download.traffic.loss_up = 0.5;
-        download.now += UdpThrottle::kTick;
-        const Step step = download.throttle.on_tick(download.traffic, false, true, download.now);
-        EXPECT_EQ(step, i == 3 ? Step::TryStream : Step::None) << i;
-        if (step == Step::TryStream) {
-            break;
+// An upload: what its acknowledgements tell in each half second.
+struct Upload {
+    UdpThrottle throttle;
+    UdpTraffic traffic;
+    TimePoint now{seconds(1000)};
+
+    Step tick(uint64_t arrived, uint64_t lost, bool is_on_stream = false) {
+        now += UdpThrottle::kTick;
+        traffic.sent_bytes += (arrived + lost) * 1400;
+        if (!is_on_stream) {
+            traffic.arrived_up_datagrams += arrived;
+            traffic.lost_up_datagrams += lost;
         }
+        return throttle.on_tick(traffic, is_on_stream, true, now);
+    }
+};
+
+TEST(UdpThrottle, LossOnTheWayUpCountsToo) {
+    Upload upload;
+    ASSERT_EQ(upload.tick(100, 0), Step::None);
+    ASSERT_EQ(upload.tick(50, 50), Step::None);
+    ASSERT_EQ(upload.tick(50, 50), Step::None);
+    ASSERT_EQ(upload.tick(50, 50), Step::TryStream);
+    // TCP has to carry 1.5 times as much as what arrived.
+    Step step = Step::None;
+    for (int i = 0; i < 20 && step == Step::None; ++i) {
+        step = upload.tick(80, 0, true);
+    }
+    EXPECT_EQ(step, Step::None) << "TCP is kept";
+}
+
+// As measured: UDP was blocked, and its first acknowledgements tell that all was lost of then.
+TEST(UdpThrottle, WhatWentUpWhileUdpWasBlockedIsNoReason) {
+    Upload upload;
+    for (int i = 0; i < 20; ++i) {
+        ASSERT_EQ(upload.tick(500, 5), Step::None);
+    }
+    for (int i = 0; i < 8; ++i) {
+        ASSERT_EQ(upload.tick(500, 0, true), Step::None);
+    }
+    ASSERT_EQ(upload.tick(300, 900), Step::None);
+    for (int i = 0; i < 40; ++i) {
+        ASSERT_EQ(upload.tick(500, 20), Step::None) << i;
+    }
+}
+
+TEST(UdpThrottle, APathThatBeginsAnewCountsFromThen) {
+    for (const bool is_other_path : {false, true}) {
+        Upload upload;
+        for (int i = 0; i < 40; ++i) {
+            if (i % 3 == 0) {
+                const bool has_lost = i % 2 == 0;
+                upload.traffic.path = is_other_path && has_lost ? 1 : 0;
+                upload.traffic.arrived_up_datagrams = has_lost ? 10'000 : 0;
+                upload.traffic.lost_up_datagrams = has_lost && is_other_path ? 90'000 : 0;
+            }
+            ASSERT_EQ(upload.tick(100, 2), Step::None) << i;
+        }
+        Step step = Step::None;
+        for (int i = 0; i < 6 && step == Step::None; ++i) {
+            step = upload.tick(50, 50);
+        }
+        EXPECT_EQ(step, Step::TryStream);
     }
 }
 
@@ -435,4 +486,4 @@ TEST(UdpThrottle, ATrialEndsWhenTcpDoes) {
 }
 
 }  // namespace
-}  // namespace continuo::cnapt
+}  // namespace continuo::policy
