@@ -49,6 +49,8 @@ class Encoder {
     ~Encoder() = default;
 
     void set_skew(Duration skew) { in_flight_.set_skew(skew); }
+    // Nothing that is in flight is given up before then: it may be sent again as it is.
+    void spare(TimePoint until) { in_flight_.spare(until); }
     // False when the index is above kMaxFlowIndex. An index may be added again at once: until late
     // datagrams of its former flow are settled, packets are OPENs without SET.
     bool add_flow(uint32_t index, const OpenInfo& info);

@@ -213,6 +213,15 @@ bool Session::note_arrival(const Opened& opened,
         if (const auto quote = wire::Quote::of(datagram.bytes)) {
             latest_ = *quote;
         }
+        // What is sent again left long before what comes meanwhile by another path, or before it:
+        // its ACKs make none dead. The last repeat may take T_skew as anything else.
+        if (sent_ring_.has_due() || paths_.is_in_doubt(now)) {
+            for (EpochState* any : {current_.get(), previous_.get()}) {
+                if (any != nullptr) {
+                    any->encoder.spare(now + elision::skew_for(paths_.largest_rtt()));
+                }
+            }
+        }
     }
     const bool ends_doubt = paths_.on_authenticated(arrival, datagram.from, datagram.to,
                                                     datagram.bytes.size(), is_highest, now);

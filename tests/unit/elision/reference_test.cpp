@@ -73,6 +73,22 @@ TEST(References, DieOnlyByAnAcknowledgementOfADatagramSentASkewLater) {
     EXPECT_EQ(link.encoder.dead_datagrams(), 1U);
 }
 
+// It is sent again after what was sent later has come.
+TEST(References, DoNotDieWhileTheirDatagramsMayBeSentAgain) {
+    ElisionLink link;
+    link.open(3, udp4());
+    link.lose(3, udp4());
+    link.now += 2 * kSkew;
+    link.encoder.spare(link.now + milliseconds(50));
+    link.send(3, far(1));
+    link.now += milliseconds(40);
+    link.send(3, far(1));
+    EXPECT_EQ(link.encoder.dead_datagrams(), 0U);
+    link.now += milliseconds(20);
+    link.send(3, far(1));
+    EXPECT_EQ(link.encoder.dead_datagrams(), 1U);
+}
+
 TEST(References, WithADeadUserAreOverwrittenOnlyWithItsFloor) {
     ElisionLink link;
     link.open(3, udp4());
