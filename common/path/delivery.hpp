@@ -41,18 +41,19 @@ class Delivery {
 
     // What a run is, before it is logged: `sent_at` and what delivery was are filled in here.
     void on_sent(SentRun run, base::TimePoint now);
-    // The queues of the sender are empty. While a queue stands in the path it is the path that
-    // limits.
-    void on_app_limited() {
-        if (!rate_.has_queue()) {
-            rate_.on_app_limited();
-        }
-    }
+    // The queues of the sender are empty.
+    void on_app_limited() { rate_.on_app_limited(); }
     void on_heard() { liveness_.on_heard(); }
 
     // Datagrams that left before `now` tell no round trip: they may be sent again, or have waited
     // in a silence.
     void distrust_round_trips(base::TimePoint now) { round_trips_from_ = now; }
+    // Nor are they part of a rate: they are sent again under the same number, perhaps by another
+    // path (Karn's algorithm, RFC 6298 section 3).
+    void distrust_samples(base::TimePoint now) {
+        distrust_round_trips(now);
+        rate_.begin_anew(now);
+    }
 
     // The highest number of an ACK frame came `ack_delay` before the ACK left, when the peer's
     // clock (RelativeDelay) was `clock`.

@@ -19,15 +19,37 @@ void RateEstimator::on_sent(SentRun& run, uint64_t bytes, TimePoint now) {
     in_flight_ += bytes;
 }
 
+void RateEstimator::begin_anew(TimePoint now) {
+    begun_at_ = now;
+    first_sent_at_ = now;
+    delivered_at_ = now;
+    has_queue_ = false;
+    app_limited_until_ = std::max<uint64_t>(delivered_, 1);
+}
+
 void RateEstimator::on_delivered(const SentRun& run,
                                  SentLog::Position position,
                                  uint64_t bytes,
                                  uint64_t was_in_flight) {
-    delivered_ += bytes;
     on_gone(was_in_flight);
+    if (run.sent_at < begun_at_) {
+        untimed_ += bytes;
+        return;
+    }
+    delivered_ += bytes;
     if (!newest_ || position >= newest_position_) {
         newest_ = run;
         newest_position_ = position;
+    }
+}
+
+// What was counted so before and is named now may be part of no sample: then it is not in the
+// count.
+void RateEstimator::on_unnamed(int64_t bytes) {
+    if (bytes >= 0) {
+        delivered_ += static_cast<uint64_t>(bytes);
+    } else {
+        delivered_ -= std::min(static_cast<uint64_t>(-bytes), delivered_);
     }
 }
 

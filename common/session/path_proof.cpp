@@ -184,6 +184,14 @@ void PathSet::distrust_round_trip(uint8_t index, TimePoint now) {
     }
 }
 
+void PathSet::distrust_samples(TimePoint now) {
+    for (const auto& delivery : deliveries_) {
+        if (delivery != nullptr) {
+            delivery->distrust_samples(now);
+        }
+    }
+}
+
 void PathSet::forget_round_trips(uint8_t index) {
     forget_delivery(index);
     Path& path = paths_[index];

@@ -124,6 +124,9 @@ class PathSet {
             return false;
         });
     }
+    // What left before `now`, on whichever path, tells nothing of the path any more but that it
+    // came: it is sent again under the same number.
+    void distrust_samples(base::TimePoint now);
     // A range of an ACK of a space of that epoch, which came on path `arrived_on`; on_acks_read()
     // follows the last one of a datagram. `highest`: as path::Delivery has it.
     void on_ack_range(uint32_t epoch,

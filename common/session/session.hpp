@@ -252,7 +252,7 @@ class Session : public flow::FlowOwner {
                   const Draft& draft,
                   uint64_t first_sequence,
                   base::TimePoint now);
-    void mark_lost(std::optional<uint8_t> former);
+    void mark_lost(std::optional<uint8_t> former, base::TimePoint now);
     uint64_t repeatable(uint32_t step, base::TimePoint now) const;
     void pay_repeat(uint64_t bytes, base::TimePoint now);
     bool send_again(TransmitBatch& batch, base::TimePoint now);

@@ -57,7 +57,7 @@ void Session::apply_frames(const Opened& opened, bool may_repeat, TimePoint now)
         paths_.on_acks_read(now);
     }
     if (is_repeating) {
-        mark_lost(former);  // acknowledgements of the same datagram are in
+        mark_lost(former, now);  // acknowledgements of the same datagram are in
     }
 }
 

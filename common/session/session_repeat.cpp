@@ -70,7 +70,7 @@ void Session::remember(TransmitBatch& batch,
 // it leaves over the round trip there, a quarter faster (RFC 9002 section 7.7), or the new queue
 // drops what the old one had room for. Later packets wait for it, but not for seconds on a path
 // that has such round trips.
-void Session::mark_lost(std::optional<uint8_t> former) {
+void Session::mark_lost(std::optional<uint8_t> former, TimePoint now) {
     repeat_pace_ = {};
     repeat_pace_.at_once = kRepeatedAtOnce;
     if (former) {
@@ -82,6 +82,9 @@ void Session::mark_lost(std::optional<uint8_t> former) {
         repeat_pace_.bytes += is_lost ? entry.length : 0;
         return is_lost;
     });
+    if (sent_ring_.has_due()) {
+        paths_.distrust_samples(now);
+    }
 }
 
 // High-delay datagrams that may leave now, of `step` bytes each. At least one.

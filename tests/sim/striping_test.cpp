@@ -202,6 +202,40 @@ TEST(MultipathSim, ADyingPathStallsAStripedFlowForTheBoundOfItsClassAtMost) {
     }
 }
 
+// UDP is blocked on both uplinks while a download fills them: TCP takes over, and SNAPT repeats
+// there what was under way. What is acknowledged then came by TCP, a second late.
+TEST(MultipathSim, WhatIsRepeatedOverTcpSaysNothingOfThePathsThatLostIt) {
+    constexpr uint64_t kBitsPerS = 20'000'000;
+    TwoPaths two(TrafficClass::HtHd, PathMode::Packet, link_of(milliseconds(10), kBitsPerS),
+                 link_of(milliseconds(10), kBitsPerS), 1, 1300);
+    session::PathSet& node = two.pair.node.session->paths();
+    two.pair.add_path(wire::kTcpPath, *base::Endpoint::parse("198.51.100.8:42000"),
+                      link_of(milliseconds(10), kBitsPerS));
+    const auto send = [&](Duration span, Duration interval) {
+        for (const TimePoint end = two.pair.now + span; two.pair.now < end;) {
+            two.send_down();
+            two.pair.run_for(interval);
+        }
+    };
+    const auto expect_rates = [&](const char* when) {
+        for (const uint8_t path : {uint8_t{0}, uint8_t{1}}) {
+            const uint64_t told = two.pair.snapt.session->paths().path(path).delivery_bytes_per_s;
+            EXPECT_NEAR(static_cast<double>(told), kBitsPerS / 8.0, kBitsPerS / 32.0)
+                << when << ", path " << int{path};
+        }
+    };
+    send(seconds(2), microseconds(240));  // 47 Mbit/s
+    expect_rates("before");
+    two.cut(0);
+    two.cut(1);
+    send(milliseconds(100), microseconds(240));
+    two.pair.run_for(milliseconds(900));
+    node.activate(wire::kTcpPath, two.pair.now);
+    send(seconds(1), milliseconds(5));
+    EXPECT_GT(two.pair.snapt.session->counters().repeated_datagrams, 50U);
+    expect_rates("repeated");
+}
+
 // REPORTs of the living path do not go by the dead one, though that is the active path.
 TEST(MultipathSim, WhenTheActivePathDiesAStripedFlowStaysOnTheOther) {
     for (const bool is_down : {false, true}) {

@@ -391,6 +391,99 @@ TEST(Delivery, WhatMayBeSentAgainTellsNoRoundTrip) {
     EXPECT_EQ(rtt.latest(), milliseconds(30));
 }
 
+// 1 MB/s fills a path: a queue of 40 ms stands, and what left last is still in it.
+class FullPath {
+  public:
+    static constexpr uint32_t kSent = 1000;
+    static constexpr uint32_t kArrived = kSent - 40;
+
+    FullPath() {
+        for (uint32_t number = 0; number < kSent; ++number) {
+            now += milliseconds(1);
+            delivery.on_sent(run_of(number, 1000), now);
+            if (number < 10 || number >= 50) {
+                arrive(number < 10 ? number : number - 40, microseconds(500));
+            }
+        }
+        EXPECT_TRUE(delivery.rate().has_queue());
+        expect_rate();
+    }
+    void arrive(uint32_t number, Duration after) {
+        delivery.on_range(kSpace, number, number,
+                          Delivery::Highest{{}, RelativeDelay::clock_at(now + after)});
+        delivery.finish_ack(true, {}, now + after + milliseconds(1));
+    }
+    void expect_rate() const {
+        EXPECT_NEAR(static_cast<double>(delivery.rate().bytes_per_s()), 1e6, 2e5);
+    }
+
+    RttEstimator rtt;
+    Delivery delivery{rtt};
+    TimePoint now{seconds(1)};
+};
+
+// It loses all; another path takes over, by which the same numbers are sent again.
+TEST(Delivery, WhatIsSentAgainElsewhereDoesNotMakeAPathSlow) {
+    FullPath path;
+    path.delivery.distrust_samples(path.now += seconds(2));
+    EXPECT_FALSE(path.delivery.rate().has_queue());
+    for (uint32_t number = FullPath::kArrived; number < FullPath::kSent; ++number) {
+        path.now += milliseconds(5);
+        path.arrive(number, {});
+        path.expect_rate();
+    }
+    EXPECT_EQ(path.delivery.rate().delivered_bytes(), FullPath::kSent * 1000) << "all of it came";
+}
+
+// Once more it is filled, at half the rate.
+TEST(Delivery, WhatLeavesAfterwardsTellsTheRateAnew) {
+    FullPath path;
+    path.delivery.distrust_samples(path.now);
+    for (uint32_t number = FullPath::kArrived; number < FullPath::kSent + 500; ++number) {
+        path.now += milliseconds(2);
+        path.delivery.on_sent(run_of(number + 40, 1000), path.now);
+        path.arrive(number, microseconds(500));
+    }
+    EXPECT_NEAR(static_cast<double>(path.delivery.rate().bytes_per_s()), 5e5, 5e4);
+}
+
+// The queue drains. Then there is a thin flow alone, which waits behind others' packets.
+TEST(Delivery, AThinFlowBehindOthersPacketsDoesNotMakeAPathSlow) {
+    FullPath path;
+    for (uint32_t number = FullPath::kArrived; number < FullPath::kSent; ++number) {
+        path.now += milliseconds(1);
+        path.arrive(number, microseconds(500));
+        path.delivery.on_app_limited();
+    }
+    for (uint32_t number = FullPath::kSent; number < FullPath::kSent + 50; ++number) {
+        path.now += milliseconds(100);
+        path.delivery.on_sent(run_of(number, 100), path.now);
+        path.delivery.on_app_limited();
+        path.arrive(number, milliseconds(30));
+        path.expect_rate();
+    }
+}
+
+// What a count told of is named later, when it is part of no sample any more and longer than it was
+// taken for.
+TEST(Delivery, WhatACountToldOfAndIsSentAgainIsNotCountedBelowZero) {
+    RttEstimator rtt;
+    Delivery delivery{rtt};
+    const TimePoint now{seconds(1)};
+    delivery.on_sent(run_of(0, 100), now);
+    delivery.on_sent(run_of(1, kBytes, 20), now);
+    delivery.on_range(kSpace, 0, 0, Delivery::Highest{});
+    delivery.on_count(kSpace, 1);
+    delivery.finish_ack(true, {}, now + milliseconds(10));
+    delivery.on_count(kSpace, 11);
+    ASSERT_EQ(delivery.rate().delivered_bytes(), 1100U) << "ten more, of 100 bytes";
+    delivery.distrust_samples(now + milliseconds(10));
+    delivery.on_range(kSpace, 1, 10, Delivery::Highest{});
+    delivery.on_count(kSpace, 11);
+    delivery.finish_ack(true, {}, now + milliseconds(20));
+    EXPECT_EQ(delivery.rate().delivered_bytes(), uint64_t{10} * kBytes);
+}
+
 TEST(Delivery, AnAcknowledgementByAnotherPathTellsNoRoundTrip) {
     RttEstimator rtt;
     Delivery delivery{rtt};
