@@ -30,7 +30,7 @@ class InFlight {
     ~InFlight() = default;
 
     void set_skew(Duration skew) { skew_ = skew; }
-    // Nothing dies before then.
+    // No datagram is given up as dead before `until`; kMaxRecords and kMaxUseChunks hold meanwhile.
     void spare(TimePoint until) { spared_until_ = std::max(spared_until_, until); }
     // Room for `records` more, with `uses` in all.
     bool has_room(size_t records, size_t uses) const;

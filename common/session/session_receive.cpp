@@ -213,9 +213,9 @@ bool Session::note_arrival(const Opened& opened,
         if (const auto quote = wire::Quote::of(datagram.bytes)) {
             latest_ = *quote;
         }
-        // What is sent again left long before what comes meanwhile by another path, or before it:
-        // its ACKs make none dead. The last repeat may take T_skew as anything else.
-        if (sent_ring_.has_due() || paths_.is_in_doubt(now)) {
+        // What is sent again left long before what arrives meanwhile. So acknowledgements that come
+        // now let nothing die, nor for T_skew after: the last repeat may be that late.
+        if (sent_ring_.has_due() || paths_.is_in_doubt(now) || scratch_.announces_active_path()) {
             for (EpochState* any : {current_.get(), previous_.get()}) {
                 if (any != nullptr) {
                     any->encoder.spare(now + elision::skew_for(paths_.largest_rtt()));
