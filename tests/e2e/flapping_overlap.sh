@@ -45,7 +45,7 @@ lost=$((sent - received))
 echo "      of the call's $sent packets $lost were lost, $duplicates came twice"
 gap=$(longest_gap "$began" voice)
 claim "the call was silent for 1 s at most ($gap s)" at_most "$gap" 1
-claim "it lost no more than 1 s each time that the uplink in use went" at_most "$lost" $((rounds * 2 * 50))
+claim "it lost no more than 1 s each time that the uplink in use went" lost_at_most "$lost" $((rounds * 2 * 50)) "$began"
 claim "of it nothing came twice" equal "$duplicates" 0
 wait "$download"
 gap=$(longest_gap "$began")

@@ -24,6 +24,7 @@ namespaces=()
 declare -A pid_of=()
 claims_held=0
 claims_failed=0
+claims_void=0
 
 skip() {
     echo "skipped: $*"
@@ -42,6 +43,7 @@ require() {
     command -v cnapt >/dev/null && command -v snapt >/dev/null || { echo "no cnapt and snapt in CONTINUO_BIN"; exit 1; }
     work=$(mktemp -d "${TMPDIR:-/tmp}/e2e.XXXXXX")
     trap clean_up EXIT
+    watch_stalls
     trap 'exit 130' INT
     trap 'exit 143' TERM HUP
 }
@@ -49,7 +51,10 @@ require() {
 clean_up() {
     local status=$? name
     trap '' INT TERM HUP PIPE  # a reader that has gone, as in `| head`, must not end the clearing up
-    if [ "$status" -ne 0 ] && [ "$status" -ne 77 ] && [ "$status" -lt 128 ] && [ -z "${quiet_logs-}" ]; then show_logs; fi
+    if [ "$status" -ne 0 ] && [ "$status" -ne 77 ] && [ "$status" -lt 128 ] && [ -z "${quiet_logs-}" ]; then
+        show_logs
+        show_stalls
+    fi
     exec 2>/dev/null  # the shell's own words on what it ends
     for name in "${!pid_of[@]}"; do kill "${pid_of[$name]}" 2>/dev/null; done
     for name in "${namespaces[@]}"; do
@@ -80,32 +85,45 @@ show_logs() {
 }
 
 # --- Claims
-# claim TEXT COMMAND... : runs the command and tells whether the claim held.
+. "$lib_dir/lib_stalls.sh"
+
+# claim TEXT COMMAND... : runs the command and tells whether the claim held. One that fails is void where the machine
+# stalled in the time that it speaks of (lib_stalls.sh).
 claim() {
-    local text=$1
+    local text=$1 stall
     shift
     if "$@" >"$work/claim.out" 2>&1; then
         claims_held=$((claims_held + 1))
         echo "ok    $text"
+    elif stall=$(void_by); then
+        claims_void=$((claims_void + 1))
+        echo "VOID  $text"
+        echo "      $stall"
     else
         claims_failed=$((claims_failed + 1))
         echo "FAIL  $text"
         head -n 6 "$work/claim.out" | sed 's/^/      /'
     fi
+    forget_window
 }
 
 equal() { [ "$1" = "$2" ] || { echo "have: $1"; echo "want: $2"; return 1; }; }
 # compare NUMBER OPERATOR NUMBER : false, too, when one of them is no number.
 compare() { awk -v a="$1" -v b="$3" "BEGIN { n = \"^[-+]?[0-9]+([.][0-9]*)?(e[-+]?[0-9]+)?\$\"; exit !(a ~ n && b ~ n && a + 0 $2 b + 0) }"; }
-at_most() { compare "$1" "<=" "$2" || { echo "$1 is above $2"; return 1; }; }
+at_most() { compare "$1" "<=" "$2" || { bound_is "$2"; echo "$1 is above $2"; return 1; }; }
 more_than() { compare "$1" ">" "$2" || { echo "$1 is not above $2"; return 1; }; }
 
 finish() {
     check_leaks
     check_sanitizers
-    echo "$claims_held held, $claims_failed failed"
-    [ "$claims_failed" -eq 0 ]
-    exit
+    if [ "$claims_void" -eq 0 ]; then
+        echo "$claims_held held, $claims_failed failed"
+    else
+        echo "$claims_held held, $claims_failed failed, $claims_void void"
+    fi
+    [ "$claims_failed" -eq 0 ] || exit 1
+    [ "$claims_void" -eq 0 ] || exit $exit_void
+    exit 0
 }
 
 # Of a sanitized build: what it found in a daemon, leaks at its end too.
@@ -126,10 +144,13 @@ check_sanitizers() {
 
 # wait_for SECONDS COMMAND... : polls until the command succeeds; 1 when the time is over.
 wait_for() {
-    local end=$((SECONDS + $1 + 1))
+    local end=$((SECONDS + $1 + 1)) seconds=$1 began=$EPOCHREALTIME
     shift
     until "$@" >/dev/null 2>&1; do
-        [ "$SECONDS" -lt "$end" ] || return 1
+        if [ "$SECONDS" -ge "$end" ]; then
+            speaks_of "$began" "$EPOCHREALTIME" "$seconds"
+            return 1
+        fi
         sleep 0.05
     done
 }

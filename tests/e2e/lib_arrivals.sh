@@ -9,9 +9,11 @@ chat_is_right() {
     read -r _ lines right < <(tail -n 1 "$work/chat")
     more_than "${lines:-0}" "$1" && equal "$right" "$lines"
 }
-# longest_gap FROM [LOG] : of its lines' times since then, in seconds; while somebody still writes it, of now, too.
+# longest_gap FROM [LOG] : of its lines' times since then, in seconds; while somebody still writes it, of now, too. The next
+# claim speaks of that gap.
 longest_gap() {
-    "$python" - "$1" "$work/${2:-arrivals}" "$EPOCHREALTIME" <<'END'
+    local gap from to
+    read -r gap from to < <("$python" - "$1" "$work/${2:-arrivals}" "$EPOCHREALTIME" <<'END'
 import glob, os, sys
 since, log, now = float(sys.argv[1]), sys.argv[2], float(sys.argv[3])
 def leads_to(link):
@@ -22,10 +24,33 @@ def leads_to(link):
 is_written = any(leads_to(link) for link in glob.glob("/proc/[0-9]*/fd/*"))
 times = [since] + [t for t in (float(line.split()[0]) for line in open(log) if line.strip()) if t >= since]
 times += [now] * is_written
-print(round(max(b - a for a, b in zip(times, times[1:])), 3))
+gap, since, to = max((b - a, a, b) for a, b in zip(times, times[1:]))
+print(f"{gap:.3f} {since:.6f} {to:.6f}")
 END
+    )
+    speaks_of "$from" "$to"
+    echo "$gap"
 }
-since() { "$python" -c 'import sys; print(round(float(sys.argv[2]) - float(sys.argv[1]), 3))' "$1" "$EPOCHREALTIME"; }
+# longest_silence GAPS COLUMN BOUND_MS : the largest of that column of gaps.py, in ms, and the median. The next claim speaks of
+# the longest silence.
+longest_silence() {
+    local longest median from to
+    read -r longest median from to < <(awk -v column="$2" '$1 ~ /^[0-9]/ { print $column, $4, $5 }' "$1" | sort -n |
+        awk '{ v[NR] = $1; from = $2; to = $3 } END { if (NR) print v[NR], v[int((NR + 1) / 2)], from, to }')
+    speaks_of "${from-}" "${to-}" "$(awk -v ms="$3" 'BEGIN { print ms / 1000 }')"
+    echo "${longest:-none} ${median:-none}"
+}
+# lost_at_most LOST MOST FROM : of a call that began then, 50 packets a second (voice.py).
+lost_at_most() {
+    speaks_of "$3" "$EPOCHREALTIME" "$(awk -v most="$2" 'BEGIN { print (most > 1 ? most : 1) / 50 }')"
+    at_most "$1" "$2"
+}
+# since TIME : seconds from then to now, of which the next claim speaks.
+since() {
+    local now=$EPOCHREALTIME
+    speaks_of "$1" "$now"
+    awk -v from="$1" -v to="$now" 'BEGIN { printf "%.3f\n", to - from }'
+}
 
 # The server's TCP tries again after its RTO, then each time after twice as long (RFC 6298): when data can pass after some time,
 # its first attempt from then on comes before twice that time and one RTO have passed, and the next after twice that. So a

@@ -23,6 +23,7 @@ spawn inet voice "$python" "$support_dir/voice.py" server 5004
 wait_for 10 listens inet 5004 || { echo "no voice server"; exit 1; }
 exec_in_ns node ping -n -i 0.02 -c $((seconds * 50)) -W 2 $inet4 >"$work/ping.out" 2>&1 &
 ping=$!
+began=$EPOCHREALTIME
 exec_in_ns node "$python" "$support_dir/voice.py" client $inet4 5004 $seconds "$work/voice.times" >"$work/voice.out" 2>"$work/voice.err" &
 voice=$!
 sleep 2
@@ -50,7 +51,7 @@ wait "$ping" "$voice"
 cat "$work/voice.out"
 tail -n 2 "$work/ping.out"
 read -r sent received duplicates <"$work/voice.out"
-claim "of the call's packets none is lost" equal "$received" "$sent"
+claim "of the call's packets none is lost" lost_at_most $((sent - received)) 0 "$began"
 claim "and none came twice" equal "$duplicates" 0
 claim "of the pings none is lost" grep -q ' 0% packet loss' "$work/ping.out"
 claim "and none was answered twice" equal "$(grep -c DUP "$work/ping.out")" 0

@@ -65,8 +65,9 @@ dies() {
 }
 # mode MODE SECONDS LOST : what the transfers may be silent, and how many packets the call may lose each time.
 mode() {
-    local sent received duplicates lost
+    local sent received duplicates began
     with_mode "$1"
+    began=$EPOCHREALTIME
     exec_in_ns node "$python" "$support_dir/voice.py" client $inet4 7001 100 "$work/voice" >"$work/voice.out" 2>"$work/voice.log" &
     pid_of[voice]=$!
     download
@@ -81,7 +82,7 @@ mode() {
     stop reader
     read -r sent received duplicates <"$work/voice.out"
     echo "      $1: of the call's $sent packets $((sent - received)) were lost"
-    claim "$1: the call lost $3 packets at most" at_most $((sent - received)) "$3"
+    claim "$1: the call lost $3 packets at most" lost_at_most $((sent - received)) "$3" "$began"
     claim "$1: of it nothing came twice" equal "$duplicates" 0
 }
 # The transfers of the first are in mode handover. What the others lose of the call was on the dead uplink until that was noticed.

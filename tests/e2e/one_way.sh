@@ -92,7 +92,7 @@ state_of() { cnapt_json paths | json "[p['state'] for p in d if p['interface'] =
 # left_within SECONDS FROM : up1 for up2.
 left_within() {
     wait_for 10 is_active up2
-    took=$("$python" -c 'import sys; print(round(float(sys.argv[2]) - float(sys.argv[1]), 2))' "$2" "$EPOCHREALTIME")
+    took=$(since "$2")
     at_most "$took" "$1"
 }
 taken_back() { claim "the better uplink is taken back when it works both ways" wait_for 60 is_active up1; }

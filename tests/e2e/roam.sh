@@ -37,7 +37,7 @@ claim "curl had nothing to complain about" equal "$(cat "$work/curl.log")" ""
 claim "it was one TCP connection" equal "$(grep -c . "$work/http.log")" 1
 "$python" "$support_dir/gaps.py" "$work/arrivals" "$work/moves" >"$work/gaps"
 echo "      round trip under load ${rtt:-?} ms; per move: silence, the link's own outage, the rest (ms)"
-sed 's/^/      /' "$work/gaps"
+awk '{ print "     ", $1, $2, $3 }' "$work/gaps"
 within_bound() { at_most "$(sed -n 's/^median //p' "$work/gaps")" "$("$python" -c "print(${rtt:-0} + 50)")"; }
 claim "the median silence is at most one round trip and 50 ms" within_bound
 logged() { grep -cE '^[0-9-]{10}T[0-9:.]{12}Z zrh-1: moved from up[12] 192\.168\.[12]\.[0-9]+ to up[12] 192\.168\.[12]\.[0-9]+, interrupted for [0-9]+ ms$' "$work/cnapt.log"; }

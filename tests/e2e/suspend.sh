@@ -41,7 +41,7 @@ woke=$EPOCHREALTIME
 
 pings() { in_ns node ping -n -q -c 1 -W 1 $inet4; }
 claim "after the sleep it carries what applications send" wait_for 3 pings
-answered=$("$python" -c "print(round($EPOCHREALTIME - $woke, 2))")
+answered=$(since "$woke")
 claim "and did so within 1.5 s (it took $answered s)" at_most "$answered" 1.5
 is_elsewhere() { [ "$(seen_from)" != "$from" ]; }
 claim "SNAPT sees it behind a new mapping" wait_for 3 is_elsewhere
@@ -62,6 +62,7 @@ before = max(total for at, total in arrivals if at < woke)
 print(round(min(at for at, total in arrivals if total >= before + 2000000) - woke, 2))
 END
 )
+speaks_of "$woke" "$("$python" -c "print($woke + $resumed)")"
 claim "the download went on 3 s after the sleep at the latest ($resumed s)" at_most "$resumed" 3
 
 # Idle, both uplinks: the one that is not in use is asked as well.

@@ -33,7 +33,7 @@ download() {
 seconds_to() {
     local began=$EPOCHREALTIME
     wait_for "$@" || { echo 999; return; }
-    "$python" -c "print(round($EPOCHREALTIME - $began, 2))"
+    since "$began"
 }
 # lose RULE... : of nft, in the gateway, both ways.
 lose() {

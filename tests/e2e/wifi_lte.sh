@@ -51,6 +51,7 @@ find_wifi() {
 wait_for 10 [ -s "$work/down" ] && wait_for 10 [ -s "$work/up" ]
 go_on
 made=0
+began=$EPOCHREALTIME
 while [ $made -lt "$rounds" ]; do
     lose_wifi && go_on && is_active up2 && find_wifi && wait_for 10 is_active up1 && go_on || break
     made=$((made + 1))
@@ -62,7 +63,7 @@ read -r sent received duplicates <"$work/voice.out"
 lost=$((sent - received))
 echo "      of the call's $sent packets $lost were lost in $made rounds"
 # What was under way when Wi-Fi went, 100 ms each time; measured 10 in 6 rounds. Coming back loses nothing.
-claim "the call lost no more than 5 packets a round" at_most "$lost" $((rounds * 5))
+claim "the call lost no more than 5 packets a round" lost_at_most "$lost" $((rounds * 5)) "$began"
 claim "of it nothing came twice" equal "$duplicates" 0
 wait "$download"
 claim "the download is whole and right" equal "$(cat "$work/result") $(cat "$work/curl.log")" "$size $sum "
@@ -70,15 +71,11 @@ claim "it was one TCP connection" equal "$(grep -c . "$work/http.log")" 1
 is_uploaded() { equal "$(cat "$work/reader.log")" "$size $sum"; }
 claim "the upload is whole and right" wait_for 60 is_uploaded
 sed -n 's/^\[\([0-9.]*\)\] .*bytes from.*/\1/p' "$work/ping.log" >"$work/ping"
-# silences FLOW MOVES : "MEDIAN LONGEST" in ms around the moves.
-silences() {
-    "$python" "$support_dir/gaps.py" "$work/$1" "$work/$2" | awk '$1 ~ /^[0-9]/ { print $1 }' | sort -n |
-        awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)], v[NR] }'
-}
 for moves in away back; do
     for flow in down up voice ping; do
-        read -r median longest < <(silences $flow $moves)
-        claim "$flow, $moves: silent for 2 s at most (median $median ms, longest $longest ms)" at_most "${longest:-none}" 2000
+        "$python" "$support_dir/gaps.py" "$work/$flow" "$work/$moves" >"$work/gaps"
+        read -r longest median < <(longest_silence "$work/gaps" 1 2000)
+        claim "$flow, $moves: silent for 2 s at most (median $median ms, longest $longest ms)" at_most "$longest" 2000
     done
 done
 claim "the session is still the first" equal "$(session)" "$first"

@@ -4,7 +4,7 @@
 // never, restarts of either end, and datagrams of a stranger. Whatever comes, nothing is delivered
 // twice or altered, no (key, space, sequence) seals twice, a stranger changes nothing, no flow is
 // forgotten or waits longer than StallWatch allows, and when the trouble is over everything
-// arrives. CONTINUO_SCHEDULES (default 1000; 250 with sanitizers) and CONTINUO_FIRST_SCHEDULE
+// arrives. CONTINUO_SCHEDULES (default 1000; 63 with sanitizers) and CONTINUO_FIRST_SCHEDULE
 // choose the seeds; a failure names its own.
 #include "tests/sim/schedule.hpp"
 #include "tests/support/seeds.hpp"

@@ -65,6 +65,7 @@ step() {
     wait "$worker"
     status=$?
     step_worker=
+    [ $((SECONDS - began)) -lt 10 ] || echo "   took $((SECONDS - began)) s"
     if [ "$status" -ne 0 ] && [ -z "${step_may_fail-}" ]; then
         tail -n 30 "$log"
         echo "failed: $text (all of it is in $log)" >&2
