@@ -8,6 +8,7 @@
 #include "common/elision/decoder.hpp"
 #include "common/elision/encoder.hpp"
 #include "common/session/ack_ledger.hpp"
+#include "common/session/named_numbers.hpp"
 #include "common/wire/space.hpp"
 
 #include <algorithm>
@@ -27,6 +28,7 @@ constexpr size_t space_slot(uint16_t space) {
 struct SendSpace {
     uint64_t next = 0;
     std::optional<uint64_t> highest_acknowledged;
+    std::unique_ptr<NamedNumbers> named;  // made by the first ACK
 };
 
 struct EpochState {

@@ -22,7 +22,6 @@ namespace continuo::session {
 inline constexpr size_t kMaxPacketsPerDatagram = 128;
 inline constexpr size_t kMaxGroups = 8;  // trust groups in one datagram, besides the raw one
 inline constexpr size_t kOpenBatch = 64;
-inline constexpr size_t kMaxFramesPerDatagram = 64;
 inline constexpr size_t kDecompressArenaBytes = size_t{256} * 1024;
 
 // One packet on its way into an aggregate.
@@ -60,7 +59,7 @@ struct SessionScratch {
     std::vector<flow::AttributionMember> shares;
 
     SessionScratch() {
-        frames.reserve(kMaxFramesPerDatagram);
+        frames.reserve(wire::kMaxFrames);
         members.reserve(elision::kMaxEntries);
         shares.reserve(flow::kMaxAttributionMembers);
     }
