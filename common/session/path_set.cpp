@@ -79,6 +79,9 @@ void PathSet::forget(uint8_t index) {
     paths_[index].state = PathState::Dead;
     forget_delivery(index);
     used_ &= static_cast<PathMask>(~mask_of(index));
+    if (waiting_move_ == index) {
+        waiting_move_.reset();
+    }
 }
 
 void PathSet::remove(uint8_t index) {
@@ -255,9 +258,21 @@ bool PathSet::on_announce(uint8_t path, const wire::Announce& announce, TimePoin
     }
     // What an older connection still had is lost, as with a move.
     const bool is_new_connection = is_new && path == wire::kTcpPath;
+    if (announce.active) {
+        waiting_move_.reset();  // the latest word counts
+    }
     if (!announce.active || (active_ == path && !is_new_connection)) {
         return false;
     }
+    if (!moves_.take(now)) {
+        waiting_move_ = path;
+        return false;
+    }
+    move_to(path, now);
+    return true;
+}
+
+void PathSet::move_to(uint8_t path, TimePoint now) {
     if (active_ && active_ != path) {
         paths_[*active_].was_left_silent = is_overdue(*active_, now);
     }
@@ -266,7 +281,15 @@ bool PathSet::on_announce(uint8_t path, const wire::Announce& announce, TimePoin
     }
     active_ = path;
     paths_[path].heard_at = now;
-    return true;
+}
+
+std::optional<uint8_t> PathSet::on_move_due(TimePoint now) {
+    if (!waiting_move_ || !moves_.take(now)) {
+        return std::nullopt;
+    }
+    const uint8_t path = *std::exchange(waiting_move_, std::nullopt);
+    move_to(path, now);
+    return path;
 }
 
 // An index is used again with other sockets behind it, or the mapping of LtLd at a NAT has become
@@ -365,6 +388,9 @@ std::optional<Probe> PathSet::announce_probe(uint8_t index, TimePoint now) {
 
 TimePoint PathSet::next_deadline() const {
     TimePoint earliest = response_count_ > 0 || has_withdrawals() ? TimePoint{} : base::kNever;
+    if (waiting_move_) {
+        earliest = std::min(earliest, moves_.free_at());
+    }
     any_used([&](uint8_t index) {
         const Path& path = paths_[index];
         earliest = std::min({earliest, path.announce_again_at, silence_deadline(path),

@@ -100,8 +100,10 @@ class PathSet {
                           base::TimePoint now);
     // What was sent on the path is unanswered for long: datagrams may be lost.
     bool is_overdue(uint8_t index, base::TimePoint now) const;
-    // True when the return path moved.
+    // True when the return path moved. Beyond MoveLimit a move waits; on_move_due() makes it.
     bool on_announce(uint8_t path, const wire::Announce& announce, base::TimePoint now);
+    // The path to which the return path has moved now, after it had to wait.
+    std::optional<uint8_t> on_move_due(base::TimePoint now);
 
     // Datagrams left: a run of one space.
     void on_numbered(const path::SentRun& run, base::TimePoint now) {
@@ -264,6 +266,7 @@ class PathSet {
                     const base::Endpoint& local,
                     base::TimePoint now);
     static void forget_other_tuples(Path& path);
+    void move_to(uint8_t path, base::TimePoint now);
     void expect_answer(Path& path, base::TimePoint now);
     static void note_sign_of_life(Path& path, base::TimePoint now);
     void ask_others(base::TimePoint now);
@@ -357,6 +360,8 @@ class PathSet {
     PathMask ended_ = 0;                         // of which that was told
     bool tells_withdrawals_ = false;             // SNAPT may use paths that are not active
     std::optional<uint16_t> activation_number_;  // SNAPT: of the latest announcement of a move
+    MoveLimit moves_;
+    std::optional<uint8_t> waiting_move_;  // there, when moves_ allows
 
     static constexpr size_t kMaxResponses = 16;  // the oldest challenge waits for its repetition
     struct DueResponse {

@@ -135,6 +135,26 @@ constexpr PathMask mask_of(uint8_t path) {
     return static_cast<PathMask>(1U << path);
 }
 
+// How often the return path moves: kBurst at once, one in kInterval (docs/PROTOCOL.md section 5.3).
+class MoveLimit {
+  public:
+    static constexpr int64_t kBurst = 8;
+    static constexpr base::Duration kInterval = base::milliseconds(500);
+
+    // False: not before free_at().
+    bool take(base::TimePoint now) {
+        if (now < free_at()) {
+            return false;
+        }
+        paid_until_ = std::max(paid_until_, now) + kInterval;
+        return true;
+    }
+    base::TimePoint free_at() const { return paid_until_ - kInterval * (kBurst - 1); }
+
+  private:
+    base::TimePoint paid_until_{};
+};
+
 // One datagram without packets that the session shall send.
 struct Probe {
     uint8_t path = 0;

@@ -354,6 +354,12 @@ void Session::on_timeout(TimePoint now) {
         on_doubt(*silent, now);
         host_.on_path_silent(*this, *silent, now);
     }
+    const auto former = paths_.active();
+    if (const auto moved = paths_.on_move_due(now)) {
+        ++counters_.handovers;
+        mark_lost(former);
+        host_.on_path_changed(*this, *moved, now);
+    }
     keepalive_due_ = keepalive_due_ || keepalive_at() <= now;
     if (deliver_due(now)) {
         host_.on_held_delivered(*this);

@@ -57,15 +57,23 @@ void Session::remember(TransmitBatch& batch,
 // All of it was under way at once because the queue of the path that was left held a part of it. So
 // it leaves over the round trip there, a quarter faster (RFC 9002 section 7.7), or the new queue
 // drops what the old one had room for. Later packets wait for it, but not for seconds on a path
-// that has such round trips.
+// that has such round trips. Nothing goes out twice on a path: a node that says over and over that
+// it has moved gets no more than it gets by moving.
 void Session::mark_lost(std::optional<uint8_t> former) {
+    if (!paths_.active()) {
+        return;
+    }
     repeat_pace_ = {};
     repeat_pace_.at_once = kRepeatedAtOnce;
     if (former) {
         repeat_pace_.span =
             std::min<Duration>(paths_.path(*former).smoothed_rtt() * 4 / 5, kLongestRepeat);
     }
-    sent_ring_.mark_due([this](const SentEntry& entry) {
+    const PathMask path = mask_of(*paths_.active());
+    sent_ring_.mark_due([this, path](const SentEntry& entry) {
+        if ((entry.repeated_on & path) != 0) {
+            return false;
+        }
         const EpochState* epoch = nullptr;
         for (const EpochState* candidate : {current_.get(), previous_.get()}) {
             epoch = candidate != nullptr && candidate->number == entry.epoch ? candidate : epoch;
@@ -151,6 +159,7 @@ bool Session::send_again(TransmitBatch& batch, TimePoint now) {
         counters_.repeated_datagrams += count;
         pay_repeat(bytes.size(), now);
         entry.repeated = static_cast<uint16_t>(entry.repeated + count);
+        entry.repeated_on |= mask_of(item.path);
         if (entry.repeated == entry.datagrams) {
             sent_ring_.done(entry, now);
         }
