@@ -323,6 +323,8 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     void serve(base::TimePoint now);
     void serve_turn(Lane& lane, base::TimePoint start, base::TimePoint now);
     void serve_stream(Lane& lane, base::TimePoint now);
+    bool goes_home(const dataplane::Input& input);
+    bool is_another_waiting(const NodeSession& node) const;
     size_t handle_some(dataplane::Input& input, const Lane& lane, size_t most, base::TimePoint now);
     void hand_over(NodeSession& node,
                    std::span<session::ReceivedDatagram> datagrams,
@@ -367,10 +369,10 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     base::TimePoint round_end_{};
     base::TimePoint round_over_at_ = settings_.clock();  // of the latest one
     base::TimePoint turn_end_{};
+    base::TimePoint worked_at_{};  // a little before this round: how much had been worked
+    base::Duration worked_{};
     base::TimePoint frames_wait_from_{};  // in a turn; epoch: outside
     Lane* writing_ = nullptr;             // whose packets the coalescer may have
-    base::TimePoint worked_at_{};         // a little before this round: how much had been worked
-    base::Duration worked_{};
     bool is_flushing_ = false;
     dataplane::SessionDriver driver_;
     io::DeadlineTimer housekeeping_;

@@ -182,6 +182,9 @@ void Relay::serve_turn(Lane& lane, TimePoint start, TimePoint now) {
     }
     size_t left = lane.node == nullptr ? 1 : lane.at_once;
     while (Input* input = lane.backlog.is_empty() ? lane.queue.front() : nullptr) {
+        if (lane.node == nullptr && goes_home(*input)) {
+            continue;
+        }
         left -= handle_some(*input, lane, left, now);
         if (input->done_bytes >= input->packet->length) {
             inputs_.pop(lane.queue);
@@ -198,6 +201,32 @@ void Relay::serve_turn(Lane& lane, TimePoint start, TimePoint now) {
     }
     lane.at_once = lane.backlog.is_empty() ? lane.at_once : 1;
     frames_wait_from_ = {};
+}
+
+// What came before its sender's address was known, and was not handled until it is. It goes into
+// the lane of its session.
+bool Relay::goes_home(const Input& input) {
+    const base::MutableByteView left = input.packet->bytes().subspan(input.done_bytes);
+    const size_t step = input.segment_bytes == 0 ? left.size() : input.segment_bytes;
+    Lane& lane = lane_of({input.from, input.to, left.first(std::min(step, left.size())), 0});
+    if (lane.node == nullptr) {
+        return false;
+    }
+    inputs_.move_front(strangers_.queue, lane.queue);
+    if (!lane.queue.is_empty()) {
+        turns_.wake(lane);
+    }
+    return true;
+}
+
+// Another session, or a datagram from an unknown address that names no session or another one.
+bool Relay::is_another_waiting(const NodeSession& node) const {
+    const size_t own = (strangers_.is_waiting() ? 1U : 0U) + (node.lane.is_waiting() ? 1U : 0U);
+    return turns_.waiting() > own || strangers_.queue.any_of([&](const Input& input) {
+        const base::ByteView left = input.packet->bytes().subspan(input.done_bytes);
+        return !left.empty() && (left.size() < wire::kShortHeaderBytes ||
+                                 by_wire_id_[base::load_big_endian<uint16_t>(&left[2])] != &node);
+    });
 }
 
 // Gives how many datagrams, `most` of them.
@@ -225,13 +254,13 @@ size_t Relay::handle_some(Input& input, const Lane& lane, size_t most, TimePoint
 }
 
 // Datagrams from an unknown address cost the session time, too, when they turn out to be its own.
-// So a node cannot spend the strangers' time.
+// So a node cannot spend the strangers' time while anybody else wants it.
 void Relay::hand_over(NodeSession& node,
                       std::span<session::ReceivedDatagram> datagrams,
                       const Lane& lane,
                       TimePoint now) {
     const bool is_own_lane = &lane == &node.lane;
-    if (!is_own_lane && turns_.credit(node.lane) < -dataplane::kTurn) {
+    if (!is_own_lane && turns_.credit(node.lane) < -dataplane::kTurn && is_another_waiting(node)) {
         node.refused_inputs += datagrams.size();
         return;
     }
