@@ -40,11 +40,16 @@ most_ping_ms=$("$python" -c "print(3 * $ping_ms + 25)")
 most_login_ms=1000
 echo "      before: $ping_ms ms, login $login_ms ms"
 
+# passed WAY : bytes that have come to the SNAPT (rx) or left it (tx).
+passed() { in_ns snapt1 cat "/sys/class/net/wan/statistics/$1_bytes"; }
+drops() { snapt_json 1 status | json "sum(d['drops'].get(name, 0) for name in '$1'.split())"; }
+
 target=$work/mallory.toml
 # attack NAME WHAT LEAST OPTION... : WHAT of its report is LEAST at least, and alice does not notice.
 attack() {
-    local name=$1 what=$2 least=$3 round
+    local name=$1 what=$2 least=$3 round came left began most
     shift 3
+    came=$(passed rx) left=$(passed tx) began=$EPOCHREALTIME
     for round in 1 2 3; do  # what else the machine has to do may fall into one
         rm -f "$work/$name.log"
         spawn stranger "$name" hostile_user "$name" "$target" 1.3 "$@"
@@ -55,6 +60,9 @@ attack() {
     claim "$name: so much was offered ($(json "d['$what']" <"$work/$name.log") $what)" more_than "$(json "d['$what']" <"$work/$name.log")" "$least"
     claim "$name: nine in ten round trips of another user take at most three times as long and 25 ms ($ping_ms ms)" at_most "$ping_ms" "$most_ping_ms"
     claim "$name: its logins take at most 1 s ($login_ms ms)" at_most "$login_ms" $most_login_ms
+    came=$(($(passed rx) - came)) left=$(($(passed tx) - left))
+    most=$("$python" -c "print(64 * $came + 1000000 * ($(since "$began") + 1))")
+    claim "$name: what leaves the SNAPT ($left bytes) is at most 64 times what comes, and 1 MB a second" at_most "$left" "$most"
 }
 
 # What floods over control waits at its sender, and is counted there.
@@ -86,8 +94,17 @@ claim "hellos: no more left a lease than new nodes are let in ($(leases mallory)
 attack tcp datagrams 1000
 attack datagrams packets 1000
 attack entries packets 10000
+attack acks datagrams 1000
+attack moves datagrams 100
+have=$(drops inflation_limit)
+attack expansions packets 10000
+claim "expansions: what is beyond the budget is dropped and counted" more_than "$(drops inflation_limit)" "$have"
+
+# Of sessions that there are, or are not: they are known to be forged by a look at tables and tags.
 target=$(snapt_address 1):9347
+have=$(drops "unknown_session unauthentic")
 attack forged datagrams 1000 --rate 500
+claim "forged: they were looked up and dropped for that" more_than "$(($(drops "unknown_session unauthentic") - have))" 1000
 
 # --- As many sessions as a user may have, and no trace of one more
 reload_sessions() {

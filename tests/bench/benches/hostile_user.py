@@ -5,6 +5,7 @@ they see without it. Each attack meets a SNAPT that was started for it."""
 import json
 import os
 import re
+import time
 
 from harness.measure import quantile, worst
 from harness.process import BenchError, Process, Skip
@@ -18,6 +19,7 @@ VICTIM_CPU, ATTACKER_CPU = 0, 1
 PING_INTERVAL_S = 0.02
 PING_MUST_MS, PING_GOAL_MS = 5, 2  # above idle
 LOGIN_MUST_MS, LOGIN_GOAL_MS = 1000, 300
+MOST_TIMES, FREE_BYTES_PER_S = 64, 1_000_000  # bytes that leave the SNAPT, for those that come
 LOST_MS = 10_000  # what a round trip counts that did not come back, and a login that was not let in
 
 # (attack, what it is, which figure, and the least of it a second: less is no attack)
@@ -31,6 +33,9 @@ ATTACKS = [
     ("flows", "short flows", "packets", 50_000),
     ("flips", "class flips", "packets", 50_000),
     ("bulk", "UDP data in bulk", "packets", 10_000),
+    ("acks", "ACKs of what nobody waits for", "datagrams", 5_000),
+    ("expansions", "sections that become 135 packets", "packets", 50_000),
+    ("moves", "moves", "datagrams", 500),
     ("tcp", "TCP data in bulk", "datagrams", 3_000),
     ("all", "all at once", "bytes", 1_000_000),
     ("forged", "forged session ids of a stranger", "datagrams", 20_000),
@@ -79,6 +84,12 @@ def on(cpu, *command):
     return ["taskset", "-c", str(cpu), *map(str, command)]
 
 
+def passed(topology):
+    """Bytes that have come to the server and left it."""
+    links = [json.loads(topology.run("server", ["ip", "-s", "-j", "link", "show", "dev", device]))[0]["stats64"] for device in ("wan", "inet")]
+    return [sum(link[way]["bytes"] for link in links) for way in ("rx", "tx")]
+
+
 class Figures:
     """Of a time: round trips and logins, in ms."""
 
@@ -97,8 +108,8 @@ def look(context, topology, tunnel):
                    namespace=topology.ns("node"), name="ping")
     ping.wait(count * PING_INTERVAL_S + 30)
     with open(ping.out) as file:
-        answered = [float(time) for time in re.findall(r"time=([0-9.]+) ms", file.read())]
-    in_ms = [time if time >= 0 else LOST_MS for time in json.loads(logins.output(120))["login_ms"]]
+        answered = [float(trip) for trip in re.findall(r"time=([0-9.]+) ms", file.read())]
+    in_ms = [login if login >= 0 else LOST_MS for login in json.loads(logins.output(120))["login_ms"]]
     return Figures(answered + [LOST_MS] * (count - len(answered)), in_ms)
 
 
@@ -123,7 +134,10 @@ def run_attack(context, topology, attack, what):
             return look(context, topology, tunnel), None
         command = attack_command(context, topology, tunnel, attack, context.pick(18.5, 3.5))
         attacker = Process(on(ATTACKER_CPU, *command), namespace=topology.ns("attacker"), name=f"attacker, {attack}")
+        before, began = passed(topology), time.monotonic()
         figures = look(context, topology, tunnel)
+        span = time.monotonic() - began
+        figures.came, figures.left = [(after - had) / span for had, after in zip(before, passed(topology))]
         return figures, json.loads(attacker.output(60))[f"{what}_per_s"]
 
 
@@ -150,6 +164,8 @@ def run(context, result):
             result.row(f"{text}: ping of another user, p99", figures.p99, "ms", idle.p99 + PING_MUST_MS,
                        idle.p99 + PING_GOAL_MS, lower=True, lost=figures.lost)
             result.row(f"{text}: longest login of another user", figures.login, "ms", LOGIN_MUST_MS, LOGIN_GOAL_MS, lower=True)
+            result.row(f"{text}: leaves the SNAPT", figures.left * 8 / 1e6, "Mbit/s",
+                       (MOST_TIMES * figures.came + FREE_BYTES_PER_S) * 8 / 1e6, lower=True)
             result.row(f"{text}: offered", offered, f"{what}/s")
     result.plot("Another user's ping under attack", "", "p99, ms",
                 {"nobody attacks": {"ping": idle.p99}, **{text: {"ping": figures.p99} for text, figures in seen.items()}}, kind="bar")
