@@ -340,6 +340,7 @@ Flow* Node::deliver_whole(Session& session,
     }
     if (flow == nullptr) {
         drops_.add(DropReason::NoBinding);
+        reset_unknown(*link_of(session), *summary, packet, now);
         return nullptr;
     }
     flows_.on_packet(*flow, flow::Direction::Down, *summary, now);

@@ -1,0 +1,58 @@
+// What comes for a connection that nobody here knows any more: the other side is told, as a host's
+// TCP would tell it. Nothing of it goes to the host: a SNAPT cannot open connections to the node.
+#include "cnapt/node.hpp"
+#include "common/packet/header_fields.hpp"
+#include "common/packet/reply.hpp"
+
+namespace continuo::cnapt {
+
+using base::TimePoint;
+using flow::Flow;
+
+// The reset goes by the SNAPT that the packet came from, whose NAT knows the connection. Its flow
+// is closed from the beginning: one that begins with the same addresses and ports takes its place.
+void Node::reset_unknown(SnaptLink& link,
+                         const packet::PacketSummary& summary,
+                         base::ByteView packet,
+                         TimePoint now) {
+    const bool is_to_answer = summary.tuple.protocol == packet::Protocol::Tcp &&
+                              !summary.is_icmp_error && summary.is_first_fragment &&
+                              (summary.tcp_flags & packet::tcp_flag::kRst) == 0;
+    if (!is_to_answer || ruleset_ == nullptr || flows_.find(summary.tuple) != nullptr) {
+        return;
+    }
+    if (now - resets_began_at_ >= base::seconds(1)) {
+        resets_began_at_ = now;
+        resets_ = 0;
+    }
+    if (resets_ >= kMaxResetsPerSecond) {
+        return;
+    }
+    packet::PacketPtr reset = pool_.take(packet::kMaxReplyBytes);
+    if (reset == nullptr) {
+        drops_.add(base::DropReason::PoolEmpty);
+        return;
+    }
+    reset->length = static_cast<uint32_t>(packet::write_tcp_reset(packet, reset->buffer()));
+    const auto answer = packet::summarize(reset->bytes(), packet::NodeSide::Source);
+    if (!answer.summary || answer.summary->tuple != summary.tuple) {
+        return;
+    }
+    Flow* flow = flows_.create(summary.tuple, base::TrafficClass::LtLd, now);
+    if (flow == nullptr) {
+        return;
+    }
+    ++resets_;
+    auto node_flow = std::make_unique<NodeFlow>();
+    node_flow->flow = flow;
+    node_flow->link = &link;
+    node_flow->ruleset = ruleset_;
+    node_flow->is_classified = true;
+    flow->details = node_flow.release();  // end_flow deletes it
+    flows_.on_packet(*flow, flow::Direction::Up, *answer.summary, now);
+    link.session->attach(*flow);
+    link.session->on_packet(*flow, std::move(reset), now);
+    driver_.touch(*link.session);
+}
+
+}  // namespace continuo::cnapt
