@@ -245,6 +245,9 @@ Node::Fitness Node::fitness(const SnaptLink& link) {
     if (!link.is_listed) {
         return Fitness::Unlisted;
     }
+    if (!link.forwards()) {
+        return Fitness::NotForwarding;
+    }
     return link.is_control_open ? Fitness::Good : Fitness::WithoutControl;
 }
 

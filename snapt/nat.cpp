@@ -2,6 +2,7 @@
 
 #include "common/base/assert.hpp"
 #include "common/dataplane/conntrack_timeouts.hpp"
+#include "snapt/nat_guard.hpp"
 
 #include <algorithm>
 #include <array>
@@ -214,10 +215,14 @@ std::string up_chains(const RelayOptions& options) {
            "  chain prerouting {\n"
            "    type filter hook prerouting priority filter; policy accept;\n"
            "    iifname " +
-           quoted(options.device) +
-           " jump from_node\n"
+           quoted(options.device) + " jump from_node\n    iifname " + quoted(options.device) + " " +
+           set_pass_mark() +
+           "\n"
            "  }\n"
            "  chain up {\n"
+           "    " +
+           clear_pass_mark() +
+           "\n"
            "    oifname " +
            quoted(options.device) +
            " counter name client_to_client drop\n"
@@ -227,8 +232,9 @@ std::string up_chains(const RelayOptions& options) {
            " accept\n"
            "    counter name no_egress drop\n"
            "  }\n"
-           "  chain self {\n" +
-           self_service_rules(options.allow_self) + "    counter name to_self" + reject + "  }\n";
+           "  chain self {\n    " +
+           clear_pass_mark() + "\n" + self_service_rules(options.allow_self) +
+           "    counter name to_self" + reject + "  }\n";
 }
 
 std::string filter_chains(const RelayOptions& options) {
