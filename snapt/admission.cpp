@@ -187,7 +187,7 @@ void Admission::on_hello(LinkId id,
     grant.continuation.reset();
     // Before a lease is taken and the ledger written.
     const size_t limit = parts_.config.limits.user_sessions;
-    if (limit != 0 && sessions_of_others(grant) >= limit) {
+    if (limit != 0 && linked_nodes_beside(grant) >= limit) {
         refuse(id, RejectReason::SessionLimit, "too many sessions");
         return;
     }
@@ -195,17 +195,17 @@ void Admission::on_hello(LinkId id,
     assign_lease(id);
 }
 
-size_t Admission::sessions_of_others(const SessionGrant& grant) const {
-    std::set<std::pair<std::string_view, std::optional<control::NodeId>>> waiting;
+// A session without a link gives way to one that begins (Relay::reserve).
+size_t Admission::linked_nodes_beside(const SessionGrant& grant) const {
+    std::set<std::pair<std::string_view, std::optional<control::NodeId>>> nodes;
     for (const auto& [id, link] : links_) {
         const SessionGrant& other = link.grant;
-        // One that begins anew may have its former session still.
-        if (link.is_waiting && other.user == grant.user && !is_same_node(grant, other) &&
-            relay_->session_of(other) == nullptr) {
-            waiting.emplace(other.told_node, other.node_id);
+        const bool counts = link.is_waiting || link.wire_id != 0;
+        if (counts && other.user == grant.user && !is_same_node(grant, other)) {
+            nodes.emplace(other.told_node, other.node_id);
         }
     }
-    return relay_->sessions_of_others(grant) + waiting.size();
+    return nodes.size();
 }
 
 // The lease comes from the database: on the helper thread.

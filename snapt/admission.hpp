@@ -129,8 +129,8 @@ class Admission final : public ControlHandler, public RelayEvents {
     void on_accounting_open(LinkId id, const base::Result<uint32_t>& committed);
     void let_in(LinkId id);
     void release_lease(const SessionGrant& grant);
-    // Sessions of the user that there are or will be, without that node's.
-    size_t sessions_of_others(const SessionGrant& grant) const;
+    // Nodes of the user, but for that one, that have a session with a link, or wait for one.
+    size_t linked_nodes_beside(const SessionGrant& grant) const;
     std::optional<LinkId> link_of(uint16_t wire_id) const;
     bool may_still_log_in(const SessionGrant& grant) const;
     bool reject_if_disabled(LinkId id, const SessionGrant& grant);

@@ -58,6 +58,10 @@ inline constexpr base::Duration kTurnOverrun = base::microseconds(200);
 
 inline constexpr base::Duration kModesInterval = base::milliseconds(100);
 
+// A session whose node was not heard for so many keepalives, and whose control link is closed, may
+// give way to one of another user.
+inline constexpr int kSilentKeepalives = 3;
+
 // Fragmented packets under way, of one user and direction.
 inline constexpr size_t kUserFragments = 64;
 
@@ -72,6 +76,7 @@ struct RelaySettings {
     size_t max_user_sessions = 8;  // 0: none
     size_t max_user_flows = 4096;  // 0: none
     base::Duration idle_timeout = base::seconds(86400);
+    base::Duration keepalive = base::seconds(25);  // as nodes are told
     uint64_t rekey_datagrams = wire::kRekeyDatagrams;
     std::array<session::ClassSettings, base::kTrafficClasses> classes;
     std::array<uint8_t, base::kTrafficClasses> tos{};  // outer, whole octet
@@ -106,6 +111,7 @@ enum class SessionEnd : uint8_t {
     Idle,          // nothing was heard of its node for RelaySettings::idle_timeout
     NotAllowed,    // its user is disabled or removed, or its key is not valid any more
     OldHandshake,  // the latest handshake is too old
+    GaveWay,       // nothing was heard of its node, and another one needed the place
     Stopped,       // this SNAPT ends
 };
 std::string_view to_string(SessionEnd end);
@@ -170,6 +176,8 @@ struct NodeSession : flow::FlowDetails {
     size_t flows = 0;
     UserShare* share = nullptr;    // of the user
     dataplane::StreamPort stream;  // into its control link; none: nothing can be sent over TCP
+    bool has_link = false;         // its control link is open
+    base::TimePoint heard_at() const { return std::max(session.heard_at(), since); }
 };
 
 // The address at which the node is reached now.
@@ -204,11 +212,11 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     // Whether the association that the node names is its own and goes on.
     bool may_continue(const SessionGrant& grant) const;
     size_t sessions_of(std::string_view user) const;
-    // Sessions of that user, without that node's.
-    size_t sessions_of_others(const SessionGrant& grant) const;
     // The session of that node; null: none.
     const NodeSession* session_of(const SessionGrant& grant) const;
-    // Errors: LimitReached.
+    // Where there are as many sessions as may be, the one whose node was silent longest gives way,
+    // of those without control link: one of the user's own, or, where it is the limit of all, one
+    // that was silent for kSilentKeepalives. Errors: LimitReached.
     base::Result<Reservation> reserve(const SessionGrant& grant);
     base::Result<void> install(uint16_t wire_id, const control::EpochKeys& keys);
     void close(uint16_t wire_id, SessionEnd why = SessionEnd::Stopped);
@@ -284,6 +292,11 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
         uint16_t number = 0;
     };
     NodeSession& owner_of(session::Session& session) const;
+    void make_place(std::string_view user);
+    bool close_silent(const std::function<bool(const NodeSession&)>& may_give_way);
+    bool is_at_limit(std::string_view user) const {
+        return settings_.max_user_sessions != 0 && sessions_of(user) >= settings_.max_user_sessions;
+    }
     flow::Flow* make_flow(NodeSession& node,
                           const packet::FiveTuple& tuple,
                           base::TrafficClass traffic_class,

@@ -108,6 +108,64 @@ TEST_F(RelayTest, AModeThatIsKnownCostsNothing) {
     EXPECT_LE(node.modes.size(), 1024U);
 }
 
+TEST_F(RelayTest, AtTheLimitOfAUserTheNodeThatWasSilentLongestGivesWay) {
+    relay.set_limits(100, 3, 0);
+    const auto join = [&](const char* user, const char* name) {
+        SessionGrant grant;
+        grant.user = user;
+        grant.node = name;
+        grant.told_node = name;
+        const auto reserved = relay.reserve(grant);
+        run_for(base::milliseconds(2));  // the next one is heard later
+        return reserved ? reserved->wire_id : uint16_t{0};
+    };
+    const auto has = [&](const char* user, const char* name) {
+        SessionGrant grant;
+        grant.user = user;
+        grant.told_node = name;
+        return relay.session_of(grant) != nullptr;
+    };
+    ASSERT_NE(join("bob", "old"), 0);
+    const uint16_t first = join("alice", "first");
+    join("alice", "second");
+    const uint16_t third = join("alice", "third");
+    relay.open_stream(first, {});
+    ASSERT_NE(join("alice", "fourth"), 0);
+    EXPECT_TRUE(has("alice", "first")) << "its control link is open";
+    EXPECT_FALSE(has("alice", "second"));
+    EXPECT_TRUE(has("bob", "old")) << "another's";
+    EXPECT_EQ(relay.sessions_of("alice"), 3U);
+    relay.close_stream(first);
+    ASSERT_NE(join("alice", "fifth"), 0);
+    EXPECT_FALSE(has("alice", "first"));
+    for (const auto& node : relay.sessions()) {
+        relay.open_stream(node->wire_id, {});
+    }
+    EXPECT_EQ(join("alice", "sixth"), 0) << "all are here";
+    EXPECT_NE(relay.find(third), nullptr);
+    EXPECT_EQ(relay.sessions_of("alice"), 3U);
+}
+
+TEST_F(RelayTest, AtTheLimitOfAllOnlyANodeThatIsGoneGivesWay) {
+    RelaySettings settings;
+    settings.keepalive = base::milliseconds(50);
+    settings.max_sessions = 2;
+    Relay small(loop, settings, slots, random, events);
+    const auto join = [&](const char* user) {
+        SessionGrant grant;
+        grant.user = user;
+        return small.reserve(grant).has_value();
+    };
+    ASSERT_TRUE(join("alice") && join("bob"));
+    small.open_stream(small.sessions().back()->wire_id, {});
+    EXPECT_FALSE(join("carol")) << "alice was heard just now";
+    run_for(kSilentKeepalives * settings.keepalive + base::milliseconds(20));
+    EXPECT_TRUE(join("carol"));
+    EXPECT_EQ(small.sessions_of("alice"), 0U);
+    EXPECT_EQ(small.sessions_of("bob"), 1U) << "its control link is open";
+    EXPECT_FALSE(join("dave"));
+}
+
 TEST_F(RelayTest, AUsersFlowsAreLimitedOverAllItsNodesAndBothIpVersions) {
     relay.set_limits(100, 8, 3);
     const auto join = [&](const char* user, const char* node, uint8_t number) -> NodeSession& {
