@@ -1,6 +1,8 @@
 // What comes for a connection that nobody here knows any more: the other side is told, as a host's
 // TCP would tell it. Nothing of it goes to the host: a SNAPT cannot open connections to the node.
+// And flows for which there is no place.
 #include "cnapt/node.hpp"
+#include "common/base/log.hpp"
 #include "common/packet/header_fields.hpp"
 #include "common/packet/reply.hpp"
 
@@ -8,6 +10,12 @@ namespace continuo::cnapt {
 
 using base::TimePoint;
 using flow::Flow;
+
+namespace {
+
+constexpr base::Duration kRefusalLogInterval = base::seconds(60);
+
+}  // namespace
 
 // The reset goes by the SNAPT that the packet came from, whose NAT knows the connection. Its flow
 // is closed from the beginning: one that begins with the same addresses and ports takes its place.
@@ -38,6 +46,7 @@ void Node::reset_unknown(SnaptLink& link,
     if (!answer.summary || answer.summary->tuple != summary.tuple) {
         return;
     }
+    // No other flow gives way to it.
     Flow* flow = flows_.create(summary.tuple, base::TrafficClass::LtLd, now);
     if (flow == nullptr) {
         return;
@@ -53,6 +62,15 @@ void Node::reset_unknown(SnaptLink& link,
     link.session->attach(*flow);
     link.session->on_packet(*flow, std::move(reset), now);
     driver_.touch(*link.session);
+}
+
+// The operator is told now and then, the sender each time.
+void Node::tell_refusal(TimePoint now) {
+    if (refusal_told_at_ == TimePoint{} || now - refusal_told_at_ >= kRefusalLogInterval) {
+        refusal_told_at_ = now;
+        base::log(base::LogLevel::Warning,
+                  "too many flows: %zu; new ones are refused (limits.flows)", flows_.size());
+    }
 }
 
 }  // namespace continuo::cnapt

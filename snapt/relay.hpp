@@ -65,6 +65,10 @@ inline constexpr int kSilentKeepalives = 3;
 // Fragmented packets under way, of one user and direction.
 inline constexpr size_t kUserFragments = 64;
 
+// Packets that are answered because there is no place for their flow, in a second; others are
+// dropped as they are.
+inline constexpr uint32_t kMaxRefusalsPerSecond = 100;
+
 struct RelaySettings {
     std::string device = "snapt0";
     std::vector<base::Endpoint> listen;
@@ -138,7 +142,8 @@ struct Lane : dataplane::Turn {
 
 // State that the sessions of one user share.
 struct UserShare {
-    size_t flows = 0;
+    flow::FlowShare flows;
+    base::TimePoint refusal_told_at{};                  // in the log
     std::unique_ptr<flow::FragmentCache> fragments_up;  // made when first needed
     std::unique_ptr<flow::FragmentCache> fragments_down;
 };
@@ -297,12 +302,17 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     bool is_at_limit(std::string_view user) const {
         return settings_.max_user_sessions != 0 && sessions_of(user) >= settings_.max_user_sessions;
     }
+    // Null: there is no place for another flow.
     flow::Flow* make_flow(NodeSession& node,
                           const packet::FiveTuple& tuple,
                           base::TrafficClass traffic_class,
                           const elision::OpenInfo& open,
                           uint32_t index,
                           base::TimePoint now);
+    // relay_refusal.cpp
+    void tell_refusal(NodeSession& node, base::TimePoint now);
+    void answer_refused(NodeSession& node, base::ByteView packet, base::TimePoint now);
+    void answer_refused(NodeSession& node, const packet::FiveTuple& tuple, base::TimePoint now);
     void end_flow(flow::Flow& flow, base::TimePoint now);
     void apply_modes();
     void on_tun_readable();
@@ -386,6 +396,8 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     std::unordered_map<std::string, UserShare> shares_;  // by user
     dataplane::EndedSessions ended_;
     dataplane::RecentRates rates_;
+    base::TimePoint refusals_began_at_{};  // the second in which refusals_ were sent
+    uint32_t refusals_ = 0;
     base::TimePoint unknown_window_at_{};
     uint32_t unknown_answers_ = 0;
 };
