@@ -303,6 +303,13 @@ std::string usage_report_text(const JsonValue& usage, bool is_terminal, size_t c
                                      {"AFTER", Align::Right, 2},     {"SAVED", Align::Right, 4},
                                      {"SAVED %", Align::Right, 1}};
     shown.insert(shown.end(), std::begin(numbers), std::end(numbers));
+    const auto& all = rows.items();
+    const bool has_undelivered = std::any_of(all.begin(), all.end(), [](const JsonValue& row) {
+        return row["undelivered"].integer().value_or(0) != 0;
+    });
+    if (has_undelivered) {
+        shown.push_back({"UNDELIVERED", Align::Right, 5});
+    }
     Table table(std::move(shown));
     for (const JsonValue& row : rows.items()) {
         std::vector<std::string> cells;
@@ -314,6 +321,9 @@ std::string usage_report_text(const JsonValue& usage, bool is_terminal, size_t c
               bytes_cell(row["payload_down"]), bytes_cell(row["pre"]), bytes_cell(row["post"]),
               bytes_cell(row["saved"]), percent_cell(row["saved_percent"])}) {
             cells.push_back(std::move(text));
+        }
+        if (has_undelivered) {
+            cells.push_back(bytes_cell(row["undelivered"]));
         }
         table.add_row(std::move(cells));
     }

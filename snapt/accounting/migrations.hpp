@@ -86,6 +86,7 @@ inline constexpr std::array<const char*, kSchemaVersion - 1> kMigrations = {
     "ALTER TABLE credential ADD COLUMN expires INTEGER;",
     "ALTER TABLE lease ADD COLUMN node_id BLOB;",
     kAccountsSql,
+    "ALTER TABLE usage_record ADD COLUMN undelivered INTEGER;",
 };
 
 }  // namespace continuo::snapt

@@ -139,5 +139,28 @@ TEST_F(MigrationTest, RecordsFromBeforeAUserWasMadeAreAFormerAccounts) {
     EXPECT_EQ(accounts, (std::vector{*rows[0].account_id, *rows[1].account_id}));
 }
 
+// With images of slots that were shorter.
+TEST_F(MigrationTest, RecordsFromBeforeUndeliveredWasCountedKeepTheirHashes) {
+    write_database("4");
+    LedgerOptions options;
+    options.state_directory = folder_;
+    options.snapt_id = "zrh-1";
+    options.live_slots = 16;
+    const auto ledger = Ledger::open(options, kNoon);
+    ASSERT_TRUE(ledger) << ledger.error().where;
+    auto database = Database::open(path(kLedgerFileName), OpenMode::ReadOnly).value();
+    const auto records = read_records(database, 1);
+    ASSERT_TRUE(records) << records.error().where;
+    ASSERT_EQ(records->size(), 4U);
+    EXPECT_FALSE((*records)[0].undelivered);
+    UsageQuery query;
+    query.by = {UsageKey::User};
+    const auto rows = query_usage(database, query).value().rows;
+    ASSERT_EQ(rows.size(), 3U);
+    EXPECT_EQ(rows[0].undelivered, 0);
+    EXPECT_EQ(rows[1].payload_down, 220'123);
+    EXPECT_EQ(rows[2].removed, "2026-11-27");
+}
+
 }  // namespace
 }  // namespace continuo::snapt
