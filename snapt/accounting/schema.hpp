@@ -8,7 +8,7 @@
 namespace continuo::snapt {
 
 inline constexpr int64_t kApplicationId = 0x43544E4C;  // "CTNL"
-inline constexpr int64_t kSchemaVersion = 3;
+inline constexpr int64_t kSchemaVersion = 4;
 
 inline constexpr const char* kSchemaSql = R"sql(
 CREATE TABLE state(k TEXT PRIMARY KEY, v INTEGER NOT NULL) STRICT;
@@ -58,6 +58,10 @@ CREATE TABLE account(
 CREATE TABLE lease(
   user_id TEXT NOT NULL, node TEXT NOT NULL, address_index INTEGER NOT NULL UNIQUE, ipv4 TEXT, ipv6 TEXT,
   expires INTEGER NOT NULL, node_id BLOB, PRIMARY KEY(user_id, node)) STRICT;
+-- Price plans, each revision as the file that was added. Never changed.
+CREATE TABLE plan(
+  plan_id INTEGER NOT NULL, rev INTEGER NOT NULL, name TEXT NOT NULL, valid_from INTEGER NOT NULL,
+  toml TEXT NOT NULL, sha BLOB NOT NULL, PRIMARY KEY(plan_id, rev)) STRICT;
 )sql";
 
 // Entry i brings a database of version i + 1 to version i + 2.
@@ -66,6 +70,10 @@ inline constexpr std::array<const char*, kSchemaVersion - 1> kMigrations = {
     "ALTER TABLE credential ADD COLUMN seen INTEGER;"
     "ALTER TABLE credential ADD COLUMN expires INTEGER;",
     "ALTER TABLE lease ADD COLUMN node_id BLOB;",
+    "CREATE TABLE plan("
+    "  plan_id INTEGER NOT NULL, rev INTEGER NOT NULL, name TEXT NOT NULL, valid_from INTEGER NOT "
+    "NULL,"
+    "  toml TEXT NOT NULL, sha BLOB NOT NULL, PRIMARY KEY(plan_id, rev)) STRICT;",
 };
 
 }  // namespace continuo::snapt
