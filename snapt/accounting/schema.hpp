@@ -8,7 +8,7 @@
 namespace continuo::snapt {
 
 inline constexpr int64_t kApplicationId = 0x43544E4C;  // "CTNL"
-inline constexpr int64_t kSchemaVersion = 4;
+inline constexpr int64_t kSchemaVersion = 5;
 
 inline constexpr const char* kSchemaSql = R"sql(
 CREATE TABLE state(k TEXT PRIMARY KEY, v INTEGER NOT NULL) STRICT;
@@ -62,6 +62,15 @@ CREATE TABLE lease(
 CREATE TABLE plan(
   plan_id INTEGER NOT NULL, rev INTEGER NOT NULL, name TEXT NOT NULL, valid_from INTEGER NOT NULL,
   toml TEXT NOT NULL, sha BLOB NOT NULL, PRIMARY KEY(plan_id, rev)) STRICT;
+-- What was booked for users, in micro-denarii. Entries are only added; sha is over the entry and the one before.
+CREATE TABLE ledger(
+  entry_id INTEGER PRIMARY KEY, user_id TEXT NOT NULL,
+  kind TEXT NOT NULL CHECK(kind IN('usage','discount','topup','adjust','refund','reward')),
+  amount_ud INTEGER NOT NULL, ref TEXT NOT NULL UNIQUE, at INTEGER NOT NULL, note TEXT NOT NULL,
+  actor TEXT NOT NULL, sha BLOB NOT NULL) STRICT;
+CREATE INDEX ledger_user ON ledger(user_id, at, amount_ud);
+CREATE TRIGGER ledger_is_not_changed BEFORE UPDATE ON ledger BEGIN SELECT RAISE(ABORT, 'entries are only added'); END;
+CREATE TRIGGER ledger_is_not_shortened BEFORE DELETE ON ledger BEGIN SELECT RAISE(ABORT, 'entries are only added'); END;
 )sql";
 
 // Entry i brings a database of version i + 1 to version i + 2.
@@ -74,6 +83,17 @@ inline constexpr std::array<const char*, kSchemaVersion - 1> kMigrations = {
     "  plan_id INTEGER NOT NULL, rev INTEGER NOT NULL, name TEXT NOT NULL, valid_from INTEGER NOT "
     "NULL,"
     "  toml TEXT NOT NULL, sha BLOB NOT NULL, PRIMARY KEY(plan_id, rev)) STRICT;",
+    "CREATE TABLE ledger( "
+    "entry_id INTEGER PRIMARY KEY, user_id TEXT NOT NULL, "
+    "kind TEXT NOT NULL CHECK(kind IN('usage','discount','topup','adjust','refund','reward')), "
+    "amount_ud INTEGER NOT NULL, ref TEXT NOT NULL UNIQUE, at INTEGER NOT NULL, note TEXT NOT "
+    "NULL, "
+    "actor TEXT NOT NULL, sha BLOB NOT NULL) STRICT; "
+    "CREATE INDEX ledger_user ON ledger(user_id, at, amount_ud); "
+    "CREATE TRIGGER ledger_is_not_changed BEFORE UPDATE ON ledger BEGIN SELECT RAISE(ABORT, "
+    "'entries are only added'); END; "
+    "CREATE TRIGGER ledger_is_not_shortened BEFORE DELETE ON ledger BEGIN SELECT RAISE(ABORT, "
+    "'entries are only added'); END;",
 };
 
 }  // namespace continuo::snapt

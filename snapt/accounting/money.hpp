@@ -1,0 +1,69 @@
+// Money: the accounts of users as entries that are only ever added; a balance is their sum. Amounts
+// are in micro-denarii (ud), positive where the user gains. Each entry carries a SHA-256 over
+// itself and the one before, so that a change, or a removal but of the last ones, is noticed.
+#pragma once
+
+#include "snapt/accounting/database.hpp"
+
+#include <array>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace continuo::snapt {
+
+// Of a reference and of a note, which are one line each.
+inline constexpr size_t kMaxRefBytes = 64;
+inline constexpr size_t kMaxNoteBytes = 256;
+// No entry and no balance goes beyond, up or down: 10^12 denarii.
+inline constexpr int64_t kMaxBalanceUd = 1'000'000'000'000'000'000;
+
+enum class EntryKind : uint8_t { Usage, Discount, Topup, Adjust, Refund, Reward };
+std::string_view to_string(EntryKind kind);
+
+struct MoneyEntry {
+    int64_t entry_id = 0;  // 1, 2, 3, … without holes; book() gives it
+    std::string user_id;
+    EntryKind kind = EntryKind::Adjust;
+    int64_t amount_ud = 0;
+    std::string ref;  // of whoever books it, no other entry has it
+    int64_t at_us = 0;
+    std::string note;
+    std::string actor;  // who booked it
+
+    // Whether it says the same, whenever and by whomever it was booked.
+    bool is_same_as(const MoneyEntry& other) const;
+};
+
+// "50", "0.25", "12.345678"; nothing for what is none, below zero, finer than a micro-denarius or
+// beyond kMaxBalanceUd.
+std::optional<int64_t> parse_denarii(std::string_view text);
+
+struct BookedEntry {
+    MoneyEntry entry;
+    bool is_new = false;  // false: it was booked before, and is not booked again
+};
+
+// Commits. InvalidState when another entry has the reference; InvalidConfig for a reference, note
+// or name that is none; LimitReached beyond kMaxBalanceUd.
+base::Result<BookedEntry> book(Database& database, const MoneyEntry& wanted);
+
+struct Balance {
+    std::string user_id;
+    int64_t balance_ud = 0;
+    int64_t entries = 0;
+};
+
+// Of a user without entries: zero. NotFound when there is no such user, nor was one with entries.
+base::Result<Balance> balance_of(Database& database, const std::string& user_id);
+// Of every user that is there or has entries, by name.
+base::Result<std::vector<Balance>> balances(Database& database);
+
+// All entries in their order, each with whether its digest is right.
+base::Result<void>
+visit_entries(Database& database,
+              const std::function<void(const MoneyEntry& entry, bool is_genuine)>& visit);
+
+}  // namespace continuo::snapt
