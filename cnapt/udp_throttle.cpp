@@ -140,7 +140,7 @@ UdpThrottle::Tick UdpThrottle::newest(size_t ticks) const {
     return in_use;
 }
 
-// What UDP delivers since heavy loss began, which TCP is compared with. The whole window loses
+// UDP's delivery since heavy loss began, which TCP is compared with. The whole window loses
 // heavily, in two ticks at least. Or all newer ticks together do after one that lost much, as the
 // sender has slowed down since: the worst of these is left out, since a pause of the link may end
 // in it.

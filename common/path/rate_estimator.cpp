@@ -43,8 +43,8 @@ void RateEstimator::on_delivered(const SentRun& run,
     }
 }
 
-// What was counted so before and is named now may be part of no sample: then it is not in the
-// count.
+// Bytes that were counted before and are named now may be part of no sample. Then `delivered_` does
+// not hold them.
 void RateEstimator::on_unnamed(int64_t bytes) {
     if (bytes >= 0) {
         delivered_ += static_cast<uint64_t>(bytes);

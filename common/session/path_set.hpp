@@ -124,8 +124,8 @@ class PathSet {
             return false;
         });
     }
-    // What left before `now`, on whichever path, tells nothing of the path any more but that it
-    // came: it is sent again under the same number.
+    // Datagrams that left before `now`, on any path, give no sample of it any more: they are sent
+    // again under the same number.
     void distrust_samples(base::TimePoint now);
     // A range of an ACK of a space of that epoch, which came on path `arrived_on`; on_acks_read()
     // follows the last one of a datagram. `highest`: as path::Delivery has it.

@@ -464,8 +464,8 @@ TEST(Delivery, AThinFlowBehindOthersPacketsDoesNotMakeAPathSlow) {
     }
 }
 
-// What a count told of is named later, when it is part of no sample any more and longer than it was
-// taken for.
+// A datagram that a count told of is named later, when it is part of no sample and longer than it
+// was taken for.
 TEST(Delivery, WhatACountToldOfAndIsSentAgainIsNotCountedBelowZero) {
     RttEstimator rtt;
     Delivery delivery{rtt};
