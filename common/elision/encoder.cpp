@@ -332,9 +332,7 @@ DatagramSummary Encoder::end_datagram(uint32_t datagrams) {
     return {is_stateful_, has_set_, entries_};
 }
 
-void Encoder::abort_datagram() {
-    CTN_ASSERT(is_building_);
-    is_building_ = false;
+void Encoder::undo_uses() {
     for (const Use& use : uses_) {
         FlowContext* flow = flows_.find(use.index);
         CTN_ASSERT(flow != nullptr);
@@ -343,10 +341,25 @@ void Encoder::abort_datagram() {
             flow->is_set_pending = false;
         }
     }
-    wants_floor_ = wants_floor_ || !floors_.empty();
     uses_.clear();
+}
+
+void Encoder::abort_datagram() {
+    CTN_ASSERT(is_building_);
+    is_building_ = false;
+    undo_uses();
+    wants_floor_ = wants_floor_ || !floors_.empty();
     floors_.clear();
     section_.clear();
+}
+
+void Encoder::retry_datagram() {
+    CTN_ASSERT(is_building_);
+    undo_uses();
+    entries_ = 0;
+    is_stateful_ = false;
+    has_set_ = false;
+    begin_section();
 }
 
 size_t Encoder::max_entry_bytes(uint32_t index) const {

@@ -5,9 +5,9 @@
 //   begin_datagram, write floors() as FLOOR frames, { begin_section, append..., close_section }...,
 //   end_datagram
 //
-// and abort_datagram undoes all since begin_datagram. Every acknowledged run goes to
-// on_acknowledged. A datagram that may be acknowledged but has no entries (a PING) needs
-// begin_datagram and end_datagram as well.
+// and abort_datagram undoes all since begin_datagram; retry_datagram keeps what is written of it,
+// floors(), and undoes the rest. Every acknowledged run goes to on_acknowledged. A datagram that
+// may be acknowledged but has no entries (a PING) needs begin_datagram and end_datagram as well.
 #pragma once
 
 #include "common/elision/entry_bytes.hpp"
@@ -88,6 +88,8 @@ class Encoder {
     // kMaxRecordDatagrams.
     DatagramSummary end_datagram(uint32_t datagrams = 1);
     void abort_datagram();
+    // All sections are written anew. floors() are the same: no FLOOR counts that is not written.
+    void retry_datagram();
 
     // Upper bound of what append writes before the payload, unless what is static in the flow
     // changes (kMaxOpenBytes).
@@ -149,6 +151,7 @@ class Encoder {
     FlowContext& added(uint32_t index);
     FlowPacket* latest_in_section(uint32_t index, const FlowContext& flow);
     bool has_floor_for(const FlowContext& flow, uint32_t reference);
+    void undo_uses();
     bool may_set(const FlowContext& flow, uint32_t reference, bool wanted);
     bool may_open(const FlowContext& flow, const FlowStatics& statics);
     bool may_refer(const FlowContext& flow, const FlowStatics& statics) const;

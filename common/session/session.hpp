@@ -344,12 +344,8 @@ class Session : public flow::FlowOwner {
                     base::TimePoint now);
     size_t
     gather(ClassState& state, const Draft& draft, const Way& way, size_t used, base::TimePoint now);
-    bool encode_what_fits(Draft& draft,
-                          ClassState& state,
-                          const Way& way,
-                          size_t& count,
-                          base::ByteWriter& body,
-                          base::TimePoint now);
+    bool encode_what_fits(
+        Draft& draft, ClassState& state, const Way& way, size_t& count, base::ByteWriter& body);
     void write_order(const Way& way, size_t count, base::ByteWriter& body);
     void number_flows(const Way& way, size_t outer_bytes);
     void keep_flow_together(size_t newest);

@@ -78,11 +78,11 @@ bool Session::send_aggregate(TrafficClass traffic_class,
     const size_t taken = next != nullptr ? next->length + kMaxEntryBeyondPacket : 0;
     write_frames(*draft, body, false, now, body.room() - std::min(body.room(), taken));
     size_t count = gather(state, *draft, way, body.size(), now);
-    if (!encode_what_fits(*draft, state, way, count, body, now)) {
+    if (!encode_what_fits(*draft, state, way, count, body)) {
         if (count == 0) {
+            encoder.abort_datagram();
             return false;  // a path too narrow even for the frames
         }
-        encoder.begin_datagram(draft->space_number, draft->space->next, now);
         keep_if_wanted(*draft, draft->space->next, scratch_.packets[0], way, now);
         start_split(*draft, state, scratch_.packets[0], body);
         scratch_.packets[0] = {};
@@ -116,23 +116,18 @@ bool Session::send_aggregate(TrafficClass traffic_class,
 }
 
 // Of the packets at hand as many as fit; the others go back. False: not even one does, and the
-// datagram is not begun.
-bool Session::encode_what_fits(Draft& draft,
-                               ClassState& state,
-                               const Way& way,
-                               size_t& count,
-                               ByteWriter& body,
-                               TimePoint now) {
+// datagram has no section.
+bool Session::encode_what_fits(
+    Draft& draft, ClassState& state, const Way& way, size_t& count, ByteWriter& body) {
     elision::Encoder& encoder = draft.epoch->encoder;
     const size_t frames = body.size();
     write_order(way, count, body);
     while (!encode(draft, state, count, body)) {
-        encoder.abort_datagram();
+        encoder.retry_datagram();
         body.rewind(frames);
         if (count <= 1) {
             return false;
         }
-        encoder.begin_datagram(draft.space_number, draft.space->next, now);
         const size_t keep = count / 2;
         while (count > keep) {
             state.queue.put_back(std::move(scratch_.packets[--count].item));

@@ -97,6 +97,38 @@ TEST(References, WithADeadUserAreOverwrittenOnlyWithItsFloor) {
     EXPECT_FALSE(link.decoder.is_below_floor());
 }
 
+// Else the FLOOR would count as acknowledged, and a late datagram be read with a newer reference.
+TEST(References, ARetryTakesNoFloorThatWasNotWritten) {
+    ElisionLink link;
+    link.open(3, udp4());
+    link.lose(3, udp4());  // 1
+    link.send(3, far(1));  // 2
+    link.now += kSkew;
+    link.send(3, far(1));  // 3: 1 is dead
+    Bytes section(100);
+    ByteWriter writer(section);
+    link.encoder.begin_datagram(link.space, link.next, link.now);
+    ASSERT_TRUE(link.encoder.floors().empty());
+    ASSERT_TRUE(link.encoder.append(3, far(2), {}, Extent::Counted, writer));
+    ASSERT_TRUE(link.encoder.wants_floor());
+    link.encoder.retry_datagram();
+    EXPECT_TRUE(link.encoder.floors().empty());
+    writer.rewind(0);
+    ASSERT_TRUE(link.encoder.append(3, far(2), {}, Extent::Counted, writer));
+    link.encoder.end_datagram();
+    link.encoder.on_acknowledged(link.space, link.next, link.next, link.now);
+    ++link.next;
+    // The next one has it.
+    link.encoder.begin_datagram(link.space, link.next, link.now);
+    ASSERT_EQ(link.encoder.floors().size(), 1U);
+    EXPECT_EQ(link.encoder.floors()[0], (Floor{link.space, 2}));
+    link.encoder.retry_datagram();
+    EXPECT_EQ(link.encoder.floors().size(), 1U);
+    writer.rewind(0);
+    ASSERT_TRUE(link.encoder.append(3, far(2), {}, Extent::Counted, writer));
+    EXPECT_TRUE(link.encoder.end_datagram().has_set);
+}
+
 TEST(References, NeedNoFloorThatIsAcknowledged) {
     ElisionLink link;
     link.open(3, udp4());
