@@ -49,6 +49,12 @@ class Encoder {
     ~Encoder() = default;
 
     void set_skew(Duration skew) { in_flight_.set_skew(skew); }
+    // Nothing that is in flight is given up before then: it may be sent again as it is.
+    void spare(TimePoint until) { in_flight_.spare(until); }
+    // What was sent then and is not acknowledged counts as lost: a FLOOR may shut it out.
+    bool has_given_up(TimePoint sent_at, TimePoint now) const {
+        return in_flight_.has_given_up(sent_at, now);
+    }
     // False when the index is above kMaxFlowIndex. An index may be added again at once: until late
     // datagrams of its former flow are settled, packets are OPENs without SET.
     bool add_flow(uint32_t index, const OpenInfo& info);

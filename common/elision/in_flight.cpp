@@ -199,7 +199,7 @@ bool InFlight::acknowledge(uint16_t space, uint64_t first, uint64_t last, TimePo
         }
     }
     if (progress) {
-        drop_settled();
+        drop_settled(now);
         unanswered_since_ = records_ > 0 ? now : base::kNever;
     }
     return true;
@@ -283,7 +283,7 @@ void InFlight::settle_carriers(uint16_t space, uint64_t sequence, Outcome outcom
     count_floors();
 }
 
-void InFlight::drop_settled() {
+void InFlight::drop_settled(TimePoint now) {
     bool floor_rose = false;
     for (Space& space : spaces_) {
         Ring<Record>& records = space.records;
@@ -291,7 +291,7 @@ void InFlight::drop_settled() {
             Record& oldest = records.front();
             if (oldest.outstanding == 0) {
                 --space.settled;
-            } else if (oldest.last_sent > evidence_ - skew_) {
+            } else if (!has_given_up(oldest.last_sent, now)) {
                 break;
             } else {
                 kill(space, oldest);

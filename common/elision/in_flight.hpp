@@ -30,6 +30,12 @@ class InFlight {
     ~InFlight() = default;
 
     void set_skew(Duration skew) { skew_ = skew; }
+    // No datagram is given up as dead before `until`; kMaxRecords and kMaxUseChunks hold meanwhile.
+    void spare(TimePoint until) { spared_until_ = std::max(spared_until_, until); }
+    // What was sent then and is not acknowledged counts as dead.
+    bool has_given_up(TimePoint sent_at, TimePoint now) const {
+        return sent_at <= evidence_ - skew_ && now >= spared_until_;
+    }
     // Room for `records` more, with `uses` in all.
     bool has_room(size_t records, size_t uses) const;
     // False when there are too many spaces.
@@ -115,7 +121,7 @@ class InFlight {
     void release(uint16_t space, Record& record, Outcome outcome);
     void release(Use use, Outcome outcome);
     void settle_carriers(uint16_t space, uint64_t sequence, Outcome outcome);
-    void drop_settled();
+    void drop_settled(TimePoint now);
     void kill(Space& space, Record& record);
     void count_floors();
 
@@ -131,6 +137,7 @@ class InFlight {
     size_t unacknowledged_floors_ = 0;
     uint64_t dead_datagrams_ = 0;
     Duration skew_ = kMinimumSkew;
+    TimePoint spared_until_{};
     TimePoint evidence_{};  // latest sending time known to have arrived
     TimePoint unanswered_since_ = base::kNever;
     TimePoint last_sent_at_ = TimePoint::min();

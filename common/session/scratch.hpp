@@ -71,6 +71,12 @@ struct SessionScratch {
             return std::holds_alternative<Frame>(item);
         });
     }
+    bool announces_active_path() const {
+        return std::any_of(frames.begin(), frames.end(), [](const wire::BodyItem& item) {
+            const auto* announce = std::get_if<wire::Announce>(&item);
+            return announce != nullptr && announce->active;
+        });
+    }
 };
 
 }  // namespace continuo::session

@@ -19,6 +19,8 @@ namespace continuo::session {
 
 inline constexpr size_t kMaxSentRingBytes = size_t{2} * 1024 * 1024;
 inline constexpr size_t kMaxSentRingEntries = 4096;
+// What is older is not worth sending again.
+inline constexpr base::Duration kUsefulFor = base::seconds(10);
 
 // A datagram, or a run of equal ones whose sequence numbers follow each other; or a packet that was
 // alone in its datagram.
@@ -59,6 +61,14 @@ class SentRing {
     // Copies `bytes`, which are one sendmsg long at most. Forgets what was sent before `keep_from`,
     // unless it is due.
     void push(SentEntry entry, base::ByteView bytes, base::TimePoint keep_from);
+    // Forgets the oldest one after the other while `has_arrived(const SentEntry&)`, but none that
+    // is due.
+    template <typename HasArrived>
+    void forget_oldest(const HasArrived& has_arrived) {
+        while (count_ > 0 && !at(0).is_due && has_arrived(at(0))) {
+            pop();
+        }
+    }
     // Marks what `is_missing(const SentEntry&)` names as due, and nothing else.
     template <typename IsMissing>
     void mark_due(const IsMissing& is_missing) {

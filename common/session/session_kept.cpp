@@ -29,8 +29,6 @@ namespace {
 // that an acknowledgement should have come.
 constexpr Duration kSilence = base::milliseconds(50);
 constexpr Duration kLeastPatience = base::milliseconds(100);
-// What is older is not missed any more.
-constexpr Duration kUsefulFor = base::seconds(10);
 
 }  // namespace
 

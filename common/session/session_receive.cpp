@@ -213,6 +213,15 @@ bool Session::note_arrival(const Opened& opened,
         if (const auto quote = wire::Quote::of(datagram.bytes)) {
             latest_ = *quote;
         }
+        // What is sent again left long before what arrives meanwhile. So acknowledgements that come
+        // now let nothing die, nor for T_skew after: the last repeat may be that late.
+        if (sent_ring_.has_due() || paths_.is_in_doubt(now) || scratch_.announces_active_path()) {
+            for (EpochState* any : {current_.get(), previous_.get()}) {
+                if (any != nullptr) {
+                    any->encoder.spare(now + elision::skew_for(paths_.largest_rtt()));
+                }
+            }
+        }
     }
     const bool ends_doubt = paths_.on_authenticated(arrival, datagram.from, datagram.to,
                                                     datagram.bytes.size(), is_highest, now);

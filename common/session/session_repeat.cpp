@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <initializer_list>
 
 namespace continuo::session {
 
@@ -14,8 +15,6 @@ using base::TimePoint;
 
 namespace {
 
-// Beyond round trips as measured, what a queue at the old link may have held.
-constexpr Duration kKeepBeyondRtt = base::milliseconds(200);
 // Largest burst of datagrams that are sent again, as time of the pace.
 constexpr Duration kRepeatBurst = base::milliseconds(2);
 // Bytes that are sent again at once on any path: the initial window (RFC 9002 section 7.2).
@@ -28,6 +27,22 @@ constexpr Duration kReportHeard = base::seconds(120);
 // Beyond two round trips after the node asked, what comes twice may still be a repeat.
 constexpr Duration kRepeatsInPlace = base::seconds(1);
 constexpr Duration kRepeatsElsewhere = base::seconds(10);
+
+// No ACK has named its last number, or a higher one of its space, and it is not given up. Other
+// spaces say nothing of it: the node may be heard, and get what goes by other paths, while the path
+// of this one is silent.
+bool is_under_way(const SentEntry& entry,
+                  std::initializer_list<const EpochState*> epochs,
+                  TimePoint now) {
+    for (const EpochState* epoch : epochs) {
+        if (epoch != nullptr && epoch->number == entry.epoch) {
+            const auto& highest = epoch->send_spaces[space_slot(entry.space)].highest_acknowledged;
+            const bool is_newer = !highest || entry.first_sequence + entry.datagrams - 1 > *highest;
+            return is_newer && !epoch->encoder.has_given_up(entry.sent_at, now);
+        }
+    }
+    return false;
+}
 
 }  // namespace
 
@@ -47,10 +62,11 @@ void Session::remember(TransmitBatch& batch,
     entry.segment_bytes = item.segment_bytes;
     entry.datagrams = item.datagrams;
     entry.traffic_class = draft.header.traffic_class;
-    const Path& path = paths_.path(item.path);
-    const Duration keep = path.smoothed_rtt() * 2 + path.rtt_variation() * 4 + kKeepBeyondRtt;
+    sent_ring_.forget_oldest([this, now](const SentEntry& old) {
+        return !is_under_way(old, {current_.get(), previous_.get()}, now);
+    });
     // While nothing is heard the node may be away: then all is kept that there is room for.
-    const TimePoint from = heard_at_ - std::min(keep, heard_at_.time_since_epoch());
+    const TimePoint from = heard_at_ - std::min<Duration>(kUsefulFor, heard_at_.time_since_epoch());
     sent_ring_.push(entry, batch.free_space().first(item.length), from);
 }
 
@@ -65,17 +81,8 @@ void Session::mark_lost(std::optional<uint8_t> former, TimePoint now) {
         repeat_pace_.span =
             std::min<Duration>(paths_.path(*former).smoothed_rtt() * 4 / 5, kLongestRepeat);
     }
-    sent_ring_.mark_due([this](const SentEntry& entry) {
-        const EpochState* epoch = nullptr;
-        for (const EpochState* candidate : {current_.get(), previous_.get()}) {
-            epoch = candidate != nullptr && candidate->number == entry.epoch ? candidate : epoch;
-        }
-        if (epoch == nullptr) {
-            return false;
-        }
-        const auto& acknowledged = epoch->send_spaces[space_slot(entry.space)].highest_acknowledged;
-        const bool is_lost =
-            !acknowledged || entry.first_sequence + entry.datagrams - 1 > *acknowledged;
+    sent_ring_.mark_due([this, now](const SentEntry& entry) {
+        const bool is_lost = is_under_way(entry, {current_.get(), previous_.get()}, now);
         repeat_pace_.bytes += is_lost ? entry.length : 0;
         return is_lost;
     });

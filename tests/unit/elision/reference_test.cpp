@@ -73,6 +73,26 @@ TEST(References, DieOnlyByAnAcknowledgementOfADatagramSentASkewLater) {
     EXPECT_EQ(link.encoder.dead_datagrams(), 1U);
 }
 
+// It is sent again after what was sent later has come.
+TEST(References, DoNotDieWhileTheirDatagramsMayBeSentAgain) {
+    ElisionLink link;
+    link.open(3, udp4());
+    const base::TimePoint lost_at = link.now;
+    link.lose(3, udp4());
+    link.now += 2 * kSkew;
+    link.encoder.spare(link.now + milliseconds(50));
+    link.send(3, far(1));
+    link.now += milliseconds(40);
+    link.send(3, far(1));
+    EXPECT_EQ(link.encoder.dead_datagrams(), 0U);
+    EXPECT_FALSE(link.encoder.has_given_up(lost_at, link.now));
+    link.now += milliseconds(20);
+    EXPECT_TRUE(link.encoder.has_given_up(lost_at, link.now));
+    EXPECT_FALSE(link.encoder.has_given_up(link.now, link.now));
+    link.send(3, far(1));
+    EXPECT_EQ(link.encoder.dead_datagrams(), 1U);
+}
+
 TEST(References, WithADeadUserAreOverwrittenOnlyWithItsFloor) {
     ElisionLink link;
     link.open(3, udp4());

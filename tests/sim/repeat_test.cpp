@@ -1,0 +1,99 @@
+// Repeats of a SNAPT after a silence, in virtual time (docs/PROTOCOL.md section 5.6): all that is
+// lost is sent again, and the node takes it, whatever came meanwhile.
+#include "tests/sim/two_paths.hpp"
+
+#include <set>
+
+#include <gtest/gtest.h>
+
+namespace continuo::tests {
+namespace {
+
+using base::DropReason;
+using base::milliseconds;
+using base::PathMode;
+using base::TrafficClass;
+
+// A call, and beside it a terminal and a transfer down. Packets of these differ so much from each
+// other that references are set again and again.
+class CallAndTransfer : public TwoPaths {
+  public:
+    explicit CallAndTransfer(base::Duration delay)
+        : TwoPaths(TrafficClass::LtLd, PathMode::Handover, link_of(delay), link_of(delay)) {
+        open(terminal_, TrafficClass::LtLd);
+        open(transfer_, TrafficClass::HtHd);
+        pair.run_for(milliseconds(200));
+    }
+
+    // Every 20 ms a packet of the call and of the terminal, and so many of the transfer.
+    void run(base::Duration span, int packets) {
+        for (const base::TimePoint end = pair.now + span; pair.now < end;) {
+            send(terminal_);
+            for (int i = 0; i < packets; ++i) {
+                send(transfer_);
+            }
+            talk(milliseconds(20));
+        }
+    }
+    uint32_t sent() const { return transfer_.sent; }
+    // Different ones that came, of the transfer.
+    size_t arrived() const {
+        std::set<uint32_t> numbers;
+        for (const auto& packet : pair.node.delivered) {
+            if (packet.size() > transfer_.payload_bytes) {
+                numbers.insert(base::load_big_endian<uint32_t>(&packet[24]));
+            }
+        }
+        return numbers.size();
+    }
+
+  private:
+    struct Stream {
+        packet::HeaderFields fields;
+        size_t payload_bytes = 0;
+        uint32_t sent = 0;
+    };
+
+    void open(Stream& stream, TrafficClass traffic_class) {
+        stream.fields.flags = packet::tcp_flag::kAck;
+        flow::Flow& opened = pair.node.flow(tuple_of(stream.fields), traffic_class);
+        pair.node.send(opened, make_packet(stream.fields, {}), {}, pair.now);
+    }
+    void send(Stream& stream) {
+        std::vector<uint8_t> payload(stream.payload_bytes);
+        pair.random.fill(payload);
+        packet::FiveTuple tuple = tuple_of(stream.fields);
+        tuple.local = kLease;
+        packet::HeaderFields fields = to_lease(stream.fields);
+        fields.sequence = stream.sent++ * 1'000'000;
+        pair.snapt.send(*pair.snapt.find(tuple), make_packet(fields, payload), {}, pair.now);
+    }
+
+    Stream terminal_{node_fields(packet::Protocol::Tcp, 6000, 22), 40};
+    Stream transfer_{node_fields(packet::Protocol::Tcp, 6001, 5201), 1200};
+};
+
+// The path in use goes silent down, and some round trips later the node leaves it. Until then it is
+// heard, and at last it gets what is copied to the other path. That says nothing of what was lost.
+TEST(RepeatSim, NoneIsGivenUpForWhatCameMeanwhile) {
+    struct Silence {
+        base::Duration delay;  // each way
+        base::Duration span;
+    };
+    for (const auto& [delay, span] : {Silence{milliseconds(10), milliseconds(700)},
+                                      Silence{milliseconds(50), milliseconds(600)},
+                                      Silence{milliseconds(100), milliseconds(1200)}}) {
+        CallAndTransfer both(delay);
+        both.run(milliseconds(1000), 4);
+        both.pair.lose(both.pair.down_link(0), kCertain);
+        both.run(milliseconds(200), 8);
+        both.run(span - milliseconds(200), 0);
+        both.move();
+        both.run(milliseconds(2000), 0);
+        EXPECT_EQ(both.pair.node.session->drops().count(DropReason::BelowFloor), 0U);
+        EXPECT_EQ(both.arrived(), both.sent()) << "though nothing follows";
+    }
+}
+
+}  // namespace
+}  // namespace continuo::tests
