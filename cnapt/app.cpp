@@ -69,7 +69,8 @@ class App final : public NodeEvents {
         , config_(std::move(config))
         , node_name_(config_.node.empty() ? daemon::host_name("node") : config_.node)
         , recorders_(loop_, config_.debug, std::move(files), config_.capture.device)
-        , capture_(loop_, config_.capture, [this] { on_captured(); })
+        , capture_(
+              loop_, config_.capture, [this] { on_captured(); }, options_.state + "/sysctl.json")
         , dns_(loop_, config_.dns.servers, std::move(dns_helper))
         , controls_(loop_,
                     {[this](const report::JsonValue& request,

@@ -92,6 +92,11 @@ void Node::on_packet(PacketPtr packet, TimePoint now) {
         return;
     }
     Flow* flow = flows_.find(summary.tuple);
+    if (flow != nullptr && is_unknown(*flow) && !is_syn(summary)) {
+        drops_.add(DropReason::NoBinding);
+        answer_refused(packet->bytes());
+        return;
+    }
     if (flow != nullptr && !summary.is_icmp_error &&
         flows_.on_packet(*flow, flow::Direction::Up, summary, now) ==
             flow::PacketVerdict::NewConnection) {

@@ -156,6 +156,7 @@ CapturePlan CaptureControl::plan_of_guard() const {
 }
 
 base::Result<void> CaptureControl::clean_up() {
+    lan_timeouts_.open();
     plan_ = plan_of_guard();
     has_ipv6_ = !config_.ipv6 || io::ipv6_switched_off(config_.device).empty();
     CTN_TRY(take_over());
@@ -274,6 +275,9 @@ base::Result<void> CaptureControl::begin(const classifier::Ruleset& ruleset, std
         CTN_TRY(replace_table(plan_, failure));
     }
     is_active_ = true;
+    if (!config_.gateway_interfaces.empty()) {
+        lan_timeouts_.raise();
+    }
     return let_in(is_open_, failure);
 }
 
@@ -465,6 +469,7 @@ void CaptureControl::end() {
         base::log(base::LogLevel::Error, "cannot remove all rules and routes: %.*s",
                   static_cast<int>(error.where.size()), error.where.data());
     }
+    lan_timeouts_.restore();
     plan_ = {};
     extent_.reset();
     is_active_ = false;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "classifier/ruleset.hpp"
+#include "cnapt/lan_timeouts.hpp"
 #include "cnapt/near_links.hpp"
 #include "cnapt/node_config.hpp"
 #include "cnapt/routes.hpp"
@@ -21,7 +22,10 @@ uint32_t near_group(const CaptureConfig& config);
 
 class CaptureControl {
   public:
-    explicit CaptureControl(CaptureConfig config) : config_(std::move(config)) {}
+    // `sysctl_record`: where a gateway keeps former values of kernel parameters; empty: it changes
+    // none.
+    explicit CaptureControl(CaptureConfig config, std::string sysctl_record = {})
+        : config_(std::move(config)), lan_timeouts_(std::move(sysctl_record)) {}
 
     // Removes rules and routes of an earlier run, and its nftables table but for the guard, unless
     // that is a kill switch that goes on. The parts that a run of this configuration has left for a
@@ -91,6 +95,7 @@ class CaptureControl {
     void end_connections() const;
 
     CaptureConfig config_;
+    LanTimeouts lan_timeouts_;
     std::optional<PortalBypass> portal_;
     bool has_near_links_ = false;
     bool has_taken_over_ = false;

@@ -27,9 +27,10 @@ NearLinks near_unknown() {
 
 CaptureSwitch::CaptureSwitch(io::EventLoop& loop,
                              CaptureConfig config,
-                             std::function<void()> on_active)
+                             std::function<void()> on_active,
+                             std::string sysctl_record)
     : is_kill_switch_(config.kill_switch)
-    , control_(std::move(config))
+    , control_(std::move(config), std::move(sysctl_record))
     , on_active_(std::move(on_active))
     , loop_(loop)
     , look_timer_(loop, [this] { supervise(); })

@@ -16,7 +16,11 @@ namespace continuo::cnapt {
 class CaptureSwitch {
   public:
     // `on_active` is called once traffic is captured for the first time. `loop` must outlive this.
-    CaptureSwitch(io::EventLoop& loop, CaptureConfig config, std::function<void()> on_active);
+    // `sysctl_record`: as CaptureControl's.
+    CaptureSwitch(io::EventLoop& loop,
+                  CaptureConfig config,
+                  std::function<void()> on_active,
+                  std::string sysctl_record = {});
     CaptureSwitch(const CaptureSwitch&) = delete;
     CaptureSwitch& operator=(const CaptureSwitch&) = delete;
     ~CaptureSwitch() = default;

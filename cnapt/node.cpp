@@ -279,7 +279,8 @@ Flow* Node::flow_of(const Session& session, const packet::FiveTuple& tuple) {
     Flow* flow = flows_.find(tuple);
     const auto* node_flow = flow == nullptr ? nullptr : flow::details_as<const NodeFlow>(*flow);
     const bool is_bound_to_it = node_flow != nullptr && node_flow->link != nullptr &&
-                                node_flow->link->session.get() == &session;
+                                node_flow->link->session.get() == &session &&
+                                !node_flow->is_unknown;
     return is_bound_to_it ? flow : nullptr;
 }
 
@@ -298,6 +299,10 @@ void Node::deliver(Session& /*session*/,
                    const packet::HeaderFields& fields,
                    base::ByteView payload,
                    TimePoint now) {
+    if (is_unknown(flow)) {
+        drops_.add(DropReason::NoBinding);
+        return;
+    }
     dataplane::track(flows_, flow, flow::Direction::Down, fields, now);
     tun_port_->coalescer().add(fields, payload, &flow);
 }
@@ -340,6 +345,7 @@ Flow* Node::deliver_whole(Session& session,
     }
     if (flow == nullptr) {
         drops_.add(DropReason::NoBinding);
+        reset_unknown(*link_of(session), *summary, packet, now);
         return nullptr;
     }
     flows_.on_packet(*flow, flow::Direction::Down, *summary, now);

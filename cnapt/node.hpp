@@ -39,6 +39,9 @@ inline constexpr size_t kSmallPackets = 16384;
 inline constexpr size_t kLargePackets = 512;
 // Packets of one flow that wait for its process; later ones are dropped and counted.
 inline constexpr size_t kMaxWaitingPackets = 32;
+// TCP packets without a flow that are answered with a reset, of all SNAPTs in a second; others are
+// dropped as they are. Each takes a flow for as long as any that was reset.
+inline constexpr uint32_t kMaxResetsPerSecond = 16;
 // A flow's first packets wait no longer than this for its process; a late answer may still change
 // the class.
 inline constexpr base::Duration kProcessWait = base::milliseconds(2);
@@ -138,7 +141,14 @@ struct NodeFlow : flow::FlowDetails {
     base::TimePoint waits_until = base::kNever;
     policy::PromotionTracker promotion;
     bool is_classified = false;
+    // Begun for the resets of a connection that nobody here knows: nothing of it goes to the host.
+    bool is_unknown = false;
 };
+
+inline bool is_unknown(const flow::Flow& flow) {
+    return flow.state == flow::FlowState::Closing &&
+           flow::details_as<const NodeFlow>(flow)->is_unknown;
+}
 
 // Told on the data loop.
 class NodeEvents {
@@ -295,6 +305,12 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     flow::Flow* resume_flow(const session::Session& session,
                             const packet::PacketSummary& summary,
                             base::TimePoint now);
+    // node_unknown.cpp
+    void reset_unknown(SnaptLink& link,
+                       const packet::PacketSummary& summary,
+                       base::ByteView packet,
+                       base::TimePoint now);
+    flow::Flow* begin_unknown(SnaptLink& link, const packet::FiveTuple& tuple, base::TimePoint now);
     void measure_throughput(SnaptLink& link, base::TimePoint now);
     void on_socket_readable(const Uplink& uplink, io::UdpSocket& socket);
     void on_datagrams(const Uplink& uplink, const io::ReceivedBatch& batch, base::TimePoint now);
@@ -451,6 +467,8 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     std::optional<BindingJournal> journal_;
     std::vector<Handover> handovers_;  // the latest ones
     uint64_t handover_count_ = 0;
+    base::TimePoint resets_began_at_{};  // the second in which resets_ were sent
+    uint32_t resets_ = 0;
     base::TimePoint handover_log_free_at_{};  // when what was logged so far is paid for
     uint64_t unlogged_handovers_ = 0;
 };

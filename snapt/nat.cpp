@@ -1,6 +1,7 @@
 #include "snapt/nat.hpp"
 
 #include "common/base/assert.hpp"
+#include "common/dataplane/conntrack_timeouts.hpp"
 
 #include <algorithm>
 #include <array>
@@ -397,14 +398,7 @@ std::vector<io::SysctlSetting>
 relay_sysctls(const RelayOptions& options,
               bool set_forwarding,
               std::span<const std::string> router_advertisement_interfaces) {
-    const std::string conntrack = "net/netfilter/nf_conntrack_";
-    std::vector<io::SysctlSetting> settings = {
-        {conntrack + "udp_timeout", "120", true, true},
-        {conntrack + "udp_timeout_stream", "300", true, true},
-        {conntrack + "tcp_timeout_established", "7440", true, true},
-        {conntrack + "icmp_timeout", "60", true, true},
-        {conntrack + "icmpv6_timeout", "60", true, true},
-    };
+    std::vector<io::SysctlSetting> settings = dataplane::conntrack_timeouts();
     if (!set_forwarding) {
         return settings;
     }

@@ -56,8 +56,8 @@ std::string build_nat_ruleset(const RelayOptions& options);
 // "inet continuo_snapt_<device>", characters outside [A-Za-z0-9_] as '_'.
 std::string relay_table(std::string_view device);
 
-// Forwarding, and timeouts of RFC 4787 (UDP 120 s), RFC 5382 (TCP 7440 s), RFC 5508 (ICMP 60 s) for
-// conntrack. The interfaces named keep taking router advertisements while IPv6 forwarding is on
+// Forwarding, and the timeouts of conntrack (dataplane::conntrack_timeouts). The interfaces named
+// keep taking router advertisements while IPv6 forwarding is on
 // (io::interfaces_with_router_advertisements).
 std::vector<io::SysctlSetting>
 relay_sysctls(const RelayOptions& options,

@@ -3,6 +3,7 @@
 #include "cnapt/node.hpp"
 #include "cnapt/routes.hpp"
 #include "common/io/socket_address.hpp"
+#include "common/packet/header_fields.hpp"
 #include "common/wire/unsealed.hpp"
 #include "tests/support/net_namespace.hpp"
 #include "tests/support/raw_packet.hpp"
@@ -26,6 +27,9 @@ using test::RawPacket;
 
 constexpr base::Duration kPatience = base::seconds(10);
 constexpr uint16_t kWireId = 4711;
+constexpr uint8_t kSyn = packet::tcp_flag::kSyn;
+constexpr uint8_t kAck = packet::tcp_flag::kAck;
+constexpr uint8_t kRst = packet::tcp_flag::kRst;
 
 Endpoint endpoint(std::string_view text) {
     return Endpoint::parse(text).value();
@@ -114,6 +118,27 @@ class NodeTest : public test::NetNamespaceTest {
                            frame.size() - test::kVnetBytes, 0, name.data(), name.size()),
                   0);
     }
+    static std::vector<uint8_t> tcp_packet(std::string_view source,
+                                           const base::IpAddress& destination,
+                                           uint16_t source_port,
+                                           uint16_t destination_port,
+                                           uint8_t flags) {
+        const auto frame = test::build_frame(
+            {*base::IpAddress::parse(source), destination, 6, source_port, destination_port, {}});
+        std::vector<uint8_t> packet(frame.begin() + test::kVnetBytes, frame.end());
+        // In place of the SYN: the flags are at 13 of the TCP header, its checksum at 16.
+        uint8_t* tcp = packet.data() + 20;
+        tcp[13] = flags;
+        const auto sum = static_cast<uint16_t>((tcp[16] << 8 | tcp[17]) - (flags - kSyn));
+        base::store_big_endian(tcp + 16, sum);
+        return packet;
+    }
+    // As the link's session gives it over; false: nothing of it went to the host.
+    bool comes_down(const SnaptLink& link, std::vector<uint8_t> packet) {
+        session::SessionHost& host = *node_;
+        return host.deliver_whole(*link.session, base::TrafficClass::LtHd, packet, loop_.now()) !=
+               nullptr;
+    }
     std::string refused_reason() {
         std::string reason = "no flow";
         node_->flows().for_each([&](const flow::Flow& flow) {
@@ -176,18 +201,11 @@ TEST_F(NodeTest, WithoutASnaptAFlowWaitsAndIsNotRefused) {
 TEST_F(NodeTest, TcpInMidstreamThatNobodyKnowsIsReset) {
     const UniqueFd listener(
         ::socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
-    RawPacket packet{default_node_ipv4(), *base::IpAddress::parse("198.51.100.1"), 6, 4000, 80, {}};
-    auto frame = test::build_frame(packet);
-    // An ACK in place of the SYN: the flags are at 13 of the TCP header, its checksum at 16.
-    uint8_t* tcp = frame.data() + test::kVnetBytes + 20;
-    tcp[13] = 0x10;
-    const auto sum = static_cast<uint16_t>((tcp[16] << 8 | tcp[17]) - (0x10 - 0x02));
-    base::store_big_endian(tcp + 16, sum);
+    const auto remote = *base::IpAddress::parse("198.51.100.1");
+    const auto packet = tcp_packet("192.0.0.5", remote, 4000, 80, kAck);
     const UniqueFd raw(::socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW));
-    const SocketAddress name(Endpoint{packet.destination, 0});
-    ASSERT_GT(::sendto(raw.value(), frame.data() + test::kVnetBytes,
-                       frame.size() - test::kVnetBytes, 0, name.data(), name.size()),
-              0);
+    const SocketAddress name(Endpoint{remote, 0});
+    ASSERT_GT(::sendto(raw.value(), packet.data(), packet.size(), 0, name.data(), name.size()), 0);
     ASSERT_TRUE(wait([&] { return drops(DropReason::NoBinding) == 1; }));
     EXPECT_EQ(node_->flows().size(), 0U);
     std::array<uint8_t, 100> reply{};
@@ -195,6 +213,34 @@ TEST_F(NodeTest, TcpInMidstreamThatNobodyKnowsIsReset) {
         wait([&] { return ::recv(listener.value(), reply.data(), reply.size(), 0) >= 40; }));
     EXPECT_EQ(reply[20 + 13] & 0x04, 0x04) << "RST";
     EXPECT_EQ(reply[20 + 2] << 8 | reply[20 + 3], 4000);
+}
+
+TEST_F(NodeTest, WhatComesForAConnectionThatNobodyKnowsIsResetAndNeverReachesTheHost) {
+    SnaptLink& link = establish("192.0.2.1:9347");
+    const UniqueFd listener = open_socket(SOCK_STREAM, "192.0.0.5:4000");
+    ASSERT_EQ(::listen(listener.value(), 1), 0);
+    const auto from_snapt = [&](uint8_t flags) {
+        return comes_down(link, tcp_packet("198.51.100.1", default_node_ipv4(), 80, 4000, flags));
+    };
+    const auto queued = [&] { return link.session->queued_bytes(); };
+    EXPECT_FALSE(from_snapt(kSyn));
+    EXPECT_EQ(node_->flows().size(), 0U) << "a SYN begins nothing here, and is not answered";
+    EXPECT_FALSE(from_snapt(kAck));
+    ASSERT_EQ(node_->flows().size(), 1U) << "that of the reset";
+    const uint64_t one = queued();
+    EXPECT_GT(one, 0U);
+    EXPECT_FALSE(from_snapt(kSyn)) << "the flow of a reset opens no way to the host";
+    EXPECT_EQ(queued(), one);
+    EXPECT_FALSE(from_snapt(kAck));
+    EXPECT_EQ(queued(), 2 * one) << "the first reset may have been lost";
+    EXPECT_FALSE(from_snapt(kRst | kAck));
+    EXPECT_EQ(queued(), 2 * one);
+    EXPECT_EQ(drops(DropReason::NoBinding), 5U);
+    for (size_t i = 0; i < 2 * size_t{kMaxResetsPerSecond}; ++i) {
+        (void)from_snapt(kAck);
+    }
+    EXPECT_EQ(queued(), kMaxResetsPerSecond * one) << "in one second";
+    EXPECT_EQ(node_->flows().size(), 1U);
 }
 
 TEST_F(NodeTest, WhatHasNotItsOwnSourceIsNotCarried) {

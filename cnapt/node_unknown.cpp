@@ -1,0 +1,82 @@
+// What comes for a connection that nobody here knows any more: the other side is told, as a host's
+// TCP would tell it. Nothing of it goes to the host: a SNAPT cannot open connections to the node.
+#include "cnapt/node.hpp"
+#include "common/packet/header_fields.hpp"
+#include "common/packet/reply.hpp"
+
+namespace continuo::cnapt {
+
+using base::TimePoint;
+using flow::Flow;
+
+namespace {
+
+// Data, or the end of it. A SYN begins something that nobody here has asked for.
+bool is_to_answer(const packet::PacketSummary& summary) {
+    namespace flag = packet::tcp_flag;
+    const bool opens = (summary.tcp_flags & (flag::kSyn | flag::kAck)) == flag::kSyn;
+    return summary.tuple.protocol == packet::Protocol::Tcp && !summary.is_icmp_error &&
+           summary.is_first_fragment && (summary.tcp_flags & flag::kRst) == 0 && !opens;
+}
+
+}  // namespace
+
+// The reset goes by the SNAPT that the packet came from, whose NAT knows the connection. Its flow
+// is closed from the beginning: one that begins with the same addresses and ports takes its place.
+void Node::reset_unknown(SnaptLink& link,
+                         const packet::PacketSummary& summary,
+                         base::ByteView packet,
+                         TimePoint now) {
+    Flow* flow = flows_.find(summary.tuple);
+    const auto* known = flow == nullptr ? nullptr : flow::details_as<const NodeFlow>(*flow);
+    const bool may_answer = known == nullptr || (known->is_unknown && known->link == &link);
+    if (!is_to_answer(summary) || ruleset_ == nullptr || !may_answer) {
+        return;
+    }
+    if (now - resets_began_at_ >= base::seconds(1)) {
+        resets_began_at_ = now;
+        resets_ = 0;
+    }
+    if (resets_ >= kMaxResetsPerSecond) {
+        return;
+    }
+    packet::PacketPtr reset = pool_.take(packet::kMaxReplyBytes);
+    if (reset == nullptr) {
+        drops_.add(base::DropReason::PoolEmpty);
+        return;
+    }
+    reset->length = static_cast<uint32_t>(packet::write_tcp_reset(packet, reset->buffer()));
+    const auto answer = packet::summarize(reset->bytes(), packet::NodeSide::Source);
+    if (!answer.summary || answer.summary->tuple != summary.tuple) {
+        return;
+    }
+    if (flow == nullptr) {
+        flow = begin_unknown(link, summary.tuple, now);
+    }
+    if (flow == nullptr) {
+        return;
+    }
+    ++resets_;
+    flows_.on_packet(*flow, flow::Direction::Up, *answer.summary, now);
+    link.session->on_packet(*flow, std::move(reset), now);
+    driver_.touch(*link.session);
+}
+
+// No other flow gives way to it.
+Flow* Node::begin_unknown(SnaptLink& link, const packet::FiveTuple& tuple, TimePoint now) {
+    Flow* flow = flows_.create(tuple, base::TrafficClass::LtLd, now);
+    if (flow == nullptr) {
+        return nullptr;
+    }
+    auto node_flow = std::make_unique<NodeFlow>();
+    node_flow->flow = flow;
+    node_flow->link = &link;
+    node_flow->ruleset = ruleset_;
+    node_flow->is_classified = true;
+    node_flow->is_unknown = true;
+    flow->details = node_flow.release();  // end_flow deletes it
+    link.session->attach(*flow);
+    return flow;
+}
+
+}  // namespace continuo::cnapt

@@ -1,0 +1,42 @@
+#include "common/dataplane/conntrack_timeouts.hpp"
+
+#include "common/flow/flow_table.hpp"
+
+#include <chrono>
+#include <string>
+
+namespace continuo::dataplane {
+
+namespace {
+
+// Of UDP that was answered: no shorter than what the kernel has by itself.
+constexpr base::Duration kUdpStream = base::seconds(300);
+
+io::SysctlSetting at_least(const std::string& name, base::Duration timeout) {
+    const auto seconds = std::chrono::ceil<std::chrono::seconds>(timeout).count();
+    return {"net/netfilter/nf_conntrack_" + name, std::to_string(seconds), true, true};
+}
+
+}  // namespace
+
+std::vector<io::SysctlSetting> conntrack_timeouts() {
+    using namespace flow::timeout;
+    std::vector<io::SysctlSetting> settings = {
+        at_least("udp_timeout", kUdp),
+        at_least("udp_timeout_stream", kUdpStream),
+        at_least("icmp_timeout", kIcmpEcho),
+        at_least("icmpv6_timeout", kIcmpEcho),
+    };
+    // One side is closed, or neither, or one does not acknowledge.
+    for (const char* state :
+         {"established", "fin_wait", "close_wait", "max_retrans", "unacknowledged"}) {
+        settings.push_back(at_least("tcp_timeout_" + std::string(state), kTcpEstablished));
+    }
+    // It begins, or the last data of it is repeated.
+    for (const char* state : {"syn_sent", "syn_recv", "last_ack"}) {
+        settings.push_back(at_least("tcp_timeout_" + std::string(state), kTcpTransitory));
+    }
+    return settings;
+}
+
+}  // namespace continuo::dataplane
