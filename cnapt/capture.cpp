@@ -247,6 +247,9 @@ Node::Fitness Node::fitness(const SnaptLink& link) {
     if (!link.session || !link.is_up) {
         return Fitness::None;
     }
+    if (!link.forwards()) {
+        return Fitness::NotForwarding;
+    }
     if (!link.is_listed) {
         return Fitness::Unlisted;
     }

@@ -30,7 +30,7 @@ bool is_usable(const SnaptLink& link) {
 }
 
 std::string_view state_of(const SnaptLink& link) {
-    return is_usable(link) ? "up" : link.is_up ? "degraded" : "down";
+    return is_usable(link) && link.forwards() ? "up" : link.is_up ? "degraded" : "down";
 }
 
 std::string address_of(const SnaptLink& link) {
@@ -352,6 +352,7 @@ std::string snapts_json(const Node& node, TimePoint now) {
         json.field("control_open", link->is_control_open);
         json.field("learned", link->is_learned);
         json.field("listed", link->is_listed);
+        json.field("forwards", link->forwards());
         json.field("load", link->load);
         json.field("price", link->price);
         json.field("handovers", link->handovers);

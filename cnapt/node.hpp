@@ -12,6 +12,7 @@
 #include "cnapt/uplinks.hpp"
 #include "common/control/epoch_keys.hpp"
 #include "common/control/message.hpp"
+#include "common/control/no_forwarding.hpp"
 #include "common/dataplane/class_settings.hpp"
 #include "common/dataplane/datagram_receiver.hpp"
 #include "common/dataplane/figures.hpp"
@@ -78,6 +79,8 @@ struct SnaptLink {
     std::string moving_from;
     double load = 0;   // as told, 0 to 1
     double price = 1;  // as told, of the plan's
+    // As told: packets that go there pass.
+    bool forwards() const { return price < control::kNoForwardingPrice / 1000.0; }
     // Of paths, by slot, that fell silent while in use, or were left because UDP is throttled
     // there: not taken back until then, unless there is no other.
     struct Bar {
@@ -427,7 +430,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void name_apps(SnaptLink& link);
     // For new flows; the best there is, is taken. An idle SNAPT that has died is not missed by the
     // data path, but its control link is lost.
-    enum class Fitness : uint8_t { None, Unlisted, WithoutControl, Good };
+    enum class Fitness : uint8_t { None, NotForwarding, Unlisted, WithoutControl, Good };
     static Fitness fitness(const SnaptLink& link);
     policy::Decision decide(const NodeFlow& node_flow) const;
     void end_flow(flow::Flow& flow, base::TimePoint now);

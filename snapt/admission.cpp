@@ -73,10 +73,21 @@ void Admission::on_tick() {
 
 void Admission::renew_directory() {
     directory_ = make_directory(parts_.config, told_load_);
+    if (!is_forwarding_) {
+        set_no_forwarding(directory_);
+    }
     for (auto& entry : links_) {
         entry.second.knows_directory = false;
     }
     has_untold_ = true;
+}
+
+void Admission::set_forwarding(bool is_forwarding) {
+    if (is_forwarding_ != is_forwarding) {
+        is_forwarding_ = is_forwarding;
+        renew_directory();
+        tell_directories();
+    }
 }
 
 void Admission::renew_load() {

@@ -55,6 +55,8 @@ class Admission final : public ControlHandler, public RelayEvents {
     void connect(Relay& relay, ControlServer& server);
     // The configuration names other SNAPTs now: all nodes are informed, some with each on_tick().
     void renew_directory();
+    // Whether packets of nodes pass: nodes are told, and take another SNAPT for new flows when not.
+    void set_forwarding(bool is_forwarding);
     // Once a second. The directory is renewed, too, when this SNAPT's load is another.
     void on_tick();
     // Ends links and sessions at once: of that user; of all whose user or key is not valid any
@@ -150,6 +152,7 @@ class Admission final : public ControlHandler, public RelayEvents {
     control::Directory directory_;
     bool has_untold_ = false;  // some link does not know it
     uint16_t told_load_ = 0;
+    bool is_forwarding_ = true;
     base::TimePoint load_looked_at_{};
     base::TimePoint leases_renewed_at_;
     base::TimePoint seen_written_at_;

@@ -7,6 +7,7 @@
 #include "common/dataplane/class_settings.hpp"
 #include "common/dataplane/recording.hpp"
 #include "common/io/file.hpp"
+#include "common/io/rule_monitor.hpp"
 #include "common/io/system_random.hpp"
 #include "common/report/status_report.hpp"
 #include "snapt/accounting/user_store.hpp"
@@ -15,6 +16,7 @@
 #include "snapt/host_network.hpp"
 #include "snapt/nat.hpp"
 #include "snapt/relay_check.hpp"
+#include "snapt/settled_trouble.hpp"
 #include "snapt/usage_json.hpp"
 #include "snapt/user_commands.hpp"
 
@@ -34,6 +36,10 @@ namespace {
 constexpr size_t kWorkerQueue = 4096;
 // Between looks who listens at this host.
 constexpr base::Duration kPortsInterval = base::seconds(60);
+// Changes of nftables come in groups, and on some hosts without end: a look follows so long after
+// the first, so many at once and one more with each tick.
+constexpr base::Duration kLookDelay = base::milliseconds(2);
+constexpr unsigned kMaxQuickLooks = 8;
 // So many users may take all they can before others' flows have to share slots.
 constexpr uint32_t kUsersOfAllSlots = 8;
 
@@ -91,6 +97,7 @@ class App final : public control::CredentialSource {
         , config_(std::move(config))
         , recorders_(loop_, config_.debug, std::move(files), config_.inner.device)
         , network_(config_, options_.state)
+        , look_timer_(loop_, [this] { watch_network(false); })
         , worker_(loop_, "snapt-lease", kWorkerQueue)
         , controls_(loop_,
                     {[this](const report::JsonValue& request,
@@ -121,6 +128,9 @@ class App final : public control::CredentialSource {
     bool leaves_network() const;
     void on_tick();
     void renew_ports(bool wants_all);
+    void on_rules_changed();
+    void watch_network(bool is_thorough);
+    void tell_trouble();
     void on_request(const report::JsonValue& request, const io::UnixReply& reply);
     void answer_user(const report::JsonValue& request, const io::UnixReply& reply);
     void answer_usage(const report::JsonValue& request, const io::UnixReply& reply);
@@ -139,6 +149,11 @@ class App final : public control::CredentialSource {
     std::unique_ptr<Admission> admission_;
     std::unique_ptr<Relay> relay_;
     std::unique_ptr<ControlServer> server_;
+    io::DeadlineTimer look_timer_;
+    std::unique_ptr<io::RuleMonitor> monitor_;  // may be absent: then the tick alone looks
+    unsigned quick_looks_ = 0;                  // less one with each tick
+    bool is_looking_ = false;
+    SettledTrouble trouble_;
     io::WorkerThread worker_;
     daemon::Controls controls_;
     base::TimePoint started_at_{};
@@ -186,6 +201,9 @@ base::Result<void> App::start(std::string& failure) {
     CTN_TRY(relay_->start(failure));
     CTN_TRY(network_.set_up(*leases_, failure));
     say_relay_faults(config_);
+    if (auto monitor = io::RuleMonitor::start(loop_, [this] { on_rules_changed(); })) {
+        monitor_ = std::move(*monitor);
+    }
     ports_renewed_at_ = started_at_;
     server_ = std::make_unique<ControlServer>(loop_, *admission_, *this);
     admission_->connect(*relay_, *server_);
@@ -201,6 +219,10 @@ base::Result<void> App::start(std::string& failure) {
     failure = "cannot open command socket " + options_.socket;
     CTN_TRY(controls_.open(options_.socket));
     failure.clear();
+    trouble_.begin(network_.watch(true));
+    if (!trouble_.text().empty()) {
+        tell_trouble();
+    }
     io::notify_service_manager("READY=1");
     log(LogLevel::Info, "snapt %s is up, leases from %s on %s", config_.name.c_str(),
         config_.inner.ipv4 ? config_.inner.ipv4->to_string().c_str() : "-",
@@ -253,9 +275,44 @@ void App::on_tick() {
     admission_->on_tick();
     events_.on_tick(now);
     (void)worker_.submit([this] { network_.follow_ipv6(*leases_); });
+    quick_looks_ -= std::min(quick_looks_, 1U);
+    watch_network(true);
     if (loop_.now() - ports_renewed_at_ >= kPortsInterval) {
         renew_ports(false);
     }
+}
+
+void App::on_rules_changed() {
+    if (quick_looks_ < kMaxQuickLooks && look_timer_.deadline() == base::kNever) {
+        ++quick_looks_;
+        look_timer_.set(loop_.now() + kLookDelay);
+    }
+}
+
+// On the helper thread: netlink, nftables.
+void App::watch_network(bool is_thorough) {
+    look_timer_.set(base::kNever);
+    if (is_looking_) {
+        return;
+    }
+    auto found = std::make_shared<std::string>();
+    is_looking_ =
+        worker_.submit([this, found, is_thorough] { *found = network_.watch(is_thorough); },
+                       [this, found, is_thorough] {
+                           is_looking_ = false;
+                           if (is_thorough && trouble_.note(*found)) {
+                               tell_trouble();
+                           }
+                       });
+}
+
+void App::tell_trouble() {
+    if (trouble_.text().empty()) {
+        log(LogLevel::Info, "packets of nodes pass again");
+    } else {
+        log(LogLevel::Error, "packets of nodes do not pass: %s", trouble_.text().c_str());
+    }
+    admission_->set_forwarding(trouble_.text().empty());
 }
 
 // Lists sockets, connections and rules: on the helper thread.
@@ -271,7 +328,8 @@ SnaptInfo App::info() {
     info.started_at = started_at_;
     info.now = loop_.now();
     info.ledger = accountant_->status();
-    info.state = info.ledger->write_error ? "degraded" : "up";
+    info.state = info.ledger->write_error || !trouble_.text().empty() ? "degraded" : "up";
+    info.forwarding_error = trouble_.text();
     info.deny = effective_deny_list(config_.relay.allow, config_.relay.deny);
     info.allow_self = config_.relay.allow_self;
     info.state_directory = options_.state;

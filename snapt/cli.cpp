@@ -164,6 +164,11 @@ std::vector<report::CommandSpec> commands() {
     return all;
 }
 
+std::string forwarding_text(const JsonValue& status) {
+    const std::string error = status.text("forwarding_error");
+    return error.empty() ? "" : "packets of nodes do not pass: " + error + "\n";
+}
+
 // The state of the ledger, with what is wrong with it.
 std::string ledger_text(const JsonValue& ledger) {
     if (!ledger.is_object()) {
@@ -242,7 +247,7 @@ std::string status_text(const JsonValue& status, bool is_terminal, size_t column
                        "  up for " + report::format_uptime(uptime_s) + "\n";
     text += "sessions  " + report::count_cell(status["sessions"]) + "\n";
     text += "flows     " + report::count_cell(status["flows"]) + "\n";
-    text += ledger_text(status["ledger"]);
+    text += forwarding_text(status) + ledger_text(status["ledger"]);
     text += "deny      " + report::list_cell(status["deny"]) + "\n\n";
     text = report::wrapped(text, columns, kIndent);
     text += report::traffic_text(status["traffic"], is_terminal, columns);

@@ -81,6 +81,9 @@ std::string status_json(Relay& relay, const SnaptInfo& info) {
     json.field("version", info.version);
     json.field("name", info.name);
     json.field("state", info.state);
+    json.field("forwarding_error", info.forwarding_error.empty()
+                                       ? std::optional<std::string>()
+                                       : std::optional(info.forwarding_error));
     json.field("uptime_s", std::chrono::duration_cast<base::seconds>(uptime).count());
     json.field("epoch", info.ledger ? std::optional(info.ledger->epoch) : std::nullopt);
     json.field("sessions", relay.sessions().size());

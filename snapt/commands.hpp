@@ -20,6 +20,7 @@ struct SnaptInfo {
     std::string name;
     std::string state_directory;
     std::string_view state = "up";  // up | degraded | down
+    std::string forwarding_error;   // why packets of nodes do not pass; empty: they do
     base::TimePoint started_at{};
     base::TimePoint now{};
     uint64_t slow_iterations = 0;        // of the data loop

@@ -1,6 +1,7 @@
 #include "snapt/directory.hpp"
 
 #include "common/base/log.hpp"
+#include "common/control/no_forwarding.hpp"
 
 #include <algorithm>
 
@@ -61,6 +62,11 @@ control::Directory make_directory(const SnaptConfig& config, uint16_t load) {
                   left_out);
     }
     return directory;
+}
+
+void set_no_forwarding(control::Directory& directory) {
+    directory.entries.front().load_permille = kPermille;
+    directory.entries.front().price_permille = control::kNoForwardingPrice;
 }
 
 }  // namespace continuo::snapt

@@ -9,6 +9,7 @@
 #include "snapt/control_listener.hpp"
 #include "snapt/doctor_context.hpp"
 #include "snapt/nat.hpp"
+#include "snapt/relay_check.hpp"
 
 #include <algorithm>
 #include <array>
@@ -161,11 +162,26 @@ void check_way_out(SnaptDoctor& doctor, const WayOut& way, const io::NetSnapshot
     }
 }
 
-struct Forwarding {
-    const char* key;
-    const char* name;
-    bool is_wanted;
-};
+// The parameters that must be on. IPv4 is forwarded by what each interface says, which the one for
+// all sets when it changes.
+std::vector<std::string> forwarding_keys(const SnaptDoctor& doctor) {
+    const SnaptConfig& config = *doctor.config;
+    std::vector<std::string> keys;
+    if (config.inner.ipv4) {
+        keys.emplace_back("net/ipv4/ip_forward");
+        std::vector<std::string> interfaces = ways_out(config);
+        if (doctor.runs()) {
+            interfaces.push_back(config.inner.device);
+        }
+        for (const std::string& name : interfaces) {
+            keys.push_back("net/ipv4/conf/" + name + "/forwarding");
+        }
+    }
+    if (config.inner.ipv6) {
+        keys.emplace_back("net/ipv6/conf/all/forwarding");
+    }
+    return keys;
+}
 
 }  // namespace
 
@@ -263,20 +279,16 @@ void check_forwarding(SnaptDoctor& doctor) {
     if (!doctor.config) {
         return;
     }
-    const SnaptConfig& config = *doctor.config;
-    const bool sets_it = config.relay.set_forwarding;
-    const std::array all = {
-        Forwarding{"net/ipv4/ip_forward", "net.ipv4.ip_forward", config.inner.ipv4.has_value()},
-        Forwarding{"net/ipv6/conf/all/forwarding", "net.ipv6.conf.all.forwarding",
-                   config.inner.ipv6.has_value()}};
+    const bool sets_it = doctor.config->relay.set_forwarding;
     std::string off;
     bool is_writable = true;
-    for (const Forwarding& one : all) {
-        const auto value = io::read_sysctl(one.key);
-        if (one.is_wanted && (!value || *value == "0")) {
-            off.append(off.empty() ? "" : " ").append(one.name).append("=1");
-            is_writable = is_writable &&
-                          ::access(std::string("/proc/sys/").append(one.key).c_str(), W_OK) == 0;
+    for (const std::string& key : forwarding_keys(doctor)) {
+        const auto value = io::read_sysctl(key);
+        if (!value || *value == "0") {
+            std::string name = key;
+            std::replace(name.begin(), name.end(), '/', '.');
+            off += (off.empty() ? "" : " ") + name + "=1";
+            is_writable = is_writable && ::access(("/proc/sys/" + key).c_str(), W_OK) == 0;
         }
     }
     const std::string check = "forwarding";

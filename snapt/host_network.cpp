@@ -4,6 +4,7 @@
 #include "common/daemon/startup.hpp"
 #include "common/io/tun_device.hpp"
 #include "snapt/nat.hpp"
+#include "snapt/nat_guard.hpp"
 #include "snapt/nat_limit.hpp"
 
 #include <algorithm>
@@ -146,6 +147,9 @@ base::Result<void> HostNetwork::set_up(LeaseStore& leases, std::string& failure)
         return limited.error();
     }
     is_set_up_ = true;
+    set_guard();
+    note_print(&Prints::relay);
+    note_print(&Prints::limit);
     CTN_TRY(forget_left_connections(leases));
     return set_parameters(failure);
 }
@@ -242,6 +246,7 @@ base::Result<void> HostNetwork::forget_left_connections(LeaseStore& leases) {
 }
 
 base::Result<void> HostNetwork::apply_limit(uint32_t user_flows) {
+    user_flows_ = user_flows;
     const std::string table = limit_table(config_.inner.device);
     if (user_flows == 0) {
         return nft_.remove_table(table);
@@ -261,6 +266,7 @@ void HostNetwork::set_user_flows(uint32_t user_flows) {
     if (!apply_limit(user_flows)) {
         log(LogLevel::Warning, "cannot limit connections: %s", nft_.error_text().c_str());
     }
+    note_print(&Prints::limit);
 }
 
 std::optional<uint64_t> HostNetwork::refused_connections() const {
@@ -297,6 +303,9 @@ void HostNetwork::renew_ports(bool wants_all) {
     RelayOptions nat = nat_;
     nat.source_ports = ports_left(source_ports(config_), taken->ports);
     if (nat.source_ports != nat_.source_ports) {
+        if (!is_relay_whole()) {
+            return;  // with the next look: somebody has changed it, and it is put back first
+        }
         if (!nft_.apply(build_nat_ruleset(nat))) {
             log(LogLevel::Warning, "cannot change which ports NAT hands out: %s",
                 nft_.error_text().c_str());
@@ -306,6 +315,7 @@ void HostNetwork::renew_ports(bool wants_all) {
             log(LogLevel::Error, "every port of source_ports is in use at this host");
         }
         nat_ = std::move(nat);
+        note_print(&Prints::relay);
     }
     std::vector<io::ListeningPort> fresh;
     std::set_difference(taken->lasting.begin(), taken->lasting.end(), taken_.begin(), taken_.end(),
@@ -353,6 +363,12 @@ void HostNetwork::tear_down() {
     forget_connections([](const io::TrackedConnection& /*any*/) { return true; });
     (void)nft_.remove_table(relay_table(config_.inner.device));
     (void)nft_.remove_table(limit_table(config_.inner.device));
+    guard_.remove();
+    if (auto routes = io::RouteClient::open()) {
+        for (const io::RuleEntry& rule : guard_rules(config_.inner.device)) {
+            (void)routes->remove_rule(rule);
+        }
+    }
     (void)sysctls_->restore();
     (void)io::TunDevice::remove(config_.inner.device);
 }

@@ -42,6 +42,11 @@ class HostNetwork {
     void follow_ipv6(const LeaseStore& leases);
     // Any thread. Configured, and not switched off on this host.
     bool has_ipv6() const { return has_ipv6_; }
+    // Any thread. Looks whether the host still lets packets of nodes through, puts back what is
+    // ours of that, and says what keeps them from passing nevertheless; empty: nothing.
+    // Milliseconds after a change of rules, less otherwise. `is_thorough`: also the rules of
+    // others.
+    std::string watch(bool is_thorough);
     // Any thread. Another `user_flows` holds from now on; the counts of all leases begin anew then.
     void set_user_flows(uint32_t user_flows);
     // New connections that were refused; nothing where there is no limit.
@@ -55,6 +60,23 @@ class HostNetwork {
     base::Result<void> set_parameters(std::string& failure);
     base::Result<void> restore_ipv6(const LeaseStore& leases, bool had_it, std::string& failure);
     base::Result<void> apply_limit(uint32_t user_flows);
+    // host_network_watch.cpp
+    struct Prints {
+        uint64_t relay = 0;
+        uint64_t limit = 0;
+        bool operator==(const Prints&) const = default;
+    };
+    void set_guard();
+    base::Result<void> set_guard_rules();
+    base::Result<Prints> prints() const;
+    void note_print(uint64_t Prints::*table);
+    bool is_relay_whole() const;
+    base::Result<void> watch_tables();
+    base::Result<void> put_back_tables(const Prints& found);
+    void say_put_back(const std::string& what);
+    std::vector<io::SysctlSetting> watched_parameters() const;
+    base::Result<void> watch_parameters(std::string& failure);
+    std::string watch_others();
     base::Result<void> forget_left_connections(LeaseStore& leases);
     // Nothing when they cannot be listed.
     std::optional<TakenPorts::Taken> look_at_listeners(bool wants_all);
@@ -74,6 +96,18 @@ class HostNetwork {
     std::vector<io::ListeningPort> taken_;  // what has no connections since the last look
     bool can_list_ = true;
     bool can_have_ipv6_ = true;  // restore_ipv6() did not fail
+    io::OwnedTable guard_;
+    Prints prints_;                // of our tables, after the latest change that is ours
+    uint32_t generation_ = 0;      // of all of nftables, when they were looked at last
+    base::TimePoint said_from_{};  // the minute in which said_ was logged, and unsaid_ was not
+    unsigned said_ = 0;
+    unsigned unsaid_ = 0;
+    uint32_t others_generation_ = 0;
+    std::string others_trouble_;
+    unsigned quiet_looks_ = 0;
+    base::TimePoint others_free_at_{};  // when the latest look at what is others' is paid for
+    uint32_t user_flows_ = 0;           // that the limit is for
+    bool has_guard_ = true;             // set_guard_rules() did not fail
 };
 
 }  // namespace continuo::snapt

@@ -2,6 +2,7 @@
 
 #include "common/base/assert.hpp"
 #include "common/dataplane/conntrack_timeouts.hpp"
+#include "snapt/nat_guard.hpp"
 
 #include <algorithm>
 #include <array>
@@ -198,6 +199,16 @@ std::string other_node_rule(const std::optional<IpPrefix>& lease, const std::str
            " counter name client_to_client" + verdict;
 }
 
+// A reverse path filter looks the way of an answer up as that of a packet from the device, with the
+// mark that the answer has (src_valid_mark).
+std::string answer_rule(const RelayOptions& options) {
+    if (!options.lease_ipv4) {
+        return "";
+    }
+    return "    iifname != " + quoted(options.device) + " ip daddr " +
+           options.lease_ipv4->to_string() + " " + set_pass_mark() + "\n";
+}
+
 // Chains for packets from a node: `up` is for other hosts, `self` for this one. Refused packets are
 // rejected, so that the application notices at once. A packet with a foreign source comes from no
 // node and gets no answer. Packets to other nodes are refused before routing: the kernel would
@@ -214,10 +225,13 @@ std::string up_chains(const RelayOptions& options) {
            "  chain prerouting {\n"
            "    type filter hook prerouting priority filter; policy accept;\n"
            "    iifname " +
-           quoted(options.device) +
-           " jump from_node\n"
+           quoted(options.device) + " jump from_node\n    iifname " + quoted(options.device) + " " +
+           set_pass_mark() + "\n" + answer_rule(options) +
            "  }\n"
            "  chain up {\n"
+           "    " +
+           clear_pass_mark() +
+           "\n"
            "    oifname " +
            quoted(options.device) +
            " counter name client_to_client drop\n"
@@ -227,14 +241,15 @@ std::string up_chains(const RelayOptions& options) {
            " accept\n"
            "    counter name no_egress drop\n"
            "  }\n"
-           "  chain self {\n" +
-           self_service_rules(options.allow_self) + "    counter name to_self" + reject + "  }\n";
+           "  chain self {\n    " +
+           clear_pass_mark() + "\n" + self_service_rules(options.allow_self) +
+           "    counter name to_self" + reject + "  }\n";
 }
 
 std::string filter_chains(const RelayOptions& options) {
     const std::string device = quoted(options.device);
-    return up_chains(options) +
-           "  chain down {\n"
+    return up_chains(options) + "  chain down {\n    " + clear_pass_mark() +
+           "\n"
            "    ct state established,related accept\n"
            "    counter name unsolicited drop\n"
            "  }\n"

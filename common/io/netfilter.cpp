@@ -62,6 +62,13 @@ std::vector<uint8_t> copy_of(const std::optional<ByteView>& view) {
     return view ? std::vector<uint8_t>(view->begin(), view->end()) : std::vector<uint8_t>();
 }
 
+uint64_t handle_of(ByteView attributes, uint16_t type) {
+    const auto value = find_attribute(attributes, type);
+    return value && value->size() == sizeof(uint64_t)
+               ? base::load_big_endian<uint64_t>(value->data())
+               : 0;
+}
+
 // The kernel's own name of one connection, as it wrote it.
 struct Connection {
     std::vector<uint8_t> original;
@@ -132,20 +139,59 @@ Result<uint32_t> NetfilterClient::ruleset_generation() {
     return *generation;
 }
 
-Result<size_t> NetfilterClient::count_rules(std::string_view table) {
+Result<void> NetfilterClient::list_rules(std::string_view table,
+                                         const std::function<void(ByteView attributes)>& on_rule,
+                                         const std::function<void()>& on_restart) {
     auto request = request_for(NFNL_SUBSYS_NFTABLES, NFT_MSG_GETRULE, NLM_F_DUMP, NFPROTO_INET);
     request.text(NFTA_RULE_TABLE, table);
-    size_t count = 0;
-    CTN_TRY(socket_.list(
+    return socket_.list(
         request, "list nftables rules",
         [&](const NetlinkMessage& message) {
             const bool is_rule =
                 message.type == message_type(NFNL_SUBSYS_NFTABLES, NFT_MSG_NEWRULE);
             const ByteView attributes = message.attributes(sizeof(nfgenmsg));
-            count += is_rule && find_text(attributes, NFTA_RULE_TABLE) == table ? 1U : 0U;
+            if (is_rule && find_text(attributes, NFTA_RULE_TABLE) == table) {
+                on_rule(attributes);
+            }
         },
-        [&] { count = 0; }));
+        on_restart);
+}
+
+Result<size_t> NetfilterClient::count_rules(std::string_view table) {
+    size_t count = 0;
+    CTN_TRY(list_rules(
+        table, [&](ByteView /*rule*/) { ++count; }, [&] { count = 0; }));
     return count;
+}
+
+Result<uint64_t> NetfilterClient::fingerprint(std::string_view table) {
+    // FNV-1a. A rule that is replaced keeps its handle.
+    constexpr uint64_t kBasis = 0xCBF29CE484222325U;
+    constexpr uint64_t kPrime = 0x100000001B3U;
+    uint64_t print = kBasis;
+    const auto add = [&](uint64_t number) { print = (print ^ number) * kPrime; };
+    const auto add_rule = [&](ByteView rule) {
+        add(handle_of(rule, NFTA_RULE_HANDLE));
+        for (const uint8_t octet :
+             find_attribute(rule, NFTA_RULE_EXPRESSIONS).value_or(ByteView())) {
+            add(octet);
+        }
+    };
+    CTN_TRY(list_rules(table, add_rule, [&] { print = kBasis; }));
+    if (print == kBasis) {
+        return 0;
+    }
+    auto request = request_for(NFNL_SUBSYS_NFTABLES, NFT_MSG_GETTABLE, 0, NFPROTO_INET);
+    request.text(NFTA_TABLE_NAME, table);
+    const auto read = socket_.list(request, "read nftables table", [&](const auto& message) {
+        const ByteView attributes = message.attributes(sizeof(nfgenmsg));
+        add(find_u32(attributes, NFTA_TABLE_FLAGS).value_or(0));
+        add(handle_of(attributes, NFTA_TABLE_HANDLE));
+    });
+    if (!read) {
+        return read.error().code == Errc::NotFound ? Result<uint64_t>(0) : read.error();
+    }
+    return print;
 }
 
 Result<uint64_t> NetfilterClient::counted_packets(std::string_view table,

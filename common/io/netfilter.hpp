@@ -31,6 +31,10 @@ class NetfilterClient {
     // The rules of a table of the family inet, by its bare name; 0 too where there is no such
     // table.
     base::Result<size_t> count_rules(std::string_view table);
+    // A number of such a table that is another one once a rule of it has gone, has come or was
+    // replaced, the table was made anew or is dormant. What named counters count, and elements of
+    // sets, are not in it; anonymous counters are. 0: there is no table, or it has no rules.
+    base::Result<uint64_t> fingerprint(std::string_view table);
     // Packets of a named counter of a table of the family inet, both by their bare names;
     // microseconds. Errors: NotFound, System.
     base::Result<uint64_t> counted_packets(std::string_view table, std::string_view counter);
@@ -48,6 +52,9 @@ class NetfilterClient {
 
   private:
     explicit NetfilterClient(NetlinkSocket socket) : socket_(std::move(socket)) {}
+    base::Result<void> list_rules(std::string_view table,
+                                  const std::function<void(base::ByteView attributes)>& on_rule,
+                                  const std::function<void()>& on_restart);
     base::Result<size_t>
     forget_listed(NetlinkRequest list,
                   base::IpVersion version,

@@ -2,6 +2,7 @@
 
 #include "common/io/route_message.hpp"
 
+#include <array>
 #include <cerrno>
 
 #include <linux/fib_rules.h>
@@ -191,6 +192,24 @@ Result<std::vector<RouteEntry>> RouteClient::routes(IpVersion version, uint32_t 
         return done.error();
     }
     return routes;
+}
+
+Result<std::string> RouteClient::interface_to(const IpAddress& destination) {
+    NetlinkRequest request(RTM_GETROUTE, 0);
+    rtmsg info{};
+    info.rtm_family = family_of(destination.version);
+    info.rtm_dst_len = static_cast<uint8_t>(destination.bytes().size() * 8);
+    request.fixed(info);
+    request.attribute(RTA_DST, destination.bytes());
+    std::optional<uint32_t> index;
+    CTN_TRY(socket_.list(request, "look up route", [&](const NetlinkMessage& message) {
+        index = find_u32(message.attributes(sizeof(rtmsg)), RTA_OIF);
+    }));
+    std::array<char, IF_NAMESIZE> name{};
+    if (!index || ::if_indextoname(*index, name.data()) == nullptr) {
+        return Error{Errc::NotFound, "look up route"};
+    }
+    return std::string(name.data());
 }
 
 Result<size_t> RouteClient::remove_own_routes(uint32_t table) {

@@ -54,6 +54,10 @@ class RouteClient {
     // their number.
     base::Result<size_t> remove_own_rules(uint32_t first_priority, uint32_t last_priority);
 
+    // The interface by which a packet of this host to that address would leave now. Errors: also
+    // NotFound when none does.
+    base::Result<std::string> interface_to(const base::IpAddress& destination);
+
     const std::string& last_error_text() const { return socket_.error_text(); }
 
   private:

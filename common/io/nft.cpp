@@ -113,4 +113,21 @@ Result<NftCounter> Nft::counter(std::string_view table, std::string_view name) {
     return Error{Errc::NotFound, "nftables counter"};
 }
 
+void OwnedTable::Free::operator()(nft_ctx* context) const {
+    nft_ctx_free(context);
+}
+
+Result<void> OwnedTable::make(std::string_view ruleset_text) {
+    std::unique_ptr<nft_ctx, Free> context(nft_ctx_new(NFT_CTX_DEFAULT));
+    if (!context || nft_ctx_buffer_error(context.get()) != 0) {
+        return Error{Errc::System, "make nftables table", ENOMEM};
+    }
+    context_.reset();  // a former one has the name
+    if (nft_run_cmd_from_buffer(context.get(), std::string(ruleset_text).c_str()) != 0) {
+        return Error{Errc::System, "make nftables table"};
+    }
+    context_ = std::move(context);
+    return {};
+}
+
 }  // namespace continuo::io

@@ -6,9 +6,12 @@
 #include "common/base/result.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
+
+struct nft_ctx;
 
 namespace continuo::io {
 
@@ -40,6 +43,21 @@ class Nft {
     base::Result<std::string> run(std::string_view commands, bool json, std::string_view where);
 
     std::string error_text_;
+};
+
+// A table that is there as long as this object, and that nobody else can change or flush: flag
+// "owner", from Linux 5.12 on.
+class OwnedTable {
+  public:
+    // `ruleset_text` makes one table, with that flag. Errors: System.
+    base::Result<void> make(std::string_view ruleset_text);
+    void remove() { context_.reset(); }
+
+  private:
+    struct Free {
+        void operator()(nft_ctx* context) const;
+    };
+    std::unique_ptr<nft_ctx, Free> context_;  // the owner
 };
 
 }  // namespace continuo::io

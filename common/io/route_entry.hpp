@@ -37,8 +37,8 @@ struct NumberRange {
     bool operator==(const NumberRange&) const = default;
 };
 
-// Goto continues at the rule of priority `target`; Nothing is such a target.
-enum class RuleAction : uint8_t { Lookup, Goto, Nothing };
+// Goto continues at the rule of priority `target`; Nothing is such a target. Blackhole drops.
+enum class RuleAction : uint8_t { Lookup, Goto, Nothing, Blackhole };
 
 struct RuleEntry {
     base::IpVersion version = base::IpVersion::V4;
@@ -47,6 +47,7 @@ struct RuleEntry {
     uint32_t table = kMainTable;  // Lookup; of others the default
     uint32_t target = 0;          // Goto
     std::optional<uint32_t> fwmark;
+    uint32_t fwmark_mask = UINT32_MAX;   // bits of the mark that count
     std::optional<base::IpPrefix> from;  // 0.0.0.0/32: source not yet chosen (IPv4)
     std::optional<base::IpPrefix> to;
     std::string input_interface;

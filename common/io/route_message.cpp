@@ -57,6 +57,8 @@ std::optional<RuleAction> to_rule_action(uint8_t action) {
         return RuleAction::Goto;
     case FR_ACT_NOP:
         return RuleAction::Nothing;
+    case FR_ACT_BLACKHOLE:
+        return RuleAction::Blackhole;
     default:
         return std::nullopt;
     }
@@ -146,6 +148,8 @@ uint8_t from_rule_action(RuleAction action) {
         return FR_ACT_GOTO;
     case RuleAction::Nothing:
         return FR_ACT_NOP;
+    case RuleAction::Blackhole:
+        return FR_ACT_BLACKHOLE;
     case RuleAction::Lookup:
         break;
     }
@@ -239,6 +243,10 @@ std::optional<RuleEntry> parse_rule(const NetlinkMessage& message) {
         rule.table = find_u32(attributes, FRA_TABLE).value_or(info.table);
     }
     rule.fwmark = find_u32(attributes, FRA_FWMARK);
+    rule.fwmark_mask = find_u32(attributes, FRA_FWMASK).value_or(UINT32_MAX);
+    if (!rule.fwmark && rule.fwmark_mask != UINT32_MAX) {
+        rule.fwmark = 0;  // the kernel lists no mark of zero
+    }
     rule.from = parse_prefix(*version, find_attribute(attributes, FRA_SRC), info.src_len);
     rule.to = parse_prefix(*version, find_attribute(attributes, FRA_DST), info.dst_len);
     rule.input_interface = find_text(attributes, FRA_IIFNAME);
@@ -264,7 +272,7 @@ std::optional<RuleEntry> parse_rule(const NetlinkMessage& message) {
 void write_rule_matches(NetlinkRequest& request, const RuleEntry& rule) {
     if (rule.fwmark) {
         request.attribute(FRA_FWMARK, *rule.fwmark);
-        request.attribute(FRA_FWMASK, UINT32_MAX);
+        request.attribute(FRA_FWMASK, rule.fwmark_mask);
     }
     if (rule.from) {
         request.attribute(FRA_SRC, rule.from->address.bytes());

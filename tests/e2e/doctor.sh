@@ -267,7 +267,7 @@ claim "with a line for each address" equal "$(grep -cE '^fail +tcp ' "$work/said
 # --- A SNAPT that is broken
 
 in_ns snapt1 nft flush ruleset
-claim "a SNAPT whose rules were taken away" finds_in_snapt nat 'is not there: somebody removed it; restart snapt'
+claim "a SNAPT whose rules were taken away puts them back" wait_for 5 snapt_is_well
 stop snapt1
 doctor_of_snapt
 claim "one that does not run is told to start" line warn daemon 'none answers at .*; start it'
@@ -302,6 +302,8 @@ claim "no way out" finds_in_snapt 'way out IPv4' 'no default route'
 ip -n "$(ns snapt1)" route add default via 198.51.100.1
 in_ns snapt1 sysctl -qw net.ipv4.ip_forward=0
 claim "forwarding that is off and left alone" broken_snapt 's/^set_forwarding = .*/set_forwarding = false/' forwarding 'is off.*sysctl -w'
+in_ns snapt1 sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.wan.forwarding=0
+claim "an interface that does not forward" broken_snapt 's/^set_forwarding = .*/set_forwarding = false/' forwarding 'is off.*sysctl -w net.ipv4.conf.wan.forwarding=1'
 sed -i 's/198\.51\.100\.2:9347/203.0.113.99:9347/' "$work/snapt1.toml"
 doctor_of_snapt
 claim "a public address that is not this host's" line warn 'public 203.0.113.99:9347' 'no interface of this host has 203.0.113.99'

@@ -10,7 +10,7 @@ address lan1 eth 192.168.50.11/24
 address node br-lan 192.168.50.1/24
 says() { grep -qF "$2" <(said "$1") || { said "$1"; return 1; }; }
 says_nothing_of() { ! grep -F "$2" <(said "$1"); }
-restart_snapt() { stop snapt1; begin_log snapt1; start_snapt 1; }
+restart_snapt() { stop snapt1; begin_log snapt1; start_snapt 1 "${1-}"; }
 restart_cnapt() { stop cnapt; begin_log cnapt; start_cnapt; }
 closed_chain='add table ip filter; add chain ip filter FORWARD { type filter hook forward priority 0; policy drop; }'
 open_chain() { echo "add rule ip filter FORWARD iifname $1 accept; add rule ip filter FORWARD oifname $1 accept"; }
@@ -19,13 +19,13 @@ dropped='forward policy: chain ip filter FORWARD drops what is forwarded by'
 start_snapt 1
 claim "a SNAPT whose host forwards says nothing" says_nothing_of snapt1 'forward policy'
 in_ns snapt1 nft "$closed_chain"
-restart_snapt
+restart_snapt degraded
 claim "one whose host drops what is forwarded says so" says snapt1 "$dropped snapt0"
 in_ns snapt1 nft "$(open_chain snapt0)"
 restart_snapt
 claim "not with a rule for its device" says_nothing_of snapt1 'forward policy'
 sed -i 's/^egress = .*/egress = ["wann"]/' "$work/snapt1.toml"
-restart_snapt
+restart_snapt degraded
 claim "an egress interface that is not there is named" says snapt1 'egress wann: there is no such interface, but there are'
 sed -i 's/^egress = .*/egress = ["wan"]/' "$work/snapt1.toml"
 restart_snapt

@@ -404,16 +404,16 @@ cnapt_json() { cnapt "$@" --json --socket "$work/cnapt.sock"; }
 # session : what tells the sessions of snapt1 from others. The id alone is the same as long as cnapt runs.
 session() { snapt_json 1 sessions | json "[(s['session_id'], s['inner_ipv4'], s['since']) for s in d]"; }
 
-# start_snapt N : snaptN as zrh-N, its configuration made by `snapt init` unless it is there.
+# start_snapt N [STATE] : snaptN as zrh-N, its configuration made by `snapt init` unless it is there. Waits for that state (up).
 start_snapt() {
-    local n=$1
+    local n=$1 state=${2:-up}
     mkdir -p "$work/s$n"
     [ -e "$work/snapt$n.toml" ] ||
         in_ns "snapt$n" snapt init --config "$work/snapt$n.toml" --state "$work/s$n" --name "zrh-$n" \
             --public "$(snapt_address "$n"):9347" >>"$work/snapt$n.log" 2>&1 ||
         { echo "snapt init failed"; show_logs; exit 1; }
     spawn "snapt$n" "snapt$n" snapt run --config "$work/snapt$n.toml" --state "$work/s$n" --socket "$(snapt_socket "$n")"
-    snapt status --wait up --timeout 15 --socket "$(snapt_socket "$n")" >>"$work/snapt$n.log" 2>&1 ||
+    snapt status --wait "$state" --timeout 15 --socket "$(snapt_socket "$n")" >>"$work/snapt$n.log" 2>&1 ||
         { echo "snapt$n did not come up"; exit 1; }
 }
 

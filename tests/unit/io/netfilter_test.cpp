@@ -4,6 +4,7 @@
 #include "tests/support/net_namespace.hpp"
 
 #include <array>
+#include <set>
 
 #include <sys/socket.h>
 
@@ -43,6 +44,29 @@ TEST_F(NetfilterTest, GenerationChangesWithTheRulesOnly) {
     EXPECT_EQ(generation(), after);
     ASSERT_TRUE(net().shell("nft flush ruleset"));
     EXPECT_NE(generation(), after);
+}
+
+TEST_F(NetfilterTest, ATableHasAnotherFingerprintAfterEachChangeOfItsRules) {
+    const auto print = [&] { return client_->fingerprint("continuo_test").value(); };
+    EXPECT_EQ(print(), 0U) << "no table";
+    ASSERT_TRUE(nft_.apply(kTable)) << nft_.error_text();
+    std::set<uint64_t> prints = {0, print()};
+    EXPECT_EQ(prints.size(), 2U);
+    ASSERT_TRUE(net().shell("nft add table inet other"));
+    EXPECT_TRUE(prints.contains(print())) << "what is done to another table is not seen";
+    const auto is_another_after = [&](const std::string& command) {
+        return net().shell("nft " + command) && prints.insert(print()).second;
+    };
+    EXPECT_TRUE(is_another_after("add rule inet continuo_test output ip daddr 192.0.2.1 accept"));
+    const std::string handle =
+        "$(nft -a list chain inet continuo_test output | sed -n 's/.*192.0.2.1.* # handle //p')";
+    EXPECT_TRUE(is_another_after("replace rule inet continuo_test output handle " + handle +
+                                 " ip daddr 192.0.2.2 accept"));
+    EXPECT_TRUE(is_another_after("'add table inet continuo_test { flags dormant; }'"));
+    ASSERT_TRUE(net().shell("nft flush ruleset"));
+    EXPECT_EQ(print(), 0U);
+    ASSERT_TRUE(nft_.apply(kTable)) << nft_.error_text();
+    EXPECT_TRUE(prints.insert(print()).second) << "made anew";
 }
 
 TEST_F(NetfilterTest, RulesOfOneTableAreCounted) {

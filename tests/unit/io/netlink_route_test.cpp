@@ -226,6 +226,35 @@ TEST_F(RouteClientTest, OwnRulesInTheRangeGoAndOthersStay) {
     EXPECT_EQ(count(IpVersion::V6), before6 + 1);
 }
 
+TEST_F(RouteClientTest, ARuleMayDropWhatLacksABitOfTheMark) {
+    for (const IpVersion version : {IpVersion::V4, IpVersion::V6}) {
+        RuleEntry rule;
+        rule.version = version;
+        rule.priority = 934;
+        rule.action = RuleAction::Blackhole;
+        rule.fwmark = 0;
+        rule.fwmark_mask = 0x0800'0000;
+        rule.input_interface = "lo";
+        ASSERT_TRUE(client_->add_rule(rule)) << client_->last_error_text();
+        ASSERT_TRUE(client_->add_rule(rule)) << "idempotent";
+        const auto listed = client_->rules(version).value();
+        EXPECT_EQ(std::count(listed.begin(), listed.end(), rule), 1);
+        ASSERT_TRUE(client_->remove_rule(rule)) << client_->last_error_text();
+        const auto left = client_->rules(version).value();
+        EXPECT_EQ(std::count(left.begin(), left.end(), rule), 0);
+    }
+}
+
+TEST_F(RouteClientTest, TheInterfaceOfAWayIsTheOneThatTheKernelWouldTake) {
+    EXPECT_FALSE(client_->interface_to(address("203.0.113.1")));
+    set_up();
+    ASSERT_TRUE(client_->add_address(index_, address("192.0.2.5"), 24));
+    const auto way = client_->interface_to(address("192.0.2.1"));
+    ASSERT_TRUE(way) << client_->last_error_text();
+    EXPECT_EQ(client_->interface_index(*way).value(), index_);
+    EXPECT_EQ(client_->interface_to(address("127.0.0.1")).value(), "lo");
+}
+
 TEST_F(RouteClientTest, RefusalComesWithErrnoAndText) {
     RouteEntry route;
     route.destination = prefix("198.51.100.0/24");

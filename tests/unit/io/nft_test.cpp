@@ -45,5 +45,22 @@ TEST_F(NftTest, RemovingAMissingTableIsNoErrorAndListingItIsNotFound) {
     EXPECT_EQ(missing.error().code, base::Errc::NotFound);
 }
 
+TEST_F(NftTest, AnOwnedTableIsNobodyElsesAndGoesWithItsOwner) {
+    const auto has_table = [&] { return nft_.list_table_json("inet owned").has_value(); };
+    {
+        OwnedTable table;
+        ASSERT_TRUE(table.make("table inet owned {\n  flags owner;\n"
+                               "  chain nat { type nat hook postrouting priority 100; }\n}\n"));
+        ASSERT_TRUE(net().shell("nft flush ruleset"));
+        EXPECT_TRUE(has_table());
+        EXPECT_FALSE(net().shell("nft delete table inet owned 2>/dev/null"));
+        EXPECT_TRUE(has_table());
+        ASSERT_TRUE(table.make("table inet owned {\n  flags owner;\n}\n")) << "anew";
+        EXPECT_TRUE(has_table());
+        EXPECT_FALSE(table.make("table inet owned { nonsense }\n"));
+    }
+    EXPECT_FALSE(has_table());
+}
+
 }  // namespace
 }  // namespace continuo::io

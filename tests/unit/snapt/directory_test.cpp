@@ -26,6 +26,16 @@ TEST(Directory, HasTheSnaptItselfAndTheOthers) {
     EXPECT_EQ(make_directory(config(), 200), expected);
 }
 
+TEST(Directory, ASnaptThatCannotForwardHasTheHighestPriceAndTheOthersStay) {
+    control::Directory directory = make_directory(config(), 200);
+    set_no_forwarding(directory);
+    EXPECT_EQ(directory.entries[0].load_permille, 1000U);
+    EXPECT_EQ(directory.entries[0].price_permille, UINT32_MAX);
+    EXPECT_EQ(directory.entries[1], make_directory(config(), 200).entries[1]);
+    std::vector<uint8_t> bytes;
+    EXPECT_TRUE(control::append_message(bytes, directory));
+}
+
 TEST(Directory, FitsAMessageWhateverTheConfigurationSays) {
     SnaptConfig large = config();
     const config::HostPort long_name = {std::string(control::kMaxHostNameBytes, 'n'), 9347};

@@ -1,4 +1,5 @@
 #include "snapt/nat.hpp"
+#include "snapt/nat_guard.hpp"
 #include "snapt/nat_limit.hpp"
 
 #include <algorithm>
@@ -237,6 +238,36 @@ TEST(ConnectionLimit, TheTableIsNotTheRelaysAndItsChainNamesTheLimit) {
     EXPECT_TRUE(contains(text,
                          "iifname \"snapt0\" ct state new ct status ! confirmed add @leases4 { "
                          "ip saddr . ct id & 255 ct count over 64 } goto refuse"));
+}
+
+TEST(RelayGuard, WhatLacksTheMarkOfTheRelaysChainHasNoWayOut) {
+    for (const io::RuleEntry& rule : guard_rules("snapt0")) {
+        EXPECT_EQ(rule.action, io::RuleAction::Blackhole);
+        EXPECT_EQ(rule.input_interface, "snapt0");
+        EXPECT_EQ(rule.fwmark, 0U);
+        EXPECT_EQ(rule.fwmark_mask, kPassMark);
+    }
+    EXPECT_EQ(guard_rules("snapt0").size(), 2U);
+    const std::string text = build_relay_ruleset(usual());
+    const size_t checked = text.find("iifname \"snapt0\" jump from_node\n");
+    const size_t marked = text.find("iifname \"snapt0\" meta mark set meta mark | 0x08000000\n");
+    ASSERT_NE(marked, std::string::npos);
+    EXPECT_LT(checked, marked);
+    EXPECT_TRUE(contains(text, "chain up {\n    meta mark set meta mark & 0xf7ffffff\n"));
+    EXPECT_TRUE(contains(text, "chain self {\n    meta mark set meta mark & 0xf7ffffff\n"));
+    EXPECT_TRUE(contains(text, "iifname != \"snapt0\" ip daddr 100.64.0.0/16 "
+                               "meta mark set meta mark | 0x08000000\n"))
+        << "answers, too: reverse path filters look up the other way";
+    EXPECT_TRUE(contains(text, "chain down {\n    meta mark set meta mark & 0xf7ffffff\n"));
+}
+
+TEST(RelayGuard, TheOwnedTableTranslatesAndTracksAndLetsNoLeaseOut) {
+    const std::string text = build_guard_ruleset(usual());
+    EXPECT_TRUE(contains(text, "table inet snapt_guard_snapt0 {\n  flags owner;\n"));
+    EXPECT_TRUE(contains(text, "type nat hook postrouting"));
+    EXPECT_TRUE(contains(text, "ct state "));
+    EXPECT_TRUE(contains(text, "oifname != { \"lo\", \"snapt0\" } ip saddr 100.64.0.0/16 drop"));
+    EXPECT_TRUE(contains(text, "ip6 saddr fd93:47::/64 drop"));
 }
 
 TEST(RelaySysctls, ForwardingOnlyWhenAskedAndRouterAdvertisementsSurviveIt) {

@@ -1,0 +1,11 @@
+// What a SNAPT that cannot forward says of itself in the directory (docs/PROTOCOL.md section 4.3):
+// the highest price there is.
+#pragma once
+
+#include <cstdint>
+
+namespace continuo::control {
+
+inline constexpr uint32_t kNoForwardingPrice = UINT32_MAX;  // permille
+
+}  // namespace continuo::control

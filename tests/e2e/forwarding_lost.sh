@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# Somebody changes the firewall or the forwarding of a server while nodes use it. What is the server's own is put back, and the
+# downloads go on; what is not makes it degraded, and nodes take the other server for new flows. Meanwhile no packet of a lease
+# leaves without NAT.
+. "$(dirname "$0")/lib.sh"
+require ping curl ethtool
+build_topology
+# zrh-2 is farther away.
+ip -n "$(ns snapt2)" link del wan
+emulated_cable snapt2 wan core snapt2 both delay 10ms
+address snapt2 wan 198.51.100.6/30 2001:db8:2::2/64
+address core snapt2 198.51.100.5/30 2001:db8:2::1/64
+ip -n "$(ns snapt2)" route add default via 198.51.100.5
+ip -n "$(ns snapt2)" -6 route add default via 2001:db8:2::1
+# Of systemd's defaults: a reverse path filter, which looks ways up with the routing rules.
+in_ns snapt1 sysctl -qw net.ipv4.conf.all.rp_filter=2
+start_snapt 1
+start_snapt 2
+add_user alice 1 2
+in_ns core nft 'add table inet seen; add chain inet seen pre { type filter hook prerouting priority -300; }
+    add rule inet seen pre ip saddr 100.64.0.0/16 counter; add rule inet seen pre ip6 saddr fc00::/7 counter'
+seen() { in_ns core nft list table inet seen | sed -n 's/.*packets \([0-9]*\).*/\1/p' | awk '{ n += $1 } END { print n + 0 }'; }
+
+mkdir "$work/www"
+head -c 900000000 /dev/zero >"$work/www/file"
+echo small >"$work/www/small"
+http_server "$work/www"
+start_cnapt
+has_both() { equal "$(cnapt_json snapts | json "[s['state'] for s in d]")" "['up', 'up']"; }
+wait_for 10 has_both
+for version in 4 6; do
+    host=$inet4
+    [ $version = 4 ] || host=[$inet6]
+    exec_in_ns node curl -sS -m 170 "http://$host/file?rate=1000000" 2>>"$work/curl.log" |
+        "$python" "$support_dir/arrivals.py" "$work/arrivals$version" >"$work/result$version" &
+    wait_for 10 arrived 500000 arrivals$version
+done
+# Flows begin all the time, of both versions.
+spawn node begins "$python" -c 'import socket, sys, time
+while True:
+    for family, host in ((socket.AF_INET, sys.argv[1]), (socket.AF_INET6, sys.argv[2])):
+        with socket.socket(family, socket.SOCK_DGRAM) as s:
+            s.sendto(b"hello", (host, 9))
+    time.sleep(0.05)' $inet4 $inet6
+
+fetches() { in_ns node curl -sf -m 2 -o /dev/null "http://$inet4/small" && in_ns node curl -sf -m 2 -o /dev/null "http://[$inet6]/small"; }
+goes_on() { # goes_on VERSION...
+    local version
+    for version in "$@"; do wait_for 10 arrived $(($(have "arrivals$version") + 300000)) "arrivals$version" || return; done
+}
+state_of() { equal "$(snapt_json "$1" status | json "d['state']")" "$2"; }
+at_snapt() { cnapt_json flows | json "sorted({f['snapt'] for f in d if f['dst'] == '$1' and f['dport'] == 80})"; }
+whole() { in_ns snapt1 nft -s -t list ruleset | sort; }
+whole=$(whole)
+is_whole() { equal "$(whole)" "$whole"; }
+downloads=$(at_snapt $inet4)
+
+is_back() { # is_back WHAT IS_THERE... : everything passes again; IS_THERE tells that what was changed is as before
+    local what=$1
+    shift
+    claim "$what: put back" wait_for 5 "$@"
+    claim "$what: new flows pass" wait_for 5 fetches
+    claim "$what: the downloads go on" goes_on 4 6
+    claim "$what: the server is up" state_of 1 up
+}
+is_on() { equal "$(in_ns snapt1 sysctl -n "$1")" 1; }
+in_ns snapt1 nft flush ruleset
+is_back "nft flush ruleset" is_whole
+for table in $(in_ns snapt1 nft list tables | sed -n 's/table inet \(continuo_.*\)/\1/p'); do
+    in_ns snapt1 nft delete table inet "$table"
+    is_back "nft delete table inet $table" is_whole
+done
+relay_table='inet continuo_snapt_snapt0'
+in_ns snapt1 nft flush chain $relay_table nat
+is_back "nft flush chain $relay_table nat" is_whole
+in_ns snapt1 nft "add table $relay_table { flags dormant; }"
+is_back "a dormant table" is_whole
+handle=$(in_ns snapt1 nft -a list chain $relay_table prerouting | sed -n 's/.*jump from_node # handle //p')
+in_ns snapt1 nft replace rule $relay_table prerouting handle "$handle" iifname snapt0 drop
+is_back "a rule that another one replaces" is_whole
+for key in net.ipv4.ip_forward net.ipv4.conf.wan.forwarding net.ipv4.conf.snapt0.forwarding net.ipv6.conf.all.forwarding; do
+    in_ns snapt1 sysctl -qw "$key=0"
+    is_back "$key = 0" is_on "$key"
+done
+claim "the downloads were at zrh-1 all the time" equal "$(at_snapt $inet4) $downloads" "['zrh-1'] ['zrh-1']"
+
+# Not the server's own.
+in_ns snapt1 nft 'add table ip filter; add chain ip filter FORWARD { type filter hook forward priority 0; policy drop; }'
+claim "another chain drops what is forwarded: the server is degraded" wait_for 5 state_of 1 degraded
+says_why() { grep -q 'chain ip filter FORWARD drops' <<<"$(snapt_json 1 status | json "d['forwarding_error']")"; }
+claim "its status has the cause" says_why
+claim "the node is told" wait_for 5 eval "cnapt_json snapts | json_true \"not d[0]['forwards'] and d[1]['forwards']\""
+claim "new flows pass: by the other server" wait_for 3 fetches
+in_ns node ping -n -c 1 -W 2 $inet4 >/dev/null
+claim "their server is zrh-2" equal "$(cnapt_json flows --all | json "[f['snapt'] for f in d if f['proto'].startswith('icmp')][-1:]")" "['zrh-2']"
+in_ns snapt1 nft delete table ip filter
+claim "the chain has gone: the server is up" wait_for 5 state_of 1 up
+claim "the node is told that, too" wait_for 5 eval "cnapt_json snapts | json_true \"d[0]['forwards']\""
+
+claim "no packet of a lease was seen outside" equal "$(seen)" 0
+claim "what was put back is in the log" grep -q 'nftables table inet continuo_snapt_snapt0 was changed by somebody' "$work/snapt1.log"
+claim "each download was one TCP connection" equal "$(grep -c /file "$work/http.log") $(cat "$work/curl.log")" "2 "
+stop snapt1
+claim "no rule and no table is left" equal "$(in_ns snapt1 ip rule | grep -c snapt0) $(in_ns snapt1 ip -6 rule | grep -c snapt0) $(in_ns snapt1 nft list ruleset)" "0 0 "
+finish
