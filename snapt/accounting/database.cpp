@@ -1,9 +1,12 @@
 #include "snapt/accounting/database.hpp"
 
+#include "common/base/log.hpp"
+#include "snapt/accounting/folder_lock.hpp"
 #include "snapt/accounting/migrations.hpp"
 #include "snapt/accounting/time_zone.hpp"
 
 #include <cerrno>
+#include <filesystem>
 #include <limits>
 
 #include <fcntl.h>
@@ -180,7 +183,7 @@ void Database::Closer::operator()(sqlite3* connection) const {
 }
 
 Result<Database> Database::open(const std::string& path, OpenMode mode) {
-    const bool may_write = mode == OpenMode::ReadWrite;
+    const bool may_write = mode != OpenMode::ReadOnly;
     if (may_write) {
         create_private(path);
     }
@@ -197,13 +200,13 @@ Result<Database> Database::open(const std::string& path, OpenMode mode) {
     if (may_write) {
         CTN_TRY(database.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;"));
         CTN_TRY(database.create_schema());
-        CTN_TRY(database.migrate());
+        CTN_TRY(database.migrate(path, mode));
     }
     return database;
 }
 
 Result<void> Database::check_owner(OpenMode mode) {
-    if (mode == OpenMode::ReadWrite && sqlite3_db_readonly(connection_.get(), "main") == 1) {
+    if (mode != OpenMode::ReadOnly && sqlite3_db_readonly(connection_.get(), "main") == 1) {
         return error_of(connection_.get(), SQLITE_READONLY);
     }
     const int64_t application = CTN_TRY(query_integer(*this, "PRAGMA application_id"));
@@ -240,10 +243,23 @@ Result<void> Database::create_schema() {
     return transaction.commit();
 }
 
-Result<void> Database::migrate() {
+Result<void> Database::migrate(const std::string& path, OpenMode mode) {
     if (CTN_TRY(query_integer(*this, "PRAGMA user_version")) == kSchemaVersion) {
         return {};
     }
+    std::optional<FolderLock> lock;
+    if (mode != OpenMode::Renew) {
+        auto taken = FolderLock::take(std::filesystem::path(path).parent_path().string());
+        if (!taken) {
+            return Error{Errc::Unsupported,
+                         "ledger.db is of an older version, and a snapt runs with it; restart that",
+                         0};
+        }
+        lock = std::move(taken).value();
+    }
+    base::log(base::LogLevel::Info,
+              "ledger.db is of an older version: it is renewed, which takes some "
+              "ten seconds for a million records");
     Transaction transaction = CTN_TRY(Transaction::begin(*this));
     // Another process may have been faster.
     int64_t version = CTN_TRY(query_integer(*this, "PRAGMA user_version"));
@@ -255,7 +271,9 @@ Result<void> Database::migrate() {
     }
     const std::string reached = "PRAGMA user_version=" + std::to_string(kSchemaVersion);
     CTN_TRY(execute(reached.c_str()));
-    return transaction.commit();
+    CTN_TRY(transaction.commit());
+    base::log(base::LogLevel::Info, "ledger.db is renewed");
+    return {};
 }
 
 Result<void> Database::execute(const char* sql) {

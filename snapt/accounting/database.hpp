@@ -52,17 +52,19 @@ class Statement {
     int bind_result_ = 0;
 };
 
-enum class OpenMode : uint8_t { ReadWrite, ReadOnly };
+// Renew: ReadWrite by who has the FolderLock.
+enum class OpenMode : uint8_t { Renew, ReadWrite, ReadOnly };
 
 // True when `error`, which came from a database, says that the disk is full.
 bool is_disk_full(const base::Error& error);
 
 class Database {
   public:
-    // Opens the ledger database; in mode ReadWrite creates it (0600) and its tables when there is
+    // Opens the ledger database; unless ReadOnly creates it (0600) and its tables when there is
     // none, brings one of an older version to this one, and sets WAL with synchronous=FULL. Fails
-    // on a damaged or foreign file and on one of a newer version, in mode ReadOnly of an older one,
-    // too. Waits up to kBusyTimeoutMs for other writers, as every later call does.
+    // on a damaged or foreign file and on one of a newer version; of an older one in mode ReadOnly,
+    // and in mode ReadWrite while a process has the folder's lock, which works with its tables.
+    // Waits up to kBusyTimeoutMs for other writers, as every later call does.
     static base::Result<Database> open(const std::string& path, OpenMode mode);
     static constexpr int kBusyTimeoutMs = 5000;
 
@@ -85,7 +87,7 @@ class Database {
     explicit Database(sqlite3* connection) : connection_(connection) {}
     base::Result<void> check_owner(OpenMode mode);
     base::Result<void> create_schema();
-    base::Result<void> migrate();
+    base::Result<void> migrate(const std::string& path, OpenMode mode);
 
     std::unique_ptr<sqlite3, Closer> connection_;
 };

@@ -7,7 +7,6 @@
 #include <fstream>
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 namespace continuo::snapt {
@@ -33,38 +32,22 @@ std::string kernel_boot_id() {
     return id;
 }
 
-Result<int> lock_folder(const std::string& folder) {
-    const int fd = ::open((folder + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0) {
-        return Error{Errc::System, "state folder cannot be written", errno};
-    }
-    if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
-        ::close(fd);
-        return Error{Errc::InvalidState, "state folder is in use by another snapt", 0};
-    }
-    return fd;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Ledger>> Ledger::open(const LedgerOptions& options, int64_t now_us) {
     if (options.interval_s == 0 || kQuarterHourS % options.interval_s != 0) {
         return Error{Errc::InvalidConfig, "interval_s must divide 900", 0};
     }
-    const int lock_fd = CTN_TRY(lock_folder(options.state_directory));
-    auto database =
-        Database::open(options.state_directory + "/" + kLedgerFileName, OpenMode::ReadWrite);
-    if (!database) {
-        ::close(lock_fd);
-        return database.error();
-    }
-    std::unique_ptr<Ledger> ledger(new Ledger(options, std::move(database).value(), lock_fd));
+    FolderLock lock = CTN_TRY(FolderLock::take(options.state_directory));
+    Database database =
+        CTN_TRY(Database::open(options.state_directory + "/" + kLedgerFileName, OpenMode::Renew));
+    std::unique_ptr<Ledger> ledger(new Ledger(options, std::move(database), std::move(lock)));
     CTN_TRY(ledger->start(now_us));
     return ledger;
 }
 
-Ledger::Ledger(LedgerOptions options, Database database, int lock_fd)
-    : options_(std::move(options)), database_(std::move(database)), lock_fd_(lock_fd) {
+Ledger::Ledger(LedgerOptions options, Database database, FolderLock lock)
+    : options_(std::move(options)), database_(std::move(database)), lock_(std::move(lock)) {
     if (options_.boot_id.empty()) {
         options_.boot_id = kernel_boot_id();
     }
@@ -72,7 +55,6 @@ Ledger::Ledger(LedgerOptions options, Database database, int lock_fd)
 
 Ledger::~Ledger() {
     live_.reset();
-    ::close(lock_fd_);
 }
 
 int64_t Ledger::boundary_before(int64_t now_us) const {

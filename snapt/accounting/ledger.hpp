@@ -16,6 +16,7 @@
 #include "snapt/accounting/account.hpp"
 #include "snapt/accounting/database.hpp"
 #include "snapt/accounting/destinations.hpp"
+#include "snapt/accounting/folder_lock.hpp"
 #include "snapt/accounting/live_file.hpp"
 #include "snapt/accounting/record_store.hpp"
 
@@ -158,7 +159,7 @@ class Ledger {
     struct Statements;
     struct Sealing;
 
-    Ledger(LedgerOptions options, Database database, int lock_fd);
+    Ledger(LedgerOptions options, Database database, FolderLock lock);
     base::Result<void> start(int64_t now_us);
     base::Result<void> recover(int64_t now_us);
     base::Result<void> recover_flows(int64_t now_us, int64_t epoch, int64_t& next_seq);
@@ -191,7 +192,7 @@ class Ledger {
 
     LedgerOptions options_;
     Database database_;
-    int lock_fd_;
+    FolderLock lock_;
     std::unique_ptr<Statements> statements_;
     std::unique_ptr<LiveFile> live_;
     std::unordered_map<uint32_t, Session> sessions_;

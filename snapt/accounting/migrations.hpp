@@ -37,7 +37,7 @@ INSERT INTO account(user_id, removed, status)
       WHERE r.user_id <> '?' AND (u.user_id IS NULL OR r.t_end <= u.created) GROUP BY r.user_id
     UNION ALL
     SELECT s.user_id, s.t_close FROM session_record s LEFT JOIN user_3 u ON u.user_id = s.user_id
-      WHERE u.user_id IS NULL OR s.t_close <= u.created
+      WHERE u.user_id IS NULL OR s.t_open <= u.created
     UNION ALL
     SELECT s.user_id, s.t_open FROM open_session s LEFT JOIN user_3 u ON u.user_id = s.user_id
       WHERE u.user_id IS NULL OR s.t_open <= u.created
@@ -71,7 +71,7 @@ UPDATE open_session SET account_id = coalesce(
   (SELECT account_id FROM user u WHERE u.user_id = open_session.user_id AND t_open > u.created),
   (SELECT account_id FROM account a WHERE a.user_id = open_session.user_id AND a.removed IS NOT NULL), 0);
 UPDATE session_record SET account_id = coalesce(
-  (SELECT account_id FROM user u WHERE u.user_id = session_record.user_id AND t_close > u.created),
+  (SELECT account_id FROM user u WHERE u.user_id = session_record.user_id AND t_open > u.created),
   (SELECT account_id FROM account a WHERE a.user_id = session_record.user_id AND a.removed IS NOT NULL), 0);
 UPDATE usage_record SET account_id = coalesce(
   (SELECT account_id FROM user u WHERE u.user_id = usage_record.user_id AND t_end > u.created),

@@ -1,4 +1,5 @@
 // Databases as earlier versions made them.
+#include "snapt/accounting/folder_lock.hpp"
 #include "snapt/accounting/lease_store.hpp"
 #include "snapt/accounting/plan_store.hpp"
 #include "snapt/accounting/schema.hpp"
@@ -141,6 +142,32 @@ TEST_F(MigrationTest, RecordsFromBeforeAUserWasMadeAreAFormerAccounts) {
         accounts.push_back(ended.integer(0));
     }
     EXPECT_EQ(accounts, (std::vector{*rows[0].account_id, *rows[1].account_id}));
+}
+
+// A daemon of that version knows the tables as they were, and no account: what it then seals would
+// be nobody's.
+TEST_F(MigrationTest, NobodyRenewsUnderARunningDaemon) {
+    write_database("3");
+    {
+        const auto running = FolderLock::take(folder_);
+        ASSERT_TRUE(running);
+        const auto users = UserStore::open(folder_);
+        ASSERT_FALSE(users);
+        EXPECT_EQ(users.error().code, Errc::Unsupported);
+        EXPECT_NE(std::string_view(users.error().where).find("restart"), std::string_view::npos);
+    }
+    EXPECT_TRUE(UserStore::open(folder_));
+}
+
+// The end of what a crash left open is the restart.
+TEST_F(MigrationTest, ASessionThatBeganBeforeAUserWasMadeIsAFormerAccounts) {
+    write_database("3", "UPDATE session_record SET t_close=1795792769000000 WHERE no=1");
+    const auto list = UserStore::open(folder_).value()->list(kNoon).value();
+    auto database = Database::open(path(kLedgerFileName), OpenMode::ReadOnly).value();
+    auto ended = database.prepare("SELECT account_id FROM session_record WHERE no=1").value();
+    ASSERT_TRUE(*ended.step());
+    EXPECT_NE(ended.integer(0), list[1].account_id);
+    EXPECT_NE(ended.integer(0), kNoAccount);
 }
 
 // The process died after bob was removed, and he was made again before it was started.
