@@ -188,7 +188,8 @@ void Admission::on_hello(LinkId id,
     grant.continuation.reset();
     // Before a lease is taken and the ledger written.
     const size_t limit = parts_.config.limits.user_sessions;
-    if (limit != 0 && sessions_of_others(grant) >= limit) {
+    if (limit != 0 && nodes_beside(grant) >= limit) {
+        ask_silent_nodes(grant.user);
         refuse(id, RejectReason::SessionLimit, "too many sessions");
         return;
     }
@@ -196,17 +197,28 @@ void Admission::on_hello(LinkId id,
     assign_lease(id);
 }
 
-size_t Admission::sessions_of_others(const SessionGrant& grant) const {
-    std::set<std::pair<std::string_view, std::optional<control::NodeId>>> waiting;
+// One that is not here gives way to one that begins (Relay::reserve).
+size_t Admission::nodes_beside(const SessionGrant& grant) const {
+    std::set<std::pair<std::string_view, std::optional<control::NodeId>>> nodes;
     for (const auto& [id, link] : links_) {
         const SessionGrant& other = link.grant;
-        // One that begins anew may have its former session still.
-        if (link.is_waiting && other.user == grant.user && !is_same_node(grant, other) &&
-            relay_->session_of(other) == nullptr) {
-            waiting.emplace(other.told_node, other.node_id);
+        const NodeSession* node = link.wire_id != 0 ? relay_->find(link.wire_id) : nullptr;
+        const bool counts = link.is_waiting || (node != nullptr && relay_->is_here(*node));
+        if (counts && other.user == grant.user && !is_same_node(grant, other)) {
+            nodes.emplace(other.told_node, other.node_id);
         }
     }
-    return relay_->sessions_of_others(grant) + waiting.size();
+    return nodes.size();
+}
+
+// The link of a node whose power has failed is open until somebody sends something.
+void Admission::ask_silent_nodes(std::string_view user) {
+    for (const auto& [id, link] : links_) {
+        if (link.wire_id != 0 && link.grant.user == user &&
+            relay_->wants_sign_of_life(link.wire_id)) {
+            server_->ask_for_keepalive(id);
+        }
+    }
 }
 
 // The lease comes from the database: on the helper thread.
@@ -434,7 +446,7 @@ void Admission::on_session_closed(const NodeSession& session) {
         Link& link = links_[*id];
         link.wire_id = 0;
         link.desk->on_session_over();
-        if (is_replacing_) {
+        if (is_replacing_ && session.end != SessionEnd::GaveWay) {
             server_->close(*id, control::CloseReason::Replaced, "a newer connection took over");
         } else {
             server_->tell_session_state(*id, false);

@@ -129,8 +129,9 @@ class Admission final : public ControlHandler, public RelayEvents {
     void on_accounting_open(LinkId id, const base::Result<uint32_t>& committed);
     void let_in(LinkId id);
     void release_lease(const SessionGrant& grant);
-    // Sessions of the user that there are or will be, without that node's.
-    size_t sessions_of_others(const SessionGrant& grant) const;
+    // Nodes of the user, but for that one, that are here (Relay::is_here), or wait for a session.
+    size_t nodes_beside(const SessionGrant& grant) const;
+    void ask_silent_nodes(std::string_view user);
     std::optional<LinkId> link_of(uint16_t wire_id) const;
     bool may_still_log_in(const SessionGrant& grant) const;
     bool reject_if_disabled(LinkId id, const SessionGrant& grant);

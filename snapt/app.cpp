@@ -66,6 +66,7 @@ RelaySettings relay_settings(const SnaptConfig& config, const LeaseStore& leases
     settings.max_user_sessions = config.limits.user_sessions;
     settings.max_user_flows = config.limits.user_flows;
     settings.idle_timeout = config.session.idle_timeout;
+    settings.keepalive = config.session.keepalive;
     settings.rekey_datagrams = config.session.rekey_datagrams;
     const auto table = dataplane::class_table(config.classes, config.limits.queue_bytes);
     settings.classes = table.settings;

@@ -172,6 +172,18 @@ std::vector<report::CommandSpec> commands() {
     return all;
 }
 
+// How long ago something came from the node, which may be gone if its control link is.
+std::string heard_cell(const JsonValue& session) {
+    const auto ms = session["heard_ms_ago"].number();
+    if (!ms) {
+        return std::string(report::kUnknown);
+    }
+    const auto seconds = static_cast<uint64_t>(*ms / 1000);
+    const std::string text =
+        seconds < 60 ? std::to_string(seconds) + " s ago" : report::format_uptime(seconds) + " ago";
+    return session["control_open"].boolean().value_or(true) ? text : text + ", no control";
+}
+
 std::string forwarding_text(const JsonValue& status) {
     const std::string error = status.text("forwarding_error");
     return error.empty() ? "" : "packets of nodes do not pass: " + error + "\n";
@@ -275,6 +287,7 @@ std::string sessions_text(const JsonValue& sessions, bool is_terminal, size_t co
                  {"BY", Align::Left, 5},
                  {"RTT", Align::Right, 3},
                  {"LOSS", Align::Right, 6},
+                 {"HEARD", Align::Right, 5},
                  {"UP RATE", Align::Right},
                  {"DOWN RATE", Align::Right},
                  {"RATE", Align::Right, 9},
@@ -290,7 +303,7 @@ std::string sessions_text(const JsonValue& sessions, bool is_terminal, size_t co
             {report::cell(session["user"]), report::cell(session["node"]),
              report::cell(session["from"]), report::cell(session["transport"]),
              report::milliseconds_cell(session["rtt_ms"]), report::fraction_cell(session["loss"]),
-             report::rate_cell(session["up_bits_per_s"]),
+             heard_cell(session), report::rate_cell(session["up_bits_per_s"]),
              report::rate_cell(session["down_bits_per_s"]),
              report::rate_cell(session["delivery_bits_per_s"]),
              report::count_cell(session["handovers"]), report::cell(session["inner_ipv4"]),

@@ -182,6 +182,9 @@ void write_session(JsonWriter& json, const NodeSession& node, base::TimePoint no
     json.field("down_bytes", down_inner);
     json.field("saved_percent", saved.value_or(NAN), kPercentDigits);
     json.field("since", node.since_utc_s);
+    json.field("heard_ms_ago", dataplane::milliseconds_or_nan(now - node.heard_at()),
+               dataplane::kMillisecondDigits);
+    json.field("control_open", node.has_link);
     json.field("flows", node.flows);
     json.field("epoch", session.send_epoch());
     json.field("lost_datagrams", counters.lost_datagrams);

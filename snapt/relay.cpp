@@ -396,7 +396,7 @@ void Relay::on_housekeeping() {
     flows_.expire(now, [&](Flow& flow) { end_flow(flow, now); });
     for (size_t i = sessions_.size(); i-- > 0;) {
         const NodeSession& node = *sessions_[i];
-        if (now - std::max(node.session.heard_at(), node.since) > settings_.idle_timeout) {
+        if (now - node.heard_at() > settings_.idle_timeout) {
             close(node.wire_id, SessionEnd::Idle);
         }
     }

@@ -58,6 +58,10 @@ inline constexpr base::Duration kTurnOverrun = base::microseconds(200);
 
 inline constexpr base::Duration kModesInterval = base::milliseconds(100);
 
+// A node that was not heard for so many keepalives may be gone, though its control link is open:
+// its power has failed, say. Or it has no flow, and nothing to send.
+inline constexpr int kSilentKeepalives = 3;
+
 // Fragmented packets under way, of one user and direction.
 inline constexpr size_t kUserFragments = 64;
 
@@ -72,6 +76,10 @@ struct RelaySettings {
     size_t max_user_sessions = 8;  // 0: none
     size_t max_user_flows = 4096;  // 0: none
     base::Duration idle_timeout = base::seconds(86400);
+    base::Duration keepalive = base::seconds(25);  // as nodes are told
+    // For the sign of life of a node that was asked for one. A choice: some round trips, and what
+    // TCP repeats.
+    base::Duration sign_of_life_wait = base::seconds(5);
     uint64_t rekey_datagrams = wire::kRekeyDatagrams;
     std::array<session::ClassSettings, base::kTrafficClasses> classes;
     std::array<uint8_t, base::kTrafficClasses> tos{};  // outer, whole octet
@@ -107,6 +115,7 @@ enum class SessionEnd : uint8_t {
     Idle,          // nothing was heard of its node for RelaySettings::idle_timeout
     NotAllowed,    // its user is disabled or removed, or its key is not valid any more
     OldHandshake,  // the latest handshake is too old
+    GaveWay,       // nothing was heard of its node, and another one needed the place
     Stopped,       // this SNAPT ends
 };
 std::string_view to_string(SessionEnd end);
@@ -171,6 +180,9 @@ struct NodeSession : flow::FlowDetails {
     size_t flows = 0;
     UserShare* share = nullptr;    // of the user
     dataplane::StreamPort stream;  // into its control link; none: nothing can be sent over TCP
+    bool has_link = false;         // its control link is open
+    base::TimePoint asked_at{};    // for a sign of life, once it was silent
+    base::TimePoint heard_at() const { return std::max(session.heard_at(), since); }
 };
 
 // The address at which the node is reached now.
@@ -205,11 +217,16 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     // Whether the association that the node names is its own and goes on.
     bool may_continue(const SessionGrant& grant) const;
     size_t sessions_of(std::string_view user) const;
-    // Sessions of that user, without that node's.
-    size_t sessions_of_others(const SessionGrant& grant) const;
     // The session of that node; null: none.
     const NodeSession* session_of(const SessionGrant& grant) const;
-    // Errors: LimitReached.
+    // Its control link is open, and it has left no question for a sign of life unanswered.
+    bool is_here(const NodeSession& node) const;
+    // True when the node was silent for kSilentKeepalives and is to be asked for a sign of life
+    // now; once, until it is heard.
+    bool wants_sign_of_life(uint16_t wire_id);
+    // Where there are as many sessions as may be, the one whose node was silent longest gives way,
+    // of those that are not here: one of the user's own, or, where it is the limit of all, one
+    // that was silent for kSilentKeepalives. Errors: LimitReached.
     base::Result<Reservation> reserve(const SessionGrant& grant);
     base::Result<void> install(uint16_t wire_id, const control::EpochKeys& keys);
     void close(uint16_t wire_id, SessionEnd why = SessionEnd::Stopped);
@@ -285,6 +302,12 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
         uint16_t number = 0;
     };
     NodeSession& owner_of(session::Session& session) const;
+    void make_place(std::string_view user);
+    bool close_silent(const std::function<bool(const NodeSession&)>& may_give_way);
+    bool is_silent(const NodeSession& node) const;
+    bool is_at_limit(std::string_view user) const {
+        return settings_.max_user_sessions != 0 && sessions_of(user) >= settings_.max_user_sessions;
+    }
     flow::Flow* make_flow(NodeSession& node,
                           const packet::FiveTuple& tuple,
                           base::TrafficClass traffic_class,

@@ -25,6 +25,8 @@ std::string_view to_string(SessionEnd end) {
         return "not_allowed";
     case SessionEnd::OldHandshake:
         return "old_handshake";
+    case SessionEnd::GaveWay:
+        return "gave_way";
     case SessionEnd::Stopped:
         return "stopped";
     }
@@ -67,18 +69,58 @@ size_t Relay::sessions_of(std::string_view user) const {
                       [user](const auto& node) { return node->grant.user == user; }));
 }
 
-size_t Relay::sessions_of_others(const SessionGrant& grant) const {
-    return static_cast<size_t>(
-        std::count_if(sessions_.begin(), sessions_.end(), [&grant](const auto& node) {
-            return node->grant.user == grant.user && !is_same_node(node->grant, grant);
-        }));
-}
-
 const NodeSession* Relay::session_of(const SessionGrant& grant) const {
     const auto found = std::find_if(sessions_.begin(), sessions_.end(), [&grant](const auto& node) {
         return is_same_node(node->grant, grant);
     });
     return found == sessions_.end() ? nullptr : found->get();
+}
+
+bool Relay::is_silent(const NodeSession& node) const {
+    return loop_.now() - node.heard_at() > kSilentKeepalives * settings_.keepalive;
+}
+
+bool Relay::is_here(const NodeSession& node) const {
+    const bool was_asked = node.asked_at > node.heard_at();
+    const bool is_late = loop_.now() - node.asked_at > settings_.sign_of_life_wait;
+    return node.has_link && !(was_asked && is_late);
+}
+
+bool Relay::wants_sign_of_life(uint16_t wire_id) {
+    NodeSession* node = by_wire_id_[wire_id];
+    if (node == nullptr || !is_silent(*node) || node->asked_at > node->heard_at()) {
+        return false;
+    }
+    node->asked_at = loop_.now();
+    return true;
+}
+
+// False: there is none.
+bool Relay::close_silent(const std::function<bool(const NodeSession&)>& may_give_way) {
+    const NodeSession* silent = nullptr;
+    for (const auto& node : sessions_) {
+        if (may_give_way(*node) && (silent == nullptr || node->heard_at() < silent->heard_at())) {
+            silent = node.get();
+        }
+    }
+    if (silent != nullptr) {
+        close(silent->wire_id, SessionEnd::GaveWay);
+    }
+    return silent != nullptr;
+}
+
+// Nodes that were killed, or have lost their state, do not keep their user out.
+void Relay::make_place(std::string_view user) {
+    const auto is_own = [&](const NodeSession& node) {
+        return node.grant.user == user && !is_here(node);
+    };
+    bool has_more = true;
+    while (has_more && is_at_limit(user)) {
+        has_more = close_silent(is_own);
+    }
+    if (sessions_.size() >= settings_.max_sessions) {
+        close_silent([&](const NodeSession& node) { return !is_here(node) && is_silent(node); });
+    }
 }
 
 base::Result<Reservation> Relay::reserve(const SessionGrant& grant) {
@@ -98,9 +140,8 @@ base::Result<Reservation> Relay::reserve(const SessionGrant& grant) {
             close(sessions_[i]->wire_id, SessionEnd::Replaced);
         }
     }
-    if (sessions_.size() >= settings_.max_sessions ||
-        (settings_.max_user_sessions != 0 &&
-         sessions_of(grant.user) >= settings_.max_user_sessions)) {
+    make_place(grant.user);
+    if (sessions_.size() >= settings_.max_sessions || is_at_limit(grant.user)) {
         return Error{Errc::LimitReached, "sessions"};
     }
     uint16_t wire_id = 0;
@@ -241,6 +282,7 @@ void Relay::set_limits(size_t sessions, size_t user_sessions, size_t user_flows)
 void Relay::open_stream(uint16_t wire_id, dataplane::StreamPort port) {
     if (NodeSession* node = by_wire_id_[wire_id]) {
         node->stream = std::move(port);
+        node->has_link = true;
         on_stream_room(wire_id);
     }
 }
@@ -248,6 +290,7 @@ void Relay::open_stream(uint16_t wire_id, dataplane::StreamPort port) {
 void Relay::close_stream(uint16_t wire_id) {
     if (NodeSession* node = by_wire_id_[wire_id]) {
         node->stream = {};
+        node->has_link = false;
         node->lane.stream.reset();
         node->session.paths().set_room(wire::kTcpPath, 0);  // the node comes back, one way or other
     }

@@ -241,6 +241,28 @@ TEST_F(AdmissionTest, NodesThatBeginAnewTogetherCountOnce) {
     EXPECT_EQ(sessions(), (Sessions{"bob.0", "laptop.2", "phone.2"})) << "a third is refused";
 }
 
+// They were killed and have lost their state: each begins as another node.
+TEST_F(AdmissionTest, NodesWhoseLinksAreClosedDoNotKeepTheirUserOut) {
+    using Sessions = std::set<std::string>;
+    config.limits.user_sessions = 2;
+    relay->set_limits(100, 2, 0);
+    for (uint8_t number = 1; number <= 5; ++number) {
+        const std::string name = "n" + std::to_string(number);
+        hello_of_alice(number, name, number);
+        ASSERT_TRUE(wait([&] { return sessions().contains(name + "." + std::to_string(number)); }));
+        admission->on_closed(number, {});
+    }
+    EXPECT_EQ(sessions(), (Sessions{"n4.4", "n5.5"}));
+    EXPECT_TRUE(was_logged("session_end", "reason=gave_way"));
+    EXPECT_FALSE(was_logged("login_refused", "user=alice"));
+    hello_of_alice(6, "n6", 6);
+    ASSERT_TRUE(wait([&] { return sessions() == Sessions{"n5.5", "n6.6"}; }));
+    hello_of_alice(7, "n7", 7);
+    ASSERT_TRUE(wait([&] { return sessions() == Sessions{"n6.6", "n7.7"}; }));
+    hello_of_alice(8, "n8", 8);
+    EXPECT_TRUE(was_logged("login_refused", "node=n8")) << "two are here";
+}
+
 TEST_F(AdmissionTest, NodesOfOneNameDoNotTakeEachOthersSessions) {
     using Sessions = std::set<std::string>;
     config.limits.user_sessions = 2;

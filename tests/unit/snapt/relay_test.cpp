@@ -108,6 +108,102 @@ TEST_F(RelayTest, AModeThatIsKnownCostsNothing) {
     EXPECT_LE(node.modes.size(), 1024U);
 }
 
+TEST_F(RelayTest, AtTheLimitOfAUserTheNodeThatWasSilentLongestGivesWay) {
+    relay.set_limits(100, 3, 0);
+    const auto join = [&](const char* user, const char* name) {
+        SessionGrant grant;
+        grant.user = user;
+        grant.node = name;
+        grant.told_node = name;
+        const auto reserved = relay.reserve(grant);
+        run_for(base::milliseconds(2));  // the next one is heard later
+        return reserved ? reserved->wire_id : uint16_t{0};
+    };
+    const auto has = [&](const char* user, const char* name) {
+        SessionGrant grant;
+        grant.user = user;
+        grant.told_node = name;
+        return relay.session_of(grant) != nullptr;
+    };
+    ASSERT_NE(join("bob", "old"), 0);
+    const uint16_t first = join("alice", "first");
+    join("alice", "second");
+    const uint16_t third = join("alice", "third");
+    relay.open_stream(first, {});
+    ASSERT_NE(join("alice", "fourth"), 0);
+    EXPECT_TRUE(has("alice", "first")) << "its control link is open";
+    EXPECT_FALSE(has("alice", "second"));
+    EXPECT_TRUE(has("bob", "old")) << "another's";
+    EXPECT_EQ(relay.sessions_of("alice"), 3U);
+    relay.close_stream(first);
+    ASSERT_NE(join("alice", "fifth"), 0);
+    EXPECT_FALSE(has("alice", "first"));
+    for (const auto& node : relay.sessions()) {
+        relay.open_stream(node->wire_id, {});
+    }
+    EXPECT_EQ(join("alice", "sixth"), 0) << "all are here";
+    EXPECT_NE(relay.find(third), nullptr);
+    EXPECT_EQ(relay.sessions_of("alice"), 3U);
+}
+
+// With keepalives an hour apart nobody is silent, and without any pause between them everybody.
+TEST_F(RelayTest, ANodeThatDoesNotAnswerGivesWayThoughItsLinkIsOpen) {
+    RelaySettings settings;
+    settings.keepalive = base::seconds(0);
+    settings.sign_of_life_wait = base::seconds(0);
+    settings.max_user_sessions = 1;
+    Relay small(loop, settings, slots, random, events);
+    SessionGrant first;
+    first.user = "alice";
+    first.node = "first";
+    SessionGrant second = first;
+    second.node = "second";
+    ASSERT_TRUE(small.reserve(first));
+    const uint16_t wire_id = small.sessions().back()->wire_id;
+    small.open_stream(wire_id, {});
+    run_for(base::milliseconds(2));
+    EXPECT_FALSE(small.reserve(second)) << "it may have nothing to send";
+    EXPECT_TRUE(small.wants_sign_of_life(wire_id));
+    EXPECT_FALSE(small.wants_sign_of_life(wire_id)) << "once";
+    run_for(base::milliseconds(2));
+    EXPECT_FALSE(small.is_here(*small.sessions().back()));
+    EXPECT_TRUE(small.reserve(second));
+    ASSERT_EQ(small.sessions().size(), 1U);
+    EXPECT_EQ(small.sessions().back()->grant.node, "second");
+}
+
+TEST_F(RelayTest, ANodeThatWasHeardIsNotAsked) {
+    RelaySettings settings;
+    settings.keepalive = base::seconds(3600);
+    Relay small(loop, settings, slots, random, events);
+    ASSERT_TRUE(small.reserve({}));
+    run_for(base::milliseconds(2));
+    EXPECT_FALSE(small.wants_sign_of_life(small.sessions().back()->wire_id));
+}
+
+TEST_F(RelayTest, AtTheLimitOfAllOnlyANodeThatWasSilentGivesWay) {
+    for (const bool is_silent : {false, true}) {
+        RelaySettings settings;
+        settings.keepalive = is_silent ? base::seconds(0) : base::seconds(3600);
+        settings.max_sessions = 3;
+        Relay small(loop, settings, slots, random, events);
+        const auto join = [&](const char* user) {
+            SessionGrant grant;
+            grant.user = user;
+            const bool is_in = small.reserve(grant).has_value();
+            run_for(base::milliseconds(2));  // the next one is heard later
+            return is_in;
+        };
+        ASSERT_TRUE(join("dave"));
+        small.open_stream(small.sessions().back()->wire_id, {});
+        ASSERT_TRUE(join("alice") && join("bob"));
+        EXPECT_EQ(join("carol"), is_silent);
+        EXPECT_EQ(small.sessions_of("alice"), is_silent ? 0U : 1U) << "the longest silent";
+        EXPECT_EQ(small.sessions_of("bob"), 1U);
+        EXPECT_EQ(small.sessions_of("dave"), 1U) << "its control link is open";
+    }
+}
+
 TEST_F(RelayTest, AUsersFlowsAreLimitedOverAllItsNodesAndBothIpVersions) {
     relay.set_limits(100, 8, 3);
     const auto join = [&](const char* user, const char* node, uint8_t number) -> NodeSession& {
