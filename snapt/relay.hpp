@@ -56,6 +56,10 @@ inline constexpr size_t kTunPackets = 500;
 // A turn may take so much longer before packets that it makes wait for the next one.
 inline constexpr base::Duration kTurnOverrun = base::microseconds(200);
 
+// A turn that took longer by the clock has cost what the thread has worked meanwhile, if that is
+// less: one that was preempted owes nothing for it.
+inline constexpr base::Duration kLongTurn = base::milliseconds(5);
+
 inline constexpr base::Duration kModesInterval = base::milliseconds(100);
 
 // A node that was not heard for so many keepalives may be gone, though its control link is open:
@@ -64,6 +68,9 @@ inline constexpr int kSilentKeepalives = 3;
 
 // Fragmented packets under way, of one user and direction.
 inline constexpr size_t kUserFragments = 64;
+
+// Of the calling thread, by the processor.
+base::Duration thread_time();
 
 struct RelaySettings {
     std::string device = "snapt0";
@@ -87,6 +94,8 @@ struct RelaySettings {
     dataplane::Recording recording;                    // must outlive the Relay
     // Time as it passes, by which the work for each session is measured.
     std::function<base::TimePoint()> clock = [] { return std::chrono::steady_clock::now(); };
+    // Time that the data loop's thread has worked.
+    std::function<base::Duration()> worked = thread_time;
 };
 
 // The owner of a session and what the session was given.
@@ -334,6 +343,7 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     void begin_turns() { round_end_ = settings_.clock() + round_time(); }
     base::Duration round_time();
     void end_round(base::TimePoint now);
+    base::Duration worked_between(base::TimePoint start, base::TimePoint end) const;
     void serve(base::TimePoint now);
     void serve_turn(Lane& lane, base::TimePoint start, base::TimePoint now);
     void serve_stream(Lane& lane, base::TimePoint now);
@@ -383,6 +393,8 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     base::TimePoint turn_end_{};
     base::TimePoint frames_wait_from_{};  // in a turn; epoch: outside
     Lane* writing_ = nullptr;             // whose packets the coalescer may have
+    base::TimePoint worked_at_{};         // a little before this round: how much had been worked
+    base::Duration worked_{};
     bool is_flushing_ = false;
     dataplane::SessionDriver driver_;
     io::DeadlineTimer housekeeping_;

@@ -5,6 +5,7 @@
 #include "snapt/relay.hpp"
 
 #include <algorithm>
+#include <ctime>
 #include <thread>
 
 namespace continuo::snapt {
@@ -27,6 +28,12 @@ constexpr size_t kReadsAtOnce = 128;
 constexpr size_t kMostAtOnce = 8;
 
 }  // namespace
+
+Duration thread_time() {
+    timespec time{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return base::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
 
 void Relay::on_socket_readable(Listener& listener) {
     const TimePoint now = loop_.now();
@@ -62,9 +69,20 @@ void Relay::go_on() {
 }
 
 void Relay::begin_round() {
+    const TimePoint start = settings_.clock();
     if (turns_.is_empty()) {
-        turns_.pass(settings_.clock() - round_over_at_);
+        turns_.pass(start - round_over_at_);
     }
+    if (start - worked_at_ >= kRound) {
+        worked_at_ = start;
+        worked_ = settings_.worked();
+    }
+}
+
+// Of this thread in this round.
+Duration Relay::worked_between(TimePoint start, TimePoint end) const {
+    const Duration passed = end - start;
+    return passed < kLongTurn ? passed : std::min(passed, settings_.worked() - worked_);
 }
 
 // A long one is of a node that waits alone: not of strangers, among whom nodes that move may be.
@@ -144,7 +162,7 @@ void Relay::serve(TimePoint now) {
         serve_turn(lane, start, now);
         const bool has_more = !lane.queue.is_empty() || !lane.backlog.is_empty() || lane.stream;
         const TimePoint end = settings_.clock();
-        turns_.finish(lane, end - start, has_more);
+        turns_.finish(lane, worked_between(start, end), has_more);
         start = end;
         if (start >= round_end_) {
             break;
@@ -228,7 +246,7 @@ void Relay::hand_over(NodeSession& node,
     const TimePoint start = is_own_lane ? TimePoint{} : settings_.clock();
     node.session.on_datagrams(datagrams.first(count), now);
     if (!is_own_lane && node.session.counters().datagrams_received != received) {
-        turns_.charge(node.lane, settings_.clock() - start);
+        turns_.charge(node.lane, worked_between(start, settings_.clock()));
     }
     driver_.touch(node.session);
 }
@@ -316,7 +334,7 @@ void Relay::flush_frames() {
     is_flushing_ = true;
     tun_port_->coalescer().flush();
     is_flushing_ = false;
-    turns_.charge(*writing_, settings_.clock() - start);
+    turns_.charge(*writing_, worked_between(start, settings_.clock()));
     writing_ = nullptr;
 }
 

@@ -23,6 +23,7 @@ enum class DropReason : uint8_t {
     BelowFloor,          // late: the sender has abandoned what it refers to
     DuplicateAggregate,  // another copy was delivered
     DecompressFailed,
+    DatagramTooLong,  // longer than any path takes
     // Inner packets.
     NotIp,
     MalformedPacket,
@@ -62,6 +63,7 @@ inline constexpr std::array<std::string_view, kDropReasons> kDropReasonNames = {
     "below_floor",
     "duplicate_aggregate",
     "decompress_failed",
+    "datagram_too_long",
     "not_ip",
     "malformed_packet",
     "unsupported_protocol",

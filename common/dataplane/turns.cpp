@@ -29,8 +29,8 @@ void Turns::take_out(Turn& turn) {
 // Rounds that it has let pass pay off its debt, but save nothing up.
 Duration Turns::credit(Turn& turn) const {
     if (!turn.is_waiting() && turn.round_ != round_) {
-        const auto rounds = static_cast<int64_t>(
-            std::min<uint64_t>(round_ - turn.round_, static_cast<uint64_t>(kMaxDebt / kTurn) + 1));
+        const auto enough = static_cast<uint64_t>((kTurn - turn.credit_) / kTurn + 1);
+        const auto rounds = static_cast<int64_t>(std::min(round_ - turn.round_, enough));
         turn.credit_ = std::min<Duration>(kTurn, turn.credit_ + rounds * kTurn);
         turn.round_ = round_;
     }
@@ -66,7 +66,7 @@ Turn* Turns::next() {
 }
 
 void Turns::charge(Turn& turn, Duration cost) {
-    turn.credit_ = std::max<Duration>(credit(turn) - cost, -kMaxDebt);
+    turn.credit_ = credit(turn) - cost;
 }
 
 void Turns::finish(Turn& turn, Duration cost, bool has_more) {

@@ -1,7 +1,8 @@
 // Turns: who works next on a loop that several keep busy. Deficit round robin by measured time:
 // what a turn has cost is known only afterwards, and is paid off before the next one. Who has used
 // less than its share comes before those that wait, so one that asks for little is served at once
-// however much the others want. Pure: the caller measures.
+// however much the others want. Debts stand in full. Pure: the caller measures, and leaves out what
+// was not its work.
 #pragma once
 
 #include "common/base/time.hpp"
@@ -12,8 +13,6 @@ namespace continuo::dataplane {
 
 // Time that each waiting participant may use in a round (the quantum).
 inline constexpr base::Duration kTurn = base::microseconds(200);
-// Greatest debt of a turn that took longer, for example because the processor was taken away.
-inline constexpr base::Duration kMaxDebt = base::milliseconds(5);
 
 // A participant in Turns; it must be removed before it is destroyed.
 class Turn {

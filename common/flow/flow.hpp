@@ -85,6 +85,7 @@ struct Flow {
     Flow* wheel_next = nullptr;
     Flow* wheel_previous = nullptr;
     uint32_t wheel_slot = 0;
+    uint32_t received_place = 0;  // session::ReceivedMembers' own
 };
 
 // The record as what the daemon knows it to be; null while the flow has none.

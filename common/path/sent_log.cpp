@@ -80,9 +80,35 @@ SentRun SentLog::push(SentRun run, Duration span) {
     entry.run.outstanding = low_bits(run.count);
     entry.run.lost = 0;
     entry.run.last_sent_at = run.sent_at;
-    entry.back = chain.newest >= begin_ && chain.newest != 0 ? end_ - chain.newest : 0;
+    const bool has_former = chain.newest >= begin_;
+    entry.back = has_former ? chain.newest : 0;
+    entry.jump = has_former ? jump_behind(chain.newest) : 0;
+    entry.depth = has_former ? entry_at(chain.newest).depth + 1 : 0;
     chain.newest = end_++;
     return forgotten;
+}
+
+// Where the jump of the run that follows `newest` goes: two jumps of the same length before it are
+// joined to one.
+SentLog::Position SentLog::jump_behind(Position newest) const {
+    const Entry& former = entry_at(newest);
+    if (former.jump < begin_) {
+        return newest;
+    }
+    const Entry& middle = entry_at(former.jump);
+    const bool is_joined = middle.jump >= begin_ && former.depth - middle.depth ==
+                                                        middle.depth - entry_at(middle.jump).depth;
+    return is_joined ? middle.jump : newest;
+}
+
+SentLog::Position SentLog::run_at_or_below(const Chain& chain, uint32_t number) const {
+    Position position = chain.newest;
+    while (position >= begin_ && entry_at(position).run.first > number) {
+        const Entry& entry = entry_at(position);
+        const bool may_jump = entry.jump >= begin_ && entry_at(entry.jump).run.first > number;
+        position = may_jump ? entry.jump : entry.back;
+    }
+    return position;
 }
 
 bool SentLog::is_lost(const NumberSpace& space, uint32_t number) const {
@@ -90,17 +116,12 @@ bool SentLog::is_lost(const NumberSpace& space, uint32_t number) const {
     if (chain == nullptr || number >= chain->next_number) {
         return false;
     }
-    for (Position position = chain->newest; position >= begin_ && position < end_;) {
-        const Entry& entry = entry_at(position);
-        if (number >= entry.run.first) {
-            return (entry.run.mask(number, number) & entry.run.lost) != 0;
-        }
-        if (entry.back == 0 || entry.back > position) {
-            break;
-        }
-        position -= entry.back;
+    const Position position = run_at_or_below(*chain, number);
+    if (position < begin_) {
+        return false;
     }
-    return false;
+    const SentRun& run = at(position);
+    return (run.mask(number, number) & run.lost) != 0;
 }
 
 SentRun SentLog::make_room() {

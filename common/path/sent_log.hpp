@@ -81,15 +81,16 @@ class SentLog {
     // nothing outstanding when none was.
     SentRun push(SentRun run, base::Duration span);
     // Calls on_run(position, run, newly acknowledged bits, bits that had been declared lost) for
-    // the runs that hold numbers of [first, last], newest first, and marks them. False, and nothing
-    // done, when `last` was never sent or the space is unknown.
+    // the runs that hold numbers of [first, last], newest first, and marks them. Looks at those
+    // only, whatever else is logged. False, and nothing done, when `last` was never sent or the
+    // space is unknown.
     template <typename OnRun>
     bool acknowledge(const NumberSpace& space, uint32_t first, uint32_t last, const OnRun& on_run) {
         const Chain* const chain = find(space);
         if (chain == nullptr || last >= chain->next_number || first > last) {
             return false;
         }
-        for (Position position = chain->newest; position >= begin_ && position < end_;) {
+        for (Position position = run_at_or_below(*chain, last); position >= begin_;) {
             Entry& entry = entry_at(position);
             if (entry.run.last() < first) {
                 break;
@@ -102,10 +103,7 @@ class SentLog {
                 entry.run.lost &= ~late;
                 on_run(position, entry.run, newly, late);
             }
-            if (entry.back == 0 || entry.back > position) {
-                break;
-            }
-            position -= entry.back;
+            position = entry.back;
         }
         return true;
     }
@@ -129,9 +127,14 @@ class SentLog {
     size_t capacity() const { return runs_.size(); }
 
   private:
+    // Runs of one space are a skip list (Myers, "An applicative random-access stack", 1983): each
+    // knows the run before it and one further back, so that any is found in a logarithmic number of
+    // steps. Positions below begin() are forgotten runs; 0: none.
     struct Entry {
         SentRun run;
-        uint64_t back = 0;  // positions to the run before in the same space; 0: none
+        Position back = 0;
+        Position jump = 0;
+        uint32_t depth = 0;  // runs of the space before it, since the first one
     };
     struct Chain {
         NumberSpace space;
@@ -142,6 +145,9 @@ class SentLog {
     Entry& entry_at(Position position) { return runs_[position % runs_.size()]; }
     const Entry& entry_at(Position position) const { return runs_[position % runs_.size()]; }
     const Chain* find(const NumberSpace& space) const;
+    // The newest run of the space that begins at `number` or below; forgotten or 0: none.
+    Position run_at_or_below(const Chain& chain, uint32_t number) const;
+    Position jump_behind(Position newest) const;
     Chain& find_or_make(const NumberSpace& space);
     static bool joins(const SentRun& former, const SentRun& run, base::Duration span);
     SentRun make_room();

@@ -5,9 +5,11 @@
 
 #include "common/crypto/datagram_cipher.hpp"
 #include "common/crypto/replay_window.hpp"
+#include "common/crypto/sequence_bitmap.hpp"
 #include "common/elision/decoder.hpp"
 #include "common/elision/encoder.hpp"
 #include "common/session/ack_ledger.hpp"
+#include "common/session/named_numbers.hpp"
 #include "common/wire/space.hpp"
 
 #include <algorithm>
@@ -27,6 +29,28 @@ constexpr size_t space_slot(uint16_t space) {
 struct SendSpace {
     uint64_t next = 0;
     std::optional<uint64_t> highest_acknowledged;
+    std::unique_ptr<NamedNumbers> named;  // made by the first ACK
+    // Numbers of datagrams that carried ACKs; made with the first of them.
+    std::unique_ptr<crypto::SequenceBitmap> with_acks;
+
+    void note_acks() {
+        if (with_acks == nullptr) {
+            with_acks = std::make_unique<crypto::SequenceBitmap>();
+        }
+        with_acks->set(next);
+    }
+    // Calls visit(number) for those in [first, last].
+    template <typename Visit>
+    void each_with_acks(uint64_t first, uint64_t last, const Visit& visit) const {
+        if (with_acks == nullptr) {
+            return;
+        }
+        const uint64_t floor = std::max(first, with_acks->low());
+        uint64_t end = std::min(last + 1, with_acks->next());
+        while ((end = with_acks->find_down(end, floor, true)) > floor) {
+            visit(--end);
+        }
+    }
 };
 
 struct EpochState {

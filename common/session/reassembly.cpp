@@ -1,9 +1,11 @@
 #include "common/session/reassembly.hpp"
 
+#include "common/base/assert.hpp"
 #include "common/wire/constants.hpp"
 #include "common/wire/limits.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace continuo::session {
 
@@ -77,6 +79,7 @@ Reassembly::find_or_start(base::TrafficClass traffic_class, uint16_t id, base::T
         }
     }
     if (free == nullptr) {
+        CTN_ASSERT(oldest != nullptr);  // all places are in use
         drop(*oldest, DropReason::ReassemblyLimit);
         free = oldest;
     }
@@ -94,14 +97,15 @@ void Reassembly::drop(Partial& partial, DropReason reason) {
 }
 
 void Reassembly::reset(Partial& partial) {
+    // Their memory, too: it counts against the limit only while it is in use.
+    for (uint64_t left = partial.have; left != 0; left &= left - 1) {
+        partial.pieces[static_cast<size_t>(std::countr_zero(left))] = {};
+    }
     partial.in_use = false;
     partial.have = 0;
     partial.bytes = 0;
     partial.outer_bytes = 0;
     partial.last_index.reset();
-    for (auto& piece : partial.pieces) {
-        piece = {};  // and its memory: it counts against the limit only while it is in use
-    }
 }
 
 }  // namespace continuo::session

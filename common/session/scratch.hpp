@@ -10,6 +10,7 @@
 #include "common/session/ack_ledger.hpp"
 #include "common/session/class_queue.hpp"
 #include "common/session/compression_governor.hpp"
+#include "common/session/received_members.hpp"
 #include "common/wire/body.hpp"
 
 #include <algorithm>
@@ -22,7 +23,6 @@ namespace continuo::session {
 inline constexpr size_t kMaxPacketsPerDatagram = 128;
 inline constexpr size_t kMaxGroups = 8;  // trust groups in one datagram, besides the raw one
 inline constexpr size_t kOpenBatch = 64;
-inline constexpr size_t kMaxFramesPerDatagram = 64;
 inline constexpr size_t kDecompressArenaBytes = size_t{256} * 1024;
 
 // One packet on its way into an aggregate.
@@ -32,12 +32,6 @@ struct PendingPacket {
     uint8_t group = 0;                             // 0: raw
     bool is_announced = false;                     // needs a context entry in front
     uint32_t payload_bytes = 0;
-};
-
-// A flow in the datagram at hand; null once it ended.
-struct ReceivedMember {
-    flow::Flow* flow = nullptr;
-    uint32_t inner_bytes = 0;
 };
 
 struct SessionScratch {
@@ -56,12 +50,11 @@ struct SessionScratch {
     std::array<crypto::SealedUnit, kOpenBatch> units;
     std::vector<wire::BodyItem> frames;
     std::array<AckBlock, base::kTrafficClasses> acks;  // being written
-    std::vector<ReceivedMember> members;
+    ReceivedMembers members;                           // of the datagram at hand
     std::vector<flow::AttributionMember> shares;
 
     SessionScratch() {
-        frames.reserve(kMaxFramesPerDatagram);
-        members.reserve(elision::kMaxEntries);
+        frames.reserve(wire::kMaxFrames);
         shares.reserve(flow::kMaxAttributionMembers);
     }
     // In the body at hand.

@@ -163,9 +163,7 @@ bool Session::attach(Flow& flow) {
 }
 
 void Session::detach(Flow& flow, TimePoint /*now*/) {
-    for (ReceivedMember& member : scratch_.members) {
-        member.flow = member.flow == &flow ? nullptr : member.flow;
-    }
+    scratch_.members.forget(flow);
     ClassState& state = classes_[index_of(flow.traffic_class)];
     const size_t dropped = state.queue.drop_flow(flow);
     state.counters.queue_drops += dropped;

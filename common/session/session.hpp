@@ -12,6 +12,7 @@
 #include "common/flow/index_allocator.hpp"
 #include "common/session/class_queue.hpp"
 #include "common/session/compression_governor.hpp"
+#include "common/session/draft.hpp"
 #include "common/session/epoch_state.hpp"
 #include "common/session/path_set.hpp"
 #include "common/session/reassembly.hpp"
@@ -150,19 +151,6 @@ class Session : public flow::FlowOwner {
         Destination destination;
         bool is_doubt = false;  // else only packets of flows in mode Redundant are worth it
     };
-    // A datagram under construction.
-    struct Draft {
-        EpochState* epoch = nullptr;
-        SendSpace* space = nullptr;
-        Destination destination;
-        wire::TunnelHeader header;
-        uint16_t space_number = 0;
-        uint32_t body_limit = 0;
-        base::MutableByteView datagram;  // the whole, with room for header and tag
-        bool has_ping = false;
-        bool has_kept = false;  // packets that were kept
-        bool is_size_probe = false;
-    };
     enum class Timer : uint8_t { Housekeeping, Count };
 
     // session.cpp
@@ -191,7 +179,7 @@ class Session : public flow::FlowOwner {
                         bool alone,
                         base::TimePoint now,
                         size_t spare_bytes = SIZE_MAX);
-    bool write_acks(const Draft& draft,
+    bool write_acks(Draft& draft,
                     EpochState& epoch,
                     uint8_t path,
                     bool is_alone,
@@ -201,7 +189,7 @@ class Session : public flow::FlowOwner {
     bool write_ack_frame(const AckBlock& block,
                          uint8_t path,
                          const EpochState& epoch,
-                         const Draft& draft,
+                         Draft& draft,
                          base::ByteWriter& body,
                          base::TimePoint now);
     static uint64_t ack_id(const EpochState& epoch, uint16_t space, uint64_t sequence);
@@ -257,7 +245,7 @@ class Session : public flow::FlowOwner {
     void pay_repeat(uint64_t bytes, base::TimePoint now);
     bool send_again(TransmitBatch& batch, base::TimePoint now);
     void release_sent(base::TimePoint now);
-    void write_received(const Draft& draft, base::ByteWriter& body, base::TimePoint now);
+    void write_received(Draft& draft, base::ByteWriter& body, base::TimePoint now);
 
     // session_kept.cpp
     bool is_silent(const Way& way, base::TrafficClass traffic_class, base::TimePoint now) const;

@@ -17,8 +17,7 @@ using flow::Flow;
 void Session::deliver_entries(const Opened& opened, const wire::Order* order, TimePoint now) {
     const auto entries = opened.epoch->decoder.entries();
     const uint32_t own = outer_bytes_of(opened);
-    auto& members = scratch_.members;
-    members.clear();
+    scratch_.members.clear();
     Ordering ordering{order};
     for (const elision::DecodedEntry& entry : entries) {
         Flow* flow = deliver_entry(opened, entry, ordering, now);
@@ -31,14 +30,7 @@ void Session::deliver_entries(const Opened& opened, const wire::Order* order, Ti
                     (entry.kind == elision::EntryKind::Whole ? 0 : entry.fields.header_bytes());
         }
         counters_.inner_bytes_received += inner;
-        const auto same =
-            std::find_if(members.begin(), members.end(),
-                         [&](const ReceivedMember& member) { return member.flow == flow; });
-        if (same != members.end()) {
-            same->inner_bytes += static_cast<uint32_t>(inner);
-        } else {
-            members.push_back({flow, static_cast<uint32_t>(inner)});
-        }
+        scratch_.members.add(*flow, static_cast<uint32_t>(inner));
     }
     for (size_t i = 0; order != nullptr && i < order->count; ++i) {
         deliver_held(order->places[i].index, now);
@@ -98,7 +90,7 @@ bool Session::deliver_due(TimePoint now) {
 void Session::attribute_received(uint32_t own) {
     auto& shares = scratch_.shares;
     shares.clear();
-    for (const ReceivedMember& member : scratch_.members) {
+    for (const ReceivedMembers::Member& member : scratch_.members.all()) {
         if (member.flow != nullptr && member.flow->counters != nullptr &&
             shares.size() < flow::kMaxAttributionMembers) {
             shares.push_back({&member.flow->counters->counters, member.inner_bytes});

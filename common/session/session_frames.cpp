@@ -112,18 +112,23 @@ void Session::apply_ack(const Opened& opened, const wire::Ack& ack, TimePoint no
         return;
     }
     take_highest(opened, ack.space, sent, ack.highest, now);
+    if (sent.named == nullptr) {
+        sent.named = std::make_unique<NamedNumbers>();
+    }
     wire::AckRangeReader ranges(ack.ranges, ack.highest);
     while (ranges.left() > 0) {
         const auto range = ranges.next();
         if (!range) {
             return;
         }
-        on_ack_range(opened, *epoch, ack, *range, now);
+        sent.named->take_new(range->first, range->last, [&](uint32_t first, uint32_t last) {
+            on_ack_range(opened, *epoch, ack, {first, last, range->kind}, now);
+        });
     }
     paths_.on_ack_count(epoch->number, ack);
 }
 
-// References may rely on what was applied only.
+// Of numbers that no ACK has named before. References may rely on what was applied only.
 void Session::on_ack_range(const Opened& opened,
                            EpochState& epoch,
                            const wire::Ack& ack,
@@ -134,14 +139,16 @@ void Session::on_ack_range(const Opened& opened,
         epoch.encoder.on_acknowledged(space, range.first, range.last, now);
     }
     paths_.on_ack_range(epoch.number, ack, range, arrival_path(opened));
-    const uint64_t first = ack_id(epoch, space, range.first);
-    const uint64_t last = ack_id(epoch, space, range.last);
-    for (EpochState* any : {current_.get(), previous_.get()}) {
-        if (any != nullptr) {
-            any->each_ledger(
-                [&](uint8_t /*path*/, AckLedger& ledger) { ledger.on_acknowledged(first, last); });
+    const SendSpace& sent = epoch.send_spaces[space_slot(space)];
+    sent.each_with_acks(range.first, range.last, [&](uint64_t number) {
+        const uint64_t id = ack_id(epoch, space, number);
+        for (EpochState* any : {current_.get(), previous_.get()}) {
+            if (any != nullptr) {
+                any->each_ledger(
+                    [id](uint8_t /*path*/, AckLedger& ledger) { ledger.on_acknowledged(id, id); });
+            }
         }
-    }
+    });
 }
 
 }  // namespace continuo::session

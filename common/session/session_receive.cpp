@@ -14,6 +14,16 @@ using base::MutableByteView;
 using base::TimePoint;
 using crypto::ReplayVerdict;
 
+namespace {
+
+// No path over UDP takes it, so that no peer that keeps to the rules has sent it.
+bool is_too_long(const ReceivedDatagram& datagram) {
+    return datagram.arrived_on != wire::kTcpPath &&
+           outer_bytes(0, datagram.from.address, datagram.bytes.size()) > path::MtuSearch::kLargest;
+}
+
+}  // namespace
+
 EpochState* Session::epoch_of(uint8_t modulo) {
     for (EpochState* epoch : {current_.get(), previous_.get()}) {
         if (epoch != nullptr && epoch->number % wire::kEpochModulus == modulo) {
@@ -59,6 +69,10 @@ size_t Session::gather_batch(std::span<ReceivedDatagram> datagrams,
     EpochState* epoch = nullptr;
     for (; taken < datagrams.size() && count < batch.size(); ++taken) {
         ReceivedDatagram& datagram = datagrams[taken];
+        if (is_too_long(datagram)) {
+            drops_.add(DropReason::DatagramTooLong);
+            continue;
+        }
         ByteReader reader(datagram.bytes);
         const auto header = wire::TunnelHeader::parse(reader);
         if (!header) {
@@ -307,9 +321,6 @@ bool Session::take_frame(const Opened& opened, const wire::BodyItem& item, BodyF
     if (std::holds_alternative<wire::Ping>(item)) {
         facts.has_ping = true;
         return true;
-    }
-    if (scratch_.frames.size() >= kMaxFramesPerDatagram) {
-        return false;
     }
     scratch_.frames.push_back(item);
     return true;

@@ -189,7 +189,7 @@ bool Session::may_be_repeat(const Opened& opened, TimePoint now) const {
 }
 
 // Writes the numbers that came lately, newest ranges first: SNAPT repeats what lies above them.
-void Session::write_received(const Draft& draft, base::ByteWriter& body, TimePoint now) {
+void Session::write_received(Draft& draft, base::ByteWriter& body, TimePoint now) {
     const TimePoint from = now - std::min<Duration>(kReportHeard, now.time_since_epoch());
     for (EpochState* epoch : {current_.get(), previous_.get()}) {
         const bool is_sayable =

@@ -55,9 +55,9 @@ bool Session::poll_transmit(TransmitBatch& batch, TimePoint now) {
     return true;
 }
 
-std::optional<Session::Draft> Session::start_draft(const Destination& destination,
-                                                   TrafficClass traffic_class,
-                                                   TransmitBatch& batch) {
+std::optional<Draft> Session::start_draft(const Destination& destination,
+                                          TrafficClass traffic_class,
+                                          TransmitBatch& batch) {
     EpochState* epoch = sending();
     if (epoch == nullptr || epoch->sealed_datagrams >= wire::kMaxKeyDatagrams) {
         return std::nullopt;
@@ -307,7 +307,7 @@ uint64_t Session::ack_id(const EpochState& epoch, uint16_t space, uint64_t seque
 bool Session::write_ack_frame(const AckBlock& block,
                               uint8_t path,
                               const EpochState& epoch,
-                              const Draft& draft,
+                              Draft& draft,
                               ByteWriter& body,
                               TimePoint now) {
     wire::Ack head;
@@ -321,15 +321,18 @@ bool Session::write_ack_frame(const AckBlock& block,
     head.missing = block.ranges[0].last + 1 - block.received;
     const size_t before = body.size();
     // All or none: what is left out would count as told.
-    if (wire::write_ack(body, head, ranges) < ranges.size()) {
+    if (!draft.acks.has_room_for(ranges.size()) ||
+        wire::write_ack(body, head, ranges) < ranges.size()) {
         body.rewind(before);
         return false;
     }
+    ++draft.acks.frames;
+    draft.acks.ranges += ranges.size();
     return true;
 }
 
 // True when something was written.
-bool Session::write_acks(const Draft& draft,
+bool Session::write_acks(Draft& draft,
                          EpochState& epoch,
                          uint8_t path,
                          bool is_alone,
@@ -339,6 +342,7 @@ bool Session::write_acks(const Draft& draft,
     AckLedger& ledger = epoch.ledger(path);
     const size_t count = ledger.build(scratch_.acks, now);
     const size_t before = body.size();
+    const AckCount acks_before = draft.acks;
     const base::MutableByteView room =
         draft.datagram.subspan(draft.header.size() + before, std::min(room_bytes, body.room()));
     ByteWriter frames(room);
@@ -349,6 +353,7 @@ bool Session::write_acks(const Draft& draft,
     }
     // One that may leave alone is not cut to ride.
     if (written == 0 || (written < count && !is_alone)) {
+        draft.acks = acks_before;
         return false;
     }
     body.reserve(frames.size());
@@ -356,6 +361,7 @@ bool Session::write_acks(const Draft& draft,
     const size_t bytes =
         frames.size() +
         (is_alone ? outer_overhead(draft.destination.to.address) + kBesideLoneAck : 0);
+    draft.space->note_acks();
     ledger.on_sent(std::span(scratch_.acks).first(written),
                    ack_id(*draft.epoch, draft.space_number, draft.space->next), bytes,
                    written == count, now);

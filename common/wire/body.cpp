@@ -1,5 +1,6 @@
 #include "common/wire/body.hpp"
 
+#include "common/wire/ack_ranges.hpp"
 #include "common/wire/frame_fields.hpp"
 
 namespace continuo::wire {
@@ -117,7 +118,20 @@ Result<bool> BodyReader::next(BodyItem& item) {
     if (type < kFirstFrameType) {
         return next_section(item);
     }
+    if (++frames_ > kMaxFrames) {
+        return Error{Errc::Malformed, "too many frames"};
+    }
     return next_frame(type, item);
+}
+
+Result<bool> BodyReader::next_ack(BodyItem& item) {
+    const Ack ack = CTN_TRY(Ack::parse(reader_));
+    ack_ranges_ += AckRangeReader(ack.ranges, ack.highest).left();
+    if (ack_ranges_ > kMaxBodyAckRanges) {
+        return Error{Errc::Malformed, "too many ranges of ACKs"};
+    }
+    item = ack;
+    return true;
 }
 
 Result<bool> BodyReader::next_section(BodyItem& item) {
@@ -146,7 +160,7 @@ Result<bool> BodyReader::next_frame(uint8_t type, BodyItem& item) {
     case FrameType::Pad:
         return parse_into<Pad>(reader_, item);
     case FrameType::Ack:
-        return parse_into<Ack>(reader_, item);
+        return next_ack(item);
     case FrameType::Copy:
         if (!is_first) {
             return Error{Errc::Malformed, "COPY is not the first frame"};

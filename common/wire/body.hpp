@@ -11,6 +11,11 @@
 
 namespace continuo::wire {
 
+// Of one body; one with more is void. An ACK of 255 ranges for two classes fits, or 8 newest ranges
+// for the four classes of 16 paths.
+inline constexpr size_t kMaxFrames = 128;
+inline constexpr size_t kMaxBodyAckRanges = 512;
+
 enum class SectionMode : uint8_t { Raw = 0, RawKept = 1, Zstd = 2 };
 
 struct SectionHead {
@@ -87,10 +92,13 @@ class BodyReader {
     enum class Phase : uint8_t { First, Frames, Sections };
 
     base::Result<bool> next_frame(uint8_t type, BodyItem& item);
+    base::Result<bool> next_ack(BodyItem& item);
     base::Result<bool> next_section(BodyItem& item);
 
     base::ByteReader reader_;
     Phase phase_ = Phase::First;
+    size_t frames_ = 0;
+    size_t ack_ranges_ = 0;
 };
 
 struct BodySummary {

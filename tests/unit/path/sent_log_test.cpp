@@ -1,3 +1,4 @@
+#include "common/base/random.hpp"
 #include "common/path/sent_log.hpp"
 
 #include <map>
@@ -121,6 +122,37 @@ TEST(SentLog, NumbersThatBeginAnewAreNotThoseOfBefore) {
     EXPECT_EQ(settled(log, kA, 0, 3, &known).size(), 4U);
     settled(log, kA, 0, 100, &known);
     EXPECT_FALSE(known);
+}
+
+// Whatever else is logged and forgotten meanwhile: against a search of all runs.
+TEST(SentLog, FindsEachNumberThatItStillKnows) {
+    constexpr std::array<NumberSpace, 3> kSpaces = {kA, kB, {8, 0}};
+    std::array<uint32_t, kSpaces.size()> next{};
+    base::SeededRandom random(5);
+    SentLog log;
+    TimePoint now{seconds(1)};
+    for (uint32_t i = 0; i < 20'000; ++i, now += milliseconds(1)) {
+        const size_t which = random.below(10) == 0 ? 1 + random.below(2) : 0;
+        const auto count = static_cast<uint8_t>(1 + random.below(5));
+        log.push(run_of(kSpaces[which], next[which], count, now), {});
+        next[which] += count;
+        if (random.below(50) == 0) {
+            log.settle(now);
+        }
+        const size_t asked = random.below(kSpaces.size());
+        if (next[asked] == 0) {
+            continue;
+        }
+        const auto number = static_cast<uint32_t>(random.below(next[asked]));
+        size_t waited_for = 0;
+        for (auto position = log.begin(); position < log.end(); ++position) {
+            const SentRun& run = log.at(position);
+            const bool is_asked = run.space == kSpaces[asked];
+            waited_for += is_asked && (run.mask(number, number) & run.outstanding) != 0 ? 1U : 0U;
+        }
+        bool known = false;
+        ASSERT_EQ(settled(log, kSpaces[asked], number, number, &known).size(), waited_for) << i;
+    }
 }
 
 TEST(SentLog, SpacesAreBounded) {

@@ -190,6 +190,7 @@ class RelayInput : public test::NetNamespaceTest {
             count_reads();
             return clock_ += base::microseconds(1);
         };
+        settings.worked = [this] { return clock_ - base::TimePoint{}; };
         relay = std::make_unique<Relay>(loop, settings, slots, random, events);
         std::string failure;
         ASSERT_TRUE(relay->start(failure)) << failure;

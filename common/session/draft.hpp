@@ -1,0 +1,40 @@
+// Draft: a datagram under construction.
+#pragma once
+
+#include "common/base/bytes.hpp"
+#include "common/session/epoch_state.hpp"
+#include "common/session/path_types.hpp"
+#include "common/wire/body.hpp"
+#include "common/wire/tunnel_header.hpp"
+
+#include <cstdint>
+
+namespace continuo::session {
+
+// ACKs in a body. The receiver voids one with more frames than wire::kMaxFrames in all.
+struct AckCount {
+    static constexpr size_t kMostFrames = 32;
+
+    size_t frames = 0;
+    size_t ranges = 0;
+
+    bool has_room_for(size_t more_ranges) const {
+        return frames < kMostFrames && ranges + more_ranges <= wire::kMaxBodyAckRanges;
+    }
+};
+
+struct Draft {
+    EpochState* epoch = nullptr;
+    SendSpace* space = nullptr;
+    Destination destination;
+    wire::TunnelHeader header;
+    uint16_t space_number = 0;
+    uint32_t body_limit = 0;
+    base::MutableByteView datagram;  // the whole, with room for header and tag
+    AckCount acks;
+    bool has_ping = false;
+    bool has_kept = false;  // packets that were kept
+    bool is_size_probe = false;
+};
+
+}  // namespace continuo::session

@@ -1,0 +1,369 @@
+// What a peer with the keys makes a session compute: for every kind of frame the time is linear in
+// its bytes, whatever the peer has left unacknowledged and however it names it. Measured is the
+// processor's time of this thread, against that of padding of the same length.
+#include "common/wire/ack_ranges.hpp"
+#include "common/wire/body.hpp"
+#include "tests/support/hostile_peer.hpp"
+
+#include <ctime>
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace continuo::tests {
+namespace {
+
+using base::Duration;
+using base::TrafficClass;
+using session::Role;
+
+constexpr size_t kBodyBytes = 1400;
+constexpr wire::Space kBulk{TrafficClass::HtHd, 0, 0};
+// Of padding, whose datagram is opened and no more.
+constexpr int64_t kMostTimes = 60;
+// For numbers that are acknowledged, one in two bytes: each was a datagram of the own end, and is
+// looked up in all that is kept of it, once.
+constexpr int64_t kMostTimesAcknowledged = 200;
+// docs/PROTOCOL.md section 8.
+constexpr size_t kMaxFrames = 128;
+constexpr size_t kMaxRanges = 512;
+constexpr size_t kMaxOuterBytes = 1500;
+
+Duration thread_time() {
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return base::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+// Datagrams of one kind, of which the least disturbed is measured.
+constexpr uint32_t kRounds = 10;
+
+struct Measured {
+    Duration cost = Duration::max();
+    size_t bytes = 0;  // of a body
+};
+
+// Of datagrams with the bodies that `make(round)` gives: what a body has led to is no cheaper state
+// for the next one, since it names other things.
+template <typename Make>
+Measured cost_of(Victim& victim, const Make& make) {
+    Measured least;
+    for (uint32_t round = 0; round < kRounds; ++round) {
+        const std::vector<uint8_t> body = make(round);
+        const Duration before = thread_time();
+        victim.receive_body({TrafficClass::LtLd, 0, 0}, body);
+        least.cost = std::min<Duration>(least.cost, thread_time() - before);
+        least.bytes = body.size();
+    }
+    return least;
+}
+
+Measured cost_of_padding(Victim& victim, size_t bytes) {
+    return cost_of(victim, [bytes](uint32_t /*round*/) {
+        std::vector<uint8_t> body(bytes);
+        base::ByteWriter writer(body);
+        wire::Pad{bytes}.serialize(writer);
+        return body;
+    });
+}
+
+// As many frames as fit, each as `write(ByteWriter&, number)` makes it.
+template <typename Write>
+std::vector<uint8_t> filled_with(const Write& write) {
+    std::vector<uint8_t> body(kBodyBytes);
+    base::ByteWriter writer(body);
+    for (uint32_t i = 0;; ++i) {
+        const size_t before = writer.size();
+        if (!write(writer, i) || !writer.ok()) {
+            writer.rewind(before);
+            break;
+        }
+    }
+    body.resize(writer.size());
+    return body;
+}
+
+// Datagrams of two sizes in turn, so that each of the last ones is a run of its own. The node has
+// heard of none of them.
+void send_unacknowledged(Victim& victim, size_t datagrams) {
+    std::array<session::ClassSettings, base::kTrafficClasses> classes;
+    for (session::ClassSettings& settings : classes) {
+        settings.hold = {};
+    }
+    victim.session().set_class_settings(classes);
+    size_t sent = 0;
+    for (size_t i = 0; i < datagrams; ++i) {
+        victim.send_packet(3, i % 2 == 0 ? 100 : 200);
+        sent += victim.drain().size();
+        victim.advance(base::microseconds(50));
+    }
+    ASSERT_GE(sent, datagrams);
+}
+
+uint64_t drops_in_all(Victim& victim) {
+    uint64_t total = 0;
+    for (size_t reason = 0; reason < base::kDropReasons; ++reason) {
+        total += victim.session().drops().count(static_cast<base::DropReason>(reason));
+    }
+    return total;
+}
+
+uint64_t bad_bodies(Victim& victim) {
+    return victim.session().drops().count(base::DropReason::BadBody);
+}
+
+wire::Ack ack_of(uint32_t highest) {
+    wire::Ack ack;
+    ack.space = kBulk;
+    ack.highest = highest;
+    return ack;
+}
+
+// Single numbers, newest first, each followed by a gap of one.
+std::vector<wire::AckRange> every_second_number(uint32_t highest, size_t count) {
+    std::vector<wire::AckRange> ranges;
+    for (uint32_t number = highest; ranges.size() < count; number -= 2) {
+        ranges.push_back({number, number, wire::AckKind::Applied});
+    }
+    return ranges;
+}
+
+void expect_linear(Victim& victim,
+                   const Measured& of_body,
+                   const char* what,
+                   int64_t most_times = kMostTimes) {
+    const Duration of_padding = cost_of_padding(victim, of_body.bytes).cost;
+    testing::Test::RecordProperty(
+        std::string("ps a byte, ") + what,
+        static_cast<int>(of_body.cost.count() * 1000 / static_cast<int64_t>(of_body.bytes)));
+    EXPECT_LE(of_body.cost, of_padding * most_times)
+        << what << ": " << of_body.cost.count() << " ns, padding " << of_padding.count() << " ns";
+    EXPECT_EQ(bad_bodies(victim), 0U) << what;
+}
+
+// A node that sends, and whose peer names what it has sent.
+class Sending {
+  public:
+    explicit Sending(size_t datagrams) { send(datagrams); }
+
+    void send(size_t datagrams) {
+        send_unacknowledged(victim_, datagrams);
+        sent_ += static_cast<uint32_t>(datagrams);
+    }
+    // Of bodies that `make(newest number)` gives, each after so many more datagrams.
+    template <typename Make>
+    Measured cost_of_acks(size_t more, const Make& make) {
+        const auto measured = cost_of(victim_, [&](uint32_t /*round*/) {
+            send(more);
+            return make(sent_ - 1);
+        });
+        EXPECT_EQ(drops_in_all(victim_), 0U);
+        EXPECT_GE(victim_.session().counters().acks_received, kRounds);
+        return measured;
+    }
+    Victim& victim() { return victim_; }
+
+  private:
+    Victim victim_{Role::Node};
+    uint32_t sent_ = 0;
+};
+
+// Numbers that no ACK has named yet, each by itself, from `highest` down.
+std::vector<uint8_t> acks_of_single_numbers(uint32_t highest) {
+    return filled_with([highest](base::ByteWriter& writer, uint32_t i) {
+        constexpr size_t kRanges = 255;
+        const auto first = highest - i * 2 * static_cast<uint32_t>(kRanges);
+        const auto ranges = every_second_number(first, kRanges);
+        return i < 2 && wire::write_ack(writer, ack_of(first), ranges) == ranges.size();
+    });
+}
+
+constexpr size_t kNamedBySingleNumbers = 1100;
+
+TEST(FrameCost, RangesOfWhatIsUnderWayCostFewStepsEach) {
+    Sending node(3500);
+    expect_linear(node.victim(), node.cost_of_acks(kNamedBySingleNumbers, acks_of_single_numbers),
+                  "ranges", kMostTimesAcknowledged);
+}
+
+// The path has forgotten them, the encoder has not.
+TEST(FrameCost, RangesOfNumbersThatNobodyWaitsForAnyMoreCostNoSearch) {
+    Sending node(3500);
+    expect_linear(
+        node.victim(),
+        node.cost_of_acks(kNamedBySingleNumbers,
+                          [](uint32_t newest) { return acks_of_single_numbers(newest - 2400); }),
+        "old ranges", kMostTimesAcknowledged);
+}
+
+TEST(FrameCost, ManyFramesThatNameTheOldestOfWhatIsUnderWayCostNoSearch) {
+    Sending node(3500);
+    expect_linear(
+        node.victim(),
+        node.cost_of_acks(
+            60,
+            [](uint32_t newest) {
+                return filled_with([&](base::ByteWriter& writer, uint32_t i) {
+                    const uint32_t one = newest - 900 + i;
+                    const std::array<wire::AckRange, 1> range{{{one, one, wire::AckKind::Applied}}};
+                    return i < 60 && wire::write_ack(writer, ack_of(one), range) == 1;
+                });
+            }),
+        "frames with one old number");
+}
+
+// The encoder remembers more than the path does.
+TEST(FrameCost, ARangeOfWhatIsAcknowledgedAlreadyCostsNoWalk) {
+    Sending node(4100);
+    expect_linear(node.victim(),
+                  node.cost_of_acks(
+                      100,
+                      [](uint32_t newest) {
+                          return filled_with([&](base::ByteWriter& writer, uint32_t i) {
+                              const std::array<wire::AckRange, 1> range{
+                                  {{newest - 4000, newest, wire::AckKind::Applied}}};
+                              return i < 60 && wire::write_ack(writer, ack_of(newest), range) == 1;
+                          });
+                      }),
+                  "frames with one long range");
+}
+
+// Frames that `make(number)` gives.
+template <typename Make>
+void expect_linear_frames(Victim& victim, const char* what, const Make& make) {
+    constexpr uint32_t kFrames = 60;
+    const auto measured = cost_of(victim, [&](uint32_t round) {
+        return filled_with([&](base::ByteWriter& writer, uint32_t i) {
+            make(round * kFrames + i).serialize(writer);
+            return i < kFrames;
+        });
+    });
+    expect_linear(victim, measured, what);
+}
+
+TEST(FrameCost, OtherFramesCostNoMoreThanTheirBytes) {
+    Victim victim(Role::Snapt);
+    const std::array<uint8_t, 1> byte{1};
+    expect_linear_frames(victim, "FRAGMENT", [&](uint32_t i) {
+        wire::Fragment piece;
+        piece.id = static_cast<uint16_t>(i);
+        piece.piece = byte;
+        piece.to_end = false;
+        return piece;
+    });
+    expect_linear_frames(victim, "FLOOR", [](uint32_t i) {
+        return wire::Floor{{TrafficClass::HtHd, static_cast<uint8_t>(i % 16), 0}, i};
+    });
+    expect_linear_frames(victim, "CHALLENGE", [](uint32_t i) {
+        wire::Challenge challenge;
+        base::store_big_endian(challenge.token.data(), i);
+        return challenge;
+    });
+    expect_linear_frames(victim, "RESPONSE", [](uint32_t i) {
+        wire::Response response;
+        base::store_big_endian(response.token.data(), i);
+        return response;
+    });
+    expect_linear_frames(victim, "CLOSED", [](uint32_t i) {
+        wire::Closed closed;
+        for (uint32_t index = 0; index < wire::kMaxClosedFlows; ++index) {
+            static_cast<void>(closed.add(i * 32 + index));
+        }
+        return closed;
+    });
+    expect_linear_frames(victim, "ANNOUNCE", [](uint32_t i) {
+        wire::Announce announce;
+        announce.active = true;
+        announce.number = static_cast<uint16_t>(i);
+        return announce;
+    });
+    expect_linear_frames(victim, "ORDER", [](uint32_t i) {
+        wire::Order order;
+        order.paths = 3;
+        for (uint32_t place = 0; place < wire::kMaxOrderedFlows; ++place) {
+            static_cast<void>(order.add(place, static_cast<uint16_t>(i)));
+        }
+        return order;
+    });
+    expect_linear_frames(victim, "PING", [](uint32_t /*i*/) { return wire::Ping{}; });
+    expect_linear_frames(victim, "CAPS", [](uint32_t /*i*/) { return wire::Caps{1, 1}; });
+    expect_linear_frames(victim, "CONFIRM", [](uint32_t /*i*/) { return wire::Confirm{1, 1}; });
+}
+
+// --- What is bounded
+
+TEST(FrameBounds, ABodyWithMoreFramesThanAllowedIsVoid) {
+    for (const auto count : {kMaxFrames, kMaxFrames + 1}) {
+        Victim victim(Role::Snapt);
+        const auto pings = std::vector<uint8_t>(count, 0x8C);
+        victim.receive_body(kBulk, pings);
+        EXPECT_EQ(bad_bodies(victim), count > kMaxFrames ? 1U : 0U) << count;
+    }
+}
+
+TEST(FrameBounds, ABodyWithMoreRangesThanAllowedIsVoid) {
+    Victim victim(Role::Node);
+    send_unacknowledged(victim, 600);
+    const auto frames = [](size_t ranges) {
+        return filled_with([&](base::ByteWriter& writer, uint32_t i) {
+            const size_t left = ranges - std::min<size_t>(ranges, i * 85);
+            const auto some = every_second_number(590, std::min<size_t>(left, 85));
+            return left > 0 && wire::write_ack(writer, ack_of(590), some) == some.size();
+        });
+    };
+    victim.receive_body(kBulk, frames(kMaxRanges));
+    EXPECT_EQ(bad_bodies(victim), 0U);
+    victim.receive_body(kBulk, frames(kMaxRanges + 1));
+    EXPECT_EQ(bad_bodies(victim), 1U);
+}
+
+// Void and good bodies in turn: each number is a range of its own.
+void receive_ranges(Victim& victim, const wire::Space& space, size_t ranges) {
+    const std::array<uint8_t, 1> not_assigned{0xC0};
+    for (size_t i = 0; i < ranges; ++i) {
+        victim.receive_body(space, base::ByteView(not_assigned).first(i % 2));
+    }
+}
+
+// The classes of one path have more to tell than fits beside a packet, and wait for another
+// datagram. Those of another path need not wait with them.
+TEST(FrameBounds, AcksThatDoNotFitTakeNoRoomFromOthers) {
+    Victim victim(Role::Snapt);
+    const std::vector<uint8_t> open{0x40, 0x3F, 0x01, 0x05, 0xC6, 0x33, 0x64, 0x07, 0x9C, 0x40,
+                                    0x00, 0x35, 0x01, 0x00, 0x40, 0x00, 0x01, 0x10, 0x00};
+    constexpr wire::Space kOther{TrafficClass::HtHd, 1, 0};
+    victim.receive_body(kBulk, open);
+    for (const TrafficClass any : base::kAllTrafficClasses) {
+        victim.receive_body({any, 0, 0}, {});
+        victim.session().paths().trust({any, 0, 0});
+    }
+    victim.receive_body(kOther, {});
+    for (size_t i = 0; i < 50; ++i) {
+        victim.drain();  // challenges
+        victim.advance(base::milliseconds(100));
+    }
+    for (const TrafficClass any : {TrafficClass::HtHd, TrafficClass::HtLd, TrafficClass::LtHd}) {
+        receive_ranges(victim, {any, 0, 0}, 170);
+    }
+    receive_ranges(victim, kOther, 180);
+    const uint64_t before = victim.session().counters().acks_sent;
+    victim.send_packet(0, 600);
+    victim.drain();
+    EXPECT_EQ(victim.session().counters().acks_sent - before, 1U) << "that of the other path";
+}
+
+TEST(FrameBounds, ADatagramThatNoPathTakesIsDroppedUnopened) {
+    for (const size_t outer : {kMaxOuterBytes, kMaxOuterBytes + 1}) {
+        Victim victim(Role::Snapt);
+        std::vector<uint8_t> body(outer - 28 - wire::kLongHeaderBytes - wire::kFullTagBytes);
+        body[0] = 0x80;
+        victim.receive_body(kBulk, body);
+        const bool is_too_long = outer > kMaxOuterBytes;
+        EXPECT_EQ(victim.session().counters().datagrams_received, is_too_long ? 0U : 1U);
+        EXPECT_EQ(victim.session().drops().count(base::DropReason::DatagramTooLong),
+                  is_too_long ? 1U : 0U);
+    }
+}
+
+}  // namespace
+}  // namespace continuo::tests
