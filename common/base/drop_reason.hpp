@@ -24,6 +24,7 @@ enum class DropReason : uint8_t {
     DuplicateAggregate,  // another copy was delivered
     DecompressFailed,
     DatagramTooLong,  // longer than any path takes
+    InflationLimit,   // more made of its datagrams than the node may
     // Inner packets.
     NotIp,
     MalformedPacket,
@@ -64,6 +65,7 @@ inline constexpr std::array<std::string_view, kDropReasons> kDropReasonNames = {
     "duplicate_aggregate",
     "decompress_failed",
     "datagram_too_long",
+    "inflation_limit",
     "not_ip",
     "malformed_packet",
     "unsupported_protocol",

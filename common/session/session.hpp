@@ -14,6 +14,7 @@
 #include "common/session/compression_governor.hpp"
 #include "common/session/draft.hpp"
 #include "common/session/epoch_state.hpp"
+#include "common/session/expansion_budget.hpp"
 #include "common/session/path_set.hpp"
 #include "common/session/reassembly.hpp"
 #include "common/session/resequencer.hpp"
@@ -389,7 +390,11 @@ class Session : public flow::FlowOwner {
     static bool is_copy_allowed(const Opened& opened, const wire::Copy& copy);
     static bool is_delivered(const Opened& opened, const std::optional<wire::Copy>& copy);
     bool decode_fragments(const Opened& opened, size_t& arena_used, base::TimePoint now);
-    bool decode_section(EpochState& epoch, const wire::Section& section, size_t& arena_used);
+    bool decode_section(EpochState& epoch,
+                        const wire::Section& section,
+                        size_t& arena_used,
+                        base::TimePoint now);
+    base::ByteView inflate(base::ByteView content, size_t arena_used, base::TimePoint now);
     void on_epoch_heard(EpochState& epoch, base::TimePoint now);
 
     // session_frames.cpp
@@ -433,6 +438,7 @@ class Session : public flow::FlowOwner {
                  const packet::HeaderFields& fields,
                  Ordering& ordering,
                  base::TimePoint now);
+    bool pays_for(size_t bytes, base::TimePoint now);
     void deliver_held(uint32_t index, base::TimePoint now);
     bool deliver_due(base::TimePoint now);
     void attribute_received(uint32_t own);
@@ -470,6 +476,8 @@ class Session : public flow::FlowOwner {
     uint64_t lost_in_silence_ = 0;
     uint64_t retired_losses_ = 0;     // of epochs that have ended
     uint32_t split_outer_bytes_ = 0;  // earlier pieces of packets that this datagram completed
+    ExpansionBudget expansion_;       // SNAPT: of what the node sends
+    size_t paid_bytes_ = 0;           // for plaintext of the datagram at hand
     CompressionGovernor compression_;
     CopyBudget copy_budget_;
     Resequencer resequencer_;

@@ -14,20 +14,45 @@ using base::MutableByteView;
 using base::TimePoint;
 using flow::Flow;
 
+namespace {
+
+size_t inner_bytes(const elision::DecodedEntry& entry) {
+    switch (entry.kind) {
+    case elision::EntryKind::Context:
+        return 0;
+    case elision::EntryKind::Whole:
+        return entry.payload.size();
+    default:
+        return entry.payload.size() + entry.fields.header_bytes();
+    }
+}
+
+}  // namespace
+
+// What a node may make of few bytes is bounded. Plaintext of compressed sections is paid already.
+bool Session::pays_for(size_t bytes, TimePoint now) {
+    const size_t paid = std::min(paid_bytes_, bytes);
+    if (settings_.role == Role::Snapt && !expansion_.spend(bytes - paid, now)) {
+        return false;
+    }
+    paid_bytes_ -= paid;
+    return true;
+}
+
 void Session::deliver_entries(const Opened& opened, const wire::Order* order, TimePoint now) {
     const auto entries = opened.epoch->decoder.entries();
     const uint32_t own = outer_bytes_of(opened);
     scratch_.members.clear();
     Ordering ordering{order};
     for (const elision::DecodedEntry& entry : entries) {
+        const size_t inner = inner_bytes(entry);
+        if (!pays_for(inner, now)) {
+            drops_.add(DropReason::InflationLimit);
+            continue;
+        }
         Flow* flow = deliver_entry(opened, entry, ordering, now);
         if (flow == nullptr) {
             continue;
-        }
-        size_t inner = 0;
-        if (entry.kind != elision::EntryKind::Context) {
-            inner = entry.payload.size() +
-                    (entry.kind == elision::EntryKind::Whole ? 0 : entry.fields.header_bytes());
         }
         counters_.inner_bytes_received += inner;
         scratch_.members.add(*flow, static_cast<uint32_t>(inner));

@@ -135,8 +135,10 @@ void Session::on_authentic(const Opened& opened, TimePoint now) {
     const uint64_t outer = outer_bytes_of(opened);
     ++counters_.datagrams_received;
     counters_.bytes_received += outer;
+    expansion_.earn(outer, now);
     BodyFacts facts;
     split_outer_bytes_ = 0;
+    paid_bytes_ = 0;
     epoch.decoder.begin(space, opened.sequence);
     if (!decode_body(opened, facts, now)) {
         epoch.decoder.rollback();
@@ -285,7 +287,7 @@ bool Session::decode_body(const Opened& opened, BodyFacts& facts, TimePoint now)
                 drops_.add(DropReason::BelowFloor);
                 return false;
             }
-            if (!decode_section(epoch, *section, arena_used)) {
+            if (!decode_section(epoch, *section, arena_used, now)) {
                 return false;
             }
         } else if (!take_frame(opened, item, facts)) {
@@ -379,7 +381,32 @@ bool Session::decode_fragments(const Opened& opened, size_t& arena_used, TimePoi
     return true;
 }
 
-bool Session::decode_section(EpochState& epoch, const wire::Section& section, size_t& arena_used) {
+// Of a compressed section, behind what the arena holds already. How much it is shows only then: so
+// a body is inflated as a whole, or not at all while the budget is used up, and paid afterwards.
+// What fails has cost as much as there was room for. Empty: the body is void.
+ByteView Session::inflate(ByteView content, size_t arena_used, TimePoint now) {
+    if (settings_.role == Role::Snapt && paid_bytes_ == 0 && expansion_.left_bytes(now) == 0) {
+        drops_.add(DropReason::InflationLimit);
+        return {};
+    }
+    const size_t room =
+        std::min(kDecompressArenaBytes - arena_used, wire::kDefaultSectionOutputBytes);
+    const MutableByteView output(scratch_.decompressed.get() + arena_used, room);
+    const auto plain = scratch_.codec.decompress(content, output);
+    const size_t cost = plain ? *plain : room;
+    expansion_.charge(cost, now);
+    paid_bytes_ += cost;
+    if (!plain || cost == 0) {
+        drops_.add(DropReason::DecompressFailed);
+        return {};
+    }
+    return output.first(cost);
+}
+
+bool Session::decode_section(EpochState& epoch,
+                             const wire::Section& section,
+                             size_t& arena_used,
+                             TimePoint now) {
     ByteView content = section.content;
     if (section.head.mode == wire::SectionMode::Zstd) {
         if (section.head.generation != 0) {
@@ -387,16 +414,11 @@ bool Session::decode_section(EpochState& epoch, const wire::Section& section, si
                                                        // have used it
             return false;
         }
-        const size_t room =
-            std::min(kDecompressArenaBytes - arena_used, wire::kDefaultSectionOutputBytes);
-        const MutableByteView output(scratch_.decompressed.get() + arena_used, room);
-        const auto plain = scratch_.codec.decompress(content, output);
-        if (!plain) {
-            drops_.add(DropReason::DecompressFailed);
+        content = inflate(content, arena_used, now);
+        if (content.empty()) {
             return false;
         }
-        arena_used += *plain;
-        content = output.first(*plain);
+        arena_used += content.size();
     }
     if (const auto decoded = epoch.decoder.decode_section(content); !decoded) {
         drops_.add(elision::drop_reason(decoded.error()));
