@@ -185,6 +185,7 @@ void SentRing::forget(SentEntry& entry) {
 void SentRing::done(SentEntry& entry, base::TimePoint now) {
     forget(entry);
     entry.sent_at = now;
+    ++entry.repeats;
 }
 
 void SentRing::release(base::TimePoint keep_from) {

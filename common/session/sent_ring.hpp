@@ -10,9 +10,12 @@
 #include "common/base/memory_budget.hpp"
 #include "common/base/time.hpp"
 #include "common/base/traffic_class.hpp"
+#include "common/session/path_types.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace continuo::session {
@@ -36,10 +39,11 @@ struct SentEntry {
     uint16_t datagrams = 1;
     uint32_t flow_index = kNoFlow;  // of the packet
     base::TrafficClass traffic_class = base::TrafficClass::LtLd;
-    bool is_due = false;    // to be sent again
-    uint16_t repeated = 0;  // of its datagrams
-    uint8_t repeats = 0;    // how often it was, before
-    size_t offset = 0;      // the ring's own
+    bool is_due = false;       // to be sent again
+    uint16_t repeated = 0;     // of its datagrams, since it became due
+    PathMask repeated_on = 0;  // paths on which it was sent again, in whole or in part
+    uint8_t repeats = 0;       // how often it was sent again
+    size_t offset = 0;         // the ring's own
 };
 
 // How entries that are due leave: `bytes` of them in `span`, but for `at_once` at the beginning.
@@ -50,11 +54,36 @@ struct RepeatPace {
     base::TimePoint next_at{};  // when the next one may leave
 };
 
+// An announcement after which what was under way may have to be repeated.
+struct Announced {
+    std::optional<uint8_t> former;  // the path that was active
+    bool has_moved = false;         // to another one, or to a new connection
+    bool is_new_connection = false;
+};
+
+// How often a node makes SNAPT look for what was under way, and tell of its move: kBurst times at
+// once, then once in kInterval (docs/PROTOCOL.md section 5.6).
+class RepeatLimit {
+  public:
+    static constexpr int64_t kBurst = 8;
+    static constexpr base::Duration kInterval = base::milliseconds(500);
+
+    // False: not before free_at().
+    bool take(base::TimePoint now) {
+        if (now < free_at()) {
+            return false;
+        }
+        paid_until_ = std::max(paid_until_, now) + kInterval;
+        return true;
+    }
+    base::TimePoint free_at() const { return paid_until_ - kInterval * (kBurst - 1); }
+
+  private:
+    base::TimePoint paid_until_{};
+};
+
 class SentRing {
   public:
-    // A peer that says over and over that it has moved gets nothing more often than that.
-    static constexpr uint8_t kMostRepeats = 16;
-
     // `budget`: null for no limit but the ring's own.
     explicit SentRing(base::MemoryBudget* budget = nullptr) : memory_(budget) {}
 
@@ -77,8 +106,7 @@ class SentRing {
         is_low_delay_turn_ = true;
         for (size_t i = 0; i < count_; ++i) {
             SentEntry& entry = at(i);
-            entry.repeats = static_cast<uint8_t>(entry.repeats + (entry.repeated > 0 ? 1 : 0));
-            entry.is_due = entry.repeats < kMostRepeats && is_missing(entry);
+            entry.is_due = is_missing(entry);
             entry.repeated = 0;
             due_ += entry.is_due ? 1U : 0U;
         }

@@ -352,6 +352,9 @@ void Session::on_timeout(TimePoint now) {
         on_doubt(*silent, now);
         host_.on_path_silent(*this, *silent, now);
     }
+    if (waiting_move_ && repeat_limit_.free_at() <= now) {
+        follow_move(*waiting_move_, now);
+    }
     keepalive_due_ = keepalive_due_ || keepalive_at() <= now;
     if (deliver_due(now)) {
         host_.on_held_delivered(*this);
@@ -414,6 +417,9 @@ TimePoint Session::next_deadline(TimePoint now) const {
                 });
             }
         }
+    }
+    if (waiting_move_) {
+        earliest = std::min(earliest, repeat_limit_.free_at());
     }
     if (sent_ring_.has_due() && repeat_pace_.next_at > now) {
         earliest = std::min(earliest, repeat_pace_.next_at);

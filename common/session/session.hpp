@@ -241,7 +241,8 @@ class Session : public flow::FlowOwner {
                   const Draft& draft,
                   uint64_t first_sequence,
                   base::TimePoint now);
-    void mark_lost(std::optional<uint8_t> former, base::TimePoint now);
+    void follow_move(Announced move, base::TimePoint now);
+    void mark_lost(const Announced& move, base::TimePoint now);
     uint64_t repeatable(uint32_t step, base::TimePoint now) const;
     void pay_repeat(uint64_t bytes, base::TimePoint now);
     bool send_again(TransmitBatch& batch, base::TimePoint now);
@@ -470,8 +471,10 @@ class Session : public flow::FlowOwner {
     bool keeps_idle_alive_ = true;
     SentRing sent_ring_;  // SNAPT
     RepeatPace repeat_pace_;
-    SentRing kept_ring_;               // packets that may have to be sent again as copies
-    std::optional<uint8_t> sends_on_;  // the path of the last poll_transmit
+    RepeatLimit repeat_limit_;
+    std::optional<Announced> waiting_move_;  // for repeat_limit_
+    SentRing kept_ring_;                     // packets that may have to be sent again as copies
+    std::optional<uint8_t> sends_on_;        // the path of the last poll_transmit
     base::TimePoint sends_on_since_{};
     uint64_t lost_in_silence_ = 0;
     uint64_t retired_losses_ = 0;     // of epochs that have ended

@@ -16,6 +16,7 @@ void Session::apply_frames(const Opened& opened, bool may_repeat, TimePoint now)
     // A padded CHALLENGE alone asks for the MTU: its answer is short, and nothing has moved.
     const bool is_mtu_probe = !is_announcement && scratch_.has_frame<wire::Pad>();
     bool is_repeating = false;
+    bool has_moved = false;
     bool has_ack = false;
     const auto former = paths_.active();
     for (const wire::BodyItem& item : scratch_.frames) {
@@ -39,8 +40,7 @@ void Session::apply_frames(const Opened& opened, bool may_repeat, TimePoint now)
             is_repeating = is_repeating || (may_repeat && announce->active);
             if (paths_.on_announce(space.path, *announce, now)) {
                 ++counters_.handovers;
-                is_repeating = true;
-                host_.on_path_changed(*this, space.path, now);
+                has_moved = true;
             }
         } else if (const auto* closed = std::get_if<wire::Closed>(&item)) {
             for (size_t i = 0; i < closed->count; ++i) {
@@ -56,8 +56,9 @@ void Session::apply_frames(const Opened& opened, bool may_repeat, TimePoint now)
     if (has_ack) {
         paths_.on_acks_read(now);
     }
-    if (is_repeating) {
-        mark_lost(former, now);  // acknowledgements of the same datagram are in
+    if (is_repeating || has_moved) {
+        // Acknowledgements of the same datagram are in.
+        follow_move({former, has_moved, has_moved && former == paths_.active()}, now);
     }
 }
 

@@ -29,6 +29,8 @@ namespace {
 // that an acknowledgement should have come.
 constexpr Duration kSilence = base::milliseconds(50);
 constexpr Duration kLeastPatience = base::milliseconds(100);
+// However often it changes its path.
+constexpr uint8_t kMostRepeats = 16;
 
 }  // namespace
 
@@ -88,8 +90,9 @@ void Session::keep_if_wanted(const Draft& draft,
 void Session::mark_left(PathMask paths, TimePoint since, TimePoint now) {
     kept_ring_.mark_due([&](const SentEntry& entry) {
         const bool is_left = (paths & mask_of(wire::space_from_number(entry.space).path)) != 0;
-        return entry.is_due || (is_left && entry.flow_index != SentEntry::kNoFlow &&
-                                entry.sent_at >= since && now - entry.sent_at < kUsefulFor);
+        return entry.is_due ||
+               (is_left && entry.repeats < kMostRepeats && entry.flow_index != SentEntry::kNoFlow &&
+                entry.sent_at >= since && now - entry.sent_at < kUsefulFor);
     });
 }
 

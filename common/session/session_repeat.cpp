@@ -70,19 +70,43 @@ void Session::remember(TransmitBatch& batch,
     sent_ring_.push(entry, batch.free_space().first(item.length), from);
 }
 
+// What costs a look at all that is under way, and one of the host. The path itself moves at once.
+void Session::follow_move(Announced move, TimePoint now) {
+    if (!repeat_limit_.take(now)) {
+        if (waiting_move_) {
+            move.has_moved = move.has_moved || waiting_move_->has_moved;
+            move.is_new_connection = move.is_new_connection || waiting_move_->is_new_connection;
+            move.former = waiting_move_->former;
+        }
+        waiting_move_ = move;
+        return;
+    }
+    waiting_move_.reset();
+    mark_lost(move, now);
+    if (move.has_moved && paths_.active()) {
+        host_.on_path_changed(*this, *paths_.active(), now);
+    }
+}
+
 // All of it was under way at once because the queue of the path that was left held a part of it. So
 // it leaves over the round trip there, a quarter faster (RFC 9002 section 7.7), or the new queue
 // drops what the old one had room for. Later packets wait for it, but not for seconds on a path
-// that has such round trips.
-void Session::mark_lost(std::optional<uint8_t> former, TimePoint now) {
+// that has such round trips. Nothing goes out twice on a path: a node that says over and over that
+// it has moved gets no more than it gets by moving.
+void Session::mark_lost(const Announced& move, TimePoint now) {
+    if (!paths_.active()) {
+        return;
+    }
     repeat_pace_ = {};
     repeat_pace_.at_once = kRepeatedAtOnce;
-    if (former) {
+    if (move.former) {
         repeat_pace_.span =
-            std::min<Duration>(paths_.path(*former).smoothed_rtt() * 4 / 5, kLongestRepeat);
+            std::min<Duration>(paths_.path(*move.former).smoothed_rtt() * 4 / 5, kLongestRepeat);
     }
-    sent_ring_.mark_due([this, now](const SentEntry& entry) {
-        const bool is_lost = is_under_way(entry, {current_.get(), previous_.get()}, now);
+    const PathMask again = move.is_new_connection ? PathMask{0} : mask_of(*paths_.active());
+    sent_ring_.mark_due([this, again, now](const SentEntry& entry) {
+        const bool is_lost = (entry.repeated_on & again) == 0 &&
+                             is_under_way(entry, {current_.get(), previous_.get()}, now);
         repeat_pace_.bytes += is_lost ? entry.length : 0;
         return is_lost;
     });
@@ -161,6 +185,7 @@ bool Session::send_again(TransmitBatch& batch, TimePoint now) {
         counters_.repeated_datagrams += count;
         pay_repeat(bytes.size(), now);
         entry.repeated = static_cast<uint16_t>(entry.repeated + count);
+        entry.repeated_on |= mask_of(item.path);
         if (entry.repeated == entry.datagrams) {
             sent_ring_.done(entry, now);
         }

@@ -64,6 +64,15 @@ class Downstream {
     flow::Flow* flow_ = nullptr;
 };
 
+SimLink bad_link() {
+    SimLink link;
+    link.loss_ppm = 20'000;
+    link.duplicate_ppm = 20'000;
+    link.jitter = milliseconds(10);
+    link.keeps_order = true;  // what comes behind the highest number is not repeated
+    return link;
+}
+
 TEST(HandoverSim, WhatWasUnderWayToTheOldAddressIsRepeatedOnce) {
     for (const uint64_t seed : seeds(10)) {
         Downstream stream({}, seed);
@@ -214,21 +223,35 @@ TEST(HandoverSim, ANodeThatWasAwayForASecondGetsWhatItMissed) {
     EXPECT_EQ(stream.arrived().size(), stream.sent);
 }
 
+// As often as a SNAPT follows them (RepeatLimit).
 TEST(HandoverSim, ManyMovesOnABadLinkDeliverNothingTwice) {
     for (const uint64_t seed : seeds(10)) {
-        SimLink link;
-        link.loss_ppm = 20'000;
-        link.duplicate_ppm = 20'000;
-        link.jitter = milliseconds(10);
-        link.keeps_order = true;  // what comes behind the highest number is not repeated
-        Downstream stream(link, seed);
+        Downstream stream(bad_link(), seed);
         for (uint8_t path = 1; path <= 30; ++path) {
-            stream.run_for(milliseconds(50));
+            stream.run_for(path <= 8 ? milliseconds(50) : milliseconds(500));
             stream.move(path % wire::kMaxPaths);
         }
         stream.run_for(milliseconds(200));
         stream.pair.run_for(base::seconds(2));
         EXPECT_GE(stream.arrived().size(), stream.sent * 90 / 100) << "seed " << seed;
+    }
+}
+
+TEST(HandoverSim, MovesBeyondTheLimitDeliverNothingTwiceAndEndWell) {
+    for (const uint64_t seed : seeds(10)) {
+        Downstream stream(bad_link(), seed);
+        for (uint8_t path = 1; path <= 30; ++path) {
+            stream.run_for(milliseconds(50));
+            stream.move(path % wire::kMaxPaths);
+        }
+        stream.pair.run_for(base::seconds(2));
+        const uint32_t before = stream.sent;
+        const size_t arrived = stream.arrived().size();
+        EXPECT_GE(arrived, before / 2) << "seed " << seed;
+        stream.run_for(milliseconds(200));
+        stream.pair.run_for(base::seconds(2));
+        EXPECT_GE(stream.arrived().size() - arrived, (stream.sent - before) * 90 / 100)
+            << "seed " << seed;
     }
 }
 

@@ -39,6 +39,7 @@ class Victim final : public session::SessionHost {
     uint64_t sent_bytes = 0;
     uint64_t received_bytes = 0;
     size_t delivered = 0;
+    size_t path_changes = 0;
 
     flow::Flow* on_flow_opened(session::Session& session,
                                const session::FlowOpening& opening,
@@ -54,7 +55,7 @@ class Victim final : public session::SessionHost {
                               base::MutableByteView packet,
                               base::TimePoint now) override;
     void on_flows_closed(session::Session&, flow::Flow&, base::TimePoint) override {}
-    void on_path_changed(session::Session&, uint8_t, base::TimePoint) override {}
+    void on_path_changed(session::Session&, uint8_t, base::TimePoint) override { ++path_changes; }
     void on_path_silent(session::Session&, uint8_t, base::TimePoint) override {}
     void on_peer_closed(session::Session&, base::TimePoint) override {}
 

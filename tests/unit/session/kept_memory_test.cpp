@@ -124,21 +124,5 @@ TEST(KeptMemory, AResequencerWithoutMemoryHoldsNothingAndCountsIt) {
     EXPECT_TRUE(waits(poor)) << "the other one has given its memory back";
 }
 
-// A peer may say as often as it likes that it has moved.
-TEST(KeptMemory, NothingIsSentAgainMoreOftenThanAFewTimes) {
-    SentRing ring;
-    push(ring, 1);
-    for (int i = 0; i < SentRing::kMostRepeats; ++i) {
-        ring.mark_due([](const SentEntry&) { return true; });
-        ring.mark_due([](const SentEntry&) { return true; });
-        ASSERT_TRUE(ring.has_due()) << i << ": what was not sent again counts for nothing";
-        SentEntry& entry = ring.next_due();
-        entry.repeated = entry.datagrams;
-        ring.done(entry, kNow);
-    }
-    ring.mark_due([](const SentEntry&) { return true; });
-    EXPECT_FALSE(ring.has_due());
-}
-
 }  // namespace
 }  // namespace continuo::session
