@@ -1,7 +1,7 @@
-// ExpansionBudget: how much may become of what a node sends. A compressed section of some bytes can
-// hold many packets, and one byte is a packet where its headers are known. Without a bound a SNAPT
-// would turn a thin line into a flood towards others. In each second a node may have kTimes the
-// outer bytes that came of it, and kFreeBytes.
+// ExpansionBudget: how much may become of what comes in one session of a node. A compressed section
+// of some bytes can hold many packets, and one byte is a packet where its headers are known.
+// Without a bound a SNAPT would turn a thin line into a flood towards others. In each second a
+// session may have kTimes the outer bytes that came, and kFreeBytes, beside what comes as it is.
 #pragma once
 
 #include "common/base/time.hpp"
@@ -14,7 +14,7 @@ namespace continuo::session {
 
 class ExpansionBudget {
   public:
-    // Text compresses to a third, headers to a thirtieth.
+    // Twice what a node sends at most (wire::kMaxExpansion).
     static constexpr uint64_t kTimes = 64;
     static constexpr uint64_t kFreeBytes = 1'000'000;
 

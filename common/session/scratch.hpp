@@ -70,6 +70,14 @@ struct SessionScratch {
             return announce != nullptr && announce->active;
         });
     }
+    // IP lengths of the first `count` packets on their way.
+    size_t inner_bytes(size_t count) const {
+        size_t bytes = 0;
+        for (size_t i = 0; i < count; ++i) {
+            bytes += packets[i].item.packet->length;
+        }
+        return bytes;
+    }
 };
 
 }  // namespace continuo::session

@@ -171,6 +171,7 @@ class Session : public flow::FlowOwner {
     std::optional<Draft> start_draft(const Destination& destination,
                                      base::TrafficClass traffic_class,
                                      TransmitBatch& batch);
+    bool expands_too_far(const Draft& draft, size_t inner_bytes, size_t body_bytes) const;
     void finish_draft(Draft& draft, size_t body_bytes, TransmitBatch& batch, base::TimePoint now);
     bool send_probe(TransmitBatch& batch, base::TimePoint now);
     bool send_upkeep(TransmitBatch& batch, base::TimePoint now);
@@ -439,7 +440,7 @@ class Session : public flow::FlowOwner {
                  const packet::HeaderFields& fields,
                  Ordering& ordering,
                  base::TimePoint now);
-    bool pays_for(size_t bytes, base::TimePoint now);
+    bool pays_for_packets(const Opened& opened, base::TimePoint now);
     void deliver_held(uint32_t index, base::TimePoint now);
     bool deliver_due(base::TimePoint now);
     void attribute_received(uint32_t own);
@@ -480,7 +481,7 @@ class Session : public flow::FlowOwner {
     uint64_t retired_losses_ = 0;     // of epochs that have ended
     uint32_t split_outer_bytes_ = 0;  // earlier pieces of packets that this datagram completed
     ExpansionBudget expansion_;       // SNAPT: of what the node sends
-    size_t paid_bytes_ = 0;           // for plaintext of the datagram at hand
+    size_t paid_bytes_ = 0;           // that may become of the datagram at hand without the budget
     CompressionGovernor compression_;
     CopyBudget copy_budget_;
     Resequencer resequencer_;

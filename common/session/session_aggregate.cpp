@@ -122,7 +122,8 @@ bool Session::encode_what_fits(
     elision::Encoder& encoder = draft.epoch->encoder;
     const size_t frames = body.size();
     write_order(way, count, body);
-    while (!encode(draft, state, count, body)) {
+    while (!encode(draft, state, count, body) ||
+           expands_too_far(draft, scratch_.inner_bytes(count), body.size())) {
         encoder.retry_datagram();
         body.rewind(frames);
         if (count <= 1) {
@@ -201,6 +202,7 @@ Session::gather(ClassState& state, const Draft& draft, const Way& way, size_t us
     const size_t limit = way.is_striped ? wire::kMaxOrderedFlows : kMaxPacketsPerDatagram;
     const size_t order_bytes = way.is_striped ? kOrderAllowance : 0;
     auto predicted = static_cast<double>(used + kMaxSectionHeadBytes + order_bytes);
+    size_t inner = 0;
     while (count < limit) {
         if (count > 0 && has_spread_flows() && !goes_along(way, state, now)) {
             break;
@@ -221,9 +223,12 @@ Session::gather(ClassState& state, const Draft& draft, const Way& way, size_t us
         // Without looking into it: a packet is about as long as its entry, or shorter when its
         // class compresses.
         const double likely = static_cast<double>(next->length) * state.compressed_ratio;
-        if (count > 0 && predicted + likely > static_cast<double>(draft.body_limit)) {
+        if (count > 0 && (predicted + likely > static_cast<double>(draft.body_limit) ||
+                          expands_too_far(draft, inner + next->length,
+                                          static_cast<size_t>(predicted + likely)))) {
             break;
         }
+        inner += next->length;
         PendingPacket& pending = scratch_.packets[count];
         pending = {};
         pending.item = state.queue.take();

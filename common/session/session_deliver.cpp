@@ -29,14 +29,22 @@ size_t inner_bytes(const elision::DecodedEntry& entry) {
 
 }  // namespace
 
-// What a node may make of few bytes is bounded. Plaintext of compressed sections is paid already.
-bool Session::pays_for(size_t bytes, TimePoint now) {
-    const size_t paid = std::min(paid_bytes_, bytes);
-    if (settings_.role == Role::Snapt && !expansion_.spend(bytes - paid, now)) {
-        return false;
+// What a node may make of few bytes is bounded. As many as came are free, and plaintext of
+// compressed sections is paid already. False: the body is void, so that its sender and what keeps
+// the order know that nothing of it was delivered.
+bool Session::pays_for_packets(const Opened& opened, TimePoint now) {
+    if (settings_.role != Role::Snapt) {
+        return true;
     }
-    paid_bytes_ -= paid;
-    return true;
+    size_t inner = 0;
+    for (const elision::DecodedEntry& entry : opened.epoch->decoder.entries()) {
+        inner += inner_bytes(entry);
+    }
+    if (expansion_.spend(inner - std::min(paid_bytes_, inner), now)) {
+        return true;
+    }
+    drops_.add(DropReason::InflationLimit);
+    return false;
 }
 
 void Session::deliver_entries(const Opened& opened, const wire::Order* order, TimePoint now) {
@@ -46,10 +54,6 @@ void Session::deliver_entries(const Opened& opened, const wire::Order* order, Ti
     Ordering ordering{order};
     for (const elision::DecodedEntry& entry : entries) {
         const size_t inner = inner_bytes(entry);
-        if (!pays_for(inner, now)) {
-            drops_.add(DropReason::InflationLimit);
-            continue;
-        }
         Flow* flow = deliver_entry(opened, entry, ordering, now);
         if (flow == nullptr) {
             continue;

@@ -138,7 +138,7 @@ void Session::on_authentic(const Opened& opened, TimePoint now) {
     expansion_.earn(outer, now);
     BodyFacts facts;
     split_outer_bytes_ = 0;
-    paid_bytes_ = 0;
+    paid_bytes_ = outer;  // what comes as it is becomes no more
     epoch.decoder.begin(space, opened.sequence);
     if (!decode_body(opened, facts, now)) {
         epoch.decoder.rollback();
@@ -303,7 +303,7 @@ bool Session::decode_body(const Opened& opened, BodyFacts& facts, TimePoint now)
         drops_.add(DropReason::BadBody);  // a copy sets nothing
         return false;
     }
-    return true;
+    return facts.is_delivered || pays_for_packets(opened, now);
 }
 
 // False: the body is void.
@@ -362,9 +362,11 @@ bool Session::decode_fragments(const Opened& opened, size_t& arena_used, TimePoi
             continue;
         }
         const auto whole = reassembly_.add(opened.header.traffic_class, *fragment, outer, now);
+        paid_bytes_ -= fragment->piece.size();  // they pay for the packet when it is whole
         if (!whole) {
             continue;
         }
+        paid_bytes_ += whole->entry.size();
         if (whole->entry.size() > kDecompressArenaBytes - arena_used) {
             drops_.add(DropReason::ReassemblyLimit);
             return false;
@@ -385,7 +387,8 @@ bool Session::decode_fragments(const Opened& opened, size_t& arena_used, TimePoi
 // a body is inflated as a whole, or not at all while the budget is used up, and paid afterwards.
 // What fails has cost as much as there was room for. Empty: the body is void.
 ByteView Session::inflate(ByteView content, size_t arena_used, TimePoint now) {
-    if (settings_.role == Role::Snapt && paid_bytes_ == 0 && expansion_.left_bytes(now) == 0) {
+    const bool is_first = arena_used == 0;
+    if (settings_.role == Role::Snapt && is_first && expansion_.left_bytes(now) == 0) {
         drops_.add(DropReason::InflationLimit);
         return {};
     }

@@ -86,6 +86,15 @@ std::optional<Draft> Session::start_draft(const Destination& destination,
     return draft;
 }
 
+// More would become of the body at the SNAPT than the outer bytes of a node allow
+// (docs/PROTOCOL.md section 7.1).
+bool Session::expands_too_far(const Draft& draft, size_t inner_bytes, size_t body_bytes) const {
+    const size_t datagram = draft.header.size() + body_bytes + draft.epoch->sealer->tag_bytes();
+    const size_t outer =
+        outer_bytes(draft.destination.path, draft.destination.to.address, datagram);
+    return settings_.role == Role::Node && inner_bytes > wire::kMaxExpansion * outer;
+}
+
 void Session::finish_draft(Draft& draft, size_t body_bytes, TransmitBatch& batch, TimePoint now) {
     ByteWriter header(draft.datagram);
     draft.header.serialize(header);

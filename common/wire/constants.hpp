@@ -51,6 +51,9 @@ inline constexpr size_t kMaxFragments = 128;
 inline constexpr size_t kMaxGenerationBytes = 255;  // counted part of a GENERATION
 inline constexpr size_t kMaxLiveGenerations = 4;
 
+// What becomes of a datagram of a node, as a multiple of its outer bytes. Section 7.1.
+inline constexpr size_t kMaxExpansion = 32;
+
 // Acknowledgements, section 6.6.
 inline constexpr base::Duration kAckTimeUnit = base::microseconds(8);
 inline constexpr uint32_t kAckClockModulus = uint32_t{1} << 24;

@@ -43,8 +43,7 @@ Bytes compressed(const Bytes& content, size_t sections) {
 
 constexpr size_t kWholeBytes = 1400;
 
-// UDP packets of zeros.
-Bytes whole_packets() {
+packet::HeaderFields udp_fields() {
     packet::HeaderFields fields;
     fields.protocol = packet::Protocol::Udp;
     fields.source = *base::IpAddress::parse("0.0.0.0");
@@ -52,7 +51,12 @@ Bytes whole_packets() {
     fields.source_port = 40000;
     fields.destination_port = 53;
     fields.ttl = 64;
-    const Bytes packet = make_packet(fields, Bytes(kWholeBytes - 28));
+    return fields;
+}
+
+// UDP packets of zeros.
+Bytes whole_packets() {
+    const Bytes packet = make_packet(udp_fields(), Bytes(kWholeBytes - 28));
     Bytes content(46 * (kWholeBytes + 4));
     base::ByteWriter writer(content);
     for (size_t i = 0; i < 46; ++i) {
@@ -96,7 +100,7 @@ TEST(Expansion, WhatANodeSendsBecomesNoMoreThanItsBudget) {
             victim.advance(milliseconds(1));
         }
         const uint64_t made = victim.delivered * kind.packet_bytes;
-        const uint64_t allowed = outer * session::ExpansionBudget::kTimes +
+        const uint64_t allowed = outer * (session::ExpansionBudget::kTimes + 1) +
                                  kSeconds * session::ExpansionBudget::kFreeBytes;
         EXPECT_LE(made, allowed + session::ExpansionBudget::kFreeBytes) << kind.name;
         EXPECT_GE(made, allowed / 2) << kind.name << ": up to there it is allowed";
@@ -114,9 +118,114 @@ TEST(Expansion, ABurstOfItIsBounded) {
         }
         const uint64_t outer = victim.received_bytes + 1000 * kOuterHeaders;
         EXPECT_LE(victim.delivered * kind.packet_bytes,
-                  outer * session::ExpansionBudget::kTimes + session::ExpansionBudget::kFreeBytes)
+                  outer * (session::ExpansionBudget::kTimes + 1) +
+                      session::ExpansionBudget::kFreeBytes)
             << kind.name;
     }
+}
+
+Bytes entry_of(const Bytes& packet) {
+    Bytes entry(packet.size() + 5);
+    base::ByteWriter writer(entry);
+    elision::write_whole_entry(packet, writer);
+    entry.resize(writer.size());
+    return entry;
+}
+
+// A raw section to the end of a body, behind what it begins with.
+Bytes raw(const Bytes& content, Bytes body = {}) {
+    Bytes head(1);
+    base::ByteWriter writer(head);
+    wire::SectionHead{}.serialize_last(writer);
+    body.insert(body.end(), head.begin(), head.end());
+    body.insert(body.end(), content.begin(), content.end());
+    return body;
+}
+
+Bytes piece_of(const Bytes& entry, uint16_t id, size_t from, size_t bytes) {
+    wire::Fragment piece;
+    piece.id = id;
+    piece.index = from == 0 ? 0 : 1;
+    piece.last = from != 0;
+    piece.piece = base::ByteView(entry).subspan(from, bytes);
+    Bytes body(bytes + wire::Fragment::kHeadBytes);
+    base::ByteWriter writer(body);
+    piece.serialize(writer);
+    return body;
+}
+
+TEST(Expansion, WhatComesAsItIsPassesBesideAFlood) {
+    Victim victim(Role::Snapt);
+    const Bytes flood = compressed(whole_packets(), 3);
+    const Bytes large = entry_of(make_packet(udp_fields(), Bytes(1300)));
+    const Bytes small = entry_of(make_packet(udp_fields(), {}));
+    constexpr uint16_t kRounds = 1000;
+    size_t passed = 0;
+    for (uint16_t i = 0; i < kRounds; ++i) {
+        for (size_t j = 0; j < 4; ++j) {  // what comes as it is adds to the budget
+            victim.receive_body(kBulk, flood);
+        }
+        const size_t before = victim.delivered;
+        victim.receive_body(kBulk, raw(large));
+        victim.receive_body(kBulk, raw(small));
+        victim.receive_body(kBulk, piece_of(large, i, 0, 1250));
+        victim.receive_body(kBulk, piece_of(large, i, 1250, large.size() - 1250));
+        passed += victim.delivered - before;
+        victim.advance(milliseconds(1));
+    }
+    EXPECT_EQ(passed, 3U * kRounds);
+    EXPECT_GT(victim.session().drops().count(DropReason::InflationLimit), kRounds / 2U);
+}
+
+constexpr size_t kElided = 300;
+
+// Packets without payload, against the first of them; they set nothing, so that they may be copied.
+Bytes elided_packets() {
+    elision::Encoder encoder(packet::NodeSide::Source);
+    CTN_ASSERT(encoder.add_flow(5, {}));
+    Bytes content(1300);
+    base::ByteWriter writer(content);
+    encoder.begin_datagram(wire::space_number(kBulk), 0, base::TimePoint{base::seconds(1)},
+                           elision::Setting::Forbidden);
+    encoder.begin_section();
+    for (size_t i = 0; i < kElided; ++i) {
+        CTN_ASSERT(encoder.append(5, udp_fields(), {}, elision::Extent::Counted, writer));
+    }
+    encoder.end_datagram();
+    content.resize(writer.size());
+    return content;
+}
+
+// Nor does what keeps the order of packets, or knows what was delivered, hear of it.
+TEST(Expansion, ABodyBeyondTheBudgetIsVoidAsAWhole) {
+    Victim victim(Role::Snapt);
+    const Bytes flood = compressed(whole_packets(), 3);
+    const Bytes body = raw(elided_packets());
+    uint32_t number = 0;
+    uint32_t dropped = 0;  // the last that was
+    size_t drops = 0;
+    for (size_t i = 0; i < 1000; ++i) {
+        for (size_t j = 0; j < 4; ++j, ++number) {
+            victim.receive_body(kBulk, flood);
+        }
+        const size_t before = victim.delivered;
+        victim.receive_body(kBulk, body);
+        const size_t passed = victim.delivered - before;
+        EXPECT_TRUE(passed == 0 || passed == kElided) << passed;
+        drops += passed == 0 ? 1U : 0U;
+        dropped = passed == 0 ? number : dropped;
+        ++number;
+        victim.advance(milliseconds(1));
+    }
+    EXPECT_GT(drops, 0U);
+    victim.advance(base::seconds(2));
+    Bytes copy(wire::Copy{}.size() + 4);
+    base::ByteWriter writer(copy);
+    wire::Copy{kBulk, dropped}.serialize(writer);
+    copy.resize(writer.size());
+    const size_t before = victim.delivered;
+    victim.receive_body({kBulk.traffic_class, 1, 0}, raw(elided_packets(), copy));
+    EXPECT_EQ(victim.delivered - before, kElided) << "a copy brings what was dropped";
 }
 
 // What it asked for compresses as it likes, and goes to nobody else.

@@ -252,6 +252,71 @@ TEST(CompressionSim, AFullPathIsCompressedForThoughItTakesMoreOfTheProcessor) {
               (sent(pair).inner_bytes - before.inner_bytes) * 6 / 10);
 }
 
+struct Upload {
+    const char* name;
+    std::vector<uint8_t> (*payload)(size_t bytes);
+    size_t segments;
+};
+
+// What is almost nothing once it is compressed is no flood: a node keeps within what the other end
+// takes (docs/PROTOCOL.md section 7.1).
+TEST(CompressionSim, AnUploadThatCompressesExtremelyWellIsAsFastAsAny) {
+    const auto zeros = [](size_t bytes) { return std::vector<uint8_t>(bytes); };
+    const auto log_lines = [](size_t bytes) {
+        constexpr std::string_view kLine = "Nov 27 17:00:00 host daemon[4711]: nothing to do\n";
+        std::vector<uint8_t> lines(bytes);
+        for (size_t i = 0; i < bytes; ++i) {
+            lines[i] = static_cast<uint8_t>(kLine[i % kLine.size()]);
+        }
+        return lines;
+    };
+    constexpr size_t kSegments = 7;  // a millisecond
+    constexpr size_t kMilliseconds = 3000;
+    for (const Upload& upload :
+         {Upload{"zeros", zeros, 1}, Upload{"zeros, super-packets", zeros, kSegments},
+          Upload{"log lines", log_lines, 1},
+          Upload{"log lines, super-packets", log_lines, kSegments}}) {
+        SessionPair pair({});
+        Sender sender(pair, GsoType::Tcp4);
+        for (size_t i = 0; i < kMilliseconds; ++i) {
+            for (size_t sent = 0; sent < kSegments; sent += upload.segments) {
+                sender.send(upload.payload(upload.segments * kSegment));
+            }
+            pair.run_for(milliseconds(1));
+        }
+        const size_t in_time = pair.snapt.delivered.size();
+        pair.run_for(base::seconds(1));
+        RecordProperty(upload.name,
+                       std::to_string(in_time * kSegment * 8 / kMilliseconds / 1000) + " Mbit/s");
+        EXPECT_TRUE(pair.snapt.delivered == sender.expected) << upload.name;
+        EXPECT_EQ(pair.snapt.session->drops().count(base::DropReason::InflationLimit), 0U)
+            << upload.name;
+        EXPECT_LT(sent(pair).wire_bytes * 12, sent(pair).inner_bytes) << upload.name;
+    }
+}
+
+// It could not travel alone either.
+TEST(CompressionSim, PacketsOfZerosThatAreLongerThanAnyPathTakesArriveAsWell) {
+    SessionPair pair({});
+    Sender sender(pair, GsoType::Udp);
+    HeaderFields fields;
+    fields.source = sender.flow().tuple.local;
+    fields.destination = sender.flow().tuple.remote;
+    fields.protocol = Protocol::Udp;
+    fields.source_port = sender.flow().tuple.local_port;
+    fields.destination_port = sender.flow().tuple.remote_port;
+    fields.ttl = 64;
+    const auto packet = make_packet(fields, std::vector<uint8_t>(8900));
+    constexpr size_t kPackets = 2000;
+    for (size_t i = 0; i < kPackets; ++i) {
+        pair.node.send(sender.flow(), packet, {}, pair.now);
+        pair.run_for(milliseconds(1));
+    }
+    pair.run_for(base::seconds(1));
+    EXPECT_EQ(pair.snapt.delivered.size(), kPackets);
+    EXPECT_EQ(pair.snapt.session->drops().count(base::DropReason::InflationLimit), 0U);
+}
+
 TEST(CompressionSim, PolicyAndSettingsSwitchItOffOrOn) {
     struct Row {
         int level;
