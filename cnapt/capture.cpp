@@ -120,6 +120,10 @@ void Node::on_packet(PacketPtr packet, TimePoint now) {
         }
         flow = begin_flow(summary, now);
         if (flow == nullptr) {
+            if (ruleset_ != nullptr) {
+                tell_refusal(now);
+                answer_refused(packet->bytes());
+            }
             return;
         }
         flows_.on_packet(*flow, flow::Direction::Up, summary, now);
@@ -132,7 +136,14 @@ Flow* Node::begin_flow(const packet::PacketSummary& summary, TimePoint now) {
         drops_.add(DropReason::NoSession);
         return nullptr;
     }
-    Flow* flow = flows_.create(summary.tuple, base::TrafficClass::LtHd, now);
+    const auto end = [&](Flow& silent) {
+        end_flow(silent, now);
+        flows_.erase(silent);
+    };
+    const bool is_favoured = flow::is_favoured(summary.tuple, base::TrafficClass::LtHd);
+    Flow* flow = flows_.make_room(is_favoured, nullptr, 0, end)
+                     ? flows_.create(summary.tuple, base::TrafficClass::LtHd, now)
+                     : nullptr;
     if (flow == nullptr) {
         return nullptr;
     }

@@ -271,6 +271,7 @@ std::string status_json(Node& node, const DaemonInfo& info) {
     json.key("io");
     report::write_io(json, dataplane::io_figures(node.tun(), info.slow_iterations), classes);
     json.field("flows", node.flows().size());
+    json.field("flows_gave_way", node.flows().gave_way());
     dataplane::write_kept_memory(json, node.kept_memory());
     json.field("state_directory", info.state_directory);
     json.key("process");

@@ -314,6 +314,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
                        base::ByteView packet,
                        base::TimePoint now);
     flow::Flow* begin_unknown(SnaptLink& link, const packet::FiveTuple& tuple, base::TimePoint now);
+    void tell_refusal(base::TimePoint now);
     void measure_throughput(SnaptLink& link, base::TimePoint now);
     void on_socket_readable(const Uplink& uplink, io::UdpSocket& socket);
     void on_datagrams(const Uplink& uplink, const io::ReceivedBatch& batch, base::TimePoint now);
@@ -472,6 +473,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     uint64_t handover_count_ = 0;
     base::TimePoint resets_began_at_{};  // the second in which resets_ were sent
     uint32_t resets_ = 0;
+    base::TimePoint refusal_told_at_{};       // in the log
     base::TimePoint handover_log_free_at_{};  // when what was logged so far is paid for
     uint64_t unlogged_handovers_ = 0;
 };

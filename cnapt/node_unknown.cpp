@@ -1,6 +1,8 @@
 // What comes for a connection that nobody here knows any more: the other side is told, as a host's
 // TCP would tell it. Nothing of it goes to the host: a SNAPT cannot open connections to the node.
+// And flows for which there is no place.
 #include "cnapt/node.hpp"
+#include "common/base/log.hpp"
 #include "common/packet/header_fields.hpp"
 #include "common/packet/reply.hpp"
 
@@ -10,6 +12,8 @@ using base::TimePoint;
 using flow::Flow;
 
 namespace {
+
+constexpr base::Duration kRefusalLogInterval = base::seconds(60);
 
 // Data, or the end of it. A SYN begins something that nobody here has asked for.
 bool is_to_answer(const packet::PacketSummary& summary) {
@@ -77,6 +81,15 @@ Flow* Node::begin_unknown(SnaptLink& link, const packet::FiveTuple& tuple, TimeP
     flow->details = node_flow.release();  // end_flow deletes it
     link.session->attach(*flow);
     return flow;
+}
+
+// The operator is told now and then, the sender each time.
+void Node::tell_refusal(TimePoint now) {
+    if (refusal_told_at_ == TimePoint{} || now - refusal_told_at_ >= kRefusalLogInterval) {
+        refusal_told_at_ = now;
+        base::log(base::LogLevel::Warning,
+                  "too many flows: %zu; new ones are refused (limits.flows)", flows_.size());
+    }
 }
 
 }  // namespace continuo::cnapt

@@ -4,6 +4,7 @@
 #include "common/daemon/startup.hpp"
 #include "snapt/accounting/user_store.hpp"
 #include "snapt/directory.hpp"
+#include "snapt/host_network.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -463,6 +464,14 @@ void Admission::on_session_moved(const NodeSession& session) {
 void Admission::on_session_silent(const NodeSession& session) {
     if (const auto id = link_of(session.wire_id)) {
         server_->ask_for_keepalive(*id);
+    }
+}
+
+// On the helper thread: netlink. What comes while it is at it, is forgotten by the kernel in time.
+void Admission::on_flows_gave_way(std::vector<packet::FiveTuple> flows) {
+    if (!is_forgetting_) {
+        is_forgetting_ = parts_.worker.submit([flows = std::move(flows)] { forget_flows(flows); },
+                                              [this] { is_forgetting_ = false; });
     }
 }
 

@@ -85,6 +85,7 @@ class Admission final : public ControlHandler, public RelayEvents {
     void on_session_closed(const NodeSession& session) override;
     void on_session_moved(const NodeSession& session) override;
     void on_session_silent(const NodeSession& session) override;
+    void on_flows_gave_way(std::vector<packet::FiveTuple> flows) override;
 
   private:
     struct Link {
@@ -154,6 +155,7 @@ class Admission final : public ControlHandler, public RelayEvents {
     bool has_untold_ = false;  // some link does not know it
     uint16_t told_load_ = 0;
     bool is_forwarding_ = true;
+    bool is_forgetting_ = false;  // the helper thread is at it
     base::TimePoint load_looked_at_{};
     base::TimePoint leases_renewed_at_;
     base::TimePoint seen_written_at_;

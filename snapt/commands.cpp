@@ -88,6 +88,7 @@ std::string status_json(Relay& relay, const SnaptInfo& info) {
     json.field("epoch", info.ledger ? std::optional(info.ledger->epoch) : std::nullopt);
     json.field("sessions", relay.sessions().size());
     json.field("flows", relay.flows().size());
+    json.field("flows_gave_way", relay.flows().gave_way());
     dataplane::write_kept_memory(json, relay.kept_memory());
     json.key("traffic");
     write_traffic(json, relay, info.now);

@@ -83,6 +83,12 @@ base::Result<void> forget_connections_of(const Lease& lease) {
     return {};
 }
 
+void forget_flows(std::span<const packet::FiveTuple> flows) {
+    if (auto client = io::NetfilterClient::open()) {
+        (void)client->forget(flows);
+    }
+}
+
 HostNetwork::HostNetwork(const SnaptConfig& config, std::string state)
     : config_(config)
     , state_(std::move(state))

@@ -15,6 +15,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@ namespace continuo::snapt {
 
 // Forgets all tracked connections that nodes with these addresses began. Milliseconds.
 base::Result<void> forget_connections_of(const Lease& lease);
+// Any thread. Likewise of those flows; the kernel forgets by itself what it cannot forget now.
+void forget_flows(std::span<const packet::FiveTuple> flows);
 
 class HostNetwork {
   public:

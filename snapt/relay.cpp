@@ -191,8 +191,12 @@ Flow* Relay::on_flow_opened(session::Session& session,
         return nullptr;
     }
     if (flow == nullptr) {
-        return make_flow(node, opening.tuple, opening.traffic_class, opening.open, opening.index,
-                         now);
+        flow =
+            make_flow(node, opening.tuple, opening.traffic_class, opening.open, opening.index, now);
+        if (flow == nullptr) {
+            answer_refused(node, opening.tuple, now);
+        }
+        return flow;
     }
     flow->app = opening.open.app;
     session.set_mode(*flow, node.mode_of(flow->app));
@@ -224,11 +228,20 @@ Flow* Relay::make_flow(NodeSession& node,
                        const elision::OpenInfo& open,
                        uint32_t index,
                        TimePoint now) {
-    if (settings_.max_user_flows != 0 && node.share->flows >= settings_.max_user_flows) {
-        drops_.add(DropReason::FlowLimit);
+    const auto end = [&](Flow& silent) {
+        if (silent.state == flow::FlowState::Opening && gone_.size() < kMaxGone) {
+            gone_.push_back(silent.tuple);
+        }
+        end_flow(silent, now);
+        flows_.erase(silent);
+    };
+    if (!flows_.make_room(flow::is_favoured(tuple, traffic_class), &node.share->flows,
+                          settings_.max_user_flows, end)) {
+        tell_refusal(node, now);
         return nullptr;
     }
     flow::FlowOrigin origin;
+    origin.share = &node.share->flows;
     origin.session_number = node.grant.accounting_number;
     origin.app = open.app;
     origin.index = index;
@@ -239,7 +252,6 @@ Flow* Relay::make_flow(NodeSession& node,
     flow->details = &node;
     node.session.set_mode(*flow, node.mode_of(open.app));
     ++node.flows;
-    ++node.share->flows;
     if (index <= elision::kMaxFlowIndex) {
         node.session.attach(*flow);
     }
@@ -255,7 +267,6 @@ void Relay::end_flow(Flow& flow, TimePoint now) {
     node->session.detach(flow, now);
     driver_.forget(flow);
     --node->flows;
-    --node->share->flows;
 }
 
 void Relay::deliver(session::Session& /*session*/,
@@ -310,6 +321,7 @@ Flow* Relay::deliver_whole(session::Session& session,
     if (flow == nullptr) {
         flow = make_flow(node, summary.tuple, traffic_class, {}, elision::kMaxFlowIndex + 1, now);
         if (flow == nullptr) {
+            answer_refused(node, packet, now);
             return nullptr;
         }
     }
@@ -394,6 +406,7 @@ void Relay::on_housekeeping() {
     housekeeping_.set(now + kHousekeepingInterval);
     tun_port_->coalescer().flush();
     flows_.expire(now, [&](Flow& flow) { end_flow(flow, now); });
+    tell_gone();
     for (size_t i = sessions_.size(); i-- > 0;) {
         const NodeSession& node = *sessions_[i];
         if (now - node.heard_at() > settings_.idle_timeout) {

@@ -72,6 +72,12 @@ inline constexpr size_t kUserFragments = 64;
 // Of the calling thread, by the processor.
 base::Duration thread_time();
 
+// Packets that are answered because there is no place for their flow, in a second; others are
+// dropped as they are.
+inline constexpr uint32_t kMaxRefusalsPerSecond = 100;
+// Flows that gave way and wait to be told of (RelayEvents::on_flows_gave_way); others are not told.
+inline constexpr size_t kMaxGone = 8192;
+
 struct RelaySettings {
     std::string device = "snapt0";
     std::vector<base::Endpoint> listen;
@@ -151,7 +157,8 @@ struct Lane : dataplane::Turn {
 
 // State that the sessions of one user share.
 struct UserShare {
-    size_t flows = 0;
+    flow::FlowShare flows;
+    base::TimePoint refusal_told_at{};                  // in the log
     std::unique_ptr<flow::FragmentCache> fragments_up;  // made when first needed
     std::unique_ptr<flow::FragmentCache> fragments_down;
 };
@@ -205,6 +212,9 @@ class RelayEvents {
     virtual void on_session_moved(const NodeSession& session) = 0;
     // Nothing answers what is sent to the node.
     virtual void on_session_silent(const NodeSession& session) = 0;
+    // Flows that nobody had answered, and that gave way: what the kernel knows of them is of no
+    // use.
+    virtual void on_flows_gave_way(std::vector<packet::FiveTuple> flows) = 0;
 };
 
 class Relay final : public session::SessionHost, public dataplane::SocketDirectory {
@@ -317,13 +327,19 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     bool is_at_limit(std::string_view user) const {
         return settings_.max_user_sessions != 0 && sessions_of(user) >= settings_.max_user_sessions;
     }
+    // Null: there is no place for another flow.
     flow::Flow* make_flow(NodeSession& node,
                           const packet::FiveTuple& tuple,
                           base::TrafficClass traffic_class,
                           const elision::OpenInfo& open,
                           uint32_t index,
                           base::TimePoint now);
+    // relay_refusal.cpp
+    void tell_refusal(NodeSession& node, base::TimePoint now);
+    void answer_refused(NodeSession& node, base::ByteView packet, base::TimePoint now);
+    void answer_refused(NodeSession& node, const packet::FiveTuple& tuple, base::TimePoint now);
     void end_flow(flow::Flow& flow, base::TimePoint now);
+    void tell_gone();
     void apply_modes();
     void on_tun_readable();
     void on_tun_packet(packet::PacketPtr packet, base::TimePoint now);
@@ -409,6 +425,9 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     std::unordered_map<std::string, UserShare> shares_;  // by user
     dataplane::EndedSessions ended_;
     dataplane::RecentRates rates_;
+    std::vector<packet::FiveTuple> gone_;
+    base::TimePoint refusals_began_at_{};  // the second in which refusals_ were sent
+    uint32_t refusals_ = 0;
     base::TimePoint unknown_window_at_{};
     uint32_t unknown_answers_ = 0;
 };

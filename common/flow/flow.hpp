@@ -57,6 +57,15 @@ struct FlowPaths {
     base::Duration gap{};         // between that and the one before
 };
 
+// Whose limits a flow counts for: its owner's, which the daemon knows, and its table's.
+enum class ShareLevel : uint8_t { Owner, Table };
+inline constexpr size_t kShareLevels = 2;
+class FlowShare;
+struct FlowLinks {
+    struct Flow* next = nullptr;
+    struct Flow* previous = nullptr;
+};
+
 // Who numbers flows derives from it; compared only.
 struct FlowOwner {};
 
@@ -71,6 +80,8 @@ struct Flow {
     TcpTracking tcp;
     bool may_compress = true;  // policy
     bool is_opened = false;    // announced to the other end
+    bool is_favoured = false;  // may have the reserve of a limit (FlowShare)
+    bool gives_way = false;    // in the lists of its shares: never answered, or closed
     uint16_t app = 0;          // application tag; the names are in the session's table; 0: none
     uint32_t index = 0;        // flow index on the wire, unique at its owner
     const FlowOwner* owner = nullptr;  // null: it has no index
@@ -86,6 +97,8 @@ struct Flow {
     Flow* wheel_previous = nullptr;
     uint32_t wheel_slot = 0;
     uint32_t received_place = 0;  // session::ReceivedMembers' own
+    FlowShare* share = nullptr;   // of its owner; null: none
+    FlowLinks share_links[kShareLevels];
 };
 
 // The record as what the daemon knows it to be; null while the flow has none.

@@ -40,7 +40,10 @@ base::Duration idle_timeout(const Flow& flow) {
         return flow.state == FlowState::Open && flow.tcp.established ? timeout::kTcpEstablished
                                                                      : timeout::kTcpTransitory;
     case Protocol::Udp:
-        return flow.tuple.remote_port == kDnsPort ? timeout::kDns : timeout::kUdp;
+        if (flow.tuple.remote_port == kDnsPort) {
+            return timeout::kDns;
+        }
+        return flow.state == FlowState::Opening ? timeout::kUdpUnanswered : timeout::kUdp;
     case Protocol::Icmp:
     case Protocol::IcmpV6:
         break;
@@ -73,6 +76,11 @@ void advance_tcp(Flow& flow, Direction direction, uint8_t tcp_flags) {
 
 }  // namespace
 
+bool is_favoured(const FiveTuple& tuple, base::TrafficClass traffic_class) {
+    return tuple.protocol == Protocol::Tcp || traffic_class == base::TrafficClass::LtLd ||
+           (tuple.protocol == Protocol::Udp && tuple.remote_port == kDnsPort);
+}
+
 uint64_t keyed_hash(const FiveTuple& tuple, uint64_t seed) {
     const uint64_t rest = uint64_t{tuple.local_port} << 32 | uint64_t{tuple.remote_port} << 16 |
                           uint64_t{static_cast<uint8_t>(tuple.protocol)};
@@ -87,7 +95,39 @@ FlowTable::FlowTable(size_t max_flows, SlotSource& slots, const FlowTableOptions
     , next_flow_id_(options.first_flow_id) {}
 
 FlowTable::~FlowTable() {
-    for_each([this](const Flow& flow) { slots_.release(flow.counters, Cause::SessionEnd); });
+    for_each([this](Flow& flow) {
+        leave_shares(flow);
+        slots_.release(flow.counters, Cause::SessionEnd);
+    });
+}
+
+void FlowTable::join_shares(Flow& flow) {
+    all_.add(flow);
+    if (flow.share != nullptr) {
+        flow.share->add(flow);
+    }
+}
+
+void FlowTable::leave_shares(Flow& flow) {
+    all_.remove(flow);
+    if (flow.share != nullptr) {
+        flow.share->remove(flow);
+    }
+}
+
+void FlowTable::set_gives_way(Flow& flow, bool gives_way) {
+    if (flow.gives_way != gives_way) {
+        leave_shares(flow);
+        flow.gives_way = gives_way;
+        join_shares(flow);
+    }
+}
+
+void FlowTable::count_refusal() {
+    ++limit_hits_;
+    if (options_.drops != nullptr) {
+        options_.drops->add(base::DropReason::FlowLimit);
+    }
 }
 
 size_t FlowTable::bucket_of(const FiveTuple& tuple) const {
@@ -151,10 +191,7 @@ Flow* FlowTable::create(const FiveTuple& tuple,
         }
     }
     if (flow == nullptr) {
-        ++limit_hits_;
-        if (options_.drops != nullptr) {
-            options_.drops->add(base::DropReason::FlowLimit);
-        }
+        count_refusal();
         return nullptr;
     }
     flow->id = FlowId(next_flow_id_++);
@@ -165,6 +202,10 @@ Flow* FlowTable::create(const FiveTuple& tuple,
     flow->next_in_bucket = bucket;
     bucket = flow;
     ++size_;
+    flow->is_favoured = is_favoured(tuple, traffic_class);
+    flow->share = origin.share;
+    flow->gives_way = true;
+    join_shares(*flow);
     wheel_.arm(*flow, now + idle_timeout(*flow), now);
     return flow;
 }
@@ -173,6 +214,7 @@ void FlowTable::erase(Flow& flow, Cause cause) {
     CTN_ASSERT(flow.counters != nullptr);
     CTN_ASSERT(flow.queue.head == nullptr && !flow.queue.in_round);
     wheel_.remove(flow);
+    leave_shares(flow);
     Flow** link = &buckets_[bucket_of(flow.tuple)];
     while (*link != &flow) {
         CTN_ASSERT(*link != nullptr);
@@ -220,9 +262,11 @@ PacketVerdict FlowTable::on_packet(Flow& flow,
     }
     if (flow.state == FlowState::Opening && direction == Direction::Down) {
         flow.state = FlowState::Open;
+        set_gives_way(flow, false);
     }
     if (flow.tuple.protocol == Protocol::Tcp) {
         advance_tcp(flow, direction, summary.tcp_flags);
+        set_gives_way(flow, flow.gives_way || flow.state == FlowState::Closing);
     }
     wheel_.arm(flow, now + idle_timeout(flow), now);
     return PacketVerdict::Accepted;
@@ -247,6 +291,11 @@ bool FlowTable::reclassify(Flow& flow, base::TrafficClass traffic_class, base::T
     ++next_flow_id_;
     slots_.release(flow.counters, Cause::ClassChange);
     flow.counters = slot;
+    if (!flow.is_favoured && is_favoured(flow.tuple, traffic_class)) {
+        leave_shares(flow);
+        flow.is_favoured = true;
+        join_shares(flow);
+    }
     return true;
 }
 

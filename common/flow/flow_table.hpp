@@ -5,6 +5,7 @@
 
 #include "common/base/drop_reason.hpp"
 #include "common/flow/flow.hpp"
+#include "common/flow/flow_share.hpp"
 #include "common/flow/flow_wheel.hpp"
 #include "common/flow/slot_source.hpp"
 #include "common/packet/rewrite.hpp"
@@ -16,6 +17,9 @@ namespace continuo::flow {
 
 namespace timeout {
 inline constexpr base::Duration kUdp = base::seconds(120);  // RFC 4787 REQ-5
+inline constexpr base::Duration kUdpUnanswered =
+    base::seconds(30);  // ours: below REQ-5, as thousands of them may be under way at once; the NAT
+                        // behind the SNAPT goes on knowing the mapping
 inline constexpr base::Duration kDns = base::seconds(10);  // REQ-5a: well-known port may be shorter
 inline constexpr base::Duration kTcpTransitory =
     base::seconds(240);  // RFC 5382 REQ-5; RFC 7857 sections 2.1, 2.2
@@ -25,6 +29,9 @@ inline constexpr base::Duration kIcmpEcho = base::seconds(60);  // RFC 5508 REQ-
 inline constexpr base::Duration kRefused =
     base::seconds(10);  // ours; the policy is then asked again
 }  // namespace timeout
+
+// Flows that give way to one at most, as after a limit was lowered: each costs time.
+inline constexpr size_t kMostGiveWay = 64;
 
 // A flow counts as active from one packet to the next, but no longer than this.
 inline constexpr base::Duration kMaxActiveGap = base::seconds(1);
@@ -41,7 +48,11 @@ struct FlowOrigin {
     uint32_t session_number = 0;
     uint16_t app = 0;
     uint32_t index = 0;
+    FlowShare* share = nullptr;  // outlives the flow; null: none
 };
+
+// Whether a flow may have the reserve of a limit.
+bool is_favoured(const packet::FiveTuple& tuple, base::TrafficClass traffic_class);
 
 enum class PacketVerdict : uint8_t {
     Accepted,
@@ -123,6 +134,20 @@ class FlowTable {
         return cursor < end ? cursor : kEnd;
     }
 
+    // A place for another flow in the table and in `share`, whose limit 0 is none. Flows that were
+    // never answered, or are closed, give way, each by `end`, which erases it. False: there is
+    // none, which is counted, as by create().
+    template <typename End>
+    bool make_room(bool is_favoured, FlowShare* share, size_t share_limit, End&& end) {
+        const bool has_room = make_room_in(share, share_limit, is_favoured, end) &&
+                              make_room_in(&all_, max_flows_, is_favoured, end);
+        if (!has_room) {
+            count_refusal();
+        }
+        return has_room;
+    }
+
+    uint64_t gave_way() const { return gave_way_; }  // flows that did, so far
     size_t size() const { return size_; }
     size_t max_flows() const { return max_flows_; }
     uint64_t limit_hits() const { return limit_hits_; }  // flows not made for want of room
@@ -130,6 +155,25 @@ class FlowTable {
   private:
     static constexpr size_t kFlowsPerSlab = 64;
 
+    template <typename End>
+    bool make_room_in(FlowShare* share, size_t limit, bool is_favoured, End& end) {
+        if (share == nullptr) {
+            return true;
+        }
+        for (size_t i = 0; i < kMostGiveWay && !share->has_room(limit, is_favoured); ++i) {
+            Flow* flow = share->gives_way_to(is_favoured);
+            if (flow == nullptr) {
+                return false;
+            }
+            ++gave_way_;
+            end(*flow);
+        }
+        return share->has_room(limit, is_favoured);
+    }
+    void count_refusal();
+    void join_shares(Flow& flow);
+    void leave_shares(Flow& flow);
+    void set_gives_way(Flow& flow, bool gives_way);
     size_t bucket_of(const packet::FiveTuple& tuple) const;
     Flow* next_expired(base::TimePoint now);
     Flow* take_flow();
@@ -147,6 +191,8 @@ class FlowTable {
     size_t size_ = 0;
     uint64_t next_flow_id_;
     uint64_t limit_hits_ = 0;
+    uint64_t gave_way_ = 0;
+    FlowShare all_{ShareLevel::Table};
     int64_t utc_offset_us_ = 0;
 };
 // 256 bytes would be the goal together with the bucket; the queue and the links take their part.

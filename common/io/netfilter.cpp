@@ -6,6 +6,8 @@
 #include <vector>
 
 #include <arpa/inet.h>
+#include <linux/icmp.h>
+#include <linux/icmpv6.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
@@ -67,6 +69,49 @@ uint64_t handle_of(ByteView attributes, uint16_t type) {
     return value && value->size() == sizeof(uint64_t)
                ? base::load_big_endian<uint64_t>(value->data())
                : 0;
+}
+
+void append(std::vector<uint8_t>& bytes, const std::vector<uint8_t>& more) {
+    bytes.insert(bytes.end(), more.begin(), more.end());
+}
+
+std::vector<uint8_t> nested_u16(uint16_t type, uint16_t value) {
+    std::array<uint8_t, sizeof value> bytes{};
+    base::store_big_endian(bytes.data(), value);
+    return nested(type, bytes);
+}
+
+// An echo request names a conversation by its identifier.
+void append_echo(std::vector<uint8_t>& bytes, const packet::FiveTuple& tuple) {
+    constexpr std::array<uint8_t, 1> kNoCode = {0};
+    const bool is_v4 = tuple.protocol == packet::Protocol::Icmp;
+    const std::array<uint8_t, 1> type = {is_v4 ? uint8_t{ICMP_ECHO} : uint8_t{ICMPV6_ECHO_REQUEST}};
+    append(bytes, nested_u16(is_v4 ? uint16_t{CTA_PROTO_ICMP_ID} : uint16_t{CTA_PROTO_ICMPV6_ID},
+                             tuple.local_port));
+    append(bytes,
+           nested(is_v4 ? uint16_t{CTA_PROTO_ICMP_TYPE} : uint16_t{CTA_PROTO_ICMPV6_TYPE}, type));
+    append(bytes, nested(is_v4 ? uint16_t{CTA_PROTO_ICMP_CODE} : uint16_t{CTA_PROTO_ICMPV6_CODE},
+                         kNoCode));
+}
+
+// The kernel's name of a connection that the local end began.
+std::vector<uint8_t> original_of(const packet::FiveTuple& tuple) {
+    const bool is_v4 = tuple.local.is_v4();
+    std::vector<uint8_t> addresses =
+        nested(is_v4 ? uint16_t{CTA_IP_V4_SRC} : uint16_t{CTA_IP_V6_SRC}, tuple.local.bytes());
+    append(addresses,
+           nested(is_v4 ? uint16_t{CTA_IP_V4_DST} : uint16_t{CTA_IP_V6_DST}, tuple.remote.bytes()));
+    const std::array<uint8_t, 1> number = {static_cast<uint8_t>(tuple.protocol)};
+    std::vector<uint8_t> protocol = nested(CTA_PROTO_NUM, number);
+    if (tuple.protocol == packet::Protocol::Icmp || tuple.protocol == packet::Protocol::IcmpV6) {
+        append_echo(protocol, tuple);
+    } else {
+        append(protocol, nested_u16(CTA_PROTO_SRC_PORT, tuple.local_port));
+        append(protocol, nested_u16(CTA_PROTO_DST_PORT, tuple.remote_port));
+    }
+    std::vector<uint8_t> bytes = nested(CTA_TUPLE_IP | NLA_F_NESTED, addresses);
+    append(bytes, nested(CTA_TUPLE_PROTO | NLA_F_NESTED, protocol));
+    return bytes;
 }
 
 // The kernel's own name of one connection, as it wrote it.
@@ -276,6 +321,22 @@ NetfilterClient::forget_listed(NetlinkRequest list,
         if (!connection.id.empty()) {
             removal.attribute(CTA_ID, ByteView(connection.id));
         }
+        const auto done = socket_.change(removal, "forget connection");
+        if (!done && done.error().code != Errc::NotFound && !failed) {
+            failed = done.error();
+        }
+        forgotten += done ? 1U : 0U;
+    }
+    return failed ? Result<size_t>(*failed) : Result<size_t>(forgotten);
+}
+
+Result<size_t> NetfilterClient::forget(std::span<const packet::FiveTuple> connections) {
+    size_t forgotten = 0;
+    std::optional<Error> failed;
+    for (const packet::FiveTuple& connection : connections) {
+        auto removal = request_for(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_DELETE, NLM_F_ACK,
+                                   family_of(connection.local.version));
+        removal.attribute(CTA_TUPLE_ORIG | NLA_F_NESTED, ByteView(original_of(connection)));
         const auto done = socket_.change(removal, "forget connection");
         if (!done && done.error().code != Errc::NotFound && !failed) {
             failed = done.error();

@@ -6,8 +6,10 @@
 #include "common/base/ip_address.hpp"
 #include "common/base/result.hpp"
 #include "common/io/netlink.hpp"
+#include "common/packet/five_tuple.hpp"
 
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -49,6 +51,9 @@ class NetfilterClient {
     // The same with those that `source` began: from Linux 5.8 on the kernel lists no others
     // of IPv4.
     base::Result<size_t> forget_from(const base::IpAddress& source);
+    // Forgets those tracked connections, each of which the local end began: microseconds each. One
+    // that is not there is no error. Gives their number; goes on as above.
+    base::Result<size_t> forget(std::span<const packet::FiveTuple> connections);
 
   private:
     explicit NetfilterClient(NetlinkSocket socket) : socket_(std::move(socket)) {}

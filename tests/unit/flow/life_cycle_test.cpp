@@ -120,8 +120,9 @@ TEST_F(LifeCycle, RepeatedSynOfAnOpenFlowChangesNothing) {
 }
 
 TEST_F(LifeCycle, UdpDnsAndPingHaveTheirOwnTimes) {
-    play(make(Protocol::Udp),
-         {{kUp, 0, FlowState::Opening, timeout::kUdp}, {kDown, 0, FlowState::Open, timeout::kUdp}});
+    play(make(Protocol::Udp), {{kUp, 0, FlowState::Opening, timeout::kUdpUnanswered},
+                               {kUp, 0, FlowState::Opening, timeout::kUdpUnanswered},
+                               {kDown, 0, FlowState::Open, timeout::kUdp}});
     play(make(Protocol::Udp, 53),
          {{kUp, 0, FlowState::Opening, timeout::kDns}, {kDown, 0, FlowState::Open, timeout::kDns}});
     play(make(Protocol::Icmp, 0), {{kUp, 0, FlowState::Opening, timeout::kIcmpEcho},
@@ -136,7 +137,7 @@ TEST_F(LifeCycle, UdpDnsAndPingHaveTheirOwnTimes) {
 TEST_F(LifeCycle, SilentFlowIsErasedAtItsTimeAndNotBefore) {
     Flow& flow = make(Protocol::Udp);
     packet(flow, kUp);
-    now_ += timeout::kUdp - milliseconds(1);
+    now_ += timeout::kUdpUnanswered - milliseconds(1);
     EXPECT_EQ(expire(), 0U);
     packet(flow, kDown);
     now_ += timeout::kUdp - milliseconds(1);

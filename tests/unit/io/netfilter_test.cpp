@@ -118,5 +118,42 @@ TEST_F(NetfilterTest, ConnectionsTranslatedToAnAddressAreForgottenAndNoOthers) {
     EXPECT_EQ(forget("192.0.0.6"), 1U);
 }
 
+TEST_F(NetfilterTest, ConnectionsAreForgottenByTheirAddressesAndPorts) {
+    ASSERT_TRUE(net().shell("ip link add dum0 type veth peer name dum1 && ip link set dum1 up && "
+                            "ip addr add 192.0.2.1/24 dev dum0 && "
+                            "ip addr add 2001:db8::1/64 dev dum0 nodad && ip link set dum0 up && "
+                            "ip neigh add 192.0.2.9 lladdr 02:00:00:00:00:09 dev dum0 && "
+                            "ip neigh add 2001:db8::9 lladdr 02:00:00:00:00:09 dev dum0"));
+    ASSERT_TRUE(nft_.apply("table inet continuo_test {\n"
+                           "  chain post { type nat hook postrouting priority srcnat;\n"
+                           "    ip daddr 192.0.2.9 masquerade\n  }\n}\n"))
+        << nft_.error_text();
+    const auto made = [](const char* local, const char* remote, uint16_t port,
+                         packet::Protocol protocol) {
+        packet::FiveTuple tuple;
+        tuple.local = *IpAddress::parse(local);
+        tuple.remote = *IpAddress::parse(remote);
+        tuple.local_port = port;
+        tuple.remote_port = protocol == packet::Protocol::Udp ? 9 : 0;
+        tuple.protocol = protocol;
+        return tuple;
+    };
+    const std::array connections = {
+        made("192.0.2.1", "192.0.2.9", 1000, packet::Protocol::Udp),
+        made("2001:db8::1", "2001:db8::9", 1000, packet::Protocol::Udp),
+        made("192.0.2.1", "192.0.2.9", 7, packet::Protocol::Icmp),
+        made("2001:db8::1", "2001:db8::9", 7, packet::Protocol::IcmpV6),
+    };
+    for (const char* to : {"192.0.2.9", "2001:db8::9"}) {
+        send_datagram(to, 1000);
+        send_datagram(to, 1001);
+        EXPECT_FALSE(net().shell("ping -e 7 -c 1 -W 0.01 " + std::string(to) + " >/dev/null"));
+    }
+    EXPECT_EQ(client_->forget(connections).value(), connections.size());
+    EXPECT_EQ(client_->forget(connections).value(), 0U) << "no error";
+    const std::array other = {made("192.0.2.1", "192.0.2.9", 1001, packet::Protocol::Udp)};
+    EXPECT_EQ(client_->forget(other).value(), 1U) << "it was left";
+}
+
 }  // namespace
 }  // namespace continuo::io

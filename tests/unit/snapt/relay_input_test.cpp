@@ -27,6 +27,10 @@ class NoEvents final : public RelayEvents {
     void on_session_closed(const NodeSession& /*session*/) override {}
     void on_session_moved(const NodeSession& /*session*/) override {}
     void on_session_silent(const NodeSession& /*session*/) override {}
+    void on_flows_gave_way(std::vector<packet::FiveTuple> flows) override {
+        gone = std::move(flows);
+    }
+    std::vector<packet::FiveTuple> gone;
 };
 
 control::EpochKeys keys_of(uint8_t node) {

@@ -15,6 +15,10 @@ class NoEvents final : public RelayEvents {
     void on_session_closed(const NodeSession& /*session*/) override {}
     void on_session_moved(const NodeSession& /*session*/) override {}
     void on_session_silent(const NodeSession& /*session*/) override {}
+    void on_flows_gave_way(std::vector<packet::FiveTuple> flows) override {
+        gone = std::move(flows);
+    }
+    std::vector<packet::FiveTuple> gone;
 };
 
 class RelayTest : public ::testing::Test {
@@ -222,7 +226,13 @@ TEST_F(RelayTest, AUsersFlowsAreLimitedOverAllItsNodesAndBothIpVersions) {
         opening.tuple.local_port = port;
         opening.tuple.remote_port = 53;
         opening.tuple.protocol = packet::Protocol::Udp;
-        return relay.on_flow_opened(node.session, opening, loop.now()) != nullptr;
+        flow::Flow* flow = relay.on_flow_opened(node.session, opening, loop.now());
+        if (flow != nullptr) {
+            packet::PacketSummary answer;
+            answer.tuple = opening.tuple;
+            relay.flows().on_packet(*flow, flow::Direction::Down, answer, loop.now());
+        }
+        return flow != nullptr;
     };
     NodeSession& laptop = join("alice", "laptop", 2);
     NodeSession& phone = join("alice", "phone", 3);
@@ -239,6 +249,45 @@ TEST_F(RelayTest, AUsersFlowsAreLimitedOverAllItsNodesAndBothIpVersions) {
     EXPECT_TRUE(opens(phone, false, 7));
     EXPECT_TRUE(opens(phone, true, 8));
     EXPECT_FALSE(opens(phone, true, 9));
+}
+
+TEST_F(RelayTest, AFlowThatWasNeverAnsweredGivesWayToANewOneOfItsUser) {
+    relay.set_limits(100, 8, 16);
+    NodeSession& alice = add_session(2);
+    NodeSession& bob = add_session(3);
+    const flow::Flow& other = add_flow(bob, 0);
+    for (int i = 0; i < 100; ++i) {
+        add_flow(alice, 0);
+    }
+    EXPECT_EQ(alice.flows, 16U);
+    EXPECT_EQ(alice.share->flows.flows(), 16U);
+    EXPECT_EQ(alice.session.flows(), 16U) << "their indexes are free again";
+    EXPECT_NE(relay.flows().find(other.tuple), nullptr);
+    EXPECT_EQ(relay.flows().gave_way(), 84U);
+    EXPECT_EQ(relay.drops().count(base::DropReason::FlowLimit), 0U);
+}
+
+// It goes to its node in a packet like any other.
+TEST_F(RelayTest, WhoAsksForAFlowTooManyIsAnswered) {
+    relay.set_limits(100, 8, 1);
+    NodeSession& node = add_session(2);
+    packet::PacketSummary answer;
+    flow::Flow& only = add_flow(node, 0);
+    answer.tuple = only.tuple;
+    relay.flows().on_packet(only, flow::Direction::Down, answer, loop.now());
+    session::FlowOpening opening;
+    opening.index = 99;
+    opening.tuple = only.tuple;
+    opening.tuple.protocol = packet::Protocol::Udp;
+    opening.tuple.remote_port = 10'000;
+    EXPECT_EQ(relay.on_flow_opened(node.session, opening, loop.now()), nullptr);
+    EXPECT_EQ(node.session.queued_packets(), 1U);
+    for (uint16_t port = 1; port <= 1000; ++port) {
+        opening.tuple.local_port = port;
+        EXPECT_EQ(relay.on_flow_opened(node.session, opening, loop.now()), nullptr);
+    }
+    EXPECT_EQ(node.session.queued_packets(), kMaxRefusalsPerSecond);
+    EXPECT_EQ(relay.drops().count(base::DropReason::FlowLimit), 1001U);
 }
 
 // A node that takes nothing keeps the packets of others out of the device otherwise.

@@ -1,0 +1,81 @@
+// FlowShare: flows that share a limit, and which of them gives way to a new one: the oldest that
+// was never answered, or is closed and only lingers. Ordinary flows leave a reserve to favoured
+// ones (DNS, TCP, class lt-ld), so that one program that sends to thousands of destinations keeps
+// nobody's names and pages out. A flow is in its owner's share and in its table's. Pure; lists are
+// intrusive.
+#pragma once
+
+#include "common/base/assert.hpp"
+#include "common/flow/flow.hpp"
+
+namespace continuo::flow {
+
+// The part of a limit, as its divisor, that ordinary flows leave to favoured ones. A choice.
+inline constexpr size_t kReserveDivisor = 8;
+
+class FlowShare {
+  public:
+    explicit FlowShare(ShareLevel level = ShareLevel::Owner) : level_(level) {}
+    FlowShare(const FlowShare&) = delete;
+    FlowShare& operator=(const FlowShare&) = delete;
+    FlowShare(FlowShare&&) = delete;
+    FlowShare& operator=(FlowShare&&) = delete;
+    ~FlowShare() { CTN_ASSERT(flows_ == 0); }
+
+    size_t flows() const { return flows_; }
+    // Whether another one finds a place. `limit` 0: none.
+    bool has_room(size_t limit, bool is_favoured) const {
+        const size_t ordinary = flows_ - favoured_;
+        return limit == 0 ||
+               (flows_ < limit && (is_favoured || ordinary < limit - limit / kReserveDivisor));
+    }
+    // The flow that gives way to such a one: never a favoured one to an ordinary one. Null: none.
+    Flow* gives_way_to(bool is_favoured) const {
+        Flow* ordinary = giving_way_[0].oldest;
+        return ordinary == nullptr && is_favoured ? giving_way_[1].oldest : ordinary;
+    }
+
+  private:
+    friend class FlowTable;
+    struct List {
+        Flow* oldest = nullptr;
+        Flow* newest = nullptr;
+    };
+    FlowLinks& links(Flow& flow) const { return flow.share_links[static_cast<size_t>(level_)]; }
+    List& list_of(const Flow& flow) { return giving_way_[flow.is_favoured ? 1 : 0]; }
+
+    void add(Flow& flow) {
+        ++flows_;
+        favoured_ += flow.is_favoured ? 1 : 0;
+        if (flow.gives_way) {
+            append(flow);
+        }
+    }
+    void remove(Flow& flow) {
+        if (flow.gives_way) {
+            unlist(flow);
+        }
+        --flows_;
+        favoured_ -= flow.is_favoured ? 1 : 0;
+    }
+    void append(Flow& flow) {
+        List& list = list_of(flow);
+        links(flow) = {nullptr, list.newest};
+        (list.newest == nullptr ? list.oldest : links(*list.newest).next) = &flow;
+        list.newest = &flow;
+    }
+    void unlist(Flow& flow) {
+        List& list = list_of(flow);
+        const FlowLinks own = links(flow);
+        (own.previous == nullptr ? list.oldest : links(*own.previous).next) = own.next;
+        (own.next == nullptr ? list.newest : links(*own.next).previous) = own.previous;
+        links(flow) = {};
+    }
+
+    ShareLevel level_;
+    size_t flows_ = 0;
+    size_t favoured_ = 0;
+    List giving_way_[2];  // ordinary, favoured
+};
+
+}  // namespace continuo::flow

@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# A program that sends to many destinations which never answer takes nobody's names and pages away: not its own host's, and not
+# those of another host in the LAN. What finds no place is refused at once, and both ends tell.
+. "$(dirname "$0")/lib.sh"
+require dig curl
+build_topology
+new_namespace lan1 lan2
+for n in 1 2; do
+    connect node "port$n" "lan$n" eth
+    address node "port$n" "10.7.$n.1/24" "fd07:$n::1/64"
+    address "lan$n" eth "10.7.$n.2/24" "fd07:$n::2/64"
+    ip -n "$(ns "lan$n")" route add default via "10.7.$n.1"
+    ip -n "$(ns "lan$n")" -6 route add default via "fd07:$n::1"
+done
+in_ns node sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
+in_ns inet nft 'add table inet hole; add chain inet hole in { type filter hook input priority 0; }
+    add rule inet hole in udp dport 10000-29999 drop'
+mkdir "$work/www" "$work/s1"
+echo small >"$work/www/small"
+http_server "$work/www"
+dns_server
+spawn inet echo "$python" -c 'import socket
+s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+s.bind(("::", 7))
+while True:
+    data, sender = s.recvfrom(100)
+    s.sendto(data, sender)'
+limit=512
+in_ns snapt1 snapt init --config "$work/snapt1.toml" --state "$work/s1" --name zrh-1 --public "$(snapt_address 1):9347" >"$work/init.log" 2>&1
+sed -i "s/^user_flows = .*/user_flows = $limit/" "$work/snapt1.toml"
+claim "a user may have $limit flows" grep -q "^user_flows = $limit" "$work/snapt1.toml"
+start_snapt 1
+add_user alice
+set_capture 'gateway_interfaces = ["port1", "port2"]'
+start_cnapt
+
+flood() { # flood NS HOST COUNT : one datagram each to so many ports, 200 a second
+    exec_in_ns "$1" "$python" -c 'import socket, sys, time
+host, count = sys.argv[1], int(sys.argv[2])
+family = socket.AF_INET6 if ":" in host else socket.AF_INET
+sockets = [socket.socket(family, socket.SOCK_DGRAM) for _ in range(4)]
+began = time.monotonic()
+for i in range(count):
+    sockets[i % 4].sendto(b"d1:ad2:id20:", (host, 10000 + i))
+    time.sleep(max(0, began + i / 200 - time.monotonic()))' "$2" "$3" >"$work/flood.log" 2>&1 &
+    flooding=$!
+}
+round=0
+looks_up() { # looks_up NS HOST : a name and a page
+    round=$((round + 1))
+    in_ns "$1" dig +time=2 +tries=1 +short "@$2" "a$round.example" | grep -q '^203' && in_ns "$1" curl -sf -m 3 -o /dev/null "http://$([[ $2 = *:* ]] && echo "[$2]" || echo "$2")/small"
+}
+flows() { snapt_json 1 status | json "d['$1']"; }
+gives_way() { more_than "$(flows flows_gave_way)" "$1"; }
+# Each flow is at most one connection, and those of the last half second may wait to be forgotten.
+is_forgotten() { at_most "$(in_ns snapt1 cat /proc/net/nf_conntrack | grep -c UNREPLIED)" $((limit + 100)); }
+beside() { # beside WHAT FLOODER HOST NS : names and pages of NS while FLOODER floods
+    local failed=0 good=0 slowest=0 took began before
+    before=$(flows flows_gave_way)
+    flood "$2" "$3" 900
+    while kill -0 $flooding 2>/dev/null; do
+        began=$EPOCHREALTIME
+        if looks_up "$4" "$3"; then good=$((good + 1)); else failed=$((failed + 1)); fi
+        took=$(since "$began")
+        slowest=$(printf '%s\n%s\n' "$slowest" "$took" | sort -n | tail -n 1)
+        sleep 0.2
+    done
+    claim "$1: at the limit flows give way" gives_way "$before"
+    claim "$1: no name and no page of somebody else fails" equal "$failed" 0
+    claim "$1: some were asked for" more_than "$good" 5
+    claim "$1: none takes more than a second ($slowest s)" at_most "$slowest" 1
+    claim "$1: the kernel has forgotten those, too" wait_for 5 is_forgotten
+    claim "$1: nothing was refused" equal "$(snapt_json 1 status | json "d['drops']['flow_limit']")" 0
+}
+beside "a program of the node" node $inet4 node
+beside "a host of the LAN, IPv6" lan1 $inet6 lan2
+
+# Flows that are answered keep their place: what is more is refused.
+in_ns node "$python" -c 'import errno, socket, sys, time
+flows, refused, longest = [], {}, 0
+for i in range(int(sys.argv[2])):
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.connect((sys.argv[1], 7))
+    s.settimeout(3)
+    began = time.monotonic()
+    try:
+        s.send(b"hello")
+        s.recv(100)
+        flows.append(s)
+    except OSError as error:
+        name = errno.errorcode.get(error.errno, str(error))
+        refused[name] = refused.get(name, 0) + 1
+        longest = max(longest, time.monotonic() - began)
+        if sum(refused.values()) == 5:
+            break
+print(len(flows), sorted(refused), longest < 1)' $inet4 $limit >"$work/answered" 2>&1
+claim "flows that are answered have seven eighths of the limit, others are refused at once" equal "$(cat "$work/answered")" "448 ['EHOSTUNREACH'] True"
+claim "names and pages pass: they have a reserve" looks_up node $inet4
+claim "the SNAPT logs it" grep -q 'alice/.*: too many flows' "$work/snapt1.log"
+claim "its status has it" more_than "$(snapt_json 1 status | json "d['drops']['flow_limit']")" 0
+finish
