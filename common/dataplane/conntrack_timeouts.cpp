@@ -20,22 +20,20 @@ io::SysctlSetting at_least(const std::string& name, base::Duration timeout) {
 }  // namespace
 
 std::vector<io::SysctlSetting> conntrack_timeouts() {
-    using namespace flow::timeout;
+    namespace timeout = flow::timeout;
     std::vector<io::SysctlSetting> settings = {
-        at_least("udp_timeout", kUdp),
+        at_least("udp_timeout", timeout::kUdp),
         at_least("udp_timeout_stream", kUdpStream),
-        at_least("icmp_timeout", kIcmpEcho),
-        at_least("icmpv6_timeout", kIcmpEcho),
+        at_least("icmp_timeout", timeout::kIcmpEcho),
+        at_least("icmpv6_timeout", timeout::kIcmpEcho),
     };
     // One side is closed, or neither, or one does not acknowledge.
     for (const char* state :
          {"established", "fin_wait", "close_wait", "max_retrans", "unacknowledged"}) {
-        settings.push_back(at_least("tcp_timeout_" + std::string(state), kTcpEstablished));
+        settings.push_back(at_least("tcp_timeout_" + std::string(state), timeout::kTcpEstablished));
     }
-    // It begins, or the last data of it is repeated.
-    for (const char* state : {"syn_sent", "syn_recv", "last_ack"}) {
-        settings.push_back(at_least("tcp_timeout_" + std::string(state), kTcpTransitory));
-    }
+    // The last data of it is repeated.
+    settings.push_back(at_least("tcp_timeout_last_ack", timeout::kTcpTransitory));
     return settings;
 }
 

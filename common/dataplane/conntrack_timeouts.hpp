@@ -10,7 +10,8 @@
 namespace continuo::dataplane {
 
 // A connection with data that nobody has acknowledged is one in which data may come, too. In the
-// states `time_wait` and `close` none comes any more.
+// states `syn_sent` and `syn_recv` none comes yet, in `time_wait` and `close` none any more: those
+// stay the kernel's, so that connections that are never answered leave soon.
 std::vector<io::SysctlSetting> conntrack_timeouts();
 
 }  // namespace continuo::dataplane
