@@ -40,10 +40,13 @@ void check_gateway(const CaptureConfig& config, report::Findings& findings) {
     daemon::check_links("gateway ", config.gateway_interfaces, "capture.gateway_interfaces",
                         findings);
     check_forwarding(config, findings);
-    std::vector<std::string> interfaces = {config.device};
-    interfaces.insert(interfaces.end(), config.gateway_interfaces.begin(),
-                      config.gateway_interfaces.end());
-    daemon::check_forward_rules(interfaces, findings);
+    std::vector<daemon::ForwardWay> ways;
+    std::string names = config.device;
+    for (const std::string& name : config.gateway_interfaces) {
+        ways.push_back({name, config.device});
+        names += " and " + name;
+    }
+    daemon::check_forward_rules(ways, names, findings);
 }
 
 }  // namespace continuo::cnapt

@@ -162,25 +162,16 @@ void check_way_out(SnaptDoctor& doctor, const WayOut& way, const io::NetSnapshot
     }
 }
 
-// The parameters that must be on. IPv4 is forwarded by what each interface says, which the one for
-// all sets when it changes.
-std::vector<std::string> forwarding_keys(const SnaptDoctor& doctor) {
-    const SnaptConfig& config = *doctor.config;
-    std::vector<std::string> keys;
+// Each version that leases have. Without a running daemon its device gets the default.
+std::vector<ForwardingPath> paths_of(const SnaptConfig& config) {
+    std::vector<ForwardingPath> paths;
     if (config.inner.ipv4) {
-        keys.emplace_back("net/ipv4/ip_forward");
-        std::vector<std::string> interfaces = ways_out(config);
-        if (doctor.runs()) {
-            interfaces.push_back(config.inner.device);
-        }
-        for (const std::string& name : interfaces) {
-            keys.push_back("net/ipv4/conf/" + name + "/forwarding");
-        }
+        paths.push_back(path_of(config, base::IpVersion::V4));
     }
     if (config.inner.ipv6) {
-        keys.emplace_back("net/ipv6/conf/all/forwarding");
+        paths.push_back(path_of(config, base::IpVersion::V6));
     }
-    return keys;
+    return paths;
 }
 
 }  // namespace
@@ -282,9 +273,8 @@ void check_forwarding(SnaptDoctor& doctor) {
     const bool sets_it = doctor.config->relay.set_forwarding;
     std::string off;
     bool is_writable = true;
-    for (const std::string& key : forwarding_keys(doctor)) {
-        const auto value = io::read_sysctl(key);
-        if (!value || *value == "0") {
+    for (const ForwardingPath& path : paths_of(*doctor.config)) {
+        for (const std::string& key : forwarding_off(path)) {
             std::string name = key;
             std::replace(name.begin(), name.end(), '/', '.');
             off += (off.empty() ? "" : " ") + name + "=1";
@@ -297,7 +287,7 @@ void check_forwarding(SnaptDoctor& doctor) {
     } else if (sets_it && !doctor.runs() && (is_writable || !doctor.is_root)) {
         doctor.findings.ok(check, "off, and switched on by snapt at its start");
     } else {
-        doctor.findings.fail(check, "is off: nothing of the nodes gets through",
+        doctor.findings.fail(check, "is off: packets of nodes do not get through",
                              "sysctl -w " + off);
     }
 }

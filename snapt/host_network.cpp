@@ -143,30 +143,32 @@ base::Result<void> HostNetwork::set_up(LeaseStore& leases, std::string& failure)
     taken_ = std::move(taken->lasting);
     nat_.source_ports = ports_left(source_ports(config_), taken->ports);
     failure = "cannot apply nftables rules";
-    if (const auto applied = nft_.apply(build_relay_ruleset(nat_)); !applied) {
+    if (const auto applied = write_relay(); !applied) {
         failure += " (" + nft_.error_text() + ")";
         return applied.error();
     }
-    if (const auto limited = apply_limit(config_.limits.user_flows); !limited) {
+    if (const auto limited = write_limit(config_.limits.user_flows, true); !limited) {
         failure = "cannot limit the connections of a lease (" + nft_.error_text() +
                   "): the kernel needs nft_connlimit, or set limits.user_flows = 0";
         return limited.error();
     }
     is_set_up_ = true;
+    remember_parameters();
     set_guard();
-    note_print(&Prints::relay);
-    note_print(&Prints::limit);
     CTN_TRY(forget_left_connections(leases));
-    return set_parameters(failure);
+    return set_parameters(Versions::All, failure);
 }
 
-base::Result<void> HostNetwork::set_parameters(std::string& failure) {
+base::Result<void> HostNetwork::set_parameters(Versions versions, std::string& failure) {
     RelayOptions options = nat_;
     if (!has_ipv6_) {
         options.lease_ipv6.reset();
     }
     for (const io::SysctlSetting& setting : relay_sysctls(
              options, config_.relay.set_forwarding, io::interfaces_with_router_advertisements())) {
+        if (versions == Versions::Six && !setting.key.starts_with("net/ipv6/")) {
+            continue;
+        }
         failure = "cannot set kernel parameter " + setting.key + " to " + setting.value;
         const auto set = sysctls_->set(setting);
         // Nothing works without forwarding; the rest may be read-only, as in most containers.
@@ -179,6 +181,7 @@ base::Result<void> HostNetwork::set_parameters(std::string& failure) {
             log(LogLevel::Warning, "%s", failure.c_str());
         }
     }
+    (void)open_paths();
     return {};
 }
 
@@ -197,7 +200,7 @@ HostNetwork::restore_ipv6(const LeaseStore& leases, bool had_it, std::string& fa
     if (!is_there) {
         CTN_TRY(set_ipv6_address(routes, leases));
     }
-    return had_it ? base::Result<void>{} : set_parameters(failure);
+    return had_it ? base::Result<void>{} : set_parameters(Versions::Six, failure);
 }
 
 void HostNetwork::follow_ipv6(const LeaseStore& leases) {
@@ -251,28 +254,14 @@ base::Result<void> HostNetwork::forget_left_connections(LeaseStore& leases) {
     return {};
 }
 
-base::Result<void> HostNetwork::apply_limit(uint32_t user_flows) {
-    user_flows_ = user_flows;
-    const std::string table = limit_table(config_.inner.device);
-    if (user_flows == 0) {
-        return nft_.remove_table(table);
-    }
-    const ConnectionCounts counts = connection_counts(user_flows);
-    if (const auto has = nft_.has_chain(table, limit_chain(counts)); has && *has) {
-        return {};  // with what it has counted
-    }
-    return nft_.apply(build_limit_ruleset(config_.inner.device, counts));
-}
-
 void HostNetwork::set_user_flows(uint32_t user_flows) {
     const std::lock_guard lock(mutex_);
     if (!is_set_up_) {
         return;
     }
-    if (!apply_limit(user_flows)) {
+    if (!write_limit(user_flows, true)) {
         log(LogLevel::Warning, "cannot limit connections: %s", nft_.error_text().c_str());
     }
-    note_print(&Prints::limit);
 }
 
 std::optional<uint64_t> HostNetwork::refused_connections() const {
@@ -309,10 +298,11 @@ void HostNetwork::renew_ports(bool wants_all) {
     RelayOptions nat = nat_;
     nat.source_ports = ports_left(source_ports(config_), taken->ports);
     if (nat.source_ports != nat_.source_ports) {
-        if (!is_relay_whole()) {
+        const auto changed = change_nat(nat);
+        if (changed && !*changed) {
             return;  // with the next look: somebody has changed it, and it is put back first
         }
-        if (!nft_.apply(build_nat_ruleset(nat))) {
+        if (!changed) {
             log(LogLevel::Warning, "cannot change which ports NAT hands out: %s",
                 nft_.error_text().c_str());
             return;  // with the next look
@@ -321,7 +311,6 @@ void HostNetwork::renew_ports(bool wants_all) {
             log(LogLevel::Error, "every port of source_ports is in use at this host");
         }
         nat_ = std::move(nat);
-        note_print(&Prints::relay);
     }
     std::vector<io::ListeningPort> fresh;
     std::set_difference(taken->lasting.begin(), taken->lasting.end(), taken_.begin(), taken_.end(),

@@ -7,9 +7,11 @@
 #include "common/io/nft.hpp"
 #include "common/io/sysctl.hpp"
 #include "snapt/accounting/lease_store.hpp"
+#include "snapt/forwarding_parameters.hpp"
 #include "snapt/nat_ports.hpp"
 #include "snapt/snapt_config.hpp"
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -60,26 +62,37 @@ class HostNetwork {
   private:
     base::Result<void> set_up_device(const LeaseStore& leases);
     base::Result<void> set_ipv6_address(io::RouteClient& routes, const LeaseStore& leases) const;
-    base::Result<void> set_parameters(std::string& failure);
+    enum class Versions : uint8_t { All, Six };
+    base::Result<void> set_parameters(Versions versions, std::string& failure);
     base::Result<void> restore_ipv6(const LeaseStore& leases, bool had_it, std::string& failure);
-    base::Result<void> apply_limit(uint32_t user_flows);
     // host_network_watch.cpp
     struct Prints {
         uint64_t relay = 0;
         uint64_t limit = 0;
-        bool operator==(const Prints&) const = default;
     };
-    void set_guard();
-    base::Result<void> set_guard_rules();
+    // What keeps packets of nodes from passing, each as a sentence.
+    using Troubles = std::vector<std::string>;
+    base::Result<void> write_relay();
+    base::Result<bool> change_nat(const RelayOptions& nat);
+    base::Result<void> write_limit(uint32_t user_flows, bool keeps_counts);
     base::Result<Prints> prints() const;
-    void note_print(uint64_t Prints::*table);
     bool is_relay_whole() const;
+    bool is_relay_whole(const Prints& found) const;
+    bool is_limit_whole(const Prints& found) const;
     base::Result<void> watch_tables();
     base::Result<void> put_back_tables(const Prints& found);
     void say_put_back(const std::string& what);
-    std::vector<io::SysctlSetting> watched_parameters() const;
-    base::Result<void> watch_parameters(std::string& failure);
     std::string watch_others();
+    // host_network_parameters.cpp
+    std::vector<ForwardingPath> paths() const;
+    void remember_parameters();
+    void keep_router_advertisements();
+    std::vector<std::string> open_paths();
+    void watch_parameters(Troubles& troubles);
+    void set_guard();
+    void watch_guard(Troubles& troubles);
+    void watch_guard_rule(const io::RuleEntry& rule, Troubles& troubles);
+    bool set_answers_mark();
     base::Result<void> forget_left_connections(LeaseStore& leases);
     // Nothing when they cannot be listed.
     std::optional<TakenPorts::Taken> look_at_listeners(bool wants_all);
@@ -100,17 +113,31 @@ class HostNetwork {
     bool can_list_ = true;
     bool can_have_ipv6_ = true;  // restore_ipv6() did not fail
     io::OwnedTable guard_;
-    Prints prints_;                // of our tables, after the latest change that is ours
+    Prints prints_;                // of our tables as they were written; 0: not known
     uint32_t generation_ = 0;      // of all of nftables, when they were looked at last
     base::TimePoint said_from_{};  // the minute in which said_ was logged, and unsaid_ was not
     unsigned said_ = 0;
     unsigned unsaid_ = 0;
-    uint32_t others_generation_ = 0;
+    // What the latest look at what is others' was for, and found.
+    struct Others {
+        uint32_t generation = 0;
+        std::vector<std::vector<std::string>> egress;
+        bool operator==(const Others&) const = default;
+    };
+    Others others_;
     std::string others_trouble_;
-    unsigned quiet_looks_ = 0;
     base::TimePoint others_free_at_{};  // when the latest look at what is others' is paid for
     uint32_t user_flows_ = 0;           // that the limit is for
-    bool has_guard_ = true;             // set_guard_rules() did not fail
+    // Of the routing rule, by IP version.
+    enum class Guard : uint8_t {
+        Unset,
+        Failed,  // and that was said
+        Set,
+    };
+    Guard& guard_of(base::IpVersion version) {
+        return version == base::IpVersion::V4 ? guards_[0] : guards_[1];
+    }
+    std::array<Guard, 2> guards_{};
 };
 
 }  // namespace continuo::snapt

@@ -5,11 +5,10 @@
 #include "common/io/netfilter.hpp"
 #include "snapt/host_network.hpp"
 #include "snapt/nat.hpp"
-#include "snapt/nat_guard.hpp"
 #include "snapt/nat_limit.hpp"
 #include "snapt/relay_check.hpp"
+#include "snapt/written_print.hpp"
 
-#include <algorithm>
 #include <chrono>
 
 namespace continuo::snapt {
@@ -20,60 +19,29 @@ using daemon::describe;
 
 namespace {
 
-// While nftables is as it was, and nothing was wrong, one in so many looks at what is others'.
-constexpr unsigned kLooksOfOthers = 10;
-// Such a look lists chains with all their rules: it gets a twentieth of a processor.
+// A look at what is others' lists chains with all their rules: it gets a twentieth of a processor.
 constexpr int kShareOfOthers = 20;
 // So many changes are logged in so long; of others the number.
 constexpr unsigned kMaxSaid = 8;
 constexpr base::Duration kSayInterval = base::seconds(60);
-constexpr const char* kAnswersMark = "net/ipv4/conf/all/src_valid_mark";
 
 std::string bare(const std::string& table) {
     return table.substr(table.find(' ') + 1);
 }
 
-std::string dotted(std::string key) {
-    std::replace(key.begin(), key.end(), '/', '.');
-    return key;
+base::Result<uint32_t> generation() {
+    auto client = CTN_TRY(io::NetfilterClient::open());
+    return client.ruleset_generation();
+}
+
+std::function<base::Result<uint64_t>()> print_of(const std::string& table) {
+    return [name = bare(table)]() -> base::Result<uint64_t> {
+        auto client = CTN_TRY(io::NetfilterClient::open());
+        return client.fingerprint(name);
+    };
 }
 
 }  // namespace
-
-// A reverse path filter (rp_filter, the default of many systems) asks how a packet from snapt0 with
-// the answer's mark would leave, but with no mark without that parameter, and would drop all
-// answers because of our rule.
-base::Result<void> HostNetwork::set_guard_rules() {
-    auto routes = CTN_TRY(io::RouteClient::open());
-    for (const io::RuleEntry& rule : guard_rules(config_.inner.device)) {
-        const bool is_v4 = rule.version == base::IpVersion::V4;
-        if (is_v4 && config_.inner.ipv4) {
-            CTN_TRY(sysctls_->set({kAnswersMark, "1", false, false}));
-        }
-        if (is_v4 ? config_.inner.ipv4.has_value() : has_ipv6_.load()) {
-            CTN_TRY(routes.add_rule(rule));
-        }
-    }
-    return {};
-}
-
-// Before 5.12 the kernel knows no owners, some have no policy rules, and in containers parameters
-// may be read-only: a look after each change does without them.
-void HostNetwork::set_guard() {
-    const auto set = set_guard_rules();
-    if (!set) {
-        log(LogLevel::Warning,
-            "cannot set a routing rule (%s): where somebody removes nftables rules, packets of "
-            "nodes may leave without NAT until they are back",
-            describe(set.error()).c_str());
-    }
-    has_guard_ = set.has_value();
-    if (const auto made = guard_.make(build_guard_ruleset(nat_)); !made) {
-        log(LogLevel::Info,
-            "this kernel has no nftables tables with an owner: `nft flush ruleset` ends "
-            "connections of nodes");
-    }
-}
 
 base::Result<HostNetwork::Prints> HostNetwork::prints() const {
     auto client = CTN_TRY(io::NetfilterClient::open());
@@ -84,26 +52,77 @@ base::Result<HostNetwork::Prints> HostNetwork::prints() const {
     return found;
 }
 
-void HostNetwork::note_print(uint64_t Prints::*table) {
-    if (const auto now = prints()) {
-        prints_.*table = (*now).*table;
+base::Result<void> HostNetwork::write_relay() {
+    prints_.relay = 0;
+    const auto write = [this]() -> base::Result<uint32_t> {
+        CTN_TRY(nft_.apply(build_relay_ruleset(nat_)));
+        return 1;
+    };
+    prints_.relay =
+        CTN_TRY(written_print({generation, write, print_of(relay_table(config_.inner.device))}));
+    return {};
+}
+
+// False: the table is not as it was written, and stays so.
+base::Result<bool> HostNetwork::change_nat(const RelayOptions& nat) {
+    bool is_whole = false;
+    const auto write = [&]() -> base::Result<uint32_t> {
+        is_whole = is_relay_whole();
+        if (is_whole) {
+            CTN_TRY(nft_.apply(build_nat_ruleset(nat)));
+        }
+        return is_whole ? 1 : 0;
+    };
+    const uint64_t print =
+        CTN_TRY(written_print({generation, write, print_of(relay_table(config_.inner.device))}, 1));
+    if (is_whole) {
+        prints_.relay = print;
     }
+    return is_whole;
+}
+
+// `keeps_counts`: a table of the same limit is left, with what it has counted.
+base::Result<void> HostNetwork::write_limit(uint32_t user_flows, bool keeps_counts) {
+    user_flows_ = user_flows;
+    prints_.limit = 0;
+    const std::string table = limit_table(config_.inner.device);
+    if (user_flows == 0) {
+        return nft_.remove_table(table);
+    }
+    const ConnectionCounts counts = connection_counts(user_flows);
+    const auto write = [&]() -> base::Result<uint32_t> {
+        const auto has = nft_.has_chain(table, limit_chain(counts));
+        if (keeps_counts && has && *has) {
+            return 0;
+        }
+        CTN_TRY(nft_.apply(build_limit_ruleset(config_.inner.device, counts)));
+        return 1;
+    };
+    prints_.limit = CTN_TRY(written_print({generation, write, print_of(table)}));
+    return {};
+}
+
+bool HostNetwork::is_relay_whole(const Prints& found) const {
+    return prints_.relay != 0 && found.relay == prints_.relay;
 }
 
 bool HostNetwork::is_relay_whole() const {
     const auto now = prints();
-    return now && now->relay == prints_.relay;
+    return now && is_relay_whole(*now);
+}
+
+bool HostNetwork::is_limit_whole(const Prints& found) const {
+    return (prints_.limit != 0 || user_flows_ == 0) && found.limit == prints_.limit;
 }
 
 base::Result<void> HostNetwork::watch_tables() {
-    auto client = CTN_TRY(io::NetfilterClient::open());
-    const uint32_t generation = CTN_TRY(client.ruleset_generation());
-    if (generation == generation_) {
+    const uint32_t now = CTN_TRY(generation());
+    if (now == generation_) {
         return {};
     }
     const Prints found = CTN_TRY(prints());
-    if (found == prints_) {
-        generation_ = generation;
+    if (is_relay_whole(found) && is_limit_whole(found)) {
+        generation_ = now;
         return {};
     }
     generation_ = 0;  // looked at again: what is put back is a change, too
@@ -112,16 +131,21 @@ base::Result<void> HostNetwork::watch_tables() {
 
 base::Result<void> HostNetwork::put_back_tables(const Prints& found) {
     const std::string& device = config_.inner.device;
-    if (found.relay != prints_.relay) {
-        CTN_TRY(nft_.apply(build_relay_ruleset(nat_)));
-        note_print(&Prints::relay);
-        say_put_back("nftables table " + relay_table(device));
+    // Of one whose print is not known nobody can say that it was changed, if it is there.
+    const auto is_changed = [](uint64_t was, uint64_t is) { return was != 0 || is == 0; };
+    if (!is_relay_whole(found)) {
+        const bool is_said = is_changed(prints_.relay, found.relay);
+        CTN_TRY(write_relay());
+        if (is_said) {
+            say_put_back("nftables table " + relay_table(device));
+        }
     }
-    if (found.limit != prints_.limit) {
-        CTN_TRY(nft_.remove_table(limit_table(device)));
-        CTN_TRY(apply_limit(user_flows_));
-        note_print(&Prints::limit);
-        say_put_back("nftables table " + limit_table(device));
+    if (!is_limit_whole(found)) {
+        const bool is_said = is_changed(prints_.limit, found.limit) || user_flows_ == 0;
+        CTN_TRY(write_limit(user_flows_, false));
+        if (is_said) {
+            say_put_back("nftables table " + limit_table(device));
+        }
     }
     return {};
 }
@@ -146,67 +170,33 @@ void HostNetwork::say_put_back(const std::string& what) {
     }
 }
 
-// IPv4 is forwarded by what each of the two interfaces says, IPv6 by one parameter for all.
-std::vector<io::SysctlSetting> HostNetwork::watched_parameters() const {
-    std::vector<io::SysctlSetting> wanted;
-    if (config_.inner.ipv4) {
-        std::vector<std::string> interfaces = ways_out(config_);
-        interfaces.push_back(config_.inner.device);
-        wanted.push_back({"net/ipv4/ip_forward", "1", false, false});
-        for (const std::string& name : interfaces) {
-            wanted.push_back({"net/ipv4/conf/" + name + "/forwarding", "1", false, true});
-        }
-        if (has_guard_) {
-            wanted.push_back({kAnswersMark, "1", false, true});
-        }
-    }
-    if (config_.inner.ipv6 && has_ipv6_) {
-        wanted.push_back({"net/ipv6/conf/all/forwarding", "1", false, true});
-    }
-    return wanted;
-}
-
-base::Result<void> HostNetwork::watch_parameters(std::string& failure) {
-    for (const io::SysctlSetting& setting : watched_parameters()) {
-        const auto value = io::read_sysctl(setting.key);
-        if (!value || *value != "0") {
-            continue;  // on, or not there
-        }
-        failure = dotted(setting.key) + " = 0";
-        if (!config_.relay.set_forwarding && setting.key != kAnswersMark) {
-            return base::Error{base::Errc::Unsupported, "set_forwarding = false"};
-        }
-        CTN_TRY(sysctls_->set(setting));
-        say_put_back("kernel parameter " + failure);
-    }
-    failure.clear();
-    return {};
-}
-
-// Rules that are not ours, and interfaces that are not there.
+// Rules that are not ours, and interfaces that are not there: only what certainly lets nothing
+// pass.
 std::string HostNetwork::watch_others() {
-    auto client = io::NetfilterClient::open();
-    const auto generation =
-        client ? client->ruleset_generation() : base::Result<uint32_t>(client.error());
-    const bool is_known = generation && *generation == others_generation_;
-    const base::TimePoint now = std::chrono::steady_clock::now();
-    if ((is_known && others_trouble_.empty() && ++quiet_looks_ < kLooksOfOthers) ||
-        now < others_free_at_) {
+    const auto now = generation();
+    const std::vector<ForwardingPath> paths = this->paths();
+    Others others{now ? *now : 0, {}};
+    for (const ForwardingPath& path : paths) {
+        others.egress.push_back(path.egress);
+        if (path.egress.empty() && !config_.relay.egress.empty()) {
+            others_ = {};
+            return "no interface of relay.egress is there";
+        }
+    }
+    const base::TimePoint begin = std::chrono::steady_clock::now();
+    const bool is_known = now && others == others_ && others_trouble_.empty();
+    if (is_known || begin < others_free_at_) {
         return others_trouble_;
     }
-    quiet_looks_ = 0;
-    others_generation_ = generation ? *generation : 0;
+    others_ = std::move(others);
     others_trouble_.clear();
-    report::Findings findings;
-    check_relay(config_, findings);
-    for (const report::Finding& finding : findings.all()) {
-        if (finding.verdict == report::Verdict::Fail) {
-            others_trouble_ += others_trouble_.empty() ? "" : "; ";
-            others_trouble_ += finding.check + ": " + finding.found;
+    for (const ForwardingPath& path : paths) {
+        if (others_trouble_.empty() && !path.egress.empty()) {
+            others_trouble_ = closing_chain(path);
         }
     }
     const base::TimePoint end = std::chrono::steady_clock::now();
-    others_free_at_ = end + kShareOfOthers * (end - now);
+    others_free_at_ = end + kShareOfOthers * (end - begin);
     return others_trouble_;
 }
 
@@ -215,18 +205,13 @@ std::string HostNetwork::watch(bool is_thorough) {
     if (!is_set_up_) {
         return "";
     }
-    std::vector<std::string> troubles;
+    Troubles troubles;
     if (const auto tables = watch_tables(); !tables) {
         troubles.push_back("nftables rules are not as they should be (" + describe(tables.error()) +
                            ")");
     }
-    std::string failure;
-    if (const auto parameters = watch_parameters(failure); !parameters && !failure.empty()) {
-        troubles.push_back(failure);
-    }
-    if (has_guard_) {
-        (void)set_guard_rules();
-    }
+    watch_parameters(troubles);
+    watch_guard(troubles);
     const std::string others = is_thorough ? watch_others() : others_trouble_;
     if (!others.empty()) {
         troubles.push_back(others);

@@ -170,7 +170,7 @@ std::string deny_set(IpVersion version, std::span<const IpPrefix> denied) {
                  [&](const IpPrefix& p) { return p.address.version == version; });
     const std::string digit = version == IpVersion::V4 ? "4" : "6";
     std::string text = "  set denied" + digit + " {\n    type ipv" + digit +
-                       "_addr; flags interval; auto-merge;\n";
+                       "_addr; flags constant, interval; auto-merge;\n";
     if (!list.empty()) {
         text += "    elements = { " +
                 join(list, [](const IpPrefix& prefix) { return prefix.to_string(); }) + " }\n";

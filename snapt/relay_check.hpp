@@ -1,8 +1,9 @@
-// Checks the host of a relay: the interfaces of `egress` are there, and no firewall drops forwarded
-// packets. For the start, the running daemon and `snapt doctor`.
+// Checks of a relay's host, for the start, the running daemon and `snapt doctor`: the interfaces of
+// `egress` are there, forwarding is on, and no firewall drops forwarded packets.
 #pragma once
 
 #include "common/report/findings.hpp"
+#include "snapt/forwarding_parameters.hpp"
 #include "snapt/snapt_config.hpp"
 
 #include <string>
@@ -13,8 +14,12 @@ namespace continuo::snapt {
 // Findings "egress NAME" and "forward policy". Blocks for milliseconds on netlink and nftables.
 void check_relay(const SnaptConfig& config, report::Findings& findings);
 
-// The interfaces by which IPv4 packets of nodes leave: those of `egress`, or that of the default
-// route.
-std::vector<std::string> ways_out(const SnaptConfig& config);
+// By which interfaces packets of nodes leave: those of `egress` that are there, or the one that the
+// host routes them to; that of its own packets while there is no device.
+ForwardingPath path_of(const SnaptConfig& config, base::IpVersion version);
+
+// The first chain of others that certainly drops all new connections by `path`, as a sentence;
+// empty: none. Milliseconds, more with many rules.
+std::string closing_chain(const ForwardingPath& path);
 
 }  // namespace continuo::snapt

@@ -30,11 +30,9 @@ enum class Reach : uint8_t {
     All,
 };
 
-bool is_one_of(std::string_view name, std::span<const std::string> interfaces) {
-    return std::any_of(interfaces.begin(), interfaces.end(), [&](const std::string& one) {
-        return name == one || (name.ends_with('*') &&
-                               std::string_view(one).starts_with(name.substr(0, name.size() - 1)));
-    });
+bool is_named(std::string_view name, std::string_view interface) {
+    return name == interface ||
+           (name.ends_with('*') && interface.starts_with(name.substr(0, name.size() - 1)));
 }
 
 // The names on the right side of a match; nothing: a named set or a map.
@@ -59,15 +57,15 @@ std::optional<std::vector<std::string>> names_of(const JsonValue& right) {
     return names;
 }
 
-Reach reach_of_interface(const JsonValue& match, std::span<const std::string> interfaces) {
+Reach reach_of_interface(const JsonValue& match, std::string_view interface) {
     const auto names = names_of(match["right"]);
-    if (!names) {
+    if (!names || interface.empty()) {
         return Reach::Some;
     }
-    const bool has_one = std::any_of(names->begin(), names->end(), [&](const std::string& name) {
-        return is_one_of(name, interfaces);
+    const bool has_it = std::any_of(names->begin(), names->end(), [&](const std::string& name) {
+        return is_named(name, interface);
     });
-    return has_one == (match.text("op") != "!=") ? Reach::All : Reach::None;
+    return has_it == (match.text("op") != "!=") ? Reach::All : Reach::None;
 }
 
 // New connections: a rule for established ones does not help them.
@@ -80,46 +78,56 @@ Reach reach_of_state(const JsonValue& match) {
     return has_new == (match.text("op") != "!=") ? Reach::All : Reach::None;
 }
 
-Reach reach_of_match(const JsonValue& match, std::span<const std::string> interfaces) {
+Reach reach_of_match(const JsonValue& match, const ForwardWay& way) {
     const JsonValue& left = match["left"];
     const std::string key = left["meta"].text("key");
-    if (key == "iifname" || key == "oifname" || key == "iif" || key == "oif") {
-        return reach_of_interface(match, interfaces);
+    if (key == "iifname" || key == "iif") {
+        return reach_of_interface(match, way.in);
+    }
+    if (key == "oifname" || key == "oif") {
+        return reach_of_interface(match, way.out);
     }
     return left["ct"].text("key") == "state" ? reach_of_state(match) : Reach::Some;
 }
 
-// The reach of an extension that iptables-nft adds to a rule.
-Reach reach_of_extension(const JsonValue& extension) {
-    const std::string name = extension.text("name");
-    if (name == "comment") {
-        return Reach::All;
-    }
-    return name == "conntrack" || name == "state" ? Reach::None : Reach::Some;
+// Statements after which the rules go on. Of what others do nothing is known: they may accept.
+bool goes_on(std::string_view statement) {
+    static constexpr std::string_view kNames[] = {"counter", "log", "comment", "mangle"};
+    return std::find(std::begin(kNames), std::end(kNames), statement) != std::end(kNames);
+}
+
+// Extensions that iptables-nft adds to a rule, of which only the name is told.
+bool is_comment(const JsonValue& extension) {
+    return extension.text("name") == "comment";
 }
 
 struct RuleParts {
     Reach reach = Reach::All;
     std::string verdict;  // "accept", "drop", "reject", "jump", "goto", "return"; empty: none
     std::string target;
+    bool may_accept = false;  // by a statement that is not known
 };
 
-RuleParts parts_of(const JsonValue& rule, std::span<const std::string> interfaces) {
+RuleParts parts_of(const JsonValue& rule, const ForwardWay& way) {
     RuleParts parts;
     const auto narrow = [&](Reach reach) { parts.reach = std::min(parts.reach, reach); };
     for (const JsonValue& expression : rule["expr"].items()) {
         for (const auto& [key, value] : expression.members()) {
             if (key == "match") {
-                narrow(reach_of_match(value, interfaces));
+                narrow(reach_of_match(value, way));
             } else if (key == "xt") {
-                narrow(reach_of_extension(value));
+                narrow(is_comment(value) ? Reach::All : Reach::Some);
+                parts.may_accept = parts.may_accept || value.text("type") != "match";
             } else if (key == "accept" || key == "drop" || key == "reject" || key == "return") {
                 parts.verdict = key;
             } else if (key == "jump" || key == "goto") {
                 parts.verdict = key;
                 parts.target = value.text("target");
-            } else if (key != "counter" && key != "log" && key != "comment") {
-                narrow(Reach::Some);  // a limit, a map of verdicts
+            } else if (key == "limit" || key == "quota") {
+                narrow(Reach::Some);
+            } else if (!goes_on(key)) {
+                narrow(Reach::Some);
+                parts.may_accept = true;  // a map of verdicts, a queue
             }
         }
     }
@@ -129,8 +137,7 @@ RuleParts parts_of(const JsonValue& rule, std::span<const std::string> interface
 // Follows the rules of one table in their order.
 class Walk {
   public:
-    Walk(const JsonValue& table, std::span<const std::string> interfaces)
-        : table_(table), interfaces_(interfaces) {}
+    Walk(const JsonValue& table, const ForwardWay& way) : table_(table), way_(way) {}
 
     // True when the chain lets the packets pass, false when it drops them, nothing when they come
     // to its end.
@@ -144,7 +151,7 @@ class Walk {
             if (!rule.is_object() || rule.text("chain") != chain) {
                 continue;
             }
-            const RuleParts parts = parts_of(rule, interfaces_);
+            const RuleParts parts = parts_of(rule, way_);
             if (parts.reach == Reach::None) {
                 continue;
             }
@@ -156,8 +163,10 @@ class Walk {
                 end = false;
             } else if (!parts.target.empty() && depth < kMaxDepth) {
                 end = follow(parts.target, depth + 1);
+            } else if (!parts.target.empty()) {
+                may_pass_ = true;
             }
-            may_pass_ = may_pass_ || (end && *end);
+            may_pass_ = may_pass_ || parts.may_accept || (end && *end);
             const bool leaves = parts.verdict == "return" || parts.verdict == "goto";
             if (is_sure && (end || leaves)) {
                 return end;
@@ -170,7 +179,7 @@ class Walk {
 
   private:
     const JsonValue& table_;
-    std::span<const std::string> interfaces_;
+    const ForwardWay& way_;
     bool may_pass_ = false;
     size_t steps_ = 0;
 };
@@ -196,17 +205,25 @@ std::vector<ForwardChain> forward_chains(const JsonValue& chains) {
     return found;
 }
 
-Passage passage(const JsonValue& table,
-                const ForwardChain& chain,
-                std::span<const std::string> interfaces) {
-    Walk walk(table, interfaces);
+Passage passage(const JsonValue& table, const ForwardChain& chain, const ForwardWay& way) {
+    Walk walk(table, way);
     if (walk.follow(chain.name, 0).value_or(!chain.drops)) {
         return Passage::Yes;
     }
     return walk.may_pass() ? Passage::Perhaps : Passage::No;
 }
 
-base::Result<BlockingChains> blocking_chains(std::span<const std::string> interfaces) {
+Passage
+passage(const JsonValue& table, const ForwardChain& chain, std::span<const ForwardWay> ways) {
+    std::optional<Passage> together;
+    for (const ForwardWay& way : ways) {
+        const Passage one = passage(table, chain, way);
+        together = together.value_or(one) == one ? one : Passage::Perhaps;
+    }
+    return together.value_or(Passage::Yes);
+}
+
+base::Result<BlockingChains> blocking_chains(std::span<const ForwardWay> ways) {
     io::Nft nft;
     const JsonValue listed = CTN_TRY(parsed(nft.list_chains_json()));
     BlockingChains blocking;
@@ -218,7 +235,7 @@ base::Result<BlockingChains> blocking_chains(std::span<const std::string> interf
             ++blocking.not_looked_at;
             continue;
         }
-        const Passage result = passage(*table, chain, interfaces);
+        const Passage result = passage(*table, chain, ways);
         if (result != Passage::Yes) {
             blocking.found.push_back({chain, result});
         }
@@ -227,21 +244,19 @@ base::Result<BlockingChains> blocking_chains(std::span<const std::string> interf
     return blocking;
 }
 
-void check_forward_rules(std::span<const std::string> interfaces, report::Findings& findings) {
+void check_forward_rules(std::span<const ForwardWay> ways,
+                         const std::string& names,
+                         report::Findings& findings) {
     const std::string check = "forward policy";
     if (!io::missing_right().empty()) {
         findings.skip(check, "only root may list rules", "run it as root");
         return;
     }
-    const auto blocking = blocking_chains(interfaces);
+    const auto blocking = blocking_chains(ways);
     if (!blocking) {
         findings.skip(check, "cannot list nftables rules (" + describe(blocking.error()) + ")",
                       "run it as root");
         return;
-    }
-    std::string names = interfaces.front();
-    for (const std::string& name : interfaces.subspan(1)) {
-        names += " and " + name;
     }
     for (const BlockingChain& found : blocking->found) {
         const std::string chain = "chain " + found.chain.to_string();

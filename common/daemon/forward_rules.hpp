@@ -26,9 +26,15 @@ struct ForwardChain {
     bool operator==(const ForwardChain&) const = default;
 };
 
-// Whether new connections pass that come in, or go out, by one of the interfaces asked about.
+// The way of packets through this host. Unknown interfaces are not followed.
+struct ForwardWay {
+    std::string in;
+    std::string out;
+};
+
+// Whether new connections that go that way pass.
 enum class Passage : uint8_t {
-    No,
+    No,       // for certain
     Perhaps,  // by a rule with conditions that are not followed here
     Yes,
 };
@@ -37,9 +43,11 @@ enum class Passage : uint8_t {
 std::vector<ForwardChain> forward_chains(const report::JsonValue& chains);
 // The passage by the rules of `chain` and of the chains it leads to. `table` is the answer of `nft
 // -j list table`.
+Passage passage(const report::JsonValue& table, const ForwardChain& chain, const ForwardWay& way);
+// No: by none of them. Yes: by each of them.
 Passage passage(const report::JsonValue& table,
                 const ForwardChain& chain,
-                std::span<const std::string> interfaces);
+                std::span<const ForwardWay> ways);
 
 struct BlockingChain {
     ForwardChain chain;
@@ -49,12 +57,15 @@ struct BlockingChains {
     std::vector<BlockingChain> found;
     size_t not_looked_at = 0;  // above kMaxForwardChains, or not readable
 };
-// The chains of this host that do not, or not for sure, let the interfaces' packets pass.
-// Milliseconds, more with many rules. Errors: System (no right, no nftables).
-base::Result<BlockingChains> blocking_chains(std::span<const std::string> interfaces);
+// The chains of this host that do not, or not for sure, let packets pass by some of the ways; one
+// that lets none pass by any has Passage::No. Milliseconds, more with many rules. Errors: System
+// (no right, no nftables).
+base::Result<BlockingChains> blocking_chains(std::span<const ForwardWay> ways);
 
-// The finding "forward policy" of `interfaces`, the first of which is Continuo's own device.
-void check_forward_rules(std::span<const std::string> interfaces, report::Findings& findings);
+// The finding "forward policy". `names`: of the interfaces, as in "snapt0 and wan".
+void check_forward_rules(std::span<const ForwardWay> ways,
+                         const std::string& names,
+                         report::Findings& findings);
 
 // Says what has failed, each as a warning.
 void log_failures(const report::Findings& findings);

@@ -181,7 +181,7 @@ Result<uint32_t> NetfilterClient::ruleset_generation() {
     if (!generation) {
         return Error{Errc::NotFound, "nftables generation"};
     }
-    return *generation;
+    return ntohl(*generation);
 }
 
 Result<void> NetfilterClient::list_rules(std::string_view table,

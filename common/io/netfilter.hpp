@@ -28,7 +28,8 @@ class NetfilterClient {
   public:
     static base::Result<NetfilterClient> open();
 
-    // A number that is another one after every change of any nftables rule.
+    // A number that is one more after every change of nftables, be it of one rule or of many
+    // tables in one transaction.
     base::Result<uint32_t> ruleset_generation();
     // The rules of a table of the family inet, by its bare name; 0 too where there is no such
     // table.

@@ -201,6 +201,24 @@ Result<std::string> RouteClient::interface_to(const IpAddress& destination) {
     info.rtm_dst_len = static_cast<uint8_t>(destination.bytes().size() * 8);
     request.fixed(info);
     request.attribute(RTA_DST, destination.bytes());
+    return interface_of(std::move(request));
+}
+
+Result<std::string> RouteClient::interface_to(const ForwardedPacket& packet) {
+    NetlinkRequest request(RTM_GETROUTE, 0);
+    rtmsg info{};
+    info.rtm_family = family_of(packet.destination.version);
+    info.rtm_dst_len = static_cast<uint8_t>(packet.destination.bytes().size() * 8);
+    info.rtm_src_len = info.rtm_dst_len;
+    request.fixed(info);
+    request.attribute(RTA_DST, packet.destination.bytes());
+    request.attribute(RTA_SRC, packet.source.bytes());
+    request.attribute(RTA_IIF, packet.input_interface);
+    request.attribute(RTA_MARK, packet.mark);
+    return interface_of(std::move(request));
+}
+
+Result<std::string> RouteClient::interface_of(NetlinkRequest request) {
     std::optional<uint32_t> index;
     CTN_TRY(socket_.list(request, "look up route", [&](const NetlinkMessage& message) {
         index = find_u32(message.attributes(sizeof(rtmsg)), RTA_OIF);
@@ -252,6 +270,14 @@ Result<void> RouteClient::change_rule(uint16_t type, uint16_t flags, const RuleE
 Result<void> RouteClient::add_rule(const RuleEntry& rule) {
     // NLM_F_EXCL: without it the kernel keeps duplicates.
     return forgive(change_rule(RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, rule), EEXIST);
+}
+
+Result<bool> RouteClient::restore_rule(const RuleEntry& rule) {
+    const auto added = change_rule(RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, rule);
+    if (!added && added.error().sys_errno == EEXIST) {
+        return false;
+    }
+    return added ? Result<bool>(true) : added.error();
 }
 
 Result<void> RouteClient::remove_rule(const RuleEntry& rule) {

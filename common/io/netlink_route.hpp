@@ -48,6 +48,8 @@ class RouteClient {
 
     // Idempotent.
     base::Result<void> add_rule(const RuleEntry& rule);
+    // The same; true when it was not there.
+    base::Result<bool> restore_rule(const RuleEntry& rule);
     base::Result<void> remove_rule(const RuleEntry& rule);
     base::Result<std::vector<RuleEntry>> rules(base::IpVersion version);
     // Removes the rules of kRouteProtocol with first <= priority <= last, both versions; gives
@@ -57,10 +59,20 @@ class RouteClient {
     // The interface by which a packet of this host to that address would leave now. Errors: also
     // NotFound when none does.
     base::Result<std::string> interface_to(const base::IpAddress& destination);
+    // The same for a packet that comes in by an interface, with a mark of routing. Errors also
+    // where the host does not forward it.
+    struct ForwardedPacket {
+        base::IpAddress source;
+        base::IpAddress destination;
+        uint32_t input_interface = 0;
+        uint32_t mark = 0;
+    };
+    base::Result<std::string> interface_to(const ForwardedPacket& packet);
 
     const std::string& last_error_text() const { return socket_.error_text(); }
 
   private:
+    base::Result<std::string> interface_of(NetlinkRequest request);
     explicit RouteClient(NetlinkSocket socket) : socket_(std::move(socket)) {}
     base::Result<void> change_address(uint16_t type,
                                       uint16_t flags,

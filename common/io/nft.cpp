@@ -32,7 +32,8 @@ std::string add_table(std::string_view table) {
 
 }  // namespace
 
-Result<std::string> Nft::run(std::string_view commands, bool json, std::string_view where) {
+Result<std::string>
+Nft::run(std::string_view commands, unsigned output_flags, std::string_view where) {
     // A context keeps what it once listed as long as no rule changes, counters included: a new one
     // each time.
     struct Free {
@@ -43,8 +44,7 @@ Result<std::string> Nft::run(std::string_view commands, bool json, std::string_v
         nft_ctx_buffer_error(context.get()) != 0) {
         return Error{Errc::System, where, ENOMEM};
     }
-    const unsigned flags = json ? unsigned{NFT_CTX_OUTPUT_JSON} : 0U;
-    nft_ctx_output_set_flags(context.get(), flags);
+    nft_ctx_output_set_flags(context.get(), output_flags);
     const int outcome = nft_run_cmd_from_buffer(context.get(), std::string(commands).c_str());
     const char* output = nft_ctx_get_output_buffer(context.get());
     const char* error = nft_ctx_get_error_buffer(context.get());
@@ -57,7 +57,7 @@ Result<std::string> Nft::run(std::string_view commands, bool json, std::string_v
 }
 
 Result<void> Nft::apply(std::string_view ruleset_text) {
-    const auto done = run(ruleset_text, false, "apply nftables rules");
+    const auto done = run(ruleset_text, 0, "apply nftables rules");
     return done ? Result<void>() : done.error();
 }
 
@@ -67,8 +67,8 @@ Result<void> Nft::remove_table(std::string_view table) {
 }
 
 Result<bool> Nft::has_chain(std::string_view table, std::string_view chain) {
-    const auto listed = run("list chain " + std::string(table) + " " + std::string(chain) + "\n",
-                            false, "list nftables chain");
+    const auto listed = run("list chain " + std::string(table) + " " + std::string(chain) + "\n", 0,
+                            "list nftables chain");
     if (!listed && listed.error().code != Errc::NotFound) {
         return listed.error();
     }
@@ -76,17 +76,19 @@ Result<bool> Nft::has_chain(std::string_view table, std::string_view chain) {
 }
 
 Result<std::string> Nft::list_chains_json() {
-    return run("list chains\n", true, "list nftables chains");
+    return run("list chains\n", NFT_CTX_OUTPUT_JSON, "list nftables chains");
 }
 
 Result<std::string> Nft::list_table_json(std::string_view table) {
-    return run("list table " + std::string(table) + "\n", true, "list nftables table");
+    return run("list table " + std::string(table) + "\n",
+               unsigned{NFT_CTX_OUTPUT_JSON} | unsigned{NFT_CTX_OUTPUT_TERSE},
+               "list nftables table");
 }
 
 Result<std::vector<NftCounter>> Nft::counters(std::string_view table) {
     // counter NAME { packets N bytes N }, over several lines, inside table { }.
     const std::string text = CTN_TRY(
-        run("list counters table " + std::string(table) + "\n", false, "list nftables counters"));
+        run("list counters table " + std::string(table) + "\n", 0, "list nftables counters"));
     constexpr std::string_view kKeyword = "counter ";
     std::vector<NftCounter> found;
     for (size_t at = text.find(kKeyword); at != std::string::npos; at = text.find(kKeyword, at)) {

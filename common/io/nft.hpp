@@ -31,7 +31,7 @@ class Nft {
     base::Result<bool> has_chain(std::string_view table, std::string_view chain);
     // All chains, with their hooks and policies and without rules, as nft's JSON.
     base::Result<std::string> list_chains_json();
-    // The table as nft's JSON. Errors: NotFound.
+    // The table as nft's JSON, without the elements of named sets. Errors: NotFound.
     base::Result<std::string> list_table_json(std::string_view table);
     // Named counters of a table. Errors: NotFound.
     base::Result<std::vector<NftCounter>> counters(std::string_view table);
@@ -40,7 +40,8 @@ class Nft {
     const std::string& error_text() const { return error_text_; }
 
   private:
-    base::Result<std::string> run(std::string_view commands, bool json, std::string_view where);
+    base::Result<std::string>
+    run(std::string_view commands, unsigned output_flags, std::string_view where);
 
     std::string error_text_;
 };

@@ -54,14 +54,14 @@ std::string with_spaces(std::string value) {
     return value;
 }
 
-// Those with settings of their own, and "default", those of new ones; none on a kernel without
-// IPv6.
-std::vector<std::string> ipv6_interfaces() {
+// Those with settings of their own, and "default", those of new ones; none on a kernel without that
+// version.
+std::vector<std::string> interfaces_in(const char* folder) {
     std::vector<std::string> names;
     struct Close {
         void operator()(DIR* directory) const { ::closedir(directory); }
     };
-    const std::unique_ptr<DIR, Close> directory(::opendir("/proc/sys/net/ipv6/conf"));
+    const std::unique_ptr<DIR, Close> directory(::opendir(folder));
     while (const dirent* entry = directory ? ::readdir(directory.get()) : nullptr) {
         const std::string name(static_cast<const char*>(entry->d_name));
         if (name != "." && name != ".." && name != "all") {
@@ -69,6 +69,10 @@ std::vector<std::string> ipv6_interfaces() {
         }
     }
     return names;
+}
+
+std::vector<std::string> ipv6_interfaces() {
+    return interfaces_in("/proc/sys/net/ipv6/conf");
 }
 
 std::string disable_ipv6_of(std::string_view name) {
@@ -122,6 +126,12 @@ Result<void> switch_ipv6(std::string_view device, bool is_on) {
     return write_sysctl(disable_ipv6_of(device), is_on ? "0" : "1");
 }
 
+std::vector<std::string> ipv4_interfaces() {
+    std::vector<std::string> names = interfaces_in("/proc/sys/net/ipv4/conf");
+    std::erase_if(names, [](const std::string& name) { return name == "lo" || name == "default"; });
+    return names;
+}
+
 std::vector<std::string> interfaces_with_router_advertisements() {
     std::vector<std::string> names = ipv6_interfaces();
     std::erase_if(names, [](const std::string& name) {
@@ -165,7 +175,14 @@ Result<void> SysctlGuard::save() const {
     return write_file_atomically(record_path_, record);
 }
 
+void SysctlGuard::remember(std::string_view key) {
+    if (const auto value = read_sysctl(key)) {
+        former_.emplace(key, *value);
+    }
+}
+
 Result<void> SysctlGuard::set(const SysctlSetting& setting) {
+    remember(setting.key);
     const auto before = read_sysctl(setting.key);
     if (!before) {
         return setting.optional && before.error().code == Errc::NotFound ? Result<void>()
@@ -181,10 +198,15 @@ Result<void> SysctlGuard::set(const SysctlSetting& setting) {
     const auto known = std::find_if(changes_.begin(), changes_.end(), [&](const Change& change) {
         return change.key == setting.key;
     });
+    if (known != changes_.end() && known->ours == setting.value) {
+        return write_sysctl(setting.key, setting.value);
+    }
     if (known != changes_.end()) {
         known->ours = setting.value;
     } else {
-        changes_.push_back(Change{setting.key, *before, setting.value});
+        const auto former = former_.find(setting.key);
+        changes_.push_back(
+            Change{setting.key, former != former_.end() ? former->second : *before, setting.value});
     }
     CTN_TRY(save());
     return write_sysctl(setting.key, setting.value);

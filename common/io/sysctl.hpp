@@ -4,6 +4,8 @@
 
 #include "common/base/result.hpp"
 
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +35,9 @@ base::Result<void> switch_ipv6(std::string_view device, bool is_on);
 // "all": nobody has switched it off for all at once.
 bool has_ipv6(std::string_view device);
 
+// The interfaces that have parameters of IPv4, without the loopback, "all" and "default".
+std::vector<std::string> ipv4_interfaces();
+
 // Interfaces on which the kernel takes router advertisements only while not forwarding (accept_ra
 // 1): switching IPv6 forwarding on would cost them their addresses.
 std::vector<std::string> interfaces_with_router_advertisements();
@@ -46,8 +51,10 @@ class SysctlGuard {
     SysctlGuard(const SysctlGuard&) = delete;
     SysctlGuard& operator=(const SysctlGuard&) = delete;
 
-    // Records the former value on disk, then writes. Setting a key again keeps its first former
-    // value.
+    // What the key has now is its former value, should it ever be set. Not a second time.
+    void remember(std::string_view key);
+    // Remembers, records the former value on disk, then writes. What others write between does not
+    // become the former value.
     base::Result<void> set(const SysctlSetting& setting);
     // Puts former values back, last first, where the value is still ours; removes the record. Not
     // done by the destructor.
@@ -65,6 +72,7 @@ class SysctlGuard {
 
     std::string record_path_;
     std::vector<Change> changes_;
+    std::map<std::string, std::string, std::less<>> former_;  // of the keys that are remembered
 };
 
 }  // namespace continuo::io

@@ -78,10 +78,28 @@ is_back "a dormant table" is_whole
 handle=$(in_ns snapt1 nft -a list chain $relay_table prerouting | sed -n 's/.*jump from_node # handle //p')
 in_ns snapt1 nft replace rule $relay_table prerouting handle "$handle" iifname snapt0 drop
 is_back "a rule that another one replaces" is_whole
-for key in net.ipv4.ip_forward net.ipv4.conf.wan.forwarding net.ipv4.conf.snapt0.forwarding net.ipv6.conf.all.forwarding; do
+in_ns snapt1 sh -c 'for i in $(seq 100); do nft flush ruleset; done'
+is_back "a hundred flushes in a row" is_whole
+in_ns snapt1 nft flush set $relay_table denied4 2>"$work/refused" && touch "$work/flushed"
+claim "the deny list cannot be flushed" [ ! -e "$work/flushed" ]
+for key in net.ipv4.ip_forward net.ipv4.conf.wan.forwarding net.ipv4.conf.snapt0.forwarding; do
     in_ns snapt1 sysctl -qw "$key=0"
     is_back "$key = 0" is_on "$key"
 done
+# A kernel that knows `force_forwarding` opens the two interfaces, another one all of them.
+six=net.ipv6.conf.all.forwarding
+in_ns snapt1 sysctl -n net.ipv6.conf.wan.force_forwarding >/dev/null 2>&1 && six=net.ipv6.conf.wan.force_forwarding
+in_ns snapt1 sysctl -qw net.ipv6.conf.all.forwarding=0
+is_back "net.ipv6.conf.all.forwarding = 0" is_on $six
+# Of an administrator: an interface that nodes do not use.
+ip -n "$(ns snapt1)" link add closed0 type bridge
+in_ns snapt1 sysctl -qw net.ipv4.ip_forward=1
+in_ns snapt1 sysctl -qw net.ipv4.conf.closed0.forwarding=0
+in_ns snapt1 sysctl -qw net.ipv4.ip_forward=0
+is_back "net.ipv4.ip_forward = 0, another interface" is_on net.ipv4.conf.wan.forwarding
+claim "an interface that is closed stays so" equal "$(in_ns snapt1 sysctl -n net.ipv4.conf.closed0.forwarding)" 0
+in_ns snapt1 ip rule delete priority 934
+is_back "no routing rule" eval 'in_ns snapt1 ip rule | grep -q "^934:.*snapt0"'
 claim "the downloads were at zrh-1 all the time" equal "$(at_snapt $inet4) $downloads" "['zrh-1'] ['zrh-1']"
 
 # Not the server's own.
@@ -100,6 +118,38 @@ claim "the node is told that, too" wait_for 5 eval "cnapt_json snapts | json_tru
 claim "no packet of a lease was seen outside" equal "$(seen)" 0
 claim "what was put back is in the log" grep -q 'nftables table inet continuo_snapt_snapt0 was changed by somebody' "$work/snapt1.log"
 claim "each download was one TCP connection" equal "$(grep -c /file "$work/http.log") $(cat "$work/curl.log")" "2 "
+
+# The routing rule alone: the daemon is killed, its table that nobody can flush has gone with it, and all others are flushed. Packets
+# come from its device as if it wrote them. Without the rule they leave, so that only the rule has kept them.
+stop snapt1 KILL
+in_ns snapt1 nft flush ruleset
+packets_from_lease() {
+    in_ns snapt1 "$python" - $inet4 $inet6 <<'END'
+import fcntl, os, socket, struct, sys, time
+tun = os.open("/dev/net/tun", os.O_RDWR)
+fcntl.ioctl(tun, 0x400454CA, struct.pack("16sH22x", b"snapt0", 0x5001))  # TUNSETIFF: IFF_TUN, IFF_NO_PI, IFF_VNET_HDR
+time.sleep(0.2)  # its carrier
+def checksum(data):
+    total = sum(struct.unpack("!%dH" % (len(data) // 2), data))
+    return ~((total & 0xFFFF) + (total >> 16)) & 0xFFFF
+udp = struct.pack("!HHHH", 4000, 9, 8, 0)
+four = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 28, 0, 0, 64, 17, 0, socket.inet_aton("100.64.0.77"), socket.inet_aton(sys.argv[1]))
+four = four[:10] + struct.pack("!H", checksum(four)) + four[12:]
+lease6 = socket.inet_pton(socket.AF_INET6, "fd93::77")
+pseudo = lease6 + socket.inet_pton(socket.AF_INET6, sys.argv[2]) + struct.pack("!IHBB", 8, 0, 0, 17) + udp
+six = struct.pack("!IHBB", 6 << 28, 8, 17, 64) + lease6 + socket.inet_pton(socket.AF_INET6, sys.argv[2])
+for _ in range(5):
+    os.write(tun, bytes(10) + four + udp)
+    os.write(tun, bytes(10) + six + udp[:6] + struct.pack("!H", checksum(pseudo)))
+END
+}
+claim "packets are sent from the device" packets_from_lease
+claim "none leaves without the daemon and its tables" equal "$(seen)" 0
+in_ns snapt1 ip rule delete priority 934
+in_ns snapt1 ip -6 rule delete priority 934
+packets_from_lease
+claim "without the rule they leave" equal "$(seen)" 10
+start_snapt 1
 stop snapt1
 claim "no rule and no table is left" equal "$(in_ns snapt1 ip rule | grep -c snapt0) $(in_ns snapt1 ip -6 rule | grep -c snapt0) $(in_ns snapt1 nft list ruleset)" "0 0 "
 finish

@@ -46,6 +46,16 @@ TEST_F(NetfilterTest, GenerationChangesWithTheRulesOnly) {
     EXPECT_NE(generation(), after);
 }
 
+TEST_F(NetfilterTest, TheGenerationIsOneMoreAfterEachTransaction) {
+    const uint32_t before = generation();
+    ASSERT_TRUE(nft_.apply(kTable)) << nft_.error_text();
+    EXPECT_EQ(generation() - before, 1U);
+    ASSERT_TRUE(net().shell("nft flush ruleset"));
+    EXPECT_EQ(generation() - before, 2U);
+    EXPECT_FALSE(nft_.apply("add chain inet nosuch c\n"));
+    EXPECT_EQ(generation() - before, 2U);
+}
+
 TEST_F(NetfilterTest, ATableHasAnotherFingerprintAfterEachChangeOfItsRules) {
     const auto print = [&] { return client_->fingerprint("continuo_test").value(); };
     EXPECT_EQ(print(), 0U) << "no table";

@@ -237,8 +237,11 @@ TEST_F(RouteClientTest, ARuleMayDropWhatLacksABitOfTheMark) {
         rule.input_interface = "lo";
         ASSERT_TRUE(client_->add_rule(rule)) << client_->last_error_text();
         ASSERT_TRUE(client_->add_rule(rule)) << "idempotent";
+        EXPECT_FALSE(client_->restore_rule(rule).value());
         const auto listed = client_->rules(version).value();
         EXPECT_EQ(std::count(listed.begin(), listed.end(), rule), 1);
+        ASSERT_TRUE(client_->remove_rule(rule)) << client_->last_error_text();
+        EXPECT_TRUE(client_->restore_rule(rule).value()) << "it was not there";
         ASSERT_TRUE(client_->remove_rule(rule)) << client_->last_error_text();
         const auto left = client_->rules(version).value();
         EXPECT_EQ(std::count(left.begin(), left.end(), rule), 0);
@@ -253,6 +256,26 @@ TEST_F(RouteClientTest, TheInterfaceOfAWayIsTheOneThatTheKernelWouldTake) {
     ASSERT_TRUE(way) << client_->last_error_text();
     EXPECT_EQ(client_->interface_index(*way).value(), index_);
     EXPECT_EQ(client_->interface_to(address("127.0.0.1")).value(), "lo");
+}
+
+TEST_F(RouteClientTest, TheWayOfAForwardedPacketGoesByTheRulesOfItsInterfaceAndItsMark) {
+    ASSERT_TRUE(
+        net().shell("ip link add from0 type veth peer name a0; ip link add out0 type veth "
+                    "peer name b0; ip link add main0 type veth peer name c0; for d in from0 "
+                    "a0 out0 b0 main0 c0; do ip link set $d up; done; ip route add default "
+                    "dev main0; ip address add 100.64.0.1/16 dev from0; sysctl -qw "
+                    "net.ipv4.ip_forward=1; ip rule add iif from0 fwmark 8 lookup 77; ip "
+                    "route add default dev out0 table 77"));
+    RouteClient::ForwardedPacket packet;
+    packet.source = address("100.64.0.2");
+    packet.destination = address("203.0.113.1");
+    packet.input_interface = client_->interface_index("from0").value();
+    EXPECT_EQ(client_->interface_to(packet).value(), "main0");
+    packet.mark = 8;
+    EXPECT_EQ(client_->interface_to(packet).value(), "out0");
+    EXPECT_EQ(client_->interface_to(packet.destination).value(), "main0") << "of the host's own";
+    ASSERT_TRUE(net().shell("sysctl -qw net.ipv4.conf.from0.forwarding=0"));
+    EXPECT_FALSE(client_->interface_to(packet)) << "not forwarded";
 }
 
 TEST_F(RouteClientTest, RefusalComesWithErrnoAndText) {

@@ -28,6 +28,17 @@ TEST_F(NftTest, RulesetIsAppliedAndItsCountersAreRead) {
     EXPECT_NE(json->find("\"nftables\""), std::string::npos);
 }
 
+TEST_F(NftTest, ATableIsListedWithoutTheElementsOfItsNamedSets) {
+    ASSERT_TRUE(nft_.apply("table inet continuo_test {\n"
+                           "  set many { type ipv4_addr; elements = { 192.0.2.77 }\n  }\n"
+                           "  chain c {\n    iifname { \"one0\", \"two0\" } accept\n  }\n}\n"))
+        << nft_.error_text();
+    const auto json = nft_.list_table_json(kTable);
+    ASSERT_TRUE(json);
+    EXPECT_EQ(json->find("192.0.2.77"), std::string::npos);
+    EXPECT_NE(json->find("two0"), std::string::npos) << "those of a rule are part of it";
+}
+
 TEST_F(NftTest, FaultyRulesetChangesNothingAndSaysWhy) {
     ASSERT_TRUE(nft_.apply("table inet continuo_test { }\n"));
     const auto refused =

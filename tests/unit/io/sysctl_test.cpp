@@ -69,6 +69,21 @@ TEST_F(SysctlTest, ValueThatSomebodyElseChangedMeanwhileStays) {
     EXPECT_EQ(*read_sysctl(kTtl), "99");
 }
 
+TEST_F(SysctlTest, WhatOthersWriteBetweenIsNotRestored) {
+    ASSERT_TRUE(write_sysctl(kForward, "1"));
+    auto guard = SysctlGuard::open(record_);
+    ASSERT_TRUE(guard);
+    ASSERT_TRUE(guard->set({kForward, "1"}));
+    guard->remember(kTtl);
+    ASSERT_TRUE(write_sysctl(kForward, "0"));
+    ASSERT_TRUE(write_sysctl(kTtl, "99"));
+    ASSERT_TRUE(guard->set({kForward, "1"}));
+    ASSERT_TRUE(guard->set({kTtl, "70"}));
+    ASSERT_TRUE(guard->restore());
+    EXPECT_EQ(*read_sysctl(kForward), "1");
+    EXPECT_EQ(*read_sysctl(kTtl), "64");
+}
+
 TEST_F(SysctlTest, AtLeastRaisesButNeverLowers) {
     auto guard = SysctlGuard::open(record_);
     ASSERT_TRUE(guard);
@@ -111,6 +126,13 @@ TEST_F(SysctlTest, Ipv6IsOffWhereNoInterfaceButOnesOwnHasIt) {
     EXPECT_FALSE(has_ipv6("none0"));
     ASSERT_TRUE(switch_ipv6("one0", false));
     EXPECT_EQ(ipv6_switched_off("own0"), "net.ipv6.conf.all.disable_ipv6 = 1");
+}
+
+TEST_F(SysctlTest, ListsInterfacesOfIpv4) {
+    ASSERT_TRUE(net().shell("ip link add d0 type veth peer name d1"));
+    auto names = ipv4_interfaces();
+    std::sort(names.begin(), names.end());
+    EXPECT_EQ(names, (std::vector<std::string>{"d0", "d1"}));
 }
 
 TEST_F(SysctlTest, ListsInterfacesThatTakeRouterAdvertisements) {
