@@ -137,6 +137,7 @@ void Admission::on_hello(LinkId id,
     SessionGrant& grant = link.grant;
     grant.user = received.identity.user;
     grant.key_id = received.identity.key_id;
+    grant.account_id = parts_.users.account_of(grant.user, grant.key_id).value_or(kNoAccount);
     grant.node = hello.node;
     grant.told_node = hello.node;
     grant.node_id = hello.node_id;
@@ -210,9 +211,9 @@ void Admission::assign_lease(LinkId id) {
         return;
     }
     const bool queued = parts_.worker.submit(
-        [&leases = parts_.leases, answer, user = grant.user, node = grant.told_node,
-         node_id = grant.node_id] {
-            answer->lease = leases.assign_held(user, node, utc_us(), node_id);
+        [&leases = parts_.leases, answer, owner = Account{grant.account_id, grant.user},
+         node = grant.told_node, node_id = grant.node_id] {
+            answer->lease = leases.assign_held(owner, node, utc_us(), node_id);
         },
         [this, answer, id, user = grant.user] {
             lease_jobs_.erase(lease_jobs_.find(user));
@@ -229,7 +230,7 @@ void Admission::on_lease(LinkId id, const base::Result<Lease>& lease) {
     const auto at = links_.find(id);
     if (at == links_.end()) {
         if (lease) {
-            parts_.leases.release(lease->user_id, lease->node);
+            parts_.leases.release(lease->owner.id, lease->node);
         }
         return;
     }
@@ -262,6 +263,7 @@ void Admission::open_accounting(LinkId id) {
     SessionIdentity identity;
     identity.session_id = grant.session_id;
     identity.user_id = grant.user;
+    identity.account_id = grant.account_id;
     identity.cnapt_id = grant.node;
     identity.opened_at_us = utc_us();
     const auto number = parts_.accountant.open_session(
@@ -334,10 +336,13 @@ void Admission::let_in(LinkId id) {
     accept.udp_ports = udp_ports(config);
     accept.node = link.grant.node;
     const NodeSession& node = *relay_->find(reserved->wire_id);
-    link.desk = std::make_shared<SessionDesk>(parts_.loop, parts_.accountant, *server_,
-                                              SessionDesk::Session{id, link.grant.user,
-                                                                   link.grant.accounting_number,
-                                                                   node.apps, node.control_pauses});
+    link.desk =
+        std::make_shared<SessionDesk>(parts_.loop, parts_.accountant, *server_,
+                                      SessionDesk::Session{id,
+                                                           {link.grant.account_id, link.grant.user},
+                                                           link.grant.accounting_number,
+                                                           node.apps,
+                                                           node.control_pauses});
     server_->accept(id, std::move(accept), link.desk);
     relay_->open_stream(link.wire_id, server_->open_stream(id));
 }
@@ -391,7 +396,7 @@ void Admission::on_closed(LinkId id, const control::LinkClosed& closed) {
     }
     const uint16_t wire_id = at->second.wire_id;
     if (at->second.holds_lease) {
-        parts_.leases.release(at->second.grant.user, at->second.grant.node);
+        parts_.leases.release(at->second.grant.account_id, at->second.grant.node);
     }
     links_.erase(at);
     const bool is_over = closed.cause == control::CloseCause::Peer &&

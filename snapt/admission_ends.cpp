@@ -8,8 +8,9 @@
 
 namespace continuo::snapt {
 
+// Not when its key is another account's now.
 bool Admission::may_still_log_in(const SessionGrant& grant) const {
-    return parts_.users.lookup(grant.user, grant.key_id).has_value();
+    return parts_.users.account_of(grant.user, grant.key_id) == grant.account_id;
 }
 
 bool Admission::reject_if_disabled(LinkId id, const SessionGrant& grant) {

@@ -27,18 +27,19 @@ constexpr base::Duration kSeenInterval = base::seconds(300);
 
 // Held until it is renewed: an expired one would be anybody's.
 void Admission::release_lease(const SessionGrant& grant) {
-    const bool is_submitted = parts_.worker.submit(
-        [&leases = parts_.leases, user = grant.user, node = grant.node, now_us = utc_us()] {
-            if (const auto renewed = leases.renew(user, node, now_us); !renewed) {
+    const bool is_submitted =
+        parts_.worker.submit([&leases = parts_.leases, user = grant.user,
+                              account_id = grant.account_id, node = grant.node, now_us = utc_us()] {
+            if (const auto renewed = leases.renew(account_id, node, now_us); !renewed) {
                 log(LogLevel::Warning, "no lease for %s/%s: %s", user.c_str(), node.c_str(),
                     describe(renewed.error()).c_str());
             }
-            leases.release(user, node);
+            leases.release(account_id, node);
         });
     if (!is_submitted) {
         log(LogLevel::Warning, "the lease of %s/%s is not renewed: too much work",
             grant.user.c_str(), grant.node.c_str());
-        parts_.leases.release(grant.user, grant.node);
+        parts_.leases.release(grant.account_id, grant.node);
     }
 }
 

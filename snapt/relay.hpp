@@ -84,9 +84,10 @@ struct RelaySettings {
 // The owner of a session and what the session was given.
 struct SessionGrant {
     std::string user;
-    std::string key_id;     // that the latest handshake was made with
-    std::string node;       // as it is called here
-    std::string told_node;  // as it calls itself
+    int64_t account_id = 0;  // of the user, which another one of this name does not have
+    std::string key_id;      // that the latest handshake was made with
+    std::string node;        // as it is called here
+    std::string told_node;   // as it calls itself
     std::optional<control::NodeId> node_id;
     control::SessionId session_id{};
     uint32_t accounting_number = 0;

@@ -57,8 +57,8 @@ bool Relay::may_continue(const SessionGrant& grant) const {
 }
 
 bool is_same_node(const SessionGrant& one, const SessionGrant& other) {
-    return one.user == other.user && one.told_node == other.told_node &&
-           one.node_id == other.node_id;
+    return one.user == other.user && one.account_id == other.account_id &&
+           one.told_node == other.told_node && one.node_id == other.node_id;
 }
 
 size_t Relay::sessions_of(std::string_view user) const {

@@ -27,7 +27,8 @@ std::optional<std::string> SessionDesk::on_usage_query(const control::UsageQuery
         is_asking_ = false;
         return report::error_json("bad query");
     }
-    wanted->user = session_.user;  // whatever was asked: a user sees its own usage only
+    wanted->user = session_.account.user;  // whatever was asked: a user sees its own usage only
+    wanted->account_id = session_.account.id;
     wanted->is_own = true;
     const bool is_asked = accountant_.usage(
         *wanted, daemon::utc_us(),

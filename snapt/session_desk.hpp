@@ -16,7 +16,7 @@ class SessionDesk final : public LinkDesk, public std::enable_shared_from_this<S
   public:
     struct Session {
         LinkId link = 0;
-        std::string user;
+        Account account;
         uint32_t accounting_number = 0;
         std::shared_ptr<AppNames> names;
         std::shared_ptr<std::atomic<uint64_t>> pauses;

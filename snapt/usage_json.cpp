@@ -19,6 +19,10 @@ void write_key(report::JsonWriter& json,
 void write_row(report::JsonWriter& json, const UsageRow& row) {
     json.begin_object();
     write_key(json, "user", row.user);
+    if (row.account_id) {
+        json.field("account", *row.account_id);
+        json.field("removed", row.removed);
+    }
     if (row.traffic_class) {
         json.field("class", base::token(*row.traffic_class));
     }

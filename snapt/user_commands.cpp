@@ -101,6 +101,7 @@ UserResult list_users(UserStore& users, int64_t now_us) {
     for (const UserInfo& user : *list) {
         json.begin_object();
         json.field("user", user.user_id);
+        json.field("account", user.account_id);
         json.field("disabled", user.is_disabled);
         json.key("keys").begin_array();
         for (const KeyInfo& key : user.keys) {
@@ -301,7 +302,7 @@ UserResult run_user_request(UserStore& users,
     case UserAction::Revoke:
         return done(users.revoke(name, keys, now_us), request, Ends::Revoked);
     case UserAction::Remove:
-        return done(users.remove(name), request, Ends::User);
+        return done(users.remove(name, now_us), request, Ends::User);
     }
     return refused("unknown user action");
 }

@@ -53,8 +53,9 @@ struct UserResult {
 
 // Add and Rotate answer {"user","key_id","device","config","block","warning"}, where `config` is
 // the text of a cnapt.toml, and `block` its part on this SNAPT; `warning`, else null, says why the
-// key that is stored lets nobody in yet. List answers [{user, disabled, keys[], devices[{key_id,
-// device, disabled, created, last_seen, expires}], created, quota_bytes, quota_period}]. The others
+// key that is stored lets nobody in yet. List answers [{user, account, disabled, keys[],
+// devices[{key_id, device, disabled, created, last_seen, expires}], created, quota_bytes,
+// quota_period}]. The others
 // {"user","done":true}.
 UserResult run_user_request(UserStore& users,
                             const SnaptConfig& config,

@@ -31,6 +31,9 @@ inline constexpr uint32_t kClockStepped = 16;
 inline constexpr uint32_t kDelayUnknown = 32;
 inline constexpr uint32_t kLateSeal = 64;    // the ledger could not be written when it was due
 inline constexpr uint32_t kAggregate = 128;  // several flows of one session and class
+// Its hash is over the account, too. Without: the record is older than accounts were, and was given
+// to one afterwards.
+inline constexpr uint32_t kHasAccount = 256;
 }  // namespace record_flag
 
 // Parts that `delay_us` is the sum of.
@@ -77,6 +80,7 @@ struct UsageRecord {
     std::optional<int64_t> lost_pkts;
     Cause cause = Cause::Interval;
     uint32_t flags = 0;
+    int64_t account_id = 0;  // of the user; 0: not known
 };
 
 }  // namespace continuo::flow

@@ -26,6 +26,12 @@ constexpr std::array<UsageKeyColumn, 6> kUsageKeys = {{{"user", "USER"},
                                                        {"month", "MONTH"},
                                                        {"app", "APP"}}};
 
+// Another user may have the name since.
+std::string user_cell(const JsonValue& row) {
+    const std::string removed = row.text("removed");
+    return cell(row["user"]) + (removed.empty() ? "" : " (removed " + removed + ")");
+}
+
 bool any_has(const JsonValue& rows, std::string_view key) {
     const auto& items = rows.items();
     return std::any_of(items.begin(), items.end(),
@@ -301,7 +307,7 @@ std::string usage_report_text(const JsonValue& usage, bool is_terminal, size_t c
     for (const JsonValue& row : rows.items()) {
         std::vector<std::string> cells;
         for (const UsageKeyColumn& key : keys) {
-            cells.push_back(cell(row[key.key]));
+            cells.push_back(key.key == "user" ? user_cell(row) : cell(row[key.key]));
         }
         for (std::string text :
              {count_cell(row["flows"]), bytes_cell(row["payload_up"]),

@@ -1,6 +1,6 @@
 #include "snapt/accounting/database.hpp"
 
-#include "snapt/accounting/schema.hpp"
+#include "snapt/accounting/migrations.hpp"
 #include "snapt/accounting/time_zone.hpp"
 
 #include <cerrno>

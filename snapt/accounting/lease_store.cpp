@@ -94,19 +94,17 @@ std::optional<IpAddress> LeaseStore::own_ipv6() const {
     return address_at(pool_.ipv6, kOwnIndex);
 }
 
-Lease LeaseStore::lease_of(const std::string& user_id,
+Lease LeaseStore::lease_of(const Account& owner,
                            const std::string& node,
                            int64_t index,
                            int64_t expires_us) const {
-    return {user_id, node, address_at(pool_.ipv4, index), address_at(pool_.ipv6, index),
-            expires_us};
+    return {owner, node, address_at(pool_.ipv4, index), address_at(pool_.ipv6, index), expires_us};
 }
 
-Result<std::optional<int64_t>> LeaseStore::index_of(const std::string& user_id,
-                                                    const std::string& node) {
+Result<std::optional<int64_t>> LeaseStore::index_of(int64_t account_id, const std::string& node) {
     Statement select =
-        CTN_TRY(database_.prepare("SELECT address_index FROM lease WHERE user_id=? AND node=?"));
-    select.bind(1, std::string_view(user_id)).bind(2, std::string_view(node));
+        CTN_TRY(database_.prepare("SELECT address_index FROM lease WHERE account_id=? AND node=?"));
+    select.bind(1, account_id).bind(2, std::string_view(node));
     if (!CTN_TRY(select.step()) || select.integer(0) < kFirstIndex ||
         select.integer(0) > last_index_) {
         return std::optional<int64_t>();  // none, or of a prefix that was larger
@@ -114,8 +112,8 @@ Result<std::optional<int64_t>> LeaseStore::index_of(const std::string& user_id,
     return std::optional(select.integer(0));
 }
 
-Result<LeaseStore::FreeIndex> LeaseStore::free_index(const std::string& user_id, int64_t now_us) {
-    if (const auto surplus = CTN_TRY(surplus_index(user_id))) {
+Result<LeaseStore::FreeIndex> LeaseStore::free_index(int64_t account_id, int64_t now_us) {
+    if (const auto surplus = CTN_TRY(surplus_index(account_id))) {
         return FreeIndex{*surplus};
     }
     Statement highest = CTN_TRY(database_.prepare("SELECT coalesce(max(address_index),?1-1) FROM "
@@ -141,18 +139,18 @@ Result<LeaseStore::FreeIndex> LeaseStore::free_index(const std::string& user_id,
 }
 
 Result<std::optional<int64_t>> LeaseStore::expired_index(int64_t now_us) {
-    Statement expired =
-        CTN_TRY(database_.prepare("SELECT address_index,user_id,node FROM lease WHERE expires<=?1 "
-                                  "AND address_index BETWEEN ?2 AND ?3 ORDER BY expires"));
+    Statement expired = CTN_TRY(
+        database_.prepare("SELECT address_index,account_id,node FROM lease WHERE expires<=?1 "
+                          "AND address_index BETWEEN ?2 AND ?3 ORDER BY expires"));
     expired.bind(1, now_us).bind(2, kFirstIndex).bind(3, last_index_);
     return first_not_held(expired);
 }
 
-// From rows of address_index, user_id and node.
+// From rows of address_index, account_id and node.
 Result<std::optional<int64_t>> LeaseStore::first_not_held(Statement& leases) {
     const std::multiset<Holder> held = this->held();
     while (CTN_TRY(leases.step())) {
-        if (!held.contains({std::string(leases.text(1)), std::string(leases.text(2))})) {
+        if (!held.contains({leases.integer(1), leases.text(2)})) {
             return std::optional(leases.integer(0));
         }
     }
@@ -166,18 +164,18 @@ Result<void> LeaseStore::remove(int64_t index) {
 
 // Names of nodes cost nothing: with a new one each time a user would have every address for
 // lease_s.
-Result<std::optional<int64_t>> LeaseStore::surplus_index(const std::string& user_id) {
+Result<std::optional<int64_t>> LeaseStore::surplus_index(int64_t account_id) {
     Statement count = CTN_TRY(database_.prepare(
-        "SELECT count(*) FROM lease WHERE user_id=? AND address_index BETWEEN ? AND ?"));
-    count.bind(1, std::string_view(user_id)).bind(2, kFirstIndex).bind(3, last_index_);
+        "SELECT count(*) FROM lease WHERE account_id=? AND address_index BETWEEN ? AND ?"));
+    count.bind(1, account_id).bind(2, kFirstIndex).bind(3, last_index_);
     CTN_TRY(count.step());
     if (pool_.user_leases == 0 || count.integer(0) < pool_.user_leases) {
         return std::optional<int64_t>();
     }
     Statement own = CTN_TRY(
-        database_.prepare("SELECT address_index,user_id,node FROM lease WHERE user_id=? AND "
+        database_.prepare("SELECT address_index,account_id,node FROM lease WHERE account_id=? AND "
                           "address_index BETWEEN ? AND ? ORDER BY expires"));
-    own.bind(1, std::string_view(user_id)).bind(2, kFirstIndex).bind(3, last_index_);
+    own.bind(1, account_id).bind(2, kFirstIndex).bind(3, last_index_);
     const auto index = CTN_TRY(first_not_held(own));
     if (index) {
         CTN_TRY(remove(*index));
@@ -186,12 +184,12 @@ Result<std::optional<int64_t>> LeaseStore::surplus_index(const std::string& user
 }
 
 // Clearing takes long, and whoever goes through many names of nodes asks for it each time.
-bool LeaseStore::may_have_used(const std::string& user_id, int64_t now_us) {
+bool LeaseStore::may_have_used(int64_t account_id, int64_t now_us) {
     constexpr int64_t kMostUs = kUsedLeaseBurst * kUsedLeaseIntervalUs;
     std::erase_if(paid_at_us_, [now_us](const auto& paid) {
         return paid.second <= now_us || paid.second > now_us + kMostUs;  // or the clock was set
     });
-    const auto paid = paid_at_us_.try_emplace(user_id, now_us).first;
+    const auto paid = paid_at_us_.try_emplace(account_id, now_us).first;
     if (paid->second + kUsedLeaseIntervalUs > now_us + kMostUs) {
         return false;
     }
@@ -202,15 +200,17 @@ bool LeaseStore::may_have_used(const std::string& user_id, int64_t now_us) {
 Result<void>
 LeaseStore::write(const Lease& lease, int64_t index, const std::optional<NodeId>& node_id) {
     Statement upsert = CTN_TRY(database_.prepare(
-        "INSERT INTO lease(user_id,node,address_index,ipv4,ipv6,expires,node_id) "
-        "VALUES(?1,?2,?3,?4,?5,?6,?7) ON CONFLICT(user_id,node) DO UPDATE SET address_index=?3,"
+        "INSERT INTO lease(account_id,node,address_index,ipv4,ipv6,expires,node_id,user_id) "
+        "VALUES(?1,?2,?3,?4,?5,?6,?7,?8) ON CONFLICT(account_id,node) DO UPDATE SET "
+        "address_index=?3,"
         "ipv4=?4,ipv6=?5,expires=?6,node_id=coalesce(?7,node_id)"));
-    upsert.bind(1, std::string_view(lease.user_id))
+    upsert.bind(1, lease.owner.id)
         .bind(2, std::string_view(lease.node))
         .bind(3, index)
         .bind(4, text_of(lease.ipv4))
         .bind(5, text_of(lease.ipv6))
-        .bind(6, lease.expires_us);
+        .bind(6, lease.expires_us)
+        .bind(8, std::string_view(lease.owner.user));
     if (node_id) {
         upsert.bind(7, base::ByteView(*node_id));
     } else {
@@ -229,8 +229,9 @@ Result<LeaseStore::Naming> LeaseStore::name_of(const Claimant& claimant) {
         return Naming{claimant.node};
     }
     std::map<std::string, std::optional<NodeId>> nodes;  // of the user
-    Statement select = CTN_TRY(database_.prepare("SELECT node,node_id FROM lease WHERE user_id=?"));
-    select.bind(1, std::string_view(claimant.user_id));
+    Statement select =
+        CTN_TRY(database_.prepare("SELECT node,node_id FROM lease WHERE account_id=?"));
+    select.bind(1, claimant.owner.id);
     while (CTN_TRY(select.step())) {
         const base::ByteView bytes = select.blob(1);
         std::optional<NodeId>& id = nodes[select.text(0)];
@@ -251,7 +252,7 @@ Result<LeaseStore::Naming> LeaseStore::name_of(const Claimant& claimant) {
         if (other == nodes.end() || !other->second) {
             return Naming{name};
         }
-        if (!held.contains({claimant.user_id, name})) {
+        if (!held.contains({claimant.owner.id, name})) {
             return Naming{name, true};
         }
     }
@@ -260,22 +261,23 @@ Result<LeaseStore::Naming> LeaseStore::name_of(const Claimant& claimant) {
 Result<std::optional<Lease>> LeaseStore::try_to_assign(const Claimant& claimant,
                                                        int64_t now_us,
                                                        std::optional<Cleared>& cleared) {
-    const std::string& user_id = claimant.user_id;
+    const int64_t account_id = claimant.owner.id;
     Transaction transaction = CTN_TRY(Transaction::begin(database_));
     const auto [node, is_taken_over] = CTN_TRY(name_of(claimant));
-    const std::optional<int64_t> own = CTN_TRY(index_of(user_id, node));
+    const std::optional<int64_t> own = CTN_TRY(index_of(account_id, node));
     const FreeIndex chosen =
-        own ? FreeIndex{*own, is_taken_over} : CTN_TRY(free_index(user_id, now_us));
+        own ? FreeIndex{*own, is_taken_over} : CTN_TRY(free_index(account_id, now_us));
     const bool is_cleared =
         cleared && cleared->index == chosen.index && cleared->assignments == assignments_;
     if (chosen.is_used && pool_.clear && !is_cleared) {
-        if (pool_.user_leases != 0 && !may_have_used(user_id, now_us)) {
+        if (pool_.user_leases != 0 && !may_have_used(account_id, now_us)) {
             return Error{Errc::WouldBlock, "too many addresses of other nodes", 0};
         }
         cleared = Cleared{chosen.index, assignments_};
         return std::optional<Lease>();
     }
-    const Lease lease = lease_of(user_id, node, chosen.index, now_us + pool_.lease_s * kUsPerS);
+    const Lease lease =
+        lease_of(claimant.owner, node, chosen.index, now_us + pool_.lease_s * kUsPerS);
     CTN_TRY(write(lease, chosen.index, claimant.node_id));
     CTN_TRY(transaction.commit());
     ++assignments_;
@@ -283,7 +285,7 @@ Result<std::optional<Lease>> LeaseStore::try_to_assign(const Claimant& claimant,
 }
 
 Result<Lease> LeaseStore::assign(const Claimant& claimant, int64_t now_us, bool is_held) {
-    if (!is_valid_name(claimant.user_id) || !is_valid_name(claimant.node)) {
+    if (!is_valid_name(claimant.owner.user) || !is_valid_name(claimant.node)) {
         return Error{Errc::Malformed, "name of user or node", 0};
     }
     constexpr int kTries = 4;
@@ -293,29 +295,29 @@ Result<Lease> LeaseStore::assign(const Claimant& claimant, int64_t now_us, bool 
             const std::lock_guard lock(mutex_);
             const auto lease = CTN_TRY(try_to_assign(claimant, now_us, cleared));
             if (lease && is_held) {
-                hold(lease->user_id, lease->node);
+                hold(lease->owner.id, lease->node);
             }
             if (lease) {
                 return *lease;
             }
         }
-        CTN_TRY(pool_.clear(lease_of(claimant.user_id, claimant.node, cleared->index, now_us)));
+        CTN_TRY(pool_.clear(lease_of(claimant.owner, claimant.node, cleared->index, now_us)));
     }
     return Error{Errc::WouldBlock, "others get the addresses first", 0};
 }
 
-Result<Lease> LeaseStore::assign(const std::string& user_id,
+Result<Lease> LeaseStore::assign(const Account& owner,
                                  const std::string& node,
                                  int64_t now_us,
                                  const std::optional<NodeId>& node_id) {
-    return assign({user_id, node, node_id}, now_us, false);
+    return assign({owner, node, node_id}, now_us, false);
 }
 
-Result<Lease> LeaseStore::assign_held(const std::string& user_id,
+Result<Lease> LeaseStore::assign_held(const Account& owner,
                                       const std::string& node,
                                       int64_t now_us,
                                       const std::optional<NodeId>& node_id) {
-    return assign({user_id, node, node_id}, now_us, true);
+    return assign({owner, node, node_id}, now_us, true);
 }
 
 void LeaseStore::set_user_leases(int64_t user_leases) {
@@ -323,17 +325,16 @@ void LeaseStore::set_user_leases(int64_t user_leases) {
     pool_.user_leases = user_leases;
 }
 
-Result<void>
-LeaseStore::renew(const std::string& user_id, const std::string& node, int64_t now_us) {
+Result<void> LeaseStore::renew(int64_t account_id, const std::string& node, int64_t now_us) {
     const std::lock_guard lock(mutex_);
-    return set_expiry(user_id, node, now_us + pool_.lease_s * kUsPerS);
+    return set_expiry(account_id, node, now_us + pool_.lease_s * kUsPerS);
 }
 
 Result<void>
-LeaseStore::set_expiry(const std::string& user_id, const std::string& node, int64_t expires_us) {
+LeaseStore::set_expiry(int64_t account_id, const std::string& node, int64_t expires_us) {
     Statement update =
-        CTN_TRY(database_.prepare("UPDATE lease SET expires=? WHERE user_id=? AND node=?"));
-    update.bind(1, expires_us).bind(2, std::string_view(user_id)).bind(3, std::string_view(node));
+        CTN_TRY(database_.prepare("UPDATE lease SET expires=? WHERE account_id=? AND node=?"));
+    update.bind(1, expires_us).bind(2, account_id).bind(3, std::string_view(node));
     return update.run();
 }
 
@@ -350,14 +351,14 @@ Result<void> LeaseStore::renew_held(int64_t now_us) {
     return transaction.commit();
 }
 
-void LeaseStore::hold(const std::string& user_id, const std::string& node) {
+void LeaseStore::hold(int64_t account_id, const std::string& node) {
     const std::lock_guard lock(held_mutex_);
-    held_.emplace(user_id, node);
+    held_.emplace(account_id, node);
 }
 
-void LeaseStore::release(const std::string& user_id, const std::string& node) {
+void LeaseStore::release(int64_t account_id, const std::string& node) {
     const std::lock_guard lock(held_mutex_);
-    if (const auto held = held_.find({user_id, node}); held != held_.end()) {
+    if (const auto held = held_.find({account_id, node}); held != held_.end()) {
         held_.erase(held);
     }
 }
@@ -365,13 +366,13 @@ void LeaseStore::release(const std::string& user_id, const std::string& node) {
 Result<std::vector<Lease>> LeaseStore::list() {
     const std::lock_guard lock(mutex_);
     Statement select = CTN_TRY(database_.prepare(
-        "SELECT user_id,node,address_index,expires FROM lease WHERE address_index BETWEEN ? AND ? "
-        "ORDER BY user_id,node"));
+        "SELECT user_id,node,address_index,expires,account_id FROM lease WHERE address_index "
+        "BETWEEN ? AND ? ORDER BY user_id,account_id,node"));
     select.bind(1, kFirstIndex).bind(2, last_index_);
     std::vector<Lease> leases;
     while (CTN_TRY(select.step())) {
-        leases.push_back(
-            lease_of(select.text(0), select.text(1), select.integer(2), select.integer(3)));
+        leases.push_back(lease_of({select.integer(4), select.text(0)}, select.text(1),
+                                  select.integer(2), select.integer(3)));
     }
     return leases;
 }

@@ -1,9 +1,10 @@
-// LeaseStore: inner addresses of nodes at this SNAPT, stable for each (user, node), in the ledger's
-// database. A node is known by its id; of several with one name all but one get a number behind
-// theirs. Thread-safe, but waits for the disk.
+// LeaseStore: inner addresses of nodes at this SNAPT, stable for each node of an account, in the
+// ledger's database. A node is known by its id; of several with one name all but one get a number
+// behind theirs. Thread-safe, but waits for the disk.
 #pragma once
 
 #include "common/base/ip_address.hpp"
+#include "snapt/accounting/account.hpp"
 #include "snapt/accounting/database.hpp"
 
 #include <array>
@@ -40,7 +41,7 @@ struct LeasePool {
 };
 
 struct Lease {
-    std::string user_id;
+    Account owner;
     std::string node;  // as it is called here
     std::optional<base::IpAddress> ipv4;
     std::optional<base::IpAddress> ipv6;
@@ -65,40 +66,39 @@ class LeaseStore {
     // assign_held(), by the name that is in it: nobody else got it since. A node without an id is
     // whoever has its name; one with an id takes over a name and its lease from another that holds
     // none, and gets "NAME-2" and so on while that holds it.
-    base::Result<Lease> assign(const std::string& user_id,
+    base::Result<Lease> assign(const Account& owner,
                                const std::string& node,
                                int64_t now_us,
                                const std::optional<NodeId>& node_id = std::nullopt);
-    base::Result<Lease> assign_held(const std::string& user_id,
+    base::Result<Lease> assign_held(const Account& owner,
                                     const std::string& node,
                                     int64_t now_us,
                                     const std::optional<NodeId>& node_id = std::nullopt);
     // LeasePool::user_leases, from now on.
     void set_user_leases(int64_t user_leases);
     // From now on a lease that has begun lasts lease_s.
-    base::Result<void> renew(const std::string& user_id, const std::string& node, int64_t now_us);
+    base::Result<void> renew(int64_t account_id, const std::string& node, int64_t now_us);
     // Between them a session has the lease: nobody else gets it, however long that lasts and
     // whatever the wall clock does. They count, and wait for nothing.
-    void hold(const std::string& user_id, const std::string& node);
-    void release(const std::string& user_id, const std::string& node);
+    void hold(int64_t account_id, const std::string& node);
+    void release(int64_t account_id, const std::string& node);
     // As renew(), for all that are held, in one transaction.
     base::Result<void> renew_held(int64_t now_us);
     base::Result<std::vector<Lease>> list();
 
   private:
     LeaseStore(Database database, LeasePool pool);
-    Lease lease_of(const std::string& user_id,
+    Lease lease_of(const Account& owner,
                    const std::string& node,
                    int64_t index,
                    int64_t expires_us) const;
-    base::Result<std::optional<int64_t>> index_of(const std::string& user_id,
-                                                  const std::string& node);
+    base::Result<std::optional<int64_t>> index_of(int64_t account_id, const std::string& node);
     // `is_used`: another node had it.
     struct FreeIndex {
         int64_t index = 0;
         bool is_used = true;
     };
-    base::Result<FreeIndex> free_index(const std::string& user_id, int64_t now_us);
+    base::Result<FreeIndex> free_index(int64_t account_id, int64_t now_us);
     // Addresses that were cleared, while nobody got any.
     struct Cleared {
         int64_t index = 0;
@@ -106,7 +106,7 @@ class LeaseStore {
     };
     // The node that asks for a lease.
     struct Claimant {
-        std::string user_id;
+        Account owner;
         std::string node;  // as it calls itself
         std::optional<NodeId> node_id;
     };
@@ -121,19 +121,18 @@ class LeaseStore {
     base::Result<Lease> assign(const Claimant& claimant, int64_t now_us, bool is_held);
     base::Result<void>
     write(const Lease& lease, int64_t index, const std::optional<NodeId>& node_id);
-    bool may_have_used(const std::string& user_id, int64_t now_us);
+    bool may_have_used(int64_t account_id, int64_t now_us);
     // Takes a lease from a user with more than its share; the lease is removed.
-    base::Result<std::optional<int64_t>> surplus_index(const std::string& user_id);
+    base::Result<std::optional<int64_t>> surplus_index(int64_t account_id);
     // The oldest of the expired leases that nobody holds.
     base::Result<std::optional<int64_t>> expired_index(int64_t now_us);
     base::Result<std::optional<int64_t>> first_not_held(Statement& leases);
     base::Result<void> remove(int64_t index);
 
     // The caller has locked mutex_.
-    base::Result<void>
-    set_expiry(const std::string& user_id, const std::string& node, int64_t expires_us);
+    base::Result<void> set_expiry(int64_t account_id, const std::string& node, int64_t expires_us);
 
-    using Holder = std::pair<std::string, std::string>;  // user, node
+    using Holder = std::pair<int64_t, std::string>;  // account, node
     std::multiset<Holder> held();
 
     std::mutex held_mutex_;  // never locked over what waits for the disk
@@ -143,8 +142,8 @@ class LeaseStore {
     LeasePool pool_;
     int64_t last_index_;
     uint64_t assignments_ = 0;
-    // By user, when all used addresses that it got are paid for; only of those that still pay.
-    std::map<std::string, int64_t> paid_at_us_;
+    // By account, when all used addresses that it got are paid for; only of those that still pay.
+    std::map<int64_t, int64_t> paid_at_us_;
 };
 
 }  // namespace continuo::snapt

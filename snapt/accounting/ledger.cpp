@@ -105,6 +105,7 @@ Result<void> Ledger::open_sessions(std::span<const SessionOpening> openings) {
                     .bind(4, std::string_view(who.cnapt_id))
                     .bind(5, std::string_view(who.sharer_id))
                     .bind(6, who.opened_at_us)
+                    .bind(7, who.account_id)
                     .run());
     }
     CTN_TRY(transaction.commit());
@@ -368,6 +369,7 @@ UsageRecord Ledger::make_record(const SlotImage& image, const CounterValues& del
         record.session_id = who.session_id;
         record.cnapt_id = who.cnapt_id;
         record.sharer_id = who.sharer_id;
+        record.account_id = who.account_id;
         if (const auto app = session->second.apps.find(image.app);
             app != session->second.apps.end() && image.app != 0) {
             record.app = app->second;
@@ -397,7 +399,7 @@ UsageRecord Ledger::make_record(const SlotImage& image, const CounterValues& del
     record.post = as_stored(delta.post_up + delta.post_down);
     record.handovers = as_stored(delta.handovers);
     record.lost_pkts = as_stored(delta.lost_packets);
-    record.flags = is_shared ? record_flag::kAggregate : 0U;
+    record.flags = record_flag::kHasAccount | (is_shared ? record_flag::kAggregate : 0U);
     if (delta.delay_samples > 0) {
         record.delay_us = as_stored(delta.delay_us_sum / delta.delay_samples);
         record.delay_max_us = as_stored(delta.delay_us_max);
@@ -439,6 +441,7 @@ Result<void> Ledger::write_session_record(uint32_t number, const Session& sessio
         .bind(8, session.closed_at_us)
         .bind(9, as_stored(session.overhead.tun_up))
         .bind(10, as_stored(session.overhead.tun_down))
+        .bind(11, who.account_id)
         .run();
 }
 

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "common/flow/accounting_record.hpp"
+#include "snapt/accounting/account.hpp"
 #include "snapt/accounting/database.hpp"
 #include "snapt/accounting/destinations.hpp"
 #include "snapt/accounting/live_file.hpp"
@@ -60,6 +61,7 @@ struct LedgerOptions {
 struct SessionIdentity {
     flow::SessionKey session_id{};
     std::string user_id;
+    int64_t account_id = kNoAccount;
     std::string cnapt_id;
     std::string sharer_id;
     int64_t opened_at_us = 0;

@@ -37,6 +37,7 @@ Result<void> Ledger::load_sessions() {
         session.identity.cnapt_id = select.text(3);
         session.identity.sharer_id = select.text(4);
         session.identity.opened_at_us = select.integer(5);
+        session.identity.account_id = select.integer(6);
     }
     Statement& apps = statements_->select_apps;
     while (CTN_TRY(apps.step())) {

@@ -57,14 +57,14 @@ struct Ledger::Statements {
             {&all.update_state, "UPDATE state SET v=?2 WHERE k=?1"},
             {&all.insert_event, "INSERT INTO event(at,kind,detail) VALUES(?,?,?)"},
             {&all.select_sessions,
-             "SELECT no,session_id,user_id,cnapt_id,sharer_id,t_open FROM open_session"},
+             "SELECT no,session_id,user_id,cnapt_id,sharer_id,t_open,account_id FROM open_session"},
             {&all.insert_session,
-             "INSERT INTO open_session(no,session_id,user_id,cnapt_id,sharer_id,t_open) "
-             "VALUES(?,?,?,?,?,?)"},
+             "INSERT INTO open_session(no,session_id,user_id,cnapt_id,sharer_id,t_open,account_id) "
+             "VALUES(?,?,?,?,?,?,?)"},
             {&all.delete_session, "DELETE FROM open_session WHERE no=?"},
             {&all.insert_session_record,
              "INSERT INTO session_record(epoch,no,session_id,user_id,cnapt_id,sharer_id,t_open,"
-             "t_close,tun_up,tun_down) VALUES(?,?,?,?,?,?,?,?,?,?)"},
+             "t_close,tun_up,tun_down,account_id) VALUES(?,?,?,?,?,?,?,?,?,?,?)"},
             {&all.select_apps, "SELECT session_no,tag,name FROM open_app"},
             {&all.upsert_app, "INSERT INTO open_app(session_no,tag,name) VALUES(?,?,?) "
                               "ON CONFLICT DO UPDATE SET name=excluded.name"},

@@ -12,7 +12,8 @@ using base::Error;
 using base::Result;
 using flow::UsageRecord;
 
-// Calls `visit` with each field in canonical order; the columns below have the same order.
+// Calls `visit` with each field in canonical order, but for account_id; the columns below have the
+// same order, with it last.
 template <typename Record, typename Visit>
 void for_each_field(Record& record, Visit&& visit) {
     visit(record.snapt_id);
@@ -53,14 +54,14 @@ constexpr const char* kInsertSql =
     "INSERT INTO usage_record(snapt_id,epoch,seq,user_id,session_id,cnapt_id,sharer_id,flow_id,cls,"
     "proto,app,dport,dst,t_start,t_end,active_us,pay_up,pay_down,inner_up,inner_down,pkt_up,pkt_"
     "down,"
-    "pre,post,delay_us,delay_max_us,delay_src,jitter_us,handovers,lost_pkts,cause,flags,sha) "
-    "VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
+    "pre,post,delay_us,delay_max_us,delay_src,jitter_us,handovers,lost_pkts,cause,flags,account_id,"
+    "sha) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
 constexpr const char* kSelectSql =
     "SELECT snapt_id,epoch,seq,user_id,session_id,cnapt_id,sharer_id,flow_id,cls,"
     "proto,app,dport,dst,t_start,t_end,active_us,pay_up,pay_down,inner_up,inner_down,pkt_up,pkt_"
     "down,"
-    "pre,post,delay_us,delay_max_us,delay_src,jitter_us,handovers,lost_pkts,cause,flags,sha "
-    "FROM usage_record WHERE epoch=? ORDER BY seq";
+    "pre,post,delay_us,delay_max_us,delay_src,jitter_us,handovers,lost_pkts,cause,flags,account_id,"
+    "sha FROM usage_record WHERE epoch=? ORDER BY seq";
 
 struct TextMaker {
     std::string text;
@@ -141,6 +142,9 @@ struct Loader {
 std::string canonical_text(const UsageRecord& record) {
     TextMaker maker;
     for_each_field(record, maker);
+    if ((record.flags & flow::record_flag::kHasAccount) != 0) {
+        maker(record.account_id);
+    }
     return maker.text;
 }
 
@@ -161,6 +165,7 @@ Result<void> RecordStore::insert(const UsageRecord& record) {
     const RecordDigest digest = CTN_TRY(digest_of(record));
     Binder binder{insert_};
     for_each_field(record, binder);
+    binder(record.account_id);
     insert_.bind(binder.parameter + 1, base::ByteView(digest));
     return insert_.run();
 }
@@ -173,6 +178,7 @@ Result<std::vector<UsageRecord>> read_records(Database& database, int64_t epoch)
         UsageRecord& record = records.emplace_back();
         Loader loader{select};
         for_each_field(record, loader);
+        loader(record.account_id);
         const RecordDigest digest = CTN_TRY(digest_of(record));
         const base::ByteView stored = select.blob(loader.column);
         if (!std::equal(digest.begin(), digest.end(), stored.begin(), stored.end())) {

@@ -1,14 +1,14 @@
 // The tables of ledger.db. Identity and version lie in SQLite's own header (application_id,
-// user_version), so that a file of another program is never touched.
+// user_version), so that a file of another program is never touched. A user is an account with a
+// name. Rows belong to the account, whose id is never used twice; the name may be given again.
 #pragma once
 
-#include <array>
 #include <cstdint>
 
 namespace continuo::snapt {
 
 inline constexpr int64_t kApplicationId = 0x43544E4C;  // "CTNL"
-inline constexpr int64_t kSchemaVersion = 3;
+inline constexpr int64_t kSchemaVersion = 4;
 
 inline constexpr const char* kSchemaSql = R"sql(
 CREATE TABLE state(k TEXT PRIMARY KEY, v INTEGER NOT NULL) STRICT;
@@ -17,7 +17,7 @@ INSERT INTO state(k, v) VALUES('epoch', 0), ('next_seq', 0);
 -- Associations that may carry traffic, committed before they do; live slots refer to `no`, unique in the epoch.
 CREATE TABLE open_session(
   no INTEGER PRIMARY KEY, session_id BLOB NOT NULL, user_id TEXT NOT NULL, cnapt_id TEXT NOT NULL,
-  sharer_id TEXT NOT NULL, t_open INTEGER NOT NULL) STRICT;
+  sharer_id TEXT NOT NULL, t_open INTEGER NOT NULL, account_id INTEGER NOT NULL DEFAULT 0) STRICT;
 CREATE TABLE open_app(
   session_no INTEGER NOT NULL, tag INTEGER NOT NULL, name TEXT NOT NULL,
   PRIMARY KEY(session_no, tag)) STRICT, WITHOUT ROWID;
@@ -25,12 +25,14 @@ CREATE TABLE open_app(
 CREATE TABLE session_record(
   epoch INTEGER NOT NULL, no INTEGER NOT NULL, session_id BLOB NOT NULL, user_id TEXT NOT NULL,
   cnapt_id TEXT NOT NULL, sharer_id TEXT NOT NULL, t_open INTEGER NOT NULL, t_close INTEGER NOT NULL,
-  tun_up INTEGER NOT NULL, tun_down INTEGER NOT NULL, PRIMARY KEY(epoch, no)) STRICT, WITHOUT ROWID;
+  tun_up INTEGER NOT NULL, tun_down INTEGER NOT NULL, account_id INTEGER NOT NULL DEFAULT 0,
+  PRIMARY KEY(epoch, no)) STRICT, WITHOUT ROWID;
 -- Slot images: what was put into records, and the latest that was saved.
 CREATE TABLE open_flow(
   flow_id INTEGER PRIMARY KEY, session_no INTEGER NOT NULL, cls INTEGER NOT NULL, proto INTEGER NOT NULL,
   t_open INTEGER NOT NULL, t_sealed INTEGER NOT NULL, sealed BLOB NOT NULL, ckpt BLOB NOT NULL,
   closed INTEGER NOT NULL) STRICT;
+-- `user_id` is the name that the account had. The hash is over `account_id` where the flag says so.
 CREATE TABLE usage_record(
   snapt_id TEXT NOT NULL, epoch INTEGER NOT NULL, seq INTEGER NOT NULL,
   user_id TEXT NOT NULL, session_id BLOB NOT NULL, cnapt_id TEXT NOT NULL, sharer_id TEXT NOT NULL,
@@ -42,30 +44,29 @@ CREATE TABLE usage_record(
   delay_us INTEGER, delay_max_us INTEGER, delay_src INTEGER, jitter_us INTEGER,
   handovers INTEGER NOT NULL DEFAULT 0, lost_pkts INTEGER,
   cause INTEGER NOT NULL, flags INTEGER NOT NULL DEFAULT 0, sha BLOB NOT NULL,
+  account_id INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY(snapt_id, epoch, seq)) STRICT, WITHOUT ROWID;
-CREATE INDEX usage_user_time ON usage_record(user_id, t_end);
+CREATE INDEX usage_account_time ON usage_record(user_id, account_id, t_end);
 CREATE INDEX usage_time ON usage_record(t_end);
 CREATE TABLE event(id INTEGER PRIMARY KEY, at INTEGER NOT NULL, kind TEXT NOT NULL, detail TEXT NOT NULL) STRICT;
 
-CREATE TABLE user(user_id TEXT PRIMARY KEY, created INTEGER NOT NULL, disabled INTEGER NOT NULL) STRICT;
+CREATE TABLE user(
+  user_id TEXT PRIMARY KEY, created INTEGER NOT NULL, disabled INTEGER NOT NULL,
+  account_id INTEGER NOT NULL UNIQUE) STRICT;
+-- Keys of removed accounts stay without their secret, so that a key id is not used again.
 CREATE TABLE credential(
-  user_id TEXT NOT NULL, key_id TEXT NOT NULL, secret BLOB NOT NULL, created INTEGER NOT NULL,
+  account_id INTEGER NOT NULL, key_id TEXT NOT NULL, secret BLOB NOT NULL, created INTEGER NOT NULL,
   disabled INTEGER NOT NULL, revoked INTEGER, device TEXT NOT NULL DEFAULT '', seen INTEGER, expires INTEGER,
-  PRIMARY KEY(user_id, key_id)) STRICT;
+  PRIMARY KEY(account_id, key_id)) STRICT;
+-- Rows are never deleted.
 CREATE TABLE account(
-  user_id TEXT PRIMARY KEY, plan_id INTEGER, status TEXT, credit_limit_ud INTEGER NOT NULL DEFAULT 0,
-  quota_bytes INTEGER, quota_period TEXT, zone TEXT NOT NULL DEFAULT 'UTC') STRICT;
+  account_id INTEGER PRIMARY KEY AUTOINCREMENT, user_id TEXT NOT NULL, removed INTEGER, plan_id INTEGER,
+  status TEXT, credit_limit_ud INTEGER NOT NULL DEFAULT 0, quota_bytes INTEGER, quota_period TEXT,
+  zone TEXT NOT NULL DEFAULT 'UTC') STRICT;
+CREATE INDEX account_user ON account(user_id);
 CREATE TABLE lease(
-  user_id TEXT NOT NULL, node TEXT NOT NULL, address_index INTEGER NOT NULL UNIQUE, ipv4 TEXT, ipv6 TEXT,
-  expires INTEGER NOT NULL, node_id BLOB, PRIMARY KEY(user_id, node)) STRICT;
+  account_id INTEGER NOT NULL, user_id TEXT NOT NULL, node TEXT NOT NULL, address_index INTEGER NOT NULL UNIQUE,
+  ipv4 TEXT, ipv6 TEXT, expires INTEGER NOT NULL, node_id BLOB, PRIMARY KEY(account_id, node)) STRICT;
 )sql";
-
-// Entry i brings a database of version i + 1 to version i + 2.
-inline constexpr std::array<const char*, kSchemaVersion - 1> kMigrations = {
-    "ALTER TABLE credential ADD COLUMN device TEXT NOT NULL DEFAULT '';"
-    "ALTER TABLE credential ADD COLUMN seen INTEGER;"
-    "ALTER TABLE credential ADD COLUMN expires INTEGER;",
-    "ALTER TABLE lease ADD COLUMN node_id BLOB;",
-};
 
 }  // namespace continuo::snapt

@@ -17,7 +17,7 @@ struct KeyName {
     std::string_view column;
 };
 // A record is booked at its last microsecond: t_end itself may be the next day's first.
-constexpr std::array<KeyName, 6> kKeys = {{{UsageKey::User, "user", "user_id"},
+constexpr std::array<KeyName, 6> kKeys = {{{UsageKey::User, "user", "user_id, account_id"},
                                            {UsageKey::Class, "class", "cls"},
                                            {UsageKey::Snapt, "snapt", "snapt_id"},
                                            {UsageKey::Day, "day", "zone_day(t_end-1)"},
@@ -28,6 +28,14 @@ constexpr Error kTooManyRows{Errc::LimitReached,
                              "too many rows: narrow by --from and --to, or group by less", 0};
 constexpr Error kTooLong{Errc::LimitReached,
                          "too many records: narrow by --from and --to, or by --user", 0};
+
+// Records without an account are those of sessions that nobody has opened.
+constexpr const char* kAccountsOfName =
+    " account_id IN (SELECT account_id FROM account WHERE user_id=?3 UNION ALL SELECT 0) AND";
+
+constexpr int columns_of(UsageKey key) {
+    return key == UsageKey::User ? 2 : 1;
+}
 
 // SQLite asks while this lives.
 class GiveUp {
@@ -48,17 +56,24 @@ class GiveUp {
 std::string usage_sql(const UsageQuery& query) {
     std::string sql = "SELECT ";
     std::string numbers;
-    for (size_t i = 0; i < query.by.size(); ++i) {
-        sql += kKeys[static_cast<size_t>(query.by[i])].column;
+    size_t columns = 0;
+    for (const UsageKey key : query.by) {
+        sql += kKeys[static_cast<size_t>(key)].column;
         sql += ", ";
-        numbers += (i == 0 ? "" : ",") + std::to_string(i + 1);
+        for (int i = 0; i < columns_of(key); ++i) {
+            numbers += (columns == 0 ? "" : ",") + std::to_string(columns + 1);
+            ++columns;
+        }
     }
     sql += "count(DISTINCT epoch||'/'||flow_id||'/'||snapt_id)";
     for (const char* column : {"pay_up", "pay_down", "inner_up", "inner_down", "pre", "post"}) {
         sql += std::string(", coalesce(sum(") + column + "),0)";
     }
-    sql += query.user ? " FROM usage_record INDEXED BY usage_user_time WHERE user_id=?3 AND"
+    sql += query.user ? " FROM usage_record INDEXED BY usage_account_time WHERE user_id=?3 AND"
                       : " FROM usage_record WHERE";
+    if (query.user) {
+        sql += query.is_own ? " account_id=?4 AND" : kAccountsOfName;
+    }
     sql += " t_end>?1 AND t_end<=?2";
     if (!query.by.empty()) {
         sql += " GROUP BY " + numbers + " ORDER BY " + numbers;
@@ -72,6 +87,7 @@ void read_key(const Statement& statement, int column, UsageKey key, UsageRow& ro
     switch (key) {
     case UsageKey::User:
         row.user = statement.text(column);
+        row.account_id = statement.integer(column + 1);
         break;
     case UsageKey::Class:
         row.traffic_class = static_cast<base::TrafficClass>(statement.integer(column));
@@ -95,7 +111,8 @@ UsageRow row_of(const Statement& statement, const std::vector<UsageKey>& by) {
     UsageRow row;
     int column = 0;
     for (const UsageKey key : by) {
-        read_key(statement, column++, key, row);
+        read_key(statement, column, key, row);
+        column += columns_of(key);
     }
     for (int64_t* sum : {&row.flows, &row.payload_up, &row.payload_down, &row.inner_up,
                          &row.inner_down, &row.pre, &row.post}) {
@@ -106,6 +123,22 @@ UsageRow row_of(const Statement& statement, const std::vector<UsageKey>& by) {
         row.saved_percent = 100.0 * static_cast<double>(row.saved) / static_cast<double>(row.pre);
     }
     return row;
+}
+
+// What is known of the account.
+Result<void>
+complete(UsageRow& row, const UsageQuery& query, const TimeZone& zone, Statement& account) {
+    if (query.is_own) {
+        row.account_id.reset();
+    }
+    if (!row.account_id) {
+        return {};
+    }
+    if (CTN_TRY(account.bind(1, *row.account_id).step())) {
+        row.removed = zone.day(account.integer(0));
+        CTN_TRY(account.run());
+    }
+    return {};
 }
 
 }  // namespace
@@ -137,6 +170,11 @@ query_usage(Database& database, const UsageQuery& query, const UsageLimits& limi
     if (query.user) {
         select.bind(3, query.user);
     }
+    if (query.user && query.is_own) {
+        select.bind(4, query.account_id);
+    }
+    Statement account =
+        CTN_TRY(database.prepare("SELECT removed FROM account WHERE account_id=? AND removed>0"));
     while (true) {
         const auto row = select.step();
         if (!row && row.error().code == Errc::LimitReached) {
@@ -149,6 +187,7 @@ query_usage(Database& database, const UsageQuery& query, const UsageLimits& limi
             return kTooManyRows;
         }
         report.rows.push_back(row_of(select, query.by));
+        CTN_TRY(complete(report.rows.back(), query, zone, account));
     }
 }
 

@@ -4,6 +4,7 @@
 
 #include "common/base/result.hpp"
 #include "common/base/traffic_class.hpp"
+#include "snapt/accounting/account.hpp"
 #include "snapt/accounting/database.hpp"
 #include "snapt/accounting/time_zone.hpp"
 
@@ -25,8 +26,9 @@ struct UsageQuery {
     std::optional<int64_t> from_us;   // UTC, inclusive
     std::optional<int64_t> to_us;     // exclusive
     std::string zone = "UTC";         // of days and months
-    std::optional<std::string> user;  // only this one's
-    bool is_own = false;              // that user asks itself
+    std::optional<std::string> user;  // only of accounts of this name
+    bool is_own = false;              // that user asks itself, of `account_id` only
+    int64_t account_id = kNoAccount;
 };
 
 inline constexpr size_t kMaxUsageRows = 20'000;
@@ -37,9 +39,11 @@ struct UsageLimits {
 };
 
 // Fields as in the JSON of `usage`. A key that was not asked for is empty; so is `app` of flows
-// without one.
+// without one. By user there is a row for each account; who asks for its own is not told of it.
 struct UsageRow {
     std::optional<std::string> user;
+    std::optional<int64_t> account_id;
+    std::optional<std::string> removed;  // the day in the query's zone; empty: it is there
     std::optional<base::TrafficClass> traffic_class;
     std::optional<std::string> snapt;
     std::optional<std::string> day;    // "2026-11-01"

@@ -16,18 +16,21 @@ constexpr Error kNoSuchKey{Errc::NotFound, "no such key", 0};
 
 }  // namespace
 
-// Numbers are never used again, so that an old file does not seem to have a valid key id.
+// Numbers are never used again, not for another account of the name either: an old file does not
+// seem to have a valid key id, and who has proved an old key is nobody when its account has gone.
 Result<std::string> UserStore::next_key_id(const std::string& user_id) {
     Statement last = CTN_TRY(database_.prepare(
-        "SELECT max(CAST(substr(key_id,2) AS INTEGER)) FROM credential WHERE user_id=? AND "
-        "key_id GLOB 'k[0-9]*' AND NOT substr(key_id,2) GLOB '*[^0-9]*' AND length(key_id)<=10"));
+        "SELECT max(CAST(substr(c.key_id,2) AS INTEGER)) FROM account a JOIN credential c ON "
+        "c.account_id=a.account_id WHERE a.user_id=? AND c.key_id GLOB 'k[0-9]*' AND NOT "
+        "substr(c.key_id,2) GLOB '*[^0-9]*' AND length(c.key_id)<=10"));
     last.bind(1, std::string_view(user_id));
     CTN_TRY(last.step());
     // Another SNAPT's key may have a longer number.
     for (int64_t number = last.integer(0) + 1;; ++number) {
         std::string key_id = "k" + std::to_string(number);
-        Statement taken =
-            CTN_TRY(database_.prepare("SELECT 1 FROM credential WHERE user_id=? AND key_id=?"));
+        Statement taken = CTN_TRY(
+            database_.prepare("SELECT 1 FROM account a JOIN credential c ON "
+                              "c.account_id=a.account_id WHERE a.user_id=? AND c.key_id=?"));
         taken.bind(1, std::string_view(user_id)).bind(2, std::string_view(key_id));
         if (!CTN_TRY(taken.step())) {
             return key_id;
@@ -35,23 +38,24 @@ Result<std::string> UserStore::next_key_id(const std::string& user_id) {
     }
 }
 
-Result<Credential> UserStore::insert_key(const std::string& user_id,
+Result<Credential> UserStore::insert_key(const Account& account,
                                          int64_t now_us,
                                          base::Random& random,
                                          const NewKey& wanted) {
     Credential credential;
-    credential.user_id = user_id;
-    credential.key_id = wanted.key_id.empty() ? CTN_TRY(next_key_id(user_id)) : wanted.key_id;
+    credential.user_id = account.user;
+    credential.account_id = account.id;
+    credential.key_id = wanted.key_id.empty() ? CTN_TRY(next_key_id(account.user)) : wanted.key_id;
     credential.device = wanted.device;
     if (wanted.key) {
         credential.key = *wanted.key;
     } else {
         random.fill(credential.key);
     }
-    Statement insert = CTN_TRY(
-        database_.prepare("INSERT INTO credential(user_id,key_id,secret,created,disabled,device) "
-                          "VALUES(?,?,?,?,0,?)"));
-    CTN_TRY(insert.bind(1, std::string_view(user_id))
+    Statement insert = CTN_TRY(database_.prepare(
+        "INSERT INTO credential(account_id,key_id,secret,created,disabled,device) "
+        "VALUES(?,?,?,?,0,?)"));
+    CTN_TRY(insert.bind(1, account.id)
                 .bind(2, std::string_view(credential.key_id))
                 .bind(3, base::ByteView(credential.key))
                 .bind(4, now_us)
@@ -61,8 +65,7 @@ Result<Credential> UserStore::insert_key(const std::string& user_id,
 }
 
 // Names are good, the id is new, and a device that is named has no key yet.
-Result<void>
-UserStore::require_free(const std::string& user_id, const NewKey& wanted, int64_t now_us) {
+Result<void> UserStore::require_free(const Account& account, const NewKey& wanted, int64_t now_us) {
     if ((!wanted.device.empty() && !is_valid_name(wanted.device)) ||
         (!wanted.key_id.empty() && !is_valid_key_id(wanted.key_id))) {
         return Error{Errc::InvalidConfig,
@@ -72,8 +75,8 @@ UserStore::require_free(const std::string& user_id, const NewKey& wanted, int64_
     }
     Statement select = CTN_TRY(database_.prepare(
         "SELECT key_id,device,revoked IS NULL AND coalesce(expires>?2,1) FROM credential "
-        "WHERE user_id=?1"));
-    select.bind(1, std::string_view(user_id)).bind(2, now_us);
+        "WHERE account_id=?1"));
+    select.bind(1, account.id).bind(2, now_us);
     int64_t valid = 0;
     while (CTN_TRY(select.step())) {
         const bool is_valid = select.integer(2) != 0;
@@ -93,10 +96,11 @@ UserStore::require_free(const std::string& user_id, const NewKey& wanted, int64_
 }
 
 Result<void> UserStore::add_keys(UserInfo& user, int64_t now_us) {
-    Statement select = CTN_TRY(database_.prepare(
-        "SELECT key_id,device,created,disabled,seen,expires FROM credential WHERE user_id=?1 AND "
-        "revoked IS NULL AND coalesce(expires>?2,1) ORDER BY created,key_id"));
-    select.bind(1, std::string_view(user.user_id)).bind(2, now_us);
+    Statement select = CTN_TRY(
+        database_.prepare("SELECT key_id,device,created,disabled,seen,expires FROM credential "
+                          "WHERE account_id=?1 AND "
+                          "revoked IS NULL AND coalesce(expires>?2,1) ORDER BY created,key_id"));
+    select.bind(1, user.account_id).bind(2, now_us);
     const auto time_in = [&select](int column) {
         return select.is_null(column) ? std::nullopt : std::optional(select.integer(column));
     };
@@ -118,9 +122,10 @@ Result<void> UserStore::add_keys(UserInfo& user, int64_t now_us) {
 
 // The device whose key is rotated, among the keys that are valid.
 Result<std::string>
-UserStore::device_to_rotate(const std::string& user_id, const std::string& wanted, int64_t now_us) {
+UserStore::device_to_rotate(const Account& account, const std::string& wanted, int64_t now_us) {
     UserInfo user;
-    user.user_id = user_id;
+    user.user_id = account.user;
+    user.account_id = account.id;
     CTN_TRY(add_keys(user, now_us));
     const auto is_wanted = [&wanted](const KeyInfo& key) { return key.device == wanted; };
     if (!wanted.empty()) {
@@ -144,20 +149,20 @@ Result<Credential> UserStore::rotate(const std::string& user_id,
                                      int64_t overlap_us) {
     const std::lock_guard lock(database_mutex_);
     Transaction transaction = CTN_TRY(Transaction::begin(database_));
-    CTN_TRY(require_user(user_id));
+    const Account account = CTN_TRY(account_of_user(user_id));
     NewKey fresh = wanted;
-    fresh.device = CTN_TRY(device_to_rotate(user_id, wanted.device, now_us));
+    fresh.device = CTN_TRY(device_to_rotate(account, wanted.device, now_us));
     Statement end = CTN_TRY(database_.prepare(
-        overlap_us == 0 ? "UPDATE credential SET revoked=?3 WHERE user_id=?1 AND device=?2 AND "
+        overlap_us == 0 ? "UPDATE credential SET revoked=?3 WHERE account_id=?1 AND device=?2 AND "
                           "revoked IS NULL"
                         : "UPDATE credential SET expires=min(coalesce(expires,?3),?3) WHERE "
-                          "user_id=?1 AND device=?2 AND revoked IS NULL"));
-    CTN_TRY(end.bind(1, std::string_view(user_id))
+                          "account_id=?1 AND device=?2 AND revoked IS NULL"));
+    CTN_TRY(end.bind(1, account.id)
                 .bind(2, std::string_view(fresh.device))
                 .bind(3, now_us + overlap_us)
                 .run());
-    CTN_TRY(require_free(user_id, NewKey{"", fresh.key_id, std::nullopt}, now_us));
-    Credential credential = CTN_TRY(insert_key(user_id, now_us, random, fresh));
+    CTN_TRY(require_free(account, NewKey{"", fresh.key_id, std::nullopt}, now_us));
+    Credential credential = CTN_TRY(insert_key(account, now_us, random, fresh));
     CTN_TRY(transaction.commit());
     if (const auto loaded = load_directory_after(user_id); !loaded) {
         credential.unread = loaded.error();
@@ -170,11 +175,11 @@ Result<void> UserStore::revoke(const std::string& user_id, const KeyChoice& keys
         return Error{Errc::InvalidConfig, "which key? name --device or --key-id", 0};
     }
     const std::lock_guard lock(database_mutex_);
-    CTN_TRY(require_user(user_id));
-    Statement update = CTN_TRY(
-        database_.prepare("UPDATE credential SET revoked=?2 WHERE user_id=?1 AND revoked IS NULL "
-                          "AND ?3 IN ('',device) AND ?4 IN ('',key_id)"));
-    CTN_TRY(update.bind(1, std::string_view(user_id))
+    const Account account = CTN_TRY(account_of_user(user_id));
+    Statement update = CTN_TRY(database_.prepare(
+        "UPDATE credential SET revoked=?2 WHERE account_id=?1 AND revoked IS NULL "
+        "AND ?3 IN ('',device) AND ?4 IN ('',key_id)"));
+    CTN_TRY(update.bind(1, account.id)
                 .bind(2, now_us)
                 .bind(3, std::string_view(keys.device))
                 .bind(4, std::string_view(keys.key_id))
@@ -219,7 +224,8 @@ Result<void> UserStore::write_seen() {
 Result<void> UserStore::write_seen(const std::map<SeenKey, int64_t>& seen) {
     Transaction transaction = CTN_TRY(Transaction::begin(database_));
     Statement update = CTN_TRY(database_.prepare(
-        "UPDATE credential SET seen=max(coalesce(seen,?3),?3) WHERE user_id=?1 AND key_id=?2"));
+        "UPDATE credential SET seen=max(coalesce(seen,?3),?3) WHERE key_id=?2 AND "
+        "account_id=(SELECT account_id FROM user WHERE user_id=?1)"));
     for (const auto& [key, at_us] : seen) {
         CTN_TRY(update.bind(1, std::string_view(key.first))
                     .bind(2, std::string_view(key.second))

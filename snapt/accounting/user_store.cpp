@@ -57,17 +57,45 @@ Result<std::unique_ptr<UserStore>> UserStore::open(const std::string& state_dire
     return store;
 }
 
-Result<void> UserStore::add_user(const std::string& user_id, int64_t now_us, bool may_be_there) {
-    Statement insert = CTN_TRY(database_.prepare(
-        "INSERT INTO user(user_id,created,disabled) VALUES(?,?,0) ON CONFLICT DO NOTHING"));
-    CTN_TRY(insert.bind(1, std::string_view(user_id)).bind(2, now_us).run());
-    if (database_.changes() == 0 && !may_be_there) {
+Result<int64_t> UserStore::make_account(const std::string& user_id,
+                                        const std::optional<Quota>& quota) {
+    Statement insert =
+        CTN_TRY(database_.prepare("INSERT INTO account(user_id,status,quota_bytes,quota_period) "
+                                  "VALUES(?1,'active',?2,?3) RETURNING account_id"));
+    insert.bind(1, std::string_view(user_id));
+    if (quota) {
+        insert.bind(2, quota->bytes).bind(3, std::string_view(quota->period));
+    } else {
+        insert.bind_null(2).bind_null(3);
+    }
+    CTN_TRY(insert.step());
+    const int64_t account_id = insert.integer(0);
+    CTN_TRY(insert.run());
+    return account_id;
+}
+
+Result<Account> UserStore::add_user(const std::string& user_id,
+                                    const std::optional<Quota>& quota,
+                                    int64_t now_us,
+                                    bool may_be_there) {
+    auto there = account_of_user(user_id);
+    if (there && may_be_there) {
+        return there;
+    }
+    if (there) {
         return Error{Errc::InvalidState,
                      "there is a user of this name already; --device NAME without --quota gives it "
                      "another key",
                      0};
     }
-    return {};
+    if (there.error().code != Errc::NotFound) {
+        return there;
+    }
+    const Account account{CTN_TRY(make_account(user_id, quota)), user_id};
+    Statement insert = CTN_TRY(
+        database_.prepare("INSERT INTO user(user_id,created,disabled,account_id) VALUES(?,?,0,?)"));
+    CTN_TRY(insert.bind(1, std::string_view(user_id)).bind(2, now_us).bind(3, account.id).run());
+    return account;
 }
 
 Result<Credential> UserStore::add(const std::string& user_id,
@@ -82,13 +110,9 @@ Result<Credential> UserStore::add(const std::string& user_id,
     const bool may_be_there = !quota && (!wanted.device.empty() || !wanted.key_id.empty());
     const std::lock_guard lock(database_mutex_);
     Transaction transaction = CTN_TRY(Transaction::begin(database_));
-    CTN_TRY(add_user(user_id, now_us, may_be_there));
-    const bool is_new = database_.changes() != 0;
-    if (is_new) {
-        CTN_TRY(write_quota(user_id, quota));
-    }
-    CTN_TRY(require_free(user_id, wanted, now_us));
-    Credential credential = CTN_TRY(insert_key(user_id, now_us, random, wanted));
+    const Account account = CTN_TRY(add_user(user_id, quota, now_us, may_be_there));
+    CTN_TRY(require_free(account, wanted, now_us));
+    Credential credential = CTN_TRY(insert_key(account, now_us, random, wanted));
     CTN_TRY(transaction.commit());
     if (const auto loaded = load_directory(); !loaded) {
         credential.unread = loaded.error();
@@ -96,24 +120,12 @@ Result<Credential> UserStore::add(const std::string& user_id,
     return credential;
 }
 
-Result<void> UserStore::write_quota(const std::string& user_id, const std::optional<Quota>& quota) {
-    Statement upsert = CTN_TRY(database_.prepare(
-        "INSERT INTO account(user_id,status,quota_bytes,quota_period) VALUES(?1,'active',?2,?3) "
-        "ON CONFLICT DO UPDATE SET quota_bytes=?2,quota_period=?3"));
-    upsert.bind(1, std::string_view(user_id));
-    if (quota) {
-        upsert.bind(2, quota->bytes).bind(3, std::string_view(quota->period));
-    } else {
-        upsert.bind_null(2).bind_null(3);
-    }
-    return upsert.run();
-}
-
 Result<std::vector<UserInfo>> UserStore::list(int64_t now_us) {
     const std::lock_guard lock(database_mutex_);
     Statement select = CTN_TRY(database_.prepare(
-        "SELECT u.user_id,u.created,u.disabled,a.quota_bytes,a.quota_period FROM user u "
-        "LEFT JOIN account a ON a.user_id=u.user_id ORDER BY u.user_id"));
+        "SELECT u.user_id,u.created,u.disabled,a.quota_bytes,a.quota_period,u.account_id FROM user "
+        "u "
+        "JOIN account a ON a.account_id=u.account_id ORDER BY u.user_id"));
     std::vector<UserInfo> users;
     while (CTN_TRY(select.step())) {
         UserInfo& info = users.emplace_back();
@@ -123,29 +135,30 @@ Result<std::vector<UserInfo>> UserStore::list(int64_t now_us) {
         if (!select.is_null(3)) {
             info.quota = Quota{select.integer(3), select.text(4)};
         }
+        info.account_id = select.integer(5);
         CTN_TRY(add_keys(info, now_us));
     }
     return users;
 }
 
-Result<void> UserStore::require_user(const std::string& user_id) {
-    Statement select = CTN_TRY(database_.prepare("SELECT 1 FROM user WHERE user_id=?"));
+Result<Account> UserStore::account_of_user(const std::string& user_id) {
+    Statement select = CTN_TRY(database_.prepare("SELECT account_id FROM user WHERE user_id=?"));
     if (!CTN_TRY(select.bind(1, std::string_view(user_id)).step())) {
         return Error{Errc::NotFound, "no such user", 0};
     }
-    return {};
+    return Account{select.integer(0), user_id};
 }
 
 Result<void>
 UserStore::set_disabled(const std::string& user_id, bool is_disabled, const KeyChoice& keys) {
     const std::lock_guard lock(database_mutex_);
-    CTN_TRY(require_user(user_id));
+    const Account account = CTN_TRY(account_of_user(user_id));
     Statement update = CTN_TRY(database_.prepare(
         keys.is_all()
-            ? "UPDATE user SET disabled=?2 WHERE user_id=?1"
-            : "UPDATE credential SET disabled=?2 WHERE user_id=?1 AND revoked IS NULL AND "
+            ? "UPDATE user SET disabled=?2 WHERE account_id=?1"
+            : "UPDATE credential SET disabled=?2 WHERE account_id=?1 AND revoked IS NULL AND "
               "?3 IN ('',device) AND ?4 IN ('',key_id)"));
-    update.bind(1, std::string_view(user_id)).bind(2, is_disabled ? 1 : 0);
+    update.bind(1, account.id).bind(2, is_disabled ? 1 : 0);
     if (!keys.is_all()) {
         update.bind(3, std::string_view(keys.device)).bind(4, std::string_view(keys.key_id));
     }
@@ -156,15 +169,16 @@ UserStore::set_disabled(const std::string& user_id, bool is_disabled, const KeyC
     return load_directory_after(user_id);
 }
 
-Result<void> UserStore::remove(const std::string& user_id) {
+Result<void> UserStore::remove(const std::string& user_id, int64_t now_us) {
     const std::lock_guard lock(database_mutex_);
     Transaction transaction = CTN_TRY(Transaction::begin(database_));
-    CTN_TRY(require_user(user_id));
+    const Account account = CTN_TRY(account_of_user(user_id));
     for (const char* sql :
-         {"DELETE FROM credential WHERE user_id=?", "DELETE FROM account WHERE user_id=?",
-          "DELETE FROM user WHERE user_id=?"}) {
-        Statement erase = CTN_TRY(database_.prepare(sql));
-        CTN_TRY(erase.bind(1, std::string_view(user_id)).run());
+         {"UPDATE credential SET secret=x'',revoked=coalesce(revoked,?2) WHERE account_id=?1",
+          "UPDATE account SET removed=?2,status='removed' WHERE account_id=?1",
+          "DELETE FROM user WHERE account_id=?1 AND ?2=?2"}) {
+        Statement change = CTN_TRY(database_.prepare(sql));
+        CTN_TRY(change.bind(1, account.id).bind(2, now_us).run());
     }
     CTN_TRY(transaction.commit());
     {
@@ -177,8 +191,9 @@ Result<void> UserStore::remove(const std::string& user_id) {
 Result<void> UserStore::load_directory() {
     Directory fresh;
     Statement select = CTN_TRY(database_.prepare(
-        "SELECT u.user_id,c.key_id,c.secret,c.expires FROM user u JOIN credential c ON "
-        "c.user_id=u.user_id WHERE u.disabled=0 AND c.disabled=0 AND c.revoked IS NULL"));
+        "SELECT u.user_id,c.key_id,c.secret,c.expires,u.account_id FROM user u JOIN credential c "
+        "ON "
+        "c.account_id=u.account_id WHERE u.disabled=0 AND c.disabled=0 AND c.revoked IS NULL"));
     while (CTN_TRY(select.step())) {
         const base::ByteView secret = select.blob(2);
         Entry entry;
@@ -187,6 +202,7 @@ Result<void> UserStore::load_directory() {
         }
         std::copy(secret.begin(), secret.end(), entry.key.begin());
         entry.expires_us = select.is_null(3) ? kNeverUs : select.integer(3);
+        entry.account_id = select.integer(4);
         fresh.keys[directory_key(select.text(0), select.text(1))] = entry;
     }
     std::shared_ptr<const Directory> old;  // may be large: it goes after the lock
@@ -244,13 +260,25 @@ std::shared_ptr<const UserStore::Directory> UserStore::directory() const {
     return directory_;
 }
 
-std::optional<UserKey> UserStore::lookup(std::string_view user_id, std::string_view key_id) const {
+std::optional<UserStore::Entry> UserStore::entry(std::string_view user_id,
+                                                 std::string_view key_id) const {
     if (!is_valid_name(user_id) || !is_valid_name(key_id)) {
         return std::nullopt;
     }
     const auto current = directory();
     const auto found = current->keys.find(directory_key(user_id, key_id));
-    return found == current->keys.end() ? std::nullopt : std::optional(found->second.key);
+    return found == current->keys.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<UserKey> UserStore::lookup(std::string_view user_id, std::string_view key_id) const {
+    const auto found = entry(user_id, key_id);
+    return found ? std::optional(found->key) : std::nullopt;
+}
+
+std::optional<int64_t> UserStore::account_of(std::string_view user_id,
+                                             std::string_view key_id) const {
+    const auto found = entry(user_id, key_id);
+    return found ? std::optional(found->account_id) : std::nullopt;
 }
 
 bool UserStore::is_known(std::string_view user_id) const {

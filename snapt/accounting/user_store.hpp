@@ -5,6 +5,7 @@
 
 #include "common/base/random.hpp"
 #include "common/base/secret.hpp"
+#include "snapt/accounting/account.hpp"
 #include "snapt/accounting/database.hpp"
 
 #include <map>
@@ -37,6 +38,7 @@ struct Quota {
 
 struct Credential {
     std::string user_id;
+    int64_t account_id = kNoAccount;
     std::string key_id;  // "k1", "k2", …, or as another SNAPT called it
     UserKey key{};
     std::string device{};  // empty: none was named
@@ -71,6 +73,7 @@ struct KeyInfo {
 
 struct UserInfo {
     std::string user_id;
+    int64_t account_id = kNoAccount;
     int64_t created_us = 0;
     bool is_disabled = false;
     std::vector<KeyInfo> keys;  // neither revoked nor expired
@@ -107,11 +110,13 @@ class UserStore {
                                     int64_t overlap_us = 0);
     // For good. InvalidConfig when `keys` names none.
     base::Result<void> revoke(const std::string& user_id, const KeyChoice& keys, int64_t now_us);
-    // Usage records and leases stay.
-    base::Result<void> remove(const std::string& user_id);
+    // Usage records and leases stay its account's, whose secrets go. A user of the name that is
+    // made afterwards has another account, and key ids that this one did not have.
+    base::Result<void> remove(const std::string& user_id, int64_t now_us);
 
-    // The key of a user who may log in.
+    // The key of a user who may log in, and the account that it opens.
     std::optional<UserKey> lookup(std::string_view user_id, std::string_view key_id) const;
+    std::optional<int64_t> account_of(std::string_view user_id, std::string_view key_id) const;
     bool is_known(std::string_view user_id) const;  // and enabled
     // Of all users who may log in; another object when they have changed.
     std::shared_ptr<const std::vector<UserKey>> all_keys() const;
@@ -127,6 +132,7 @@ class UserStore {
   private:
     struct Entry {
         UserKey key{};
+        int64_t account_id = kNoAccount;
         int64_t expires_us = 0;
     };
     struct Directory {
@@ -141,21 +147,24 @@ class UserStore {
     base::Result<void> load_directory();
     std::shared_ptr<const Directory> publish(Directory&& fresh);
     base::Result<void> load_directory_after(const std::string& user_id);
-    base::Result<void> add_user(const std::string& user_id, int64_t now_us, bool may_be_there);
-    base::Result<Credential> insert_key(const std::string& user_id,
-                                        int64_t now_us,
-                                        base::Random& random,
-                                        const NewKey& wanted);
+    base::Result<Account> add_user(const std::string& user_id,
+                                   const std::optional<Quota>& quota,
+                                   int64_t now_us,
+                                   bool may_be_there);
+    base::Result<Credential>
+    insert_key(const Account& account, int64_t now_us, base::Random& random, const NewKey& wanted);
     base::Result<std::string> next_key_id(const std::string& user_id);
     base::Result<std::string>
-    device_to_rotate(const std::string& user_id, const std::string& wanted, int64_t now_us);
-    base::Result<void>
-    require_free(const std::string& user_id, const NewKey& wanted, int64_t now_us);
-    base::Result<void> write_quota(const std::string& user_id, const std::optional<Quota>& quota);
-    base::Result<void> require_user(const std::string& user_id);
+    device_to_rotate(const Account& account, const std::string& wanted, int64_t now_us);
+    base::Result<void> require_free(const Account& account, const NewKey& wanted, int64_t now_us);
+    base::Result<int64_t> make_account(const std::string& user_id,
+                                       const std::optional<Quota>& quota);
+    // NotFound: no such user.
+    base::Result<Account> account_of_user(const std::string& user_id);
     base::Result<void> add_keys(UserInfo& user, int64_t now_us);
     base::Result<void> write_seen(const std::map<SeenKey, int64_t>& seen);
     std::shared_ptr<const Directory> directory() const;
+    std::optional<Entry> entry(std::string_view user_id, std::string_view key_id) const;
 
     std::mutex database_mutex_;
     Database database_;

@@ -26,6 +26,24 @@ TEST_F(AdmissionTest, ARevokedDeviceLosesItsSessionAndNoOther) {
     EXPECT_EQ(relay->sessions()[0]->grant.node, "laptop");
 }
 
+// By a process beside the daemon, with the key id that the former had.
+TEST_F(AdmissionTest, AUserMadeAgainHasNoSessionOfTheFormer) {
+    log_in("alice");
+    hello_of_alice(70, "desktop", 1);
+    ASSERT_TRUE(wait([this] { return let_in().size() == 2; }));
+    auto other = UserStore::open(folder_).value();
+    ASSERT_TRUE(other->remove("alice", kNoon));
+    const auto fresh = other->add("alice", {}, kNoon, random, {"", "k1", keys["bob"]}).value();
+    ASSERT_TRUE(users->refresh());
+    hello_of_alice(71, "laptop", 2);  // before the former's sessions have ended
+    ASSERT_TRUE(wait([this] { return sessions().contains("laptop.2"); }));
+    admission->end_revoked();
+    ASSERT_EQ(sessions(), std::set<std::string>{"laptop.2"});
+    EXPECT_EQ(relay->sessions()[0]->grant.account_id, fresh.account_id);
+    EXPECT_EQ(number("SELECT count(DISTINCT account_id) FROM lease"), 2);
+    EXPECT_NE(relay->sessions()[0]->grant.lease_ipv4, leases->list().value()[0].ipv4);
+}
+
 TEST_F(AdmissionTest, SessionsOfAKeyEndWithItsOverlap) {
     log_in("alice");
     const int64_t now_us = daemon::utc_us();
@@ -49,7 +67,7 @@ TEST_F(AdmissionTest, KeysThatSessionsUseAreSeen) {
     EXPECT_GE(*seen_us(), began_us - kSecond);
     EXPECT_LE(*seen_us(), daemon::utc_us());
     admission->finish_leases();
-    EXPECT_GT(number("SELECT seen FROM credential WHERE user_id='alice'"), 0) << "on the disk";
+    EXPECT_GT(number("SELECT seen FROM credential WHERE key_id='k1'"), 0) << "on the disk";
 }
 
 TEST_F(AdmissionTest, KeysOfAHandshakeADayAgoAreEnded) {

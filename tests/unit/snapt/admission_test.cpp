@@ -196,7 +196,8 @@ TEST_F(AdmissionTest, AUserHasNoMoreLeasesOnTheirWayThanSessions) {
     EXPECT_EQ(number("SELECT count(*) FROM lease"), 2 + 1 + 1);
     leases->set_user_leases(3);
     const auto list = leases->list().value();
-    EXPECT_EQ(leases->assign("alice", "late", kNoon)->ipv4, list[0].ipv4) << "nobody holds it";
+    EXPECT_EQ(leases->assign(list[0].owner, "late", kNoon)->ipv4, list[0].ipv4)
+        << "nobody holds it";
     hello(22, "alice");
     ASSERT_TRUE(wait([this] { return let_in().size() == 2; }));
 }

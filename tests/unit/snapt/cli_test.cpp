@@ -336,7 +336,7 @@ TEST_F(SnaptCli, RequestsOfTheSocketAreCheckedAndTellWhoseSessionsEnd) {
               Ends::Revoked);
     EXPECT_EQ(run(R"({"action":"disable","name":"alice","key_id":"k3"})").ends, Ends::Revoked);
     EXPECT_EQ(run(R"({"action":"list"})").json,
-              R"([{"user":"alice","disabled":false,"keys":["k2","k4"],"devices":[)"
+              R"([{"user":"alice","account":1,"disabled":false,"keys":["k2","k4"],"devices":[)"
               R"({"key_id":"k2","device":null,"disabled":false,"created":1793491200,)"
               R"("last_seen":null,"expires":null},)"
               R"({"key_id":"k3","device":"tv","disabled":true,"created":1793491200,)"
@@ -355,7 +355,8 @@ TEST_F(SnaptCli, RequestsOfTheSocketAreCheckedAndTellWhoseSessionsEnd) {
         ASSERT_TRUE((*users)->add(user, {}, kNow, random));
     }
     auto database = Database::open(state() + "/" + kLedgerFileName, OpenMode::ReadWrite).value();
-    ASSERT_TRUE(database.execute("UPDATE credential SET secret=x'00' WHERE user_id='frank'"));
+    ASSERT_TRUE(database.execute("UPDATE credential SET secret=x'00' WHERE account_id="
+                                 "(SELECT account_id FROM user WHERE user_id='frank')"));
     // A change that the disk has taken ends sessions also when the keys cannot be read again.
     for (const char* text : {R"({"action":"disable","name":"alice"})",
                              R"({"action":"revoke","name":"erin","key_id":"k1"})",
@@ -393,7 +394,7 @@ TEST(Enrolment, NamesWhatDiffersFromTheDefaults) {
     config.name = "zrh-1";
     config.public_addresses = {*config::HostPort::parse("203.0.113.9:9347"),
                                *config::HostPort::parse("[2001:db8:9::9]:9347")};
-    Credential credential{"alice", "k1", {}};
+    Credential credential{"alice", kNoAccount, "k1", {}};
     credential.key.fill(7);
     std::string text = render_enrolment(config, credential);
     EXPECT_TRUE(contains(text, "addresses = [\"203.0.113.9:9347\", \"[2001:db8:9::9]:9347\"]"));

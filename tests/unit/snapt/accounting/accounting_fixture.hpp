@@ -54,10 +54,14 @@ class LedgerTest : public StateFolder {
     }
     std::unique_ptr<Ledger> open(int64_t now_us) const { return open(now_us, options()); }
 
-    static void add_session(Ledger& ledger, uint32_t number, const std::string& user) {
+    static void add_session(Ledger& ledger,
+                            uint32_t number,
+                            const std::string& user,
+                            int64_t account_id = kNoAccount) {
         SessionOpening opening;
         opening.number = number;
         opening.identity.user_id = user;
+        opening.identity.account_id = account_id;
         opening.identity.cnapt_id = user + "-laptop";
         opening.identity.session_id.fill(static_cast<uint8_t>(number));
         opening.identity.opened_at_us = kNoon;

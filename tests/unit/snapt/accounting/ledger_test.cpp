@@ -128,7 +128,7 @@ TEST_F(LedgerTest, RecordSaysWhoWhatAndWhy) {
     EXPECT_EQ(record.delay_max_us, 6000);
     EXPECT_EQ(record.delay_src, flow::delay_source::kTunnel);
     EXPECT_EQ(record.cause, Cause::Idle);
-    EXPECT_EQ(record.flags, record_flag::kFirst | record_flag::kLast);
+    EXPECT_EQ(record.flags, record_flag::kFirst | record_flag::kLast | record_flag::kHasAccount);
 }
 
 TEST_F(LedgerTest, ANameThatFindsNoRoomIsToldAgainAndIsNoEmptyOneMeanwhile) {
@@ -365,6 +365,27 @@ TEST_F(LedgerTest, CanonicalTextIsDecimalFieldsInOrderWithEmptyUnknowns) {
         canonical_text(record),
         "zrh-1|7|12|alice|000000000000000000000000000000ab|laptop||0|0|0||||0|0|0|0|0|0|0|0|0|0|"
         "-1|||||0||2|33");
+    record.account_id = 9;
+    EXPECT_TRUE(canonical_text(record).ends_with("|2|33")) << "of a version without accounts";
+    record.flags |= record_flag::kHasAccount;
+    EXPECT_TRUE(canonical_text(record).ends_with("|2|289|9"));
+}
+
+TEST_F(LedgerTest, RecordsBelongToTheAccountOfTheirSession) {
+    auto ledger = open(kNoon);
+    add_session(*ledger, 1, "alice", 7);
+    add_session(*ledger, 2, "alice", 8);  // who was made again
+    count(*ledger->live().take(request(1, 1, kNoon)), 100, kNoon + 1);
+    count(*ledger->live().take(request(2, 2, kNoon)), 200, kNoon + 1);
+    ledger->close_session(1, {}, kNoon + 2);
+    ASSERT_TRUE(ledger->stop(kNoon + 2, Cause::Admin));
+    const auto all = records(1);
+    ASSERT_EQ(all.size(), 2U);
+    EXPECT_EQ(all[0].account_id, 7);
+    EXPECT_EQ(all[1].account_id, 8);
+    EXPECT_EQ(number("SELECT sum(account_id) FROM session_record"), 15);
+    ASSERT_TRUE(ledger->database().execute("UPDATE usage_record SET account_id=8"));
+    EXPECT_FALSE(read_records(ledger->database(), 1)) << "the hash is over it";
 }
 
 TEST_F(LedgerTest, AlteredRecordIsNoticed) {

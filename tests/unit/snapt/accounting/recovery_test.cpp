@@ -1,4 +1,5 @@
 #include "common/base/random.hpp"
+#include "snapt/accounting/user_store.hpp"
 #include "tests/unit/snapt/accounting/accounting_fixture.hpp"
 
 #include <csignal>
@@ -60,7 +61,7 @@ TEST_F(RecoveryTest, WhatWasCountedButNotSealedIsRecoveredExactlyInTheOldEpoch) 
     EXPECT_EQ(all[1].app, "curl");
     EXPECT_EQ(all[1].cause, Cause::Recovered);
     EXPECT_EQ(all[1].flags & ~record_flag::kDelayUnknown,
-              record_flag::kRecovered | record_flag::kLast);
+              record_flag::kRecovered | record_flag::kLast | record_flag::kHasAccount);
     EXPECT_EQ(all[1].t_start, kNoon + 60 * kSecond);
     EXPECT_EQ(all[1].t_end, kNoon + 61 * kSecond);
     EXPECT_EQ(all[2].flags & record_flag::kFirst, record_flag::kFirst);
@@ -85,6 +86,25 @@ TEST_F(RecoveryTest, ClosedAndSealedFlowIsNotCountedAgainWhenItsSlotWasNotYetFre
     });
     EXPECT_EQ(open(kNoon + 2 * kSecond)->status().recovered_records, 0U);
     EXPECT_EQ(inner_up(records(1)), 100);
+}
+
+// A user that is removed and made again while the process is down.
+TEST_F(RecoveryTest, WhatIsRecoveredIsTheAccountsThatHadTheSession) {
+    base::SeededRandom random(1);
+    crash_after([&] {
+        auto ledger = open(kNoon);
+        const auto alice = UserStore::open(folder_).value()->add("alice", {}, kNoon, random);
+        add_session(*ledger, 1, "alice", alice->account_id);
+        count(*ledger->live().take(request(1, 1, kNoon)), 100, kNoon + 1);
+        static_cast<void>(ledger.release());
+    });
+    const int64_t former = number("SELECT account_id FROM user");
+    const auto users = UserStore::open(folder_).value();
+    ASSERT_TRUE(users->remove("alice", kNoon + 2));
+    EXPECT_NE(users->add("alice", {}, kNoon + 3, random)->account_id, former);
+    EXPECT_EQ(open(kNoon + 4)->status().recovered_records, 1U);
+    EXPECT_EQ(records(1)[0].account_id, former);
+    EXPECT_EQ(number("SELECT account_id FROM session_record"), former);
 }
 
 TEST_F(RecoveryTest, AfterCleanStopNothingIsRecovered) {

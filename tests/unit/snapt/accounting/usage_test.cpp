@@ -91,6 +91,49 @@ TEST_F(UsageTest, GroupsBySeveralKeysAndSumsTheRest) {
     EXPECT_EQ(rows(of_bob)[0].inner_up, 6000);
 }
 
+TEST_F(UsageTest, AccountsOfOneNameAreToldApart) {
+    ASSERT_TRUE(database_.execute(
+        "INSERT INTO account(account_id,user_id,removed) VALUES(5,'alice',1795177000000000),"
+        "(6,'alice',NULL),(7,'bob',NULL)"));
+    const auto put_of = [this](int64_t account_id, const char* user, int records) {
+        for (int i = 0; i < records; ++i) {
+            auto record = make(kNoon);
+            record.user_id = user;
+            record.account_id = account_id;
+            put(record);
+        }
+    };
+    put_of(5, "alice", 4);
+    put_of(6, "alice", 2);
+    put_of(7, "bob", 1);
+    put_of(0, "alice", 8);  // of a session that nobody opened
+    UsageQuery query = by({UsageKey::User, UsageKey::Class});
+    query.zone = "Pacific/Kiritimati";  // UTC+14: already the next day
+    const auto all = rows(query);
+    ASSERT_EQ(all.size(), 4U);
+    EXPECT_EQ(all[0].account_id, 0);
+    EXPECT_EQ(all[1].user, "alice");
+    EXPECT_EQ(all[1].account_id, 5);
+    EXPECT_EQ(all[1].removed, "2026-11-21");
+    EXPECT_EQ(all[1].inner_up, 4000);
+    EXPECT_EQ(all[1].traffic_class, base::TrafficClass::LtLd);
+    EXPECT_EQ(all[2].account_id, 6);
+    EXPECT_FALSE(all[2].removed);
+    EXPECT_EQ(all[2].inner_up, 2000);
+    EXPECT_EQ(all[3].user, "bob");
+    query.user = "alice";
+    EXPECT_EQ(rows(query).size(), 3U) << "the operator asks for a name";
+    query.is_own = true;
+    query.account_id = 6;
+    const auto own = rows(query);
+    ASSERT_EQ(own.size(), 1U);
+    EXPECT_EQ(own[0].inner_up, 2000);
+    EXPECT_EQ(own[0].user, "alice");
+    EXPECT_FALSE(own[0].account_id);
+    query.account_id = 7;
+    EXPECT_TRUE(rows(query).empty());
+}
+
 TEST_F(UsageTest, NegativeSavingsStayNegative) {
     auto record = make(kNoon);
     record.post = 1800;
@@ -177,16 +220,18 @@ TEST_F(UsageTest, AQuestionAboutAUserReadsThatUsersRecordsOnly) {
     query.user = "alice";
     ASSERT_TRUE(database_.set_zone(TimeZone::utc()));
     for (const bool has_from : {false, true}) {
+        query.is_own = has_from;
         query.from_us = has_from ? std::optional(kNoon) : std::nullopt;
         auto plan = database_.prepare(("EXPLAIN QUERY PLAN " + usage_sql(query)).c_str()).value();
         std::string text;
         while (*plan.step()) {
             text += plan.text(3) + "\n";
         }
-        EXPECT_NE(text.find("SEARCH usage_record USING INDEX usage_user_time (user_id=?"),
+        EXPECT_NE(text.find("SEARCH usage_record USING INDEX usage_account_time (user_id=? AND "
+                            "account_id=? AND t_end>"),
                   std::string::npos)
             << text;
-        EXPECT_EQ(text.find("SCAN"), std::string::npos) << text;
+        EXPECT_EQ(text.find("SCAN usage_record"), std::string::npos) << text;
     }
 }
 

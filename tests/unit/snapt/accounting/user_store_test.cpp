@@ -1,17 +1,13 @@
-#include "snapt/accounting/lease_store.hpp"
 #include "snapt/accounting/user_store.hpp"
 #include "tests/unit/snapt/accounting/accounting_fixture.hpp"
 
 #include <set>
-#include <sstream>
 #include <thread>
 
 namespace continuo::snapt {
 namespace {
 
 using base::Errc;
-using base::IpAddress;
-using base::IpPrefix;
 
 class UserStoreTest : public StateFolder {
   protected:
@@ -82,11 +78,55 @@ TEST_F(UserStoreTest, DisabledUserCannotLogInUntilEnabled) {
 
 TEST_F(UserStoreTest, RemovedUserIsGoneAndTheNameIsFree) {
     const auto old = store_->add("alice", {}, kNoon, random_).value();
-    ASSERT_TRUE(store_->remove("alice"));
+    ASSERT_TRUE(store_->remove("alice", kNoon));
     EXPECT_FALSE(store_->lookup("alice", "k1"));
     EXPECT_TRUE(store_->list(kNoon).value().empty());
-    EXPECT_EQ(store_->remove("alice").error().code, Errc::NotFound);
+    EXPECT_EQ(store_->remove("alice", kNoon).error().code, Errc::NotFound);
     EXPECT_NE(store_->add("alice", {}, kNoon, random_)->key, old.key);
+}
+
+TEST_F(UserStoreTest, AUserMadeAgainIsAnotherAccountWithNothingOfTheFormer) {
+    const auto former = store_->add("alice", Quota{50, "month"}, kNoon, random_).value();
+    ASSERT_TRUE(store_->rotate("alice", kNoon, random_));
+    ASSERT_TRUE(store_->remove("alice", kNoon + 1));
+    const auto fresh = store_->add("alice", {}, kNoon + 2, random_).value();
+    EXPECT_NE(fresh.account_id, former.account_id);
+    EXPECT_EQ(fresh.key_id, "k3") << "no file of the former seems to have a valid key id";
+    EXPECT_EQ(store_->account_of("alice", "k3"), fresh.account_id);
+    EXPECT_FALSE(store_->account_of("alice", "k1"));
+    const auto users = store_->list(kNoon + 2).value();
+    ASSERT_EQ(users.size(), 1U);
+    EXPECT_EQ(users[0].account_id, fresh.account_id);
+    EXPECT_FALSE(users[0].quota);
+    EXPECT_EQ(users[0].created_us, kNoon + 2);
+    EXPECT_EQ(users[0].keys.size(), 1U);
+    auto database = Database::open(path(kLedgerFileName), OpenMode::ReadOnly).value();
+    auto secrets = database.prepare("SELECT sum(length(secret)) FROM credential").value();
+    ASSERT_TRUE(*secrets.step());
+    EXPECT_EQ(secrets.integer(0), 32) << "those of the former are gone";
+}
+
+TEST_F(UserStoreTest, AnAccountIdIsNeverUsedTwice) {
+    std::set<int64_t> ids;
+    for (int i = 0; i < 4; ++i) {
+        const auto alice = store_->add("alice", {}, kNoon, random_).value();
+        EXPECT_NE(alice.account_id, kNoAccount);
+        EXPECT_TRUE(ids.insert(alice.account_id).second);
+        ASSERT_TRUE(store_->remove("alice", kNoon));
+        auto database = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
+        ASSERT_TRUE(database.execute("DELETE FROM account")) << "as nobody does";
+        store_ = UserStore::open(folder_).value();
+    }
+}
+
+// As it is where SNAPTs of a realm share keys and one of them has had another user of the name.
+TEST_F(UserStoreTest, AKeyIdOfAFormerAccountMayBeNamedAgain) {
+    ASSERT_TRUE(store_->add("alice", {}, kNoon, random_));
+    ASSERT_TRUE(store_->remove("alice", kNoon));
+    UserKey key;
+    key.fill(7);
+    EXPECT_EQ(store_->add("alice", {}, kNoon, random_, {"", "k1", key})->key_id, "k1");
+    EXPECT_EQ(store_->lookup("alice", "k1"), key);
 }
 
 TEST_F(UserStoreTest, UsersSurviveRestartAndChangesOfAnotherProcessShowAfterRefresh) {
@@ -146,7 +186,8 @@ TEST_F(UserStoreTest, WhatIsTakenAwayLetsNobodyInWhenTheRestCannotBeReadAgain) {
         ASSERT_TRUE(store_->add(user, {}, kNoon, random_, of_device("laptop")));
     }
     auto database = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
-    ASSERT_TRUE(database.execute("UPDATE credential SET secret=x'00' WHERE user_id='carol'"));
+    ASSERT_TRUE(database.execute("UPDATE credential SET secret=x'00' WHERE account_id="
+                                 "(SELECT account_id FROM user WHERE user_id='carol')"));
     EXPECT_EQ(store_->revoke("alice", {"laptop", ""}, kNoon).error().code, Errc::Malformed);
     EXPECT_EQ(store_->set_disabled("bob", true).error().code, Errc::Malformed);
     EXPECT_FALSE(store_->lookup("alice", "k1"));
@@ -159,14 +200,15 @@ TEST_F(UserStoreTest, AKeyThatIsStoredAndCannotBeReadAgainIsShown) {
         ASSERT_TRUE(store_->add(user, {}, kNoon, random_));
     }
     auto database = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
-    ASSERT_TRUE(database.execute("UPDATE credential SET secret=x'00' WHERE user_id='carol'"));
+    ASSERT_TRUE(database.execute("UPDATE credential SET secret=x'00' WHERE account_id="
+                                 "(SELECT account_id FROM user WHERE user_id='carol')"));
     const auto added = store_->add("bob", {}, kNoon, random_);
     const auto rotated = store_->rotate("alice", kNoon, random_);
     ASSERT_TRUE(added && rotated);
     EXPECT_EQ(added->unread->code, Errc::Malformed);
     EXPECT_EQ(rotated->unread->code, Errc::Malformed);
     EXPECT_FALSE(store_->lookup("alice", "k1"));
-    ASSERT_TRUE(database.execute("DELETE FROM credential WHERE user_id='carol'"));
+    ASSERT_TRUE(database.execute("DELETE FROM credential WHERE length(secret)=1"));
     ASSERT_TRUE(store_->refresh());
     EXPECT_EQ(store_->lookup("bob", added->key_id), added->key);
     EXPECT_EQ(store_->lookup("alice", rotated->key_id), rotated->key);
@@ -307,7 +349,7 @@ TEST_F(UserStoreTest, KnowsWhenAKeyWasLastInUse) {
     ASSERT_TRUE(store_->write_seen());
     EXPECT_EQ(UserStore::open(folder_).value()->list(kNoon).value()[0].keys[0].seen_us, kNoon + 5);
     store_->note_seen("alice", "k1", kNoon + 7);
-    ASSERT_TRUE(store_->remove("alice"));
+    ASSERT_TRUE(store_->remove("alice", kNoon));
     ASSERT_TRUE(store_->add("alice", {}, kNoon, random_));
     EXPECT_FALSE(store_->list(kNoon).value()[0].keys[0].seen_us) << "another alice";
 }
@@ -332,67 +374,6 @@ TEST_F(UserStoreTest, WhenAKeyWasLastInUseOutlivesAWriteThatFails) {
     ASSERT_TRUE(other.execute("DROP TRIGGER no"));
     ASSERT_TRUE(store_->write_seen());
     EXPECT_EQ(UserStore::open(folder_).value()->list(kNoon).value()[0].keys[0].seen_us, kNoon + 5);
-}
-
-class MigrationTest : public StateFolder {
-  protected:
-    // Tables as that version made them, with users, keys and a lease.
-    void write_database(const std::string& version) const {
-        std::ifstream file(CONTINUO_SOURCE_DIR "/tests/unit/snapt/accounting/data/ledger_" +
-                           version + ".sql");
-        std::ostringstream sql;
-        sql << file.rdbuf();
-        ASSERT_FALSE(sql.str().empty());
-        auto database = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
-        std::string clear;
-        {
-            auto tables =
-                database.prepare("SELECT name FROM sqlite_schema WHERE type='table'").value();
-            while (*tables.step()) {
-                clear += "DROP TABLE " + tables.text(0) + ";";
-            }
-        }
-        ASSERT_TRUE(database.execute(clear.c_str()));
-        ASSERT_TRUE(database.execute(sql.str().c_str()));
-    }
-};
-
-TEST_F(MigrationTest, ADatabaseOfTheFirstVersionGoesOn) {
-    write_database("1");
-    const auto as_it_is = UserStore::open(folder_, OpenMode::ReadOnly);
-    ASSERT_FALSE(as_it_is);
-    EXPECT_EQ(as_it_is.error().code, Errc::Unsupported);
-    EXPECT_NE(std::string_view(as_it_is.error().where).find("older version"),
-              std::string_view::npos);
-    const auto users = UserStore::open(folder_);
-    ASSERT_TRUE(users) << users.error().where;
-    const auto list = (*users)->list(kNoon).value();
-    ASSERT_EQ(list.size(), 2U);
-    EXPECT_EQ(list[0].user_id, "alice");
-    ASSERT_EQ(key_ids(list[0]), Ids{"k2"});
-    EXPECT_EQ(list[0].keys[0].device, "");
-    EXPECT_FALSE(list[0].keys[0].seen_us);
-    EXPECT_EQ(list[0].quota->bytes, 1000);
-    EXPECT_TRUE(list[1].is_disabled);
-    UserKey key;
-    key.fill(0x22);
-    EXPECT_EQ((*users)->lookup("alice", "k2"), key);
-    EXPECT_FALSE((*users)->lookup("alice", "k1"));
-    EXPECT_FALSE((*users)->lookup("bob", "k1"));
-    base::SeededRandom random(1);
-    EXPECT_EQ((*users)->add("alice", {}, kNoon, random, of_device("phone"))->key_id, "k3");
-    LeasePool pool;
-    pool.ipv4 = IpPrefix::parse("100.64.0.0/16");
-    const auto leases = LeaseStore::open(folder_, pool).value();
-    const auto lease = leases->assign("alice", "laptop", kNoon, NodeId{1}).value();
-    EXPECT_EQ(lease.node, "laptop");
-    EXPECT_EQ(lease.ipv4, IpAddress::parse("100.64.0.9"));
-    LedgerOptions options;
-    options.state_directory = folder_;
-    options.snapt_id = "zrh-1";
-    options.live_slots = 16;
-    EXPECT_TRUE(Ledger::open(options, kNoon));
-    EXPECT_TRUE(UserStore::open(folder_)) << "nothing is left to do";
 }
 
 }  // namespace

@@ -1,0 +1,91 @@
+// What brings a ledger.db of an earlier version to the tables of schema.hpp. Text that has been in
+// a release stays as it is.
+#pragma once
+
+#include "snapt/accounting/schema.hpp"
+
+#include <array>
+
+namespace continuo::snapt {
+
+// To version 4. Names of which there are rows from before the user of that name was made, or no
+// user, are of an account that was removed, when its last row ends. Other rows are the user's.
+inline constexpr const char* kAccountsSql = R"sql(
+ALTER TABLE user RENAME TO user_3;
+ALTER TABLE credential RENAME TO credential_3;
+ALTER TABLE account RENAME TO account_3;
+ALTER TABLE lease RENAME TO lease_3;
+CREATE TABLE user(
+  user_id TEXT PRIMARY KEY, created INTEGER NOT NULL, disabled INTEGER NOT NULL,
+  account_id INTEGER NOT NULL UNIQUE) STRICT;
+CREATE TABLE credential(
+  account_id INTEGER NOT NULL, key_id TEXT NOT NULL, secret BLOB NOT NULL, created INTEGER NOT NULL,
+  disabled INTEGER NOT NULL, revoked INTEGER, device TEXT NOT NULL DEFAULT '', seen INTEGER, expires INTEGER,
+  PRIMARY KEY(account_id, key_id)) STRICT;
+CREATE TABLE account(
+  account_id INTEGER PRIMARY KEY AUTOINCREMENT, user_id TEXT NOT NULL, removed INTEGER, plan_id INTEGER,
+  status TEXT, credit_limit_ud INTEGER NOT NULL DEFAULT 0, quota_bytes INTEGER, quota_period TEXT,
+  zone TEXT NOT NULL DEFAULT 'UTC') STRICT;
+CREATE INDEX account_user ON account(user_id);
+CREATE TABLE lease(
+  account_id INTEGER NOT NULL, user_id TEXT NOT NULL, node TEXT NOT NULL, address_index INTEGER NOT NULL UNIQUE,
+  ipv4 TEXT, ipv6 TEXT, expires INTEGER NOT NULL, node_id BLOB, PRIMARY KEY(account_id, node)) STRICT;
+
+INSERT INTO account(user_id, removed, status)
+  SELECT user_id, max(ended), 'removed' FROM (
+    SELECT r.user_id, max(r.t_end) AS ended FROM usage_record r LEFT JOIN user_3 u ON u.user_id = r.user_id
+      WHERE r.user_id <> '?' AND (u.user_id IS NULL OR r.t_end <= u.created) GROUP BY r.user_id
+    UNION ALL
+    SELECT s.user_id, s.t_close FROM session_record s LEFT JOIN user_3 u ON u.user_id = s.user_id
+      WHERE u.user_id IS NULL OR s.t_close <= u.created
+    UNION ALL
+    SELECT s.user_id, s.t_open FROM open_session s LEFT JOIN user_3 u ON u.user_id = s.user_id
+      WHERE u.user_id IS NULL OR s.t_open <= u.created
+    UNION ALL
+    SELECT l.user_id, 0 FROM lease_3 l LEFT JOIN user_3 u ON u.user_id = l.user_id WHERE u.user_id IS NULL)
+  GROUP BY user_id ORDER BY user_id;
+INSERT INTO account(user_id, plan_id, status, credit_limit_ud, quota_bytes, quota_period, zone)
+  SELECT u.user_id, a.plan_id, coalesce(a.status, 'active'), coalesce(a.credit_limit_ud, 0), a.quota_bytes,
+    a.quota_period, coalesce(a.zone, 'UTC')
+  FROM user_3 u LEFT JOIN account_3 a ON a.user_id = u.user_id ORDER BY u.created, u.user_id;
+INSERT INTO user
+  SELECT u.user_id, u.created, u.disabled, a.account_id FROM user_3 u
+    JOIN account a ON a.user_id = u.user_id AND a.removed IS NULL;
+INSERT INTO credential
+  SELECT u.account_id, c.key_id, c.secret, c.created, c.disabled, c.revoked, c.device, c.seen, c.expires
+  FROM credential_3 c JOIN user u ON u.user_id = c.user_id;
+INSERT INTO lease
+  SELECT a.account_id, l.user_id, l.node, l.address_index, l.ipv4, l.ipv6, l.expires, l.node_id
+  FROM lease_3 l JOIN account a ON a.user_id = l.user_id
+    AND (a.removed IS NULL OR l.user_id NOT IN (SELECT user_id FROM user));
+DROP TABLE user_3;
+DROP TABLE credential_3;
+DROP TABLE account_3;
+DROP TABLE lease_3;
+
+ALTER TABLE open_session ADD COLUMN account_id INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE session_record ADD COLUMN account_id INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE usage_record ADD COLUMN account_id INTEGER NOT NULL DEFAULT 0;
+DROP INDEX usage_user_time;
+UPDATE open_session SET account_id = coalesce(
+  (SELECT account_id FROM user u WHERE u.user_id = open_session.user_id AND t_open > u.created),
+  (SELECT account_id FROM account a WHERE a.user_id = open_session.user_id AND a.removed IS NOT NULL), 0);
+UPDATE session_record SET account_id = coalesce(
+  (SELECT account_id FROM user u WHERE u.user_id = session_record.user_id AND t_close > u.created),
+  (SELECT account_id FROM account a WHERE a.user_id = session_record.user_id AND a.removed IS NOT NULL), 0);
+UPDATE usage_record SET account_id = coalesce(
+  (SELECT account_id FROM user u WHERE u.user_id = usage_record.user_id AND t_end > u.created),
+  (SELECT account_id FROM account a WHERE a.user_id = usage_record.user_id AND a.removed IS NOT NULL), 0);
+CREATE INDEX usage_account_time ON usage_record(user_id, account_id, t_end);
+)sql";
+
+// Entry i brings a database of version i + 1 to version i + 2.
+inline constexpr std::array<const char*, kSchemaVersion - 1> kMigrations = {
+    "ALTER TABLE credential ADD COLUMN device TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE credential ADD COLUMN seen INTEGER;"
+    "ALTER TABLE credential ADD COLUMN expires INTEGER;",
+    "ALTER TABLE lease ADD COLUMN node_id BLOB;",
+    kAccountsSql,
+};
+
+}  // namespace continuo::snapt

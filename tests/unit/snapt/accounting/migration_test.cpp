@@ -1,0 +1,159 @@
+// Databases as earlier versions made them.
+#include "snapt/accounting/lease_store.hpp"
+#include "snapt/accounting/usage.hpp"
+#include "snapt/accounting/user_store.hpp"
+#include "tests/unit/snapt/accounting/accounting_fixture.hpp"
+
+#include <sstream>
+
+namespace continuo::snapt {
+namespace {
+
+using base::Errc;
+using base::IpAddress;
+using base::IpPrefix;
+
+class MigrationTest : public StateFolder {
+  protected:
+    // Tables as that version made them, with users, keys and a lease; then `change` happened.
+    void write_database(const std::string& version, const char* change = "") const {
+        std::ifstream file(CONTINUO_SOURCE_DIR "/tests/unit/snapt/accounting/data/ledger_" +
+                           version + ".sql");
+        std::ostringstream sql;
+        sql << file.rdbuf();
+        ASSERT_FALSE(sql.str().empty());
+        auto database = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
+        std::string clear;
+        {
+            auto tables =
+                database
+                    .prepare("SELECT name FROM sqlite_schema WHERE type='table' AND name NOT LIKE "
+                             "'sqlite%'")
+                    .value();
+            while (*tables.step()) {
+                clear += "DROP TABLE " + tables.text(0) + ";";
+            }
+        }
+        ASSERT_TRUE(database.execute(clear.c_str()));
+        ASSERT_TRUE(database.execute(sql.str().c_str()));
+        ASSERT_TRUE(database.execute(change));
+    }
+};
+
+TEST_F(MigrationTest, ADatabaseOfTheFirstVersionGoesOn) {
+    write_database("1");
+    const auto as_it_is = UserStore::open(folder_, OpenMode::ReadOnly);
+    ASSERT_FALSE(as_it_is);
+    EXPECT_EQ(as_it_is.error().code, Errc::Unsupported);
+    EXPECT_NE(std::string_view(as_it_is.error().where).find("older version"),
+              std::string_view::npos);
+    const auto users = UserStore::open(folder_);
+    ASSERT_TRUE(users) << users.error().where;
+    const auto list = (*users)->list(kNoon).value();
+    ASSERT_EQ(list.size(), 2U);
+    EXPECT_EQ(list[0].user_id, "alice");
+    ASSERT_EQ(list[0].keys.size(), 1U);
+    EXPECT_EQ(list[0].keys[0].key_id, "k2");
+    EXPECT_EQ(list[0].keys[0].device, "");
+    EXPECT_FALSE(list[0].keys[0].seen_us);
+    EXPECT_EQ(list[0].quota->bytes, 1000);
+    EXPECT_TRUE(list[1].is_disabled);
+    UserKey key;
+    key.fill(0x22);
+    EXPECT_EQ((*users)->lookup("alice", "k2"), key);
+    EXPECT_FALSE((*users)->lookup("alice", "k1"));
+    EXPECT_FALSE((*users)->lookup("bob", "k1"));
+    base::SeededRandom random(1);
+    EXPECT_EQ((*users)->add("alice", {}, kNoon, random, {"phone", "", std::nullopt})->key_id, "k3");
+    LeasePool pool;
+    pool.ipv4 = IpPrefix::parse("100.64.0.0/16");
+    const auto leases = LeaseStore::open(folder_, pool).value();
+    const Account alice{list[0].account_id, "alice"};
+    const auto lease = leases->assign(alice, "laptop", kNoon, NodeId{1}).value();
+    EXPECT_EQ(lease.node, "laptop");
+    EXPECT_EQ(lease.ipv4, IpAddress::parse("100.64.0.9"));
+    LedgerOptions options;
+    options.state_directory = folder_;
+    options.snapt_id = "zrh-1";
+    options.live_slots = 16;
+    EXPECT_TRUE(Ledger::open(options, kNoon));
+    EXPECT_TRUE(UserStore::open(folder_)) << "nothing is left to do";
+}
+
+TEST_F(MigrationTest, ADatabaseOfTheSecondVersionGoesOn) {
+    write_database("2");
+    const auto users = UserStore::open(folder_).value();
+    const auto list = users->list(kNoon).value();
+    ASSERT_EQ(list.size(), 2U);
+    EXPECT_EQ(list[0].keys[0].device, "phone");
+    EXPECT_EQ(list[0].keys[0].seen_us, 1'795'000'002'000'000);
+    EXPECT_EQ(list[0].quota->bytes, 1000);
+    LeasePool pool;
+    pool.ipv4 = IpPrefix::parse("100.64.0.0/16");
+    const auto leases = LeaseStore::open(folder_, pool).value()->list().value();
+    ASSERT_EQ(leases.size(), 2U);
+    EXPECT_EQ(leases[0].owner.id, list[0].account_id);
+    EXPECT_EQ(leases[1].owner.user, "carol") << "who was removed";
+    EXPECT_NE(leases[1].owner.id, kNoAccount);
+}
+
+// Bob was removed and made again, carol was removed, and the process died.
+TEST_F(MigrationTest, RecordsFromBeforeAUserWasMadeAreAFormerAccounts) {
+    write_database("3");
+    LedgerOptions options;
+    options.state_directory = folder_;
+    options.snapt_id = "zrh-1";
+    options.live_slots = 16;
+    const auto ledger = Ledger::open(options, kNoon);
+    ASSERT_TRUE(ledger) << ledger.error().where;
+    const auto list = UserStore::open(folder_).value()->list(kNoon).value();
+    ASSERT_EQ(list.size(), 2U);
+    EXPECT_EQ(list[1].user_id, "bob");
+    EXPECT_EQ(list[1].quota->period, "day");
+    auto database = Database::open(path(kLedgerFileName), OpenMode::ReadOnly).value();
+    UsageQuery query;
+    query.by = {UsageKey::User};
+    const auto rows = query_usage(database, query).value().rows;
+    ASSERT_EQ(rows.size(), 3U);
+    EXPECT_EQ(rows[0].user, "bob");
+    EXPECT_EQ(rows[0].removed, "2026-11-27") << "when its last record ended";
+    EXPECT_EQ(rows[0].payload_down, 200'116);
+    EXPECT_EQ(rows[1].user, "bob");
+    EXPECT_FALSE(rows[1].removed);
+    EXPECT_EQ(rows[1].account_id, list[1].account_id);
+    EXPECT_EQ(rows[1].payload_down, 220'664);
+    EXPECT_EQ(rows[2].user, "carol");
+    EXPECT_EQ(rows[2].removed, "2026-11-27");
+    query.user = "bob";
+    query.is_own = true;
+    query.account_id = list[1].account_id;
+    EXPECT_EQ(query_usage(database, query).value().rows[0].payload_down, 220'664);
+    EXPECT_EQ(read_records(database, 1).value().size(), 4U) << "with the hashes that they had";
+    auto ended = database
+                     .prepare("SELECT account_id FROM session_record WHERE user_id='bob' "
+                              "ORDER BY t_open")
+                     .value();
+    std::vector<int64_t> accounts;
+    while (*ended.step()) {
+        accounts.push_back(ended.integer(0));
+    }
+    EXPECT_EQ(accounts, (std::vector{*rows[0].account_id, *rows[1].account_id}));
+}
+
+// The process died after bob was removed, and he was made again before it was started.
+TEST_F(MigrationTest, ASessionFromBeforeAUserWasMadeIsAFormerAccounts) {
+    write_database("3", "UPDATE open_session SET t_open=1795792760000000");
+    const auto list = UserStore::open(folder_).value()->list(kNoon).value();
+    auto database = Database::open(path(kLedgerFileName), OpenMode::ReadOnly).value();
+    auto session =
+        database
+            .prepare("SELECT s.account_id,a.removed FROM open_session s JOIN account a ON "
+                     "a.account_id=s.account_id")
+            .value();
+    ASSERT_TRUE(*session.step());
+    EXPECT_NE(session.integer(0), list[1].account_id);
+    EXPECT_GT(session.integer(1), 0);
+}
+
+}  // namespace
+}  // namespace continuo::snapt
