@@ -8,7 +8,7 @@ if(GIT_FOUND)
     RESULT_VARIABLE failed ERROR_QUIET)
   if(NOT failed)
     set(commit ${named})
-    execute_process(COMMAND ${git} status --porcelain --untracked-files=no -- common classifier policy cnapt snapt cmake CMakeLists.txt
+    execute_process(COMMAND ${git} status --porcelain --untracked-files=no -- common classifier policy rating cnapt snapt cmake CMakeLists.txt
       OUTPUT_VARIABLE changed ERROR_QUIET)
     if(changed)
       string(APPEND commit "+changes")

@@ -34,7 +34,8 @@ set(CONTINUO_PACKAGING ${CMAKE_SOURCE_DIR}/packaging)
 install(CODE "
   if(CMAKE_INSTALL_PREFIX STREQUAL \"/usr\")
     file(INSTALL ${CONTINUO_PACKAGING}/policy.toml ${CONTINUO_PACKAGING}/config/cnapt.toml.example
-      ${CONTINUO_PACKAGING}/config/snapt.toml.example DESTINATION /etc/continuo)
+      ${CONTINUO_PACKAGING}/config/snapt.toml.example ${CONTINUO_PACKAGING}/config/plan.toml.example
+      DESTINATION /etc/continuo)
     file(INSTALL ${CONTINUO_PACKAGING}/systemd/cnapt.service ${CONTINUO_PACKAGING}/systemd/snapt.service
       ${CONTINUO_PACKAGING}/systemd/cnapt-resolver.socket ${CONTINUO_PACKAGING}/systemd/cnapt-resolver@.service
       DESTINATION /usr/lib/systemd/system)
@@ -61,7 +62,7 @@ set(CPACK_DEBIAN_PACKAGE_RECOMMENDS tzdata)
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "iproute2, nftables, wireshark")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 file(WRITE ${CMAKE_BINARY_DIR}/debian/conffiles
-  "/etc/continuo/policy.toml\n/etc/continuo/cnapt.toml.example\n/etc/continuo/snapt.toml.example\n")
+  "/etc/continuo/policy.toml\n/etc/continuo/cnapt.toml.example\n/etc/continuo/snapt.toml.example\n/etc/continuo/plan.toml.example\n")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${CMAKE_BINARY_DIR}/debian/conffiles
   ${CMAKE_SOURCE_DIR}/packaging/debian/postinst ${CMAKE_SOURCE_DIR}/packaging/debian/prerm
   ${CMAKE_SOURCE_DIR}/packaging/debian/postrm)

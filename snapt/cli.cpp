@@ -8,6 +8,7 @@
 #include "snapt/app.hpp"
 #include "snapt/check_files.hpp"
 #include "snapt/doctor.hpp"
+#include "snapt/plan_commands.hpp"
 
 #include <algorithm>
 
@@ -42,6 +43,10 @@ report::OptionSpec config_option() {
     return {"--config", "F", OptionValue::Required, false, {}, "configuration file"};
 }
 
+report::OptionSpec state_option() {
+    return {"--state", "DIR", OptionValue::Required, false, {}, "state directory"};
+}
+
 constexpr int64_t kMicroseconds = 1'000'000;
 constexpr int64_t kMaxShownS = 253'402'300'799;  // the end of 9999
 
@@ -62,7 +67,7 @@ std::string minute_cell(const JsonValue& time_s) {
 std::vector<report::OptionSpec> user_options(std::vector<report::OptionSpec> more = {}) {
     std::vector<report::OptionSpec> options = std::move(more);
     options.push_back(config_option());
-    options.push_back({"--state", "DIR", OptionValue::Required, false, {}, "state directory"});
+    options.push_back(state_option());
     return options;
 }
 
@@ -161,6 +166,9 @@ std::vector<report::CommandSpec> commands() {
              {"reload", "", 0, 0, {}, "take over changes of the configuration"}}) {
         all.push_back(std::move(command));
     }
+    for (report::CommandSpec& command : plan_commands(state_option())) {
+        all.push_back(std::move(command));
+    }
     return all;
 }
 
@@ -227,6 +235,9 @@ int run_program(std::span<const char* const> arguments) {
         }
         const bool is_terminal = daemon::is_stdout_terminal();
         const size_t columns = daemon::table_columns(command);
+        if (is_plan_command(command.name)) {
+            return plan_command(command, is_terminal, columns);
+        }
         return command.name.starts_with("user ")
                    ? user_command(access, command, is_terminal, columns)
                    : ask_command(access, command, is_terminal, columns);

@@ -27,6 +27,7 @@ KEY_SOURCES = {
     "cnapt.toml.5": ("cnapt/node_config.cpp", "common/config/class_knobs.cpp", "common/config/debug_section.cpp"),
     "snapt.toml.5": ("snapt/snapt_config.cpp", "common/config/class_knobs.cpp", "common/config/debug_section.cpp"),
     "policy.toml.5": ("classifier/policy_file.cpp",),
+    "plan.toml.5": ("rating/plan_file.cpp",),
 }
 # Functions that take a key first, and those that take the section first.
 READERS = (r"(?:boolean|integer(?:<[^>]*>)?|number|duration|size_bytes|rate_bits_per_s|text|texts|required_text|choice(?:<[^>]*>)?"
@@ -189,7 +190,7 @@ def check_width_of_operations():
 # Factors of a unit in docs/PATHS.md and of a duration in the code: seconds, bytes, or a share of one.
 UNITS = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "B": 1.0, "KiB": 2.0**10, "MiB": 2.0**20, "%": 0.01}
 DURATIONS = {"nanoseconds": 1e-9, "microseconds": 1e-6, "milliseconds": 1e-3, "seconds": 1.0}
-CODE_FOLDERS = ("common", "classifier", "policy", "cnapt", "snapt")
+CODE_FOLDERS = ("common", "classifier", "policy", "rating", "cnapt", "snapt")
 
 
 def constants_of_code():

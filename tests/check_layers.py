@@ -29,9 +29,10 @@ MAY_INCLUDE = {
     "common/daemon": BASE | {"common/config", "common/report", "common/io"},
     "classifier": BASE | {"common/packet", "common/flow", "common/config"},
     "policy": BASE | {"common/packet", "common/config", "classifier"},
+    "rating": BASE | {"common/config"},
     "cnapt": SHARED,
-    "snapt": SHARED,
-    "tests": SHARED | {"cnapt", "snapt", "tests"},
+    "snapt": SHARED | {"rating"},
+    "tests": SHARED | {"cnapt", "snapt", "rating", "tests"},
 }
 
 # Headers of the system and of libraries that only some layers may see.

@@ -194,6 +194,11 @@ std::string count_cell(const JsonValue& value) {
     return count ? format_count(*count) : std::string(kUnknown);
 }
 
+std::string denarii_cell(const JsonValue& value) {
+    const auto micro = value.integer();
+    return micro ? format_denarii(*micro) : std::string(kUnknown);
+}
+
 std::string milliseconds_cell(const JsonValue& value) {
     return format_milliseconds(value.number());
 }
@@ -303,6 +308,12 @@ std::string usage_report_text(const JsonValue& usage, bool is_terminal, size_t c
                                      {"AFTER", Align::Right, 2},     {"SAVED", Align::Right, 4},
                                      {"SAVED %", Align::Right, 1}};
     shown.insert(shown.end(), std::begin(numbers), std::end(numbers));
+    const bool is_priced = any_has(rows, "net_ud");
+    if (is_priced) {
+        const Table::Column prices[] = {
+            {"GROSS", Align::Right, 5}, {"DISCOUNT", Align::Right, 5}, {"NET", Align::Right}};
+        shown.insert(shown.end(), std::begin(prices), std::end(prices));
+    }
     Table table(std::move(shown));
     for (const JsonValue& row : rows.items()) {
         std::vector<std::string> cells;
@@ -314,6 +325,11 @@ std::string usage_report_text(const JsonValue& usage, bool is_terminal, size_t c
               bytes_cell(row["payload_down"]), bytes_cell(row["pre"]), bytes_cell(row["post"]),
               bytes_cell(row["saved"]), percent_cell(row["saved_percent"])}) {
             cells.push_back(std::move(text));
+        }
+        for (const char* price : {"gross_ud", "discount_ud", "net_ud"}) {
+            if (is_priced) {
+                cells.push_back(denarii_cell(row[price]));
+            }
         }
         table.add_row(std::move(cells));
     }

@@ -125,6 +125,7 @@ std::string cell(const JsonValue& value);
 std::string bytes_cell(const JsonValue& value);
 std::string count_cell(const JsonValue& value);
 std::string milliseconds_cell(const JsonValue& value);
+std::string denarii_cell(const JsonValue& value);   // of micro-denarii
 std::string percent_cell(const JsonValue& value);   // of a percentage
 std::string fraction_cell(const JsonValue& value);  // of a fraction, as percentage
 std::string rate_cell(const JsonValue& value);      // of bits per second

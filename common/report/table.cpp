@@ -358,6 +358,14 @@ std::string format_count(uint64_t count) {
     return digits;
 }
 
+std::string format_denarii(int64_t micro) {
+    constexpr uint64_t kMicro = 1'000'000;
+    const uint64_t size =
+        micro < 0 ? 0 - static_cast<uint64_t>(micro) : static_cast<uint64_t>(micro);
+    const std::string below = std::to_string(kMicro + size % kMicro).substr(1);
+    return (micro < 0 ? "-" : "") + std::to_string(size / kMicro) + "." + below;
+}
+
 std::string format_utc(int64_t seconds) {
     const std::time_t time = seconds;
     std::tm fields{};

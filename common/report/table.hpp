@@ -86,6 +86,7 @@ std::string format_milliseconds(std::optional<double> ms);  // "0.42 ms", "38 ms
 std::string format_uptime(uint64_t seconds);                // "02:11:09", "3d 04:12"
 std::string format_percent(std::optional<double> percent);  // "41.2 %"
 std::string format_count(uint64_t count);                   // "1 234 567"
+std::string format_denarii(int64_t micro);                  // "51.220418", of micro-denarii
 // Unix time in seconds as UTC text, as in the log: "2026-11-23T18:05:09Z"
 std::string format_utc(int64_t seconds);
 

@@ -13,7 +13,7 @@ _snapt()
     COMPREPLY=()
     for ((at = 1; at < COMP_CWORD; at++)); do
         case ${COMP_WORDS[at]} in
-            help | init | run | status | sessions | flows | usage | check | doctor | reload)
+            help | init | run | status | sessions | flows | usage | rate | check | doctor | reload)
                 command=${COMP_WORDS[at]}
                 break
                 ;;
@@ -28,12 +28,23 @@ _snapt()
                 esac
                 break
                 ;;
+            plan)
+                command=plan
+                case ${COMP_WORDS[at + 1]-} in
+                    check | add | show)
+                        if ((at + 1 < COMP_CWORD)); then
+                            command="plan ${COMP_WORDS[at + 1]}"
+                        fi
+                        ;;
+                esac
+                break
+                ;;
             --socket) ((at++)) ;;
         esac
     done
 
     case $previous in
-        --config | --socket | --key-file)
+        --config | --socket | --key-file | --plan-file)
             _snapt_files -f "$current"
             return
             ;;
@@ -67,15 +78,15 @@ _snapt()
             _snapt_users "$current"
             return
             ;;
-        --timeout | --from | --to | --name | --public | --quota | --device | --key-id | --overlap) return ;;
+        --timeout | --from | --to | --name | --public | --quota | --device | --key-id | --overlap | --plan | --rev) return ;;
     esac
 
     case $command in
-        '') options='init run user status sessions flows usage check doctor reload help --help --version' ;;
+        '') options='init run user status sessions flows usage plan rate check doctor reload help --help --version' ;;
         help)
             options=''
             if [[ $current != -* ]]; then
-                COMPREPLY=($(compgen -W 'init run user status sessions flows usage check doctor reload' -- "$current"))
+                COMPREPLY=($(compgen -W 'init run user status sessions flows usage plan rate check doctor reload' -- "$current"))
                 return
             fi
             ;;
@@ -102,6 +113,19 @@ _snapt()
         reload) options='' ;;
         doctor) options='--config --state' ;;
         usage) options='--by --from --to --zone --user --wide --watch' ;;
+        plan) options='check add show' ;;
+        'plan check' | 'plan add')
+            options=''
+            if [[ $command == 'plan add' ]]; then
+                options='--from --zone --state'
+            fi
+            if [[ $current != -* ]]; then
+                _snapt_files -f "$current"
+                return
+            fi
+            ;;
+        'plan show') options='--rev --toml --state --wide --watch' ;;
+        rate) options='--dry-run --plan --rev --plan-file --state --by --from --to --zone --user --wide --watch' ;;
         check)
             options='--config'
             if [[ $current != -* ]]; then

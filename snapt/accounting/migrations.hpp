@@ -86,6 +86,10 @@ inline constexpr std::array<const char*, kSchemaVersion - 1> kMigrations = {
     "ALTER TABLE credential ADD COLUMN expires INTEGER;",
     "ALTER TABLE lease ADD COLUMN node_id BLOB;",
     kAccountsSql,
+    "CREATE TABLE plan("
+    "  plan_id INTEGER NOT NULL, rev INTEGER NOT NULL, name TEXT NOT NULL, valid_from INTEGER NOT "
+    "NULL,"
+    "  toml TEXT NOT NULL, sha BLOB NOT NULL, PRIMARY KEY(plan_id, rev)) STRICT;",
 };
 
 }  // namespace continuo::snapt

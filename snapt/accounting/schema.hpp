@@ -8,7 +8,7 @@
 namespace continuo::snapt {
 
 inline constexpr int64_t kApplicationId = 0x43544E4C;  // "CTNL"
-inline constexpr int64_t kSchemaVersion = 4;
+inline constexpr int64_t kSchemaVersion = 5;
 
 inline constexpr const char* kSchemaSql = R"sql(
 CREATE TABLE state(k TEXT PRIMARY KEY, v INTEGER NOT NULL) STRICT;
@@ -67,6 +67,10 @@ CREATE INDEX account_user ON account(user_id);
 CREATE TABLE lease(
   account_id INTEGER NOT NULL, user_id TEXT NOT NULL, node TEXT NOT NULL, address_index INTEGER NOT NULL UNIQUE,
   ipv4 TEXT, ipv6 TEXT, expires INTEGER NOT NULL, node_id BLOB, PRIMARY KEY(account_id, node)) STRICT;
+-- Price plans, each revision as the file that was added. Never changed.
+CREATE TABLE plan(
+  plan_id INTEGER NOT NULL, rev INTEGER NOT NULL, name TEXT NOT NULL, valid_from INTEGER NOT NULL,
+  toml TEXT NOT NULL, sha BLOB NOT NULL, PRIMARY KEY(plan_id, rev)) STRICT;
 )sql";
 
 }  // namespace continuo::snapt

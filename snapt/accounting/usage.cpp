@@ -53,6 +53,27 @@ class GiveUp {
 
 }  // namespace
 
+std::string usage_source_sql(const UsageQuery& query) {
+    std::string sql = query.user
+                          ? " FROM usage_record INDEXED BY usage_account_time WHERE user_id=?3 AND"
+                          : " FROM usage_record WHERE";
+    if (query.user) {
+        sql += query.is_own ? " account_id=?4 AND" : kAccountsOfName;
+    }
+    return sql + " t_end>?1 AND t_end<=?2";
+}
+
+void bind_usage(Statement& statement, const UsageQuery& query) {
+    statement.bind(1, query.from_us.value_or(std::numeric_limits<int64_t>::min()))
+        .bind(2, query.to_us.value_or(std::numeric_limits<int64_t>::max()));
+    if (query.user) {
+        statement.bind(3, query.user);
+    }
+    if (query.user && query.is_own) {
+        statement.bind(4, query.account_id);
+    }
+}
+
 std::string usage_sql(const UsageQuery& query) {
     std::string sql = "SELECT ";
     std::string numbers;
@@ -69,12 +90,7 @@ std::string usage_sql(const UsageQuery& query) {
     for (const char* column : {"pay_up", "pay_down", "inner_up", "inner_down", "pre", "post"}) {
         sql += std::string(", coalesce(sum(") + column + "),0)";
     }
-    sql += query.user ? " FROM usage_record INDEXED BY usage_account_time WHERE user_id=?3 AND"
-                      : " FROM usage_record WHERE";
-    if (query.user) {
-        sql += query.is_own ? " account_id=?4 AND" : kAccountsOfName;
-    }
-    sql += " t_end>?1 AND t_end<=?2";
+    sql += usage_source_sql(query);
     if (!query.by.empty()) {
         sql += " GROUP BY " + numbers + " ORDER BY " + numbers;
     }
@@ -165,14 +181,7 @@ query_usage(Database& database, const UsageQuery& query, const UsageLimits& limi
     UsageReport report{query.from_us, query.to_us, query.zone, {}};
     const GiveUp give_up(database, limits.give_up);
     Statement select = CTN_TRY(database.prepare(usage_sql(query).c_str()));
-    select.bind(1, query.from_us.value_or(std::numeric_limits<int64_t>::min()))
-        .bind(2, query.to_us.value_or(std::numeric_limits<int64_t>::max()));
-    if (query.user) {
-        select.bind(3, query.user);
-    }
-    if (query.user && query.is_own) {
-        select.bind(4, query.account_id);
-    }
+    bind_usage(select, query);
     Statement account =
         CTN_TRY(database.prepare("SELECT removed FROM account WHERE account_id=? AND removed>0"));
     while (true) {

@@ -76,4 +76,9 @@ query_usage(Database& database, const UsageQuery& query, const UsageLimits& limi
 // As query_usage() asks it: by the index of users when it is about one.
 std::string usage_sql(const UsageQuery& query);
 
+// The records that a query is about: SQL from FROM on, without grouping, and its parameters, of
+// which a statement has no others.
+std::string usage_source_sql(const UsageQuery& query);
+void bind_usage(Statement& statement, const UsageQuery& query);
+
 }  // namespace continuo::snapt

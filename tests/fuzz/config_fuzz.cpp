@@ -5,6 +5,7 @@
 #include "common/base/assert.hpp"
 #include "common/config/units.hpp"
 #include "common/report/json_value.hpp"
+#include "rating/rate.hpp"
 #include "snapt/snapt_config.hpp"
 
 #include <cstddef>
@@ -25,6 +26,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
     const auto snapt = continuo::snapt::parse_snapt_config(text, "f");
     CTN_ASSERT(!snapt.config == has_errors(snapt.diagnostics));
+    const auto priced = continuo::rating::parse_plan(text, "f");
+    CTN_ASSERT((priced.plan == nullptr) == has_errors(priced.diagnostics));
+    if (priced.plan) {
+        continuo::rating::Usage usage;
+        usage.payload_bytes = size << 20U;
+        usage.pre_bytes = static_cast<int64_t>(size);
+        const auto charge = continuo::rating::rate(*priced.plan, usage);
+        CTN_ASSERT(charge.gross_ud >= 0 && charge.discount_ud >= 0 && charge.net_ud >= 0);
+    }
     (void)continuo::config::parse_duration(text);
     (void)continuo::config::parse_quota(text);
     (void)continuo::config::parse_rate_bits_per_s(text);

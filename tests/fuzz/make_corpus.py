@@ -11,7 +11,7 @@ SOURCES = {
     "body_fuzz": ["frames.hex", "bodies.hex", "bodies_invalid.hex"],
     "unsealed_fuzz": ["unsealed.hex", "tcp_record.hex"],
 }
-MANIFESTS = ["cnapt", "policy", "snapt", "syntax"]
+MANIFESTS = ["cnapt", "plan", "policy", "snapt", "syntax"]
 FRAMES_OF_A_SEED = 6
 
 

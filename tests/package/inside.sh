@@ -76,6 +76,7 @@ for example in cnapt snapt; do
     check_example() { sed 's|/etc/continuo/alice.key|/tmp/alice.key|' /etc/continuo/$example.toml.example >/tmp/example.toml && $example check /tmp/example.toml; }
     claim "so is the example of $example.toml" check_example
 done
+claim "so is the example of plan.toml" snapt plan check /etc/continuo/plan.toml.example
 claim "the dissector for Wireshark is there" test -s /usr/share/continuo/wireshark/continuo.lua
 claim "nothing runs yet" equal "$(pgrep -x 'cnapt|snapt')" ""
 

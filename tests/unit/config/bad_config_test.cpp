@@ -4,6 +4,7 @@
 #include "cnapt/node_config.hpp"
 #include "common/report/check_report.hpp"
 #include "common/report/command_line.hpp"
+#include "rating/plan.hpp"
 #include "snapt/cli.hpp"
 #include "snapt/snapt_config.hpp"
 #include "tests/unit/config/bad_file_manifest.hpp"
@@ -27,6 +28,10 @@ std::vector<config::Diagnostic> check_snapt_text(std::string_view text, const st
     return snapt::parse_snapt_config(text, file).diagnostics;
 }
 
+std::vector<config::Diagnostic> check_plan_text(std::string_view text, const std::string& file) {
+    return rating::parse_plan(text, file).diagnostics;
+}
+
 struct Manifest {
     std::string name;  // and that of the file in the messages, but for the extension
     std::vector<report::CheckText> programs;
@@ -35,6 +40,7 @@ struct Manifest {
 const std::vector<Manifest>& manifests() {
     static const std::vector<Manifest> kAll = {
         {"cnapt.txt", {cnapt::check_node_text}},
+        {"plan.txt", {check_plan_text}},
         {"policy.txt", {cnapt::check_node_text}},
         {"snapt.txt", {check_snapt_text}},
         {"syntax.txt", {cnapt::check_node_text, check_snapt_text}},

@@ -124,6 +124,13 @@ TEST(Formats, ShowTimesPercentagesAndCounts) {
     EXPECT_EQ(format_count(999), "999");
 }
 
+TEST(Format, DenariiHaveEveryMicroDenarius) {
+    EXPECT_EQ(format_denarii(0), "0.000000");
+    EXPECT_EQ(format_denarii(51'220'418), "51.220418");
+    EXPECT_EQ(format_denarii(-5), "-0.000005");
+    EXPECT_EQ(format_denarii(INT64_MIN), "-9223372036854.775808");
+}
+
 TEST(Format, UtcIsOneInstantForEveryReader) {
     EXPECT_EQ(format_utc(0), "1970-01-01T00:00:00Z");
     EXPECT_EQ(format_utc(1795435509), "2026-11-23T12:05:09Z");

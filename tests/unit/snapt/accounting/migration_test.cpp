@@ -1,9 +1,12 @@
 // Databases as earlier versions made them.
 #include "snapt/accounting/lease_store.hpp"
+#include "snapt/accounting/plan_store.hpp"
+#include "snapt/accounting/schema.hpp"
 #include "snapt/accounting/usage.hpp"
 #include "snapt/accounting/user_store.hpp"
 #include "tests/unit/snapt/accounting/accounting_fixture.hpp"
 
+#include <set>
 #include <sstream>
 
 namespace continuo::snapt {
@@ -153,6 +156,60 @@ TEST_F(MigrationTest, ASessionFromBeforeAUserWasMadeIsAFormerAccounts) {
     ASSERT_TRUE(*session.step());
     EXPECT_NE(session.integer(0), list[1].account_id);
     EXPECT_GT(session.integer(1), 0);
+}
+
+TEST_F(MigrationTest, ADatabaseOfTheFourthVersionGoesOn) {
+    write_database("4");
+    LedgerOptions options;
+    options.state_directory = folder_;
+    options.snapt_id = "zrh-1";
+    options.live_slots = 16;
+    const auto ledger = Ledger::open(options, kNoon);
+    ASSERT_TRUE(ledger) << ledger.error().where;
+    auto database = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
+    EXPECT_EQ(read_records(database, 1).value().size(), 4U) << "with the hashes that they had";
+    UsageQuery query;
+    query.by = {UsageKey::User};
+    const auto rows = query_usage(database, query).value().rows;
+    ASSERT_EQ(rows.size(), 3U);
+    EXPECT_EQ(rows[0].removed, "2026-11-27");
+    EXPECT_EQ(rows[1].account_id, 4);
+    EXPECT_EQ(rows[1].payload_down, 220'123);
+    EXPECT_TRUE(list_plans(database).value().empty());
+    EXPECT_TRUE(add_plan(database, "standard", "version = 1", kNoon)->is_new);
+}
+
+// Columns, indexes and triggers, whatever their order.
+std::set<std::string> tables_of(Database& database) {
+    std::set<std::string> all;
+    auto objects = database
+                       .prepare("SELECT type||' '||name||' of '||tbl_name FROM sqlite_schema WHERE "
+                                "name NOT LIKE 'sqlite%'")
+                       .value();
+    while (*objects.step()) {
+        all.insert(objects.text(0));
+    }
+    auto columns =
+        database
+            .prepare("SELECT t.name||'.'||c.name||' '||c.type||' '||c.[notnull]||' '||c.pk||' '||"
+                     "coalesce(c.dflt_value,'-') FROM sqlite_schema t, pragma_table_info(t.name) c "
+                     "WHERE t.type='table' AND t.name NOT LIKE 'sqlite%'")
+            .value();
+    while (*columns.step()) {
+        all.insert(columns.text(0));
+    }
+    return all;
+}
+
+TEST_F(MigrationTest, EveryVersionGetsTheTablesOfANewDatabase) {
+    auto fresh = Database::open(path("fresh.db"), OpenMode::ReadWrite).value();
+    const auto wanted = tables_of(fresh);
+    EXPECT_GT(wanted.size(), 60U);
+    for (int64_t version = 1; version < kSchemaVersion; ++version) {
+        write_database(std::to_string(version));
+        auto renewed = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
+        EXPECT_EQ(tables_of(renewed), wanted) << version;
+    }
 }
 
 }  // namespace

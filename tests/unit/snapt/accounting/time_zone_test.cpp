@@ -8,7 +8,7 @@
 namespace continuo::snapt {
 namespace {
 
-constexpr int64_t kSecond = 1'000'000;
+constexpr int64_t kUsPerSecond = 1'000'000;
 
 std::vector<uint8_t> file_of(const std::string& name) {
     std::ifstream file("/usr/share/zoneinfo/" + name, std::ios::binary);
@@ -103,7 +103,7 @@ TEST(TimeZone, DamagedFilesAreErrorsAndNeverCrash) {
         const auto result = TimeZone::parse("x", bad);
         if (result) {
             result->offset_s(0);
-            result->day(kSecond);
+            result->day(kUsPerSecond);
         }
     }
     for (const char* rule :
@@ -117,7 +117,7 @@ TEST(TimeZone, ReadsLocalTimes) {
     const TimeZone zurich = zone("Europe/Zurich");
     const auto seconds = [&](const char* text) {
         const auto us = zurich.parse_time_us(text);
-        return us ? *us / kSecond : -1;
+        return us ? *us / kUsPerSecond : -1;
     };
     EXPECT_EQ(seconds("2026-11"), 1'793'487'600);
     EXPECT_EQ(seconds("2026-11-01"), 1'793'487'600);  // 2026-10-31 23:00 UTC

@@ -1,0 +1,30 @@
+#include "snapt/ledger_access.hpp"
+
+#include "common/daemon/startup.hpp"
+#include "snapt/accounting/ledger.hpp"
+#include "snapt/cli.hpp"
+
+#include <unistd.h>
+
+namespace continuo::snapt {
+
+report::CommandOutput told(const std::string& text, int exit_code) {
+    return {"", "snapt: " + text + "\n", exit_code};
+}
+
+std::optional<Database>
+open_ledger(const report::ParsedCommand& command, OpenMode mode, report::CommandOutput& failure) {
+    const std::string path = command.value_or("--state", kDefaultState) + "/" + kLedgerFileName;
+    if (access(path.c_str(), F_OK) != 0) {
+        failure = told("there is no " + path + "; run `snapt init` first, or name --state");
+        return std::nullopt;
+    }
+    auto database = Database::open(path, mode);
+    if (!database) {
+        failure = told("cannot open " + path + ": " + daemon::describe(database.error()));
+        return std::nullopt;
+    }
+    return std::move(*database);
+}
+
+}  // namespace continuo::snapt
