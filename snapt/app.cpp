@@ -153,6 +153,7 @@ base::Result<void> App::start_stores(std::string& failure) {
     ledger.state_directory = options_.state;
     ledger.snapt_id = config_.name;
     ledger.interval_s = config_.accounting.interval_s;
+    ledger.checkpoint_s = config_.accounting.checkpoint_s;
     ledger.live_slots = config_.accounting.live_slots;
     ledger.destinations = config_.accounting.destinations;
     ledger.user_records = config_.accounting.user_records;

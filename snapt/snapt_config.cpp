@@ -273,8 +273,6 @@ void warn_of_no_effect(Section& root, const SnaptConfig& config) {
     Section section = root.child("accounting");
     const AccountingConfig& accounting = config.accounting;
     warn(section, "enabled", accounting.is_enabled, "usage is always counted", "enabled = true");
-    warn(section, "checkpoint_s", false, "the kernel decides when counters reach the disk",
-         "no such key");
     warn(section, "granularity", accounting.granularity == Granularity::Flow, "records are by flow",
          "granularity = \"flow\"");
     warn(section, "on_ledger_failure", accounting.on_ledger_failure == OnLedgerFailure::Refuse,
@@ -356,6 +354,8 @@ std::string render_limits(const SnaptConfig& config) {
 std::string render_accounting(const AccountingConfig& accounting) {
     std::string text = "\n" + line("[accounting]");
     text += line("interval_s = " + std::to_string(accounting.interval_s), "divides 900");
+    text += line("checkpoint_s = " + std::to_string(accounting.checkpoint_s),
+                 "what a power loss may cost");
     text += line("destinations = \"none\"", "none | port | full, in the records");
     text += line("live_slots = " + std::to_string(accounting.live_slots), "flows counted singly");
     text += line("user_records = " + std::to_string(accounting.user_records),

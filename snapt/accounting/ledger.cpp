@@ -91,6 +91,7 @@ Result<void> Ledger::start(int64_t now_us) {
     live.user_slots = options_.user_slots;
     live_ = CTN_TRY(LiveFile::create(options_.state_directory + "/" + kLiveFileName, live));
     last_tick_us_ = now_us;
+    checkpointed_at_us_ = now_us;
     boundary_us_ = boundary_before(now_us);
     return {};
 }
@@ -162,6 +163,7 @@ Result<size_t> Ledger::tick(int64_t now_us) {
         boundary_us_ = boundary;
         records_of_.clear();
     }
+    CTN_TRY(checkpoint(now_us));
     return records;
 }
 
@@ -257,9 +259,11 @@ Result<size_t> Ledger::try_seal(const Pass& pass) {
     status_.orphan_records += sealing.orphans;
     for (const auto& [flow_id, sealed] : sealing.sealed) {
         sealed_[flow_id] = sealed;
+        saved_[flow_id] = sum_of(sealed.values);
     }
     for (const uint64_t flow_id : sealing.freed_flows) {
         sealed_.erase(flow_id);
+        saved_.erase(flow_id);
     }
     take_merged(sealing);
     freed_flows_ = std::move(sealing.freed_flows);

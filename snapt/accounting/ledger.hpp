@@ -7,6 +7,10 @@
 // values, so that neither a crash before nor one after the commit loses or repeats anything. A
 // closed slot is given back only after that commit.
 //
+// After a crash of the process the live file has all that was counted. After one of the machine the
+// records and the last checkpoint have: less than `checkpoint_s` and a commit are lost, nothing is
+// counted twice.
+//
 // Records of a user and interval are bounded. Flows beyond that number are merged by session and
 // class: into an image in open_flow that is no slot's, from which one record is made when the
 // interval ends. The same for all flows while the disk is nearly full.
@@ -46,8 +50,9 @@ std::optional<uint64_t> free_disk_bytes(const std::string& folder);
 struct LedgerOptions {
     std::string state_directory;
     std::string snapt_id;
-    std::string boot_id;       // empty: the kernel's
-    uint32_t interval_s = 60;  // 1 to 900, divides 900
+    std::string boot_id;        // empty: the kernel's
+    uint32_t interval_s = 60;   // 1 to 900, divides 900
+    uint32_t checkpoint_s = 5;  // between checkpoints; 0: there are none
     uint32_t live_slots = kDefaultLiveSlots;
     Destinations destinations = Destinations::None;
     // Records of a user in an interval, beside one for each session and class; 0: any number.
@@ -119,8 +124,8 @@ class Ledger {
     void close_session(uint32_t number, const SessionOverhead& overhead, int64_t now_us);
     void name_app(uint32_t session_number, uint16_t tag, std::string_view name);
 
-    // Call each second. Seals every flow when a boundary has passed, else the closed ones. Returns
-    // the records written.
+    // Call each second. Seals every flow when a boundary has passed, else the closed ones, and
+    // makes a checkpoint of the others when it is time for one. Returns the records written.
     base::Result<size_t> tick(int64_t now_us);
     // Seals every flow up to now, so that a query sees all that was counted; or every one of those
     // users, no more often than each kUserSealIntervalUs: without what is merged, of which the
@@ -183,6 +188,9 @@ class Ledger {
     write_merged_record(const Pass& pass, const SlotImage& image, Sealing& sealing);
     void take_merged(Sealing& sealing);
     void look_at_disk(int64_t now_us);
+    static uint64_t sum_of(const flow::CounterValues& values);
+    std::vector<SlotImage> unsaved_flows() const;
+    base::Result<void> checkpoint(int64_t now_us);
     base::Result<void> write_sessions(const Pass& pass, Sealing& sealing);
     base::Result<void> write_session_record(uint32_t number, const Session& session, int64_t epoch);
     base::Result<void> write_state(int64_t epoch, int64_t next_seq);
@@ -197,7 +205,9 @@ class Ledger {
     std::unordered_map<uint32_t, Session> sessions_;
     std::map<std::string, int64_t> sealed_for_us_;  // for whom lately
     std::unordered_map<uint64_t, Sealed> sealed_;   // by flow id; as committed
-    std::vector<uint64_t> freed_flows_;             // their rows go with the next commit
+    std::unordered_map<uint64_t, uint64_t> saved_;  // sums of what open_flow has, by flow id
+    int64_t checkpointed_at_us_ = 0;
+    std::vector<uint64_t> freed_flows_;  // their rows go with the next commit
     std::map<std::pair<uint32_t, uint16_t>, std::string> pending_apps_;  // by session and tag
     std::map<MergeKey, SlotImage> merged_;  // as committed, of this interval
     uint64_t next_merged_id_ = kMergedFlowIdBase;

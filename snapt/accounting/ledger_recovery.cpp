@@ -61,7 +61,9 @@ Result<std::unordered_map<uint64_t, Ledger::Sealed>> Ledger::load_sealed() {
             continue;
         }
         const SlotImage image = CTN_TRY(image_from(select.blob(2)));
-        sealed[flow_id] = {image.counters, select.integer(1)};
+        if (flow::is_traffic(image.counters)) {  // else it is a checkpoint's alone
+            sealed[flow_id] = {image.counters, select.integer(1)};
+        }
     }
     return sealed;
 }

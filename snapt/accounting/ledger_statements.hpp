@@ -47,6 +47,7 @@ struct Ledger::Statements {
     Statement select_flows;
     Statement upsert_flow;
     Statement upsert_merged;
+    Statement upsert_checkpoint;
     Statement delete_flow;
 
     static base::Result<Statements> prepare(Database& database) {
@@ -79,6 +80,10 @@ struct Ledger::Statements {
              "INSERT INTO "
              "open_flow(flow_id,session_no,cls,proto,t_open,t_sealed,sealed,ckpt,closed) "
              "VALUES(?1,?2,?3,0,?4,?4,?5,?6,0) ON CONFLICT DO UPDATE SET ckpt=?6"},
+            {&all.upsert_checkpoint,
+             "INSERT INTO "
+             "open_flow(flow_id,session_no,cls,proto,t_open,t_sealed,sealed,ckpt,closed) "
+             "VALUES(?1,?2,?3,?4,?5,?5,?6,?7,0) ON CONFLICT DO UPDATE SET ckpt=?7"},
             {&all.delete_flow, "DELETE FROM open_flow WHERE flow_id=?"},
         };
         for (const auto& [statement, sql] : texts) {

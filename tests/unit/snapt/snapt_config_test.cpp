@@ -66,9 +66,10 @@ TEST(SnaptConfig, TakesEveryAccountingKey) {
 }
 
 TEST(SnaptConfig, OfKeysWithoutEffectWhatHappensAnywayIsNoWarning) {
-    good(std::string(kBeginning) + "workers = 1\n[limits]\nuser_rate_bits_per_s = 0\n"
-                                   "[accounting]\nenabled = true\ngranularity = \"flow\"\n"
-                                   "on_ledger_failure = \"refuse\"\n");
+    good(std::string(kBeginning) +
+         "workers = 1\n[limits]\nuser_rate_bits_per_s = 0\n"
+         "[accounting]\nenabled = true\ncheckpoint_s = 60\ngranularity = \"flow\"\n"
+         "on_ledger_failure = \"refuse\"\n");
 }
 
 TEST(SnaptConfig, WarnsOfSinksAndGoesOn) {
