@@ -12,7 +12,7 @@ using flow::CounterValues;
 
 namespace {
 
-constexpr int64_t kUsPerS = 1'000'000;
+constexpr int64_t kMicrosecondsPerS = 1'000'000;
 
 }  // namespace
 
@@ -48,7 +48,7 @@ std::vector<SlotImage> Ledger::unsaved_flows() const {
 }
 
 Result<void> Ledger::checkpoint(int64_t now_us) {
-    const int64_t interval_us = int64_t{options_.checkpoint_s} * kUsPerS;
+    const int64_t interval_us = int64_t{options_.checkpoint_s} * kMicrosecondsPerS;
     if (interval_us == 0 || std::abs(now_us - checkpointed_at_us_) < interval_us) {
         return {};
     }

@@ -15,7 +15,12 @@ using base::Errc;
 using base::Error;
 using base::Result;
 
-constexpr const char* kColumns = "SELECT plan_id,rev,name,valid_from,toml,sha FROM plan ";
+// The question for plans; `rest` says for which, and in what order.
+std::string select_plans(std::string_view rest) {
+    std::string sql = "SELECT plan_id,rev,name,valid_from,toml,sha FROM plan ";
+    sql += rest;
+    return sql;
+}
 
 Result<std::array<uint8_t, 32>> sha_of(std::string_view text) {
     std::array<uint8_t, 32> digest{};
@@ -53,7 +58,7 @@ Result<PlanCount> count_plans(Database& database, std::string_view name) {
 }
 
 Result<std::optional<PlanRevision>> latest_of(Database& database, int64_t plan_id) {
-    const std::string sql = std::string(kColumns) + "WHERE plan_id=?1 ORDER BY rev DESC LIMIT 1";
+    const std::string sql = select_plans("WHERE plan_id=?1 ORDER BY rev DESC LIMIT 1");
     Statement select = CTN_TRY(database.prepare(sql.c_str()));
     select.bind(1, plan_id);
     if (!CTN_TRY(select.step())) {
@@ -94,7 +99,7 @@ Result<AddedPlan> add_plan(Database& database,
 }
 
 Result<std::vector<PlanRevision>> list_plans(Database& database) {
-    const std::string sql = std::string(kColumns) + "ORDER BY plan_id,rev";
+    const std::string sql = select_plans("ORDER BY plan_id,rev");
     Statement select = CTN_TRY(database.prepare(sql.c_str()));
     std::vector<PlanRevision> plans;
     while (CTN_TRY(select.step())) {
@@ -107,9 +112,8 @@ Result<PlanRevision>
 find_plan(Database& database, const std::string& plan, const std::optional<int64_t>& revision) {
     // No name is a number.
     const auto number = config::parse_unsigned(plan, std::numeric_limits<int64_t>::max());
-    const std::string sql = std::string(kColumns) +
-                            "WHERE (plan_id=?1 OR name=?2) AND (?3 IS NULL OR rev=?3) "
-                            "ORDER BY rev DESC LIMIT 1";
+    const std::string sql = select_plans("WHERE (plan_id=?1 OR name=?2) AND (?3 IS NULL OR rev=?3) "
+                                         "ORDER BY rev DESC LIMIT 1");
     Statement select = CTN_TRY(database.prepare(sql.c_str()));
     select.bind(1, static_cast<int64_t>(number.value_or(0)))
         .bind(2, std::string_view(plan))
