@@ -8,6 +8,7 @@
 #include "snapt/app.hpp"
 #include "snapt/check_files.hpp"
 #include "snapt/doctor.hpp"
+#include "snapt/money_commands.hpp"
 #include "snapt/plan_commands.hpp"
 
 #include <algorithm>
@@ -169,6 +170,9 @@ std::vector<report::CommandSpec> commands() {
     for (report::CommandSpec& command : plan_commands(state_option())) {
         all.push_back(std::move(command));
     }
+    for (report::CommandSpec& command : money_commands(state_option())) {
+        all.push_back(std::move(command));
+    }
     return all;
 }
 
@@ -237,6 +241,9 @@ int run_program(std::span<const char* const> arguments) {
         const size_t columns = daemon::table_columns(command);
         if (is_plan_command(command.name)) {
             return plan_command(command, is_terminal, columns);
+        }
+        if (is_money_command(command.name)) {
+            return money_command(command, is_terminal, columns);
         }
         return command.name.starts_with("user ")
                    ? user_command(access, command, is_terminal, columns)

@@ -13,7 +13,7 @@ _snapt()
     COMPREPLY=()
     for ((at = 1; at < COMP_CWORD; at++)); do
         case ${COMP_WORDS[at]} in
-            help | init | run | status | sessions | flows | usage | rate | check | doctor | reload)
+            help | init | run | status | sessions | flows | usage | rate | balance | topup | adjust | verify | check | doctor | reload)
                 command=${COMP_WORDS[at]}
                 break
                 ;;
@@ -78,15 +78,15 @@ _snapt()
             _snapt_users "$current"
             return
             ;;
-        --timeout | --from | --to | --name | --public | --quota | --device | --key-id | --overlap | --plan | --rev) return ;;
+        --timeout | --from | --to | --name | --public | --quota | --device | --key-id | --overlap | --plan | --rev | --account | --ref | --note | --credit | --debit) return ;;
     esac
 
     case $command in
-        '') options='init run user status sessions flows usage plan rate check doctor reload help --help --version' ;;
+        '') options='init run user status sessions flows usage plan rate balance topup adjust verify check doctor reload help --help --version' ;;
         help)
             options=''
             if [[ $current != -* ]]; then
-                COMPREPLY=($(compgen -W 'init run user status sessions flows usage plan rate check doctor reload' -- "$current"))
+                COMPREPLY=($(compgen -W 'init run user status sessions flows usage plan rate balance topup adjust verify check doctor reload' -- "$current"))
                 return
             fi
             ;;
@@ -124,6 +124,18 @@ _snapt()
                 return
             fi
             ;;
+        balance | topup | adjust)
+            case $command in
+                balance) options='--state --wide --watch' ;;
+                topup) options='--account --ref --note --state' ;;
+                adjust) options='--credit --debit --account --ref --note --state' ;;
+            esac
+            if [[ $current != -* ]]; then
+                _snapt_users "$current"
+                return
+            fi
+            ;;
+        verify) options='--state' ;;
         'plan show') options='--rev --toml --state --wide --watch' ;;
         rate) options='--dry-run --plan --rev --plan-file --state --by --from --to --zone --user --wide --watch' ;;
         check)

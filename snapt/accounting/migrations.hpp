@@ -79,6 +79,18 @@ UPDATE usage_record SET account_id = coalesce(
 CREATE INDEX usage_account_time ON usage_record(user_id, account_id, t_end);
 )sql";
 
+// To version 6.
+inline constexpr const char* kLedgerSql = R"sql(
+CREATE TABLE ledger(
+  entry_id INTEGER PRIMARY KEY, account_id INTEGER NOT NULL, user_id TEXT NOT NULL,
+  kind TEXT NOT NULL CHECK(kind IN('usage','discount','topup','adjust','refund','reward')),
+  amount_ud INTEGER NOT NULL, ref TEXT NOT NULL UNIQUE, at INTEGER NOT NULL, note TEXT NOT NULL,
+  actor TEXT NOT NULL, sha BLOB NOT NULL) STRICT;
+CREATE INDEX ledger_account ON ledger(account_id);
+CREATE TRIGGER ledger_is_not_changed BEFORE UPDATE ON ledger BEGIN SELECT RAISE(ABORT, 'entries are only added'); END;
+CREATE TRIGGER ledger_is_not_shortened BEFORE DELETE ON ledger BEGIN SELECT RAISE(ABORT, 'entries are only added'); END;
+)sql";
+
 // Entry i brings a database of version i + 1 to version i + 2.
 inline constexpr std::array<const char*, kSchemaVersion - 1> kMigrations = {
     "ALTER TABLE credential ADD COLUMN device TEXT NOT NULL DEFAULT '';"
@@ -90,6 +102,7 @@ inline constexpr std::array<const char*, kSchemaVersion - 1> kMigrations = {
     "  plan_id INTEGER NOT NULL, rev INTEGER NOT NULL, name TEXT NOT NULL, valid_from INTEGER NOT "
     "NULL,"
     "  toml TEXT NOT NULL, sha BLOB NOT NULL, PRIMARY KEY(plan_id, rev)) STRICT;",
+    kLedgerSql,
 };
 
 }  // namespace continuo::snapt

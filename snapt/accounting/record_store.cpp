@@ -56,12 +56,18 @@ constexpr const char* kInsertSql =
     "down,"
     "pre,post,delay_us,delay_max_us,delay_src,jitter_us,handovers,lost_pkts,cause,flags,account_id,"
     "sha) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
-constexpr const char* kSelectSql =
-    "SELECT snapt_id,epoch,seq,user_id,session_id,cnapt_id,sharer_id,flow_id,cls,"
-    "proto,app,dport,dst,t_start,t_end,active_us,pay_up,pay_down,inner_up,inner_down,pkt_up,pkt_"
-    "down,"
-    "pre,post,delay_us,delay_max_us,delay_src,jitter_us,handovers,lost_pkts,cause,flags,account_id,"
-    "sha FROM usage_record WHERE epoch=? ORDER BY seq";
+// The question for records; `rest` says for which, and in what order.
+std::string select_records(std::string_view rest) {
+    std::string sql = "SELECT snapt_id,epoch,seq,user_id,session_id,cnapt_id,sharer_id,flow_id,cls,"
+                      "proto,app,dport,dst,t_start,t_end,active_us,pay_up,pay_down,inner_up,inner_"
+                      "down,pkt_up,pkt_"
+                      "down,"
+                      "pre,post,delay_us,delay_max_us,delay_src,jitter_us,handovers,lost_pkts,"
+                      "cause,flags,account_id,"
+                      "sha FROM usage_record ";
+    sql += rest;
+    return sql;
+}
 
 struct TextMaker {
     std::string text;
@@ -170,22 +176,44 @@ Result<void> RecordStore::insert(const UsageRecord& record) {
     return insert_.run();
 }
 
+namespace {
+
+// The record of a row, and whether its digest is right.
+Result<bool> load(Statement& row, UsageRecord& record) {
+    Loader loader{row};
+    for_each_field(record, loader);
+    loader(record.account_id);
+    const RecordDigest digest = CTN_TRY(digest_of(record));
+    const base::ByteView stored = row.blob(loader.column);
+    return std::equal(digest.begin(), digest.end(), stored.begin(), stored.end());
+}
+
+}  // namespace
+
 Result<std::vector<UsageRecord>> read_records(Database& database, int64_t epoch) {
-    Statement select = CTN_TRY(database.prepare(kSelectSql));
+    const std::string sql = select_records("WHERE epoch=? ORDER BY seq");
+    Statement select = CTN_TRY(database.prepare(sql.c_str()));
     select.bind(1, epoch);
     std::vector<UsageRecord> records;
     while (CTN_TRY(select.step())) {
-        UsageRecord& record = records.emplace_back();
-        Loader loader{select};
-        for_each_field(record, loader);
-        loader(record.account_id);
-        const RecordDigest digest = CTN_TRY(digest_of(record));
-        const base::ByteView stored = select.blob(loader.column);
-        if (!std::equal(digest.begin(), digest.end(), stored.begin(), stored.end())) {
+        if (!CTN_TRY(load(select, records.emplace_back()))) {
             return Error{Errc::Malformed, "usage record differs from its digest", 0};
         }
     }
     return records;
+}
+
+Result<void>
+visit_records(Database& database,
+              const std::function<void(const UsageRecord& record, bool is_genuine)>& visit) {
+    const std::string sql = select_records("ORDER BY snapt_id,epoch,seq");
+    Statement select = CTN_TRY(database.prepare(sql.c_str()));
+    while (CTN_TRY(select.step())) {
+        UsageRecord record;
+        const bool is_genuine = CTN_TRY(load(select, record));
+        visit(record, is_genuine);
+    }
+    return {};
 }
 
 }  // namespace continuo::snapt

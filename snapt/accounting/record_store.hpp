@@ -6,6 +6,7 @@
 #include "snapt/accounting/database.hpp"
 
 #include <array>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -34,5 +35,10 @@ class RecordStore {
 // All records of an epoch in the order of seq, checked against their digests (Malformed when one
 // differs).
 base::Result<std::vector<flow::UsageRecord>> read_records(Database& database, int64_t epoch);
+
+// All records in the order of their keys, each with whether its digest is right.
+base::Result<void>
+visit_records(Database& database,
+              const std::function<void(const flow::UsageRecord& record, bool is_genuine)>& visit);
 
 }  // namespace continuo::snapt

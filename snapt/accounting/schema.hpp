@@ -8,7 +8,7 @@
 namespace continuo::snapt {
 
 inline constexpr int64_t kApplicationId = 0x43544E4C;  // "CTNL"
-inline constexpr int64_t kSchemaVersion = 5;
+inline constexpr int64_t kSchemaVersion = 6;
 
 inline constexpr const char* kSchemaSql = R"sql(
 CREATE TABLE state(k TEXT PRIMARY KEY, v INTEGER NOT NULL) STRICT;
@@ -71,6 +71,15 @@ CREATE TABLE lease(
 CREATE TABLE plan(
   plan_id INTEGER NOT NULL, rev INTEGER NOT NULL, name TEXT NOT NULL, valid_from INTEGER NOT NULL,
   toml TEXT NOT NULL, sha BLOB NOT NULL, PRIMARY KEY(plan_id, rev)) STRICT;
+-- What was booked for accounts, in micro-denarii. Entries are only added; sha is over the entry and the one before.
+CREATE TABLE ledger(
+  entry_id INTEGER PRIMARY KEY, account_id INTEGER NOT NULL, user_id TEXT NOT NULL,
+  kind TEXT NOT NULL CHECK(kind IN('usage','discount','topup','adjust','refund','reward')),
+  amount_ud INTEGER NOT NULL, ref TEXT NOT NULL UNIQUE, at INTEGER NOT NULL, note TEXT NOT NULL,
+  actor TEXT NOT NULL, sha BLOB NOT NULL) STRICT;
+CREATE INDEX ledger_account ON ledger(account_id);
+CREATE TRIGGER ledger_is_not_changed BEFORE UPDATE ON ledger BEGIN SELECT RAISE(ABORT, 'entries are only added'); END;
+CREATE TRIGGER ledger_is_not_shortened BEFORE DELETE ON ledger BEGIN SELECT RAISE(ABORT, 'entries are only added'); END;
 )sql";
 
 }  // namespace continuo::snapt

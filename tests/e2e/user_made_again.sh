@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A user that is removed and made again is another account: it begins at zero, with other addresses, and the old device is
-# out. With the daemon running, and offline after its crash, over IPv6.
+# out. With the daemon running, and offline after its crash, over IPv6. Its money is its own, too.
 . "$(dirname "$0")/lib.sh"
 require curl
 build_topology
@@ -18,6 +18,7 @@ has() { stat -c %s "$1"; }
 
 user add bob --quota 50MiB/month >"$work/cnapt.toml"
 first=$(account)
+snapt topup bob 50 --ref INV-1 --state "$work/s1" >"$work/paid"
 start_cnapt
 had=$(leases)
 mkdir "$work/www"
@@ -78,4 +79,7 @@ cp "$work/third.toml" "$work/cnapt.toml"
 rm -rf "$work/c"
 start_cnapt
 claim "which begins at zero" at_most "$(own)" 1000
+claim "what was paid is the first account's" equal "$(snapt balance bob --json --state "$work/s1" | json "[(b['account'], b['balance_ud']) for b in d]")" \
+    "[($first, 50000000), ($third, 0)]"
+claim "records and bookings are as they were written" snapt verify --state "$work/s1"
 finish

@@ -1,9 +1,11 @@
 // Databases as earlier versions made them.
 #include "snapt/accounting/lease_store.hpp"
+#include "snapt/accounting/money.hpp"
 #include "snapt/accounting/plan_store.hpp"
 #include "snapt/accounting/schema.hpp"
 #include "snapt/accounting/usage.hpp"
 #include "snapt/accounting/user_store.hpp"
+#include "snapt/accounting/verify.hpp"
 #include "tests/unit/snapt/accounting/accounting_fixture.hpp"
 
 #include <set>
@@ -177,6 +179,25 @@ TEST_F(MigrationTest, ADatabaseOfTheFourthVersionGoesOn) {
     EXPECT_EQ(rows[1].payload_down, 220'123);
     EXPECT_TRUE(list_plans(database).value().empty());
     EXPECT_TRUE(add_plan(database, "standard", "version = 1", kNoon)->is_new);
+}
+
+TEST_F(MigrationTest, ADatabaseOfTheFifthVersionGoesOn) {
+    write_database("5");
+    auto database = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
+    const auto plans = list_plans(database);
+    ASSERT_TRUE(plans) << "with the hashes that they had";
+    ASSERT_EQ(plans->size(), 1U);
+    EXPECT_EQ(plans->front().name, "small");
+    EXPECT_EQ(plans->front().valid_from_us, 1'795'737'600 * kSecond);
+    MoneyEntry entry;
+    entry.user_id = "bob";
+    entry.amount_ud = 5;
+    entry.ref = "INV-1";
+    EXPECT_EQ(book(database, entry)->entry.account_id, 4) << "of the two that have the name";
+    EXPECT_FALSE(database.execute("DELETE FROM ledger")) << "with its triggers";
+    for (const LedgerCheck& check : verify_ledger(database).value()) {
+        EXPECT_TRUE(check.is_good) << check.what << ": " << check.found;
+    }
 }
 
 // Columns, indexes and triggers, whatever their order.

@@ -1,0 +1,202 @@
+#include "snapt/accounting/verify.hpp"
+
+#include "snapt/accounting/money.hpp"
+#include "snapt/accounting/plan_store.hpp"
+#include "snapt/accounting/record_store.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+namespace continuo::snapt {
+namespace {
+
+using base::Error;
+using base::Result;
+using flow::UsageRecord;
+
+// Old records are removed by the time at which they ended, and those of an interval end in another
+// order than they are numbered: a hole beside the oldest ones is none.
+constexpr int64_t kPrunedEdgeUs = 3'600'000'000;
+
+std::string key_text(const UsageRecord& record) {
+    return record.snapt_id + "/" + std::to_string(record.epoch) + "/" + std::to_string(record.seq);
+}
+
+// "12 records", or what is wrong with some of them and where it begins.
+class Faults {
+  public:
+    void add(const std::string& where) {
+        if (count_++ == 0) {
+            first_ = where;
+        }
+    }
+    bool has_any() const { return count_ > 0; }
+    std::string text(const std::string& what, const std::string& good) const {
+        return count_ == 0 ? good : std::to_string(count_) + " " + what + ", the first " + first_;
+    }
+
+  private:
+    uint64_t count_ = 0;
+    std::string first_;
+};
+
+struct Place {
+    std::string snapt_id;
+    int64_t epoch = 0;
+    int64_t seq = 0;
+    int64_t t_end = 0;
+};
+
+// Numbers that are missing before `record`, which follows `before` in its epoch.
+bool is_behind_hole(const UsageRecord& record,
+                    const std::optional<Place>& before,
+                    int64_t pruned_until_us) {
+    const bool is_same_epoch =
+        before && before->snapt_id == record.snapt_id && before->epoch == record.epoch;
+    if (!is_same_epoch) {
+        return record.seq != 0 && record.t_end > pruned_until_us;
+    }
+    return record.seq != before->seq + 1 && before->t_end > pruned_until_us;
+}
+
+Result<int64_t> oldest_end(Database& database) {
+    Statement select = CTN_TRY(database.prepare("SELECT coalesce(min(t_end),0) FROM usage_record"));
+    if (!CTN_TRY(select.step())) {
+        return Error{base::Errc::Malformed, "ledger.db is damaged", 0};
+    }
+    return select.integer(0);
+}
+
+// The records of this run, or the last one, go up to the next number; those of others may have
+// ended anywhere.
+Result<bool> is_cut_short(Database& database) {
+    Statement select = CTN_TRY(database.prepare(
+        "SELECT max(seq),(SELECT v FROM state WHERE k='next_seq') FROM usage_record "
+        "WHERE epoch=(SELECT v FROM state WHERE k='epoch')"));
+    return CTN_TRY(select.step()) && !select.is_null(0) &&
+           select.integer(0) + 1 != select.integer(1);
+}
+
+Result<void> verify_records(Database& database, std::vector<LedgerCheck>& checks) {
+    const int64_t pruned_until_us = CTN_TRY(oldest_end(database)) + kPrunedEdgeUs;
+    uint64_t records = 0;
+    Faults digests;
+    Faults holes;
+    std::optional<Place> before;
+    CTN_TRY(visit_records(database, [&](const UsageRecord& record, bool is_genuine) {
+        ++records;
+        if (!is_genuine) {
+            digests.add(key_text(record));
+        }
+        if (is_behind_hole(record, before, pruned_until_us)) {
+            holes.add("before " + key_text(record));
+        }
+        before = Place{record.snapt_id, record.epoch, record.seq, record.t_end};
+    }));
+    if (CTN_TRY(is_cut_short(database))) {
+        holes.add("after the last record");
+    }
+    checks.push_back({"records", !digests.has_any(),
+                      digests.text("differ from their digests",
+                                   std::to_string(records) + " as they were written")});
+    checks.push_back({"sequence", !holes.has_any(), holes.text("holes", "no hole")});
+    return {};
+}
+
+Result<void> verify_plans(Database& database, std::vector<LedgerCheck>& checks) {
+    const auto plans = list_plans(database);
+    if (!plans && plans.error().code != base::Errc::Malformed) {
+        return plans.error();
+    }
+    checks.push_back({"plans", plans.has_value(),
+                      plans ? std::to_string(plans->size()) + " revisions as they were added"
+                            : std::string(plans.error().where)});
+    return {};
+}
+
+// Sums by account, none of them beyond the bounds of a balance while nobody has changed anything.
+using Sums = std::map<int64_t, int64_t>;
+
+// False when the sum is beyond the bounds, which it is then left at.
+bool add_to(Sums& sums, const MoneyEntry& entry) {
+    int64_t& sum = sums[entry.account_id];
+    int64_t next = 0;
+    const bool is_good = !__builtin_add_overflow(sum, entry.amount_ud, &next) &&
+                         next <= kMaxBalanceUd && next >= -kMaxBalanceUd;
+    sum = is_good ? next : sum;
+    return is_good;
+}
+
+Result<void> verify_balances(Database& database, const Sums& sums, Faults& faults) {
+    Sums of_nobody = sums;
+    for (const Balance& balance : CTN_TRY(balances(database))) {
+        const auto own = sums.find(balance.account.id);
+        if (balance.balance_ud != (own == sums.end() ? 0 : own->second)) {
+            faults.add("of " + balance.account.user);
+        }
+        of_nobody.erase(balance.account.id);
+    }
+    for (const auto& [account_id, sum_ud] : of_nobody) {
+        faults.add("of account " + std::to_string(account_id) + ", which there is not");
+    }
+    return {};
+}
+
+Result<void> verify_money(Database& database, std::vector<LedgerCheck>& checks) {
+    Faults entries;
+    Faults wrong;
+    int64_t count = 0;
+    Sums sums;
+    CTN_TRY(visit_entries(database, [&](const MoneyEntry& entry, bool is_genuine) {
+        ++count;
+        if (!is_genuine || entry.entry_id != count) {
+            entries.add("entry " + std::to_string(entry.entry_id));
+            count = entry.entry_id;
+        }
+        if (!add_to(sums, entry)) {
+            wrong.add("of " + entry.user_id + " with entry " + std::to_string(entry.entry_id));
+        }
+    }));
+    if (!wrong.has_any()) {
+        CTN_TRY(verify_balances(database, sums, wrong));
+    }
+    checks.push_back({"entries", !entries.has_any(),
+                      entries.text("were changed, or follow others that are missing",
+                                   std::to_string(count) + " as they were booked")});
+    checks.push_back(
+        {"balances", !wrong.has_any(),
+         wrong.text("are not the sum of entries, or beyond the bounds",
+                    std::to_string(sums.size()) + " accounts, each the sum of entries")});
+    return {};
+}
+
+class ReadMoment {
+  public:
+    explicit ReadMoment(Database& database) : database_(database) {}
+    ReadMoment(const ReadMoment&) = delete;
+    ReadMoment& operator=(const ReadMoment&) = delete;
+    ~ReadMoment() {
+        if (database_.in_transaction()) {
+            static_cast<void>(database_.execute("ROLLBACK"));
+        }
+    }
+
+  private:
+    Database& database_;
+};
+
+}  // namespace
+
+Result<std::vector<LedgerCheck>> verify_ledger(Database& database) {
+    const ReadMoment moment(database);
+    CTN_TRY(database.execute("BEGIN"));
+    std::vector<LedgerCheck> checks;
+    CTN_TRY(verify_records(database, checks));
+    CTN_TRY(verify_plans(database, checks));
+    CTN_TRY(verify_money(database, checks));
+    return checks;
+}
+
+}  // namespace continuo::snapt

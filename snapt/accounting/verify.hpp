@@ -1,0 +1,22 @@
+// verify: looks through all of the ledger database for what no run of snapt writes: holes in the
+// sequence of usage records, digests that do not fit, balances that are no sum of entries.
+#pragma once
+
+#include "snapt/accounting/database.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace continuo::snapt {
+
+struct LedgerCheck {
+    std::string_view what;  // "records", "sequence", "plans", "entries", "balances"
+    bool is_good = true;
+    std::string found;
+};
+
+// In this order, each check once. The records and entries are those of one moment.
+base::Result<std::vector<LedgerCheck>> verify_ledger(Database& database);
+
+}  // namespace continuo::snapt
