@@ -116,11 +116,12 @@ Result<void> verify_plans(Database& database, std::vector<LedgerCheck>& checks) 
     return {};
 }
 
-// Sums by account, none of them beyond the bounds of a balance while nobody has changed anything.
-using Sums = std::map<int64_t, int64_t>;
+// AccountSums by account, none of them beyond the bounds of a balance while nobody has changed
+// anything.
+using AccountSums = std::map<int64_t, int64_t>;
 
 // False when the sum is beyond the bounds, which it is then left at.
-bool add_to(Sums& sums, const MoneyEntry& entry) {
+bool add_to(AccountSums& sums, const MoneyEntry& entry) {
     int64_t& sum = sums[entry.account_id];
     int64_t next = 0;
     const bool is_good = !__builtin_add_overflow(sum, entry.amount_ud, &next) &&
@@ -129,8 +130,8 @@ bool add_to(Sums& sums, const MoneyEntry& entry) {
     return is_good;
 }
 
-Result<void> verify_balances(Database& database, const Sums& sums, Faults& faults) {
-    Sums of_nobody = sums;
+Result<void> verify_balances(Database& database, const AccountSums& sums, Faults& faults) {
+    AccountSums of_nobody = sums;
     for (const Balance& balance : CTN_TRY(balances(database))) {
         const auto own = sums.find(balance.account.id);
         if (balance.balance_ud != (own == sums.end() ? 0 : own->second)) {
@@ -148,7 +149,7 @@ Result<void> verify_money(Database& database, std::vector<LedgerCheck>& checks) 
     Faults entries;
     Faults wrong;
     int64_t count = 0;
-    Sums sums;
+    AccountSums sums;
     CTN_TRY(visit_entries(database, [&](const MoneyEntry& entry, bool is_genuine) {
         ++count;
         if (!is_genuine || entry.entry_id != count) {
