@@ -47,8 +47,20 @@ int64_t user_leases(const SnaptConfig& config) {
     return sessions == 0 ? 0 : std::max(LeasePool{}.user_leases, 8 * sessions);
 }
 
+// What the rules refuse, too.
+Refusals refusals_of(const SnaptConfig& config) {
+    RelayOptions options;
+    options.lease_ipv4 = config.inner.ipv4;
+    options.lease_ipv6 = config.inner.ipv6;
+    options.allow = config.relay.allow;
+    options.deny = config.relay.deny;
+    options.allow_self = config.relay.allow_self;
+    return Refusals(options);
+}
+
 RelaySettings relay_settings(const SnaptConfig& config, const LeaseStore& leases) {
     RelaySettings settings;
+    settings.refusals = refusals_of(config);
     settings.device = config.inner.device;
     settings.listen = config.listen;
     settings.own_ipv4 = leases.own_ipv4().value_or(base::IpAddress::any(base::IpVersion::V4));
@@ -121,6 +133,7 @@ class App final : public control::CredentialSource {
     bool leaves_network() const;
     void on_tick();
     void renew_ports(bool wants_all);
+    void renew_addresses();
     void on_request(const report::JsonValue& request, const io::UnixReply& reply);
     void answer_user(const report::JsonValue& request, const io::UnixReply& reply);
     void answer_usage(const report::JsonValue& request, const io::UnixReply& reply);
@@ -182,6 +195,7 @@ base::Result<void> App::start(std::string& failure) {
         AdmissionParts{loop_, worker_, config_, *accountant_, *leases_, *users_, &events_,
                        [this] { return network_.has_ipv6(); }});
     RelaySettings settings = relay_settings(config_, *leases_);
+    settings.refusals.set_local(local_addresses().value_or(std::vector<base::IpAddress>()));
     settings.recording = recorders_.recording();
     relay_ = std::make_unique<Relay>(loop_, settings, accountant_->slots(), random_, *admission_);
     CTN_TRY(relay_->start(failure));
@@ -254,9 +268,22 @@ void App::on_tick() {
     admission_->on_tick();
     events_.on_tick(now);
     (void)worker_.submit([this] { network_.follow_ipv6(*leases_); });
+    renew_addresses();
     if (loop_.now() - ports_renewed_at_ >= kPortsInterval) {
         renew_ports(false);
     }
+}
+
+// Flows to an address that this host has got meanwhile are refused by the rules, and charged until
+// the next call.
+void App::renew_addresses() {
+    auto found = std::make_shared<std::optional<std::vector<base::IpAddress>>>();
+    (void)worker_.submit([found] { *found = local_addresses(); },
+                         [this, found] {
+                             if (*found) {
+                                 relay_->set_local_addresses(std::move(**found));
+                             }
+                         });
 }
 
 // Lists sockets, connections and rules: on the helper thread.

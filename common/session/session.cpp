@@ -163,6 +163,7 @@ bool Session::attach(Flow& flow) {
 }
 
 void Session::detach(Flow& flow, TimePoint /*now*/) {
+    unheard_.forget(flow);
     for (ReceivedMember& member : scratch_.members) {
         member.flow = member.flow == &flow ? nullptr : member.flow;
     }

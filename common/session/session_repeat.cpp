@@ -31,27 +31,38 @@ constexpr Duration kRepeatsElsewhere = base::seconds(10);
 
 }  // namespace
 
-void Session::remember(TransmitBatch& batch,
-                       const TransmitItem& item,
-                       const Draft& draft,
-                       uint64_t first_sequence,
-                       TimePoint now) {
-    if (settings_.role != Role::Snapt) {
-        return;  // the node moves when it likes, and has then sent what it had
+// SNAPT remembers what carries something new. What its node is not there for is only remembered,
+// and leaves when the node is back. A node moves when it likes, and has then sent what it had.
+void Session::commit(TransmitBatch& batch,
+                     const TransmitItem& item,
+                     const Draft& draft,
+                     TimePoint now) {
+    const bool has_new = !batch.open_attributions().empty();
+    if (settings_.role == Role::Node || (!has_new && !draft.has_kept)) {
+        batch.commit(item);
+        return;
     }
-    SentEntry entry;
-    entry.sent_at = now;
-    entry.first_sequence = first_sequence;
-    entry.epoch = draft.epoch->number;
-    entry.space = draft.space_number;
-    entry.segment_bytes = item.segment_bytes;
-    entry.datagrams = item.datagrams;
-    entry.traffic_class = draft.header.traffic_class;
-    const Path& path = paths_.path(item.path);
-    const Duration keep = path.smoothed_rtt() * 2 + path.rtt_variation() * 4 + kKeepBeyondRtt;
-    // While nothing is heard the node may be away: then all is kept that there is room for.
-    const TimePoint from = heard_at_ - std::min(keep, heard_at_.time_since_epoch());
-    sent_ring_.push(entry, batch.free_space().first(item.length), from);
+    if (has_new) {
+        SentEntry entry;
+        entry.sent_at = now;
+        entry.first_sequence = draft.space->next - item.datagrams;
+        entry.epoch = draft.epoch->number;
+        entry.space = draft.space_number;
+        entry.segment_bytes = item.segment_bytes;
+        entry.datagrams = item.datagrams;
+        entry.traffic_class = draft.header.traffic_class;
+        const Path& path = paths_.path(item.path);
+        const Duration keep = path.smoothed_rtt() * 2 + path.rtt_variation() * 4 + kKeepBeyondRtt;
+        // While nothing is heard the node may be away: then all is kept that there is room for.
+        const TimePoint from = heard_at_ - std::min(keep, heard_at_.time_since_epoch());
+        sent_ring_.push(entry, batch.free_space().first(item.length), from);
+    }
+    if (unheard_.may_send(now)) {
+        batch.commit(item);
+    } else {
+        batch.discard();
+        drops_.add(base::DropReason::NodeGone, item.datagrams);
+    }
 }
 
 // All of it was under way at once because the queue of the path that was left held a part of it. So
