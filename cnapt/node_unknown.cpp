@@ -1,6 +1,6 @@
-// What comes for a connection that nobody here knows any more: the other side is told, as a host's
-// TCP would tell it. Nothing of it goes to the host: a SNAPT cannot open connections to the node.
-// And flows for which there is no place.
+// Resets for TCP connections that the node does not know any more, as a host's TCP would send them.
+// Their packets never reach the host: a SNAPT cannot open connections to the node. Also the log of
+// flows that are refused because the table is full.
 #include "cnapt/node.hpp"
 #include "common/base/log.hpp"
 #include "common/packet/header_fields.hpp"

@@ -25,7 +25,7 @@ inline constexpr double kMinKx = 1e-6;        // kbit/vu
 inline constexpr double kMaxK = 1e9;          // kbit/vu; ms per vu/s, below zero
 inline constexpr double kMaxPrice = 1e6;      // denarii/vu; rho: denarii/MB
 
-// What a discount is given for.
+// The quantity that a discount is given for.
 enum class DiscountBasis : uint8_t {
     Saved,  // bytes that aggregation and compression saved
     Pre,    // bytes that were served, as they were before

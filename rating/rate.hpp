@@ -12,7 +12,7 @@ namespace continuo::rating {
 // Up to this a double counts every micro-denarius: 9 * 10^9 denarii for one record. More is
 // charged as so much.
 inline constexpr int64_t kMaxChargeUd = int64_t{1} << 53U;
-// Of what lasted less, the throughput is that over so long.
+// Shortest time over which a throughput is taken.
 inline constexpr double kMinActiveS = 0.001;
 
 struct Usage {

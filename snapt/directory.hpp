@@ -14,7 +14,7 @@ uint16_t load_permille(size_t sessions, size_t limit);
 // Addresses beyond those that a message holds are left out, as are the last SNAPTs when the message
 // would be too long; a log line says so.
 control::Directory make_directory(const SnaptConfig& config, uint16_t load);
-// What a SNAPT that cannot forward says of itself: nodes prefer the lesser price.
+// Price of a SNAPT that cannot forward: nodes prefer the lesser one.
 void set_no_forwarding(control::Directory& directory);
 
 }  // namespace continuo::snapt

@@ -26,7 +26,7 @@ struct ForwardingPath {
 // IPv6: the one for all; from Linux 6.17 on, while that is off, `force_forwarding` of each
 // interface.
 std::vector<std::string> forwarding_keys(const ForwardingPath& path);
-// Of these, those that are off.
+// Those of them that are off.
 std::vector<std::string> forwarding_off(const ForwardingPath& path);
 // Nothing of that version is forwarded: the device's is off, or those of all of `egress`.
 bool is_closed(const ForwardingPath& path);

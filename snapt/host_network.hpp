@@ -70,7 +70,7 @@ class HostNetwork {
         uint64_t relay = 0;
         uint64_t limit = 0;
     };
-    // What keeps packets of nodes from passing, each as a sentence.
+    // Reasons why packets of nodes do not pass, each a sentence.
     using Troubles = std::vector<std::string>;
     base::Result<void> write_relay();
     base::Result<bool> change_nat(const RelayOptions& nat);
@@ -118,7 +118,7 @@ class HostNetwork {
     base::TimePoint said_from_{};  // the minute in which said_ was logged, and unsaid_ was not
     unsigned said_ = 0;
     unsigned unsaid_ = 0;
-    // What the latest look at what is others' was for, and found.
+    // Subject and result of the latest look at others' rules.
     struct Others {
         uint32_t generation = 0;
         std::vector<std::vector<std::string>> egress;
@@ -128,7 +128,7 @@ class HostNetwork {
     std::string others_trouble_;
     base::TimePoint others_free_at_{};  // when the latest look at what is others' is paid for
     uint32_t user_flows_ = 0;           // that the limit is for
-    // Of the routing rule, by IP version.
+    // State of the routing rule, by IP version.
     enum class Guard : uint8_t {
         Unset,
         Failed,  // and that was said

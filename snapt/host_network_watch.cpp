@@ -131,7 +131,7 @@ base::Result<void> HostNetwork::watch_tables() {
 
 base::Result<void> HostNetwork::put_back_tables(const Prints& found) {
     const std::string& device = config_.inner.device;
-    // Of one whose print is not known nobody can say that it was changed, if it is there.
+    // A table that is there and whose print is not known may not have been changed.
     const auto is_changed = [](uint64_t was, uint64_t is) { return was != 0 || is == 0; };
     if (!is_relay_whole(found)) {
         const bool is_said = is_changed(prints_.relay, found.relay);

@@ -1,7 +1,7 @@
-// What keeps packets of nodes from leaving with a lease's address while somebody has removed the
-// relay's rules (`nft flush ruleset`). A routing rule: of what comes from the device, only packets
-// that the relay's own chain has marked have a way out. And a table that others cannot flush, so
-// that the kernel goes on translating the connections that it has. Values and text, pure.
+// The guard: no packet of a node leaves with a lease's address while somebody has removed the
+// relay's rules (`nft flush ruleset`). A routing rule gives a way out only to those packets from
+// the device that the relay's own chain has marked. A table that others cannot flush keeps the
+// kernel translating the connections that it has. Values and text, pure.
 #pragma once
 
 #include "common/io/route_entry.hpp"

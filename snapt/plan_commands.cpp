@@ -257,7 +257,7 @@ std::optional<PlanRevision> stored_plan(Database& database,
     return std::move(*plan);
 }
 
-// Of a plan that was good when it was added.
+// Parses a plan that was good when it was added.
 std::shared_ptr<const rating::Plan> parsed_plan(const PlanRevision& stored,
                                                 CommandOutput& failure) {
     const rating::ParsedPlan parsed = rating::parse_plan(stored.toml, stored.name + ".toml");

@@ -20,7 +20,7 @@ report::CommandOutput plan_command(const report::ParsedCommand& command,
                                    bool is_terminal,
                                    size_t columns = report::kAnyWidth);
 
-// What is wrong with the text of a plan.
+// The faults in the text of a plan.
 std::vector<config::Diagnostic> check_plan_file(std::string_view text, const std::string& file);
 
 }  // namespace continuo::snapt

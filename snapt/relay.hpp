@@ -69,7 +69,7 @@ inline constexpr int kSilentKeepalives = 3;
 // Fragmented packets under way, of one user and direction.
 inline constexpr size_t kUserFragments = 64;
 
-// Of the calling thread, by the processor.
+// Processor time of the calling thread.
 base::Duration thread_time();
 
 // Packets that are answered because there is no place for their flow, in a second; others are

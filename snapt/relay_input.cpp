@@ -79,7 +79,7 @@ void Relay::begin_round() {
     }
 }
 
-// Of this thread in this round.
+// Time of this thread in this round.
 Duration Relay::worked_between(TimePoint start, TimePoint end) const {
     const Duration passed = end - start;
     return passed < kLongTurn ? passed : std::min(passed, settings_.worked() - worked_);

@@ -17,8 +17,8 @@ namespace {
 
 constexpr base::Duration kRefusalLogInterval = base::seconds(60);
 
-// What a packet of that flow looks like to ICMP: headers alone. Nothing for TCP, whose sequence
-// number is not known.
+// The headers of a packet of that flow, for ICMP to quote. Nothing for TCP, whose sequence number
+// is not known.
 size_t write_header_of(const packet::FiveTuple& tuple, base::MutableByteView to) {
     packet::HeaderFields fields;
     fields.source = tuple.local;

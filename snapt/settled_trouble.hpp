@@ -12,7 +12,7 @@ inline constexpr unsigned kLooksToEnd = 3;
 
 class SettledTrouble {
   public:
-    // What a look has found; empty: nothing. True when a trouble begins or ends by it.
+    // Takes the result of a look; empty: no trouble. True when a trouble begins or ends by it.
     bool note(const std::string& found) {
         const bool has_found = !found.empty();
         if (has_found == !text_.empty()) {

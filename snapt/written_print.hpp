@@ -14,7 +14,7 @@ namespace continuo::snapt {
 inline constexpr unsigned kMaxWrites = 4;
 
 struct TableAccess {
-    // Of all of nftables; one more with each change of anybody.
+    // Generation of all of nftables; rises by one with each change of anybody.
     std::function<base::Result<uint32_t>()> generation;
     // Changes made: 0 where the table was there, else 1.
     std::function<base::Result<uint32_t>()> write;

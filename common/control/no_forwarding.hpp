@@ -1,5 +1,5 @@
-// What a SNAPT that cannot forward says of itself in the directory (docs/PROTOCOL.md section 4.3):
-// the highest price there is.
+// The price that a SNAPT which cannot forward gives in the directory (docs/PROTOCOL.md section
+// 4.3): the highest one there is.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,7 @@ namespace continuo::dataplane {
 
 namespace {
 
-// Of UDP that was answered: no shorter than what the kernel has by itself.
+// Time-out of UDP that was answered; not shorter than the kernel's default.
 constexpr base::Duration kUdpStream = base::seconds(300);
 
 io::SysctlSetting at_least(const std::string& name, base::Duration timeout) {

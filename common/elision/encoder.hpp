@@ -51,7 +51,7 @@ class Encoder {
     void set_skew(Duration skew) { in_flight_.set_skew(skew); }
     // Nothing that is in flight is given up before then: it may be sent again as it is.
     void spare(TimePoint until) { in_flight_.spare(until); }
-    // What was sent then and is not acknowledged counts as lost: a FLOOR may shut it out.
+    // True when a datagram sent then, and not acknowledged, counts as lost: a FLOOR may refuse it.
     bool has_given_up(TimePoint sent_at, TimePoint now) const {
         return in_flight_.has_given_up(sent_at, now);
     }

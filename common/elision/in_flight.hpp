@@ -32,7 +32,7 @@ class InFlight {
     void set_skew(Duration skew) { skew_ = skew; }
     // No datagram is given up as dead before `until`; kMaxRecords and kMaxUseChunks hold meanwhile.
     void spare(TimePoint until) { spared_until_ = std::max(spared_until_, until); }
-    // What was sent then and is not acknowledged counts as dead.
+    // True when a datagram sent then, and not acknowledged, counts as dead.
     bool has_given_up(TimePoint sent_at, TimePoint now) const {
         return sent_at <= evidence_ - skew_ && now >= spared_until_;
     }

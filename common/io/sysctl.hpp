@@ -51,7 +51,7 @@ class SysctlGuard {
     SysctlGuard(const SysctlGuard&) = delete;
     SysctlGuard& operator=(const SysctlGuard&) = delete;
 
-    // What the key has now is its former value, should it ever be set. Not a second time.
+    // Records the key's present value as the one to restore, unless one is recorded already.
     void remember(std::string_view key);
     // Remembers, records the former value on disk, then writes. What others write between does not
     // become the former value.

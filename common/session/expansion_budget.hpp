@@ -23,7 +23,7 @@ class ExpansionBudget {
         part_of(now).earned += outer_bytes;
         earned_ += outer_bytes;
     }
-    // What may be made in the second that ends now.
+    // Bytes left of the budget of the second that ends now.
     uint64_t left_bytes(base::TimePoint now) {
         part_of(now);
         const uint64_t most = earned_ * kTimes + kFreeBytes;

@@ -22,7 +22,7 @@ namespace continuo::session {
 
 inline constexpr size_t kMaxSentRingBytes = size_t{2} * 1024 * 1024;
 inline constexpr size_t kMaxSentRingEntries = 4096;
-// What is older is not worth sending again.
+// Older datagrams are not sent again.
 inline constexpr base::Duration kUsefulFor = base::seconds(10);
 
 // A datagram, or a run of equal ones whose sequence numbers follow each other; or a packet that was

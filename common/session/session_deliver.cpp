@@ -29,9 +29,9 @@ size_t inner_bytes(const elision::DecodedEntry& entry) {
 
 }  // namespace
 
-// What a node may make of few bytes is bounded. As many as came are free, and plaintext of
-// compressed sections is paid already. False: the body is void, so that its sender and what keeps
-// the order know that nothing of it was delivered.
+// Charges the packets of the datagram to the session's expansion budget. As many bytes as came are
+// free, and plaintext of compressed sections is paid already. False: the budget is used up, and the
+// body is void, so that its sender and the resequencer know that nothing of it was delivered.
 bool Session::pays_for_packets(const Opened& opened, TimePoint now) {
     if (settings_.role != Role::Snapt) {
         return true;

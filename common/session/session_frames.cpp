@@ -129,7 +129,7 @@ void Session::apply_ack(const Opened& opened, const wire::Ack& ack, TimePoint no
     paths_.on_ack_count(epoch->number, ack);
 }
 
-// Of numbers that no ACK has named before. References may rely on what was applied only.
+// Takes numbers that no ACK has named before. References may rely on applied ones only.
 void Session::on_ack_range(const Opened& opened,
                            EpochState& epoch,
                            const wire::Ack& ack,

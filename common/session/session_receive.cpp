@@ -229,8 +229,9 @@ bool Session::note_arrival(const Opened& opened,
         if (const auto quote = wire::Quote::of(datagram.bytes)) {
             latest_ = *quote;
         }
-        // What is sent again left long before what arrives meanwhile. So acknowledgements that come
-        // now let nothing die, nor for T_skew after: the last repeat may be that late.
+        // Repeated datagrams were first sent long before those that arrive meanwhile. So
+        // acknowledgements that come now let none die, nor for T_skew after: the last repeat may
+        // be that late.
         if (sent_ring_.has_due() || paths_.is_in_doubt(now) || scratch_.announces_active_path()) {
             for (EpochState* any : {current_.get(), previous_.get()}) {
                 if (any != nullptr) {
@@ -383,9 +384,9 @@ bool Session::decode_fragments(const Opened& opened, size_t& arena_used, TimePoi
     return true;
 }
 
-// Of a compressed section, behind what the arena holds already. How much it is shows only then: so
-// a body is inflated as a whole, or not at all while the budget is used up, and paid afterwards.
-// What fails has cost as much as there was room for. Empty: the body is void.
+// Inflates a compressed section behind what the arena holds already. Its size is known only then:
+// so a body is inflated as a whole and paid afterwards, or not at all while the budget is used up.
+// A section that fails has cost as much as there was room for. Empty: the body is void.
 ByteView Session::inflate(ByteView content, size_t arena_used, TimePoint now) {
     const bool is_first = arena_used == 0;
     if (settings_.role == Role::Snapt && is_first && expansion_.left_bytes(now) == 0) {

@@ -70,7 +70,8 @@ void Session::remember(TransmitBatch& batch,
     sent_ring_.push(entry, batch.free_space().first(item.length), from);
 }
 
-// What costs a look at all that is under way, and one of the host. The path itself moves at once.
+// Looks for what was under way and tells the host of the move, within RepeatLimit. The path itself
+// has moved already.
 void Session::follow_move(Announced move, TimePoint now) {
     if (!repeat_limit_.take(now)) {
         if (waiting_move_) {

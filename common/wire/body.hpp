@@ -11,8 +11,8 @@
 
 namespace continuo::wire {
 
-// Of one body; one with more is void. An ACK of 255 ranges for two classes fits, or 8 newest ranges
-// for the four classes of 16 paths.
+// Limits of one body; one with more is void. Two classes with an ACK of 255 ranges each fit, or the
+// four classes of 16 paths with their 8 newest ranges.
 inline constexpr size_t kMaxFrames = 128;
 inline constexpr size_t kMaxBodyAckRanges = 512;
 

@@ -51,7 +51,7 @@ inline constexpr size_t kMaxFragments = 128;
 inline constexpr size_t kMaxGenerationBytes = 255;  // counted part of a GENERATION
 inline constexpr size_t kMaxLiveGenerations = 4;
 
-// What becomes of a datagram of a node, as a multiple of its outer bytes. Section 7.1.
+// Most IP bytes in a datagram of a node, as a multiple of its outer bytes. Section 7.1.
 inline constexpr size_t kMaxExpansion = 32;
 
 // Acknowledgements, section 6.6.

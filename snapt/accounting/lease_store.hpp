@@ -142,7 +142,7 @@ class LeaseStore {
     LeasePool pool_;
     int64_t last_index_;
     uint64_t assignments_ = 0;
-    // By account, when all used addresses that it got are paid for; only of those that still pay.
+    // When all used addresses that an account got are paid for; only accounts that still pay.
     std::map<int64_t, int64_t> paid_at_us_;
 };
 

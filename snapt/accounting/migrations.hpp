@@ -1,5 +1,5 @@
-// What brings a ledger.db of an earlier version to the tables of schema.hpp. Text that has been in
-// a release stays as it is.
+// Statements that bring a ledger.db of an earlier version to the tables of schema.hpp. Text that
+// has been in a release stays as it is.
 #pragma once
 
 #include "snapt/accounting/schema.hpp"

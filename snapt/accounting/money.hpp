@@ -15,7 +15,7 @@
 
 namespace continuo::snapt {
 
-// Of a reference and of a note, which are one line each.
+// Limits of a reference and of a note, which are one line each.
 inline constexpr size_t kMaxRefBytes = 64;
 inline constexpr size_t kMaxNoteBytes = 256;
 // No entry and no balance goes beyond, up or down: 10^12 denarii.
@@ -61,10 +61,10 @@ struct Balance {
     int64_t entries = 0;
 };
 
-// Of an account without entries: zero. NotFound when there is no such account.
+// Zero for an account without entries. NotFound when there is no such account.
 base::Result<Balance> balance_of(Database& database, int64_t account_id);
-// Of every account that is a user's or has entries, by name and age; with `user` of those which
-// have that name.
+// Balances of all accounts that are a user's or have entries, by name and age; with `user` only of
+// accounts of that name.
 base::Result<std::vector<Balance>> balances(Database& database,
                                             const std::optional<std::string>& user = {});
 

@@ -10,7 +10,7 @@
 
 namespace continuo::snapt {
 
-// Of all plans together; one more is refused.
+// Limit of revisions of all plans together; one more is refused.
 inline constexpr int64_t kMaxPlanRevisions = 10'000;
 
 struct PlanRevision {

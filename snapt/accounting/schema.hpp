@@ -71,7 +71,7 @@ CREATE TABLE lease(
 CREATE TABLE plan(
   plan_id INTEGER NOT NULL, rev INTEGER NOT NULL, name TEXT NOT NULL, valid_from INTEGER NOT NULL,
   toml TEXT NOT NULL, sha BLOB NOT NULL, PRIMARY KEY(plan_id, rev)) STRICT;
--- What was booked for accounts, in micro-denarii. Entries are only added; sha is over the entry and the one before.
+-- Entries booked for accounts, in micro-denarii. Entries are only added; sha is over the entry and the one before.
 CREATE TABLE ledger(
   entry_id INTEGER PRIMARY KEY, account_id INTEGER NOT NULL, user_id TEXT NOT NULL,
   kind TEXT NOT NULL CHECK(kind IN('usage','discount','topup','adjust','refund','reward')),

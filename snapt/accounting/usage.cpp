@@ -141,7 +141,7 @@ UsageRow row_of(const Statement& statement, const std::vector<UsageKey>& by) {
     return row;
 }
 
-// What is known of the account.
+// Name and removal of the account.
 Result<void>
 complete(UsageRow& row, const UsageQuery& query, const TimeZone& zone, Statement& account) {
     if (query.is_own) {

@@ -12,7 +12,7 @@ address snapt2 wan 198.51.100.6/30 2001:db8:2::2/64
 address core snapt2 198.51.100.5/30 2001:db8:2::1/64
 ip -n "$(ns snapt2)" route add default via 198.51.100.5
 ip -n "$(ns snapt2)" -6 route add default via 2001:db8:2::1
-# Of systemd's defaults: a reverse path filter, which looks ways up with the routing rules.
+# A reverse path filter, as systemd sets it: it looks routes up with the routing rules.
 in_ns snapt1 sysctl -qw net.ipv4.conf.all.rp_filter=2
 start_snapt 1
 start_snapt 2
@@ -91,7 +91,7 @@ six=net.ipv6.conf.all.forwarding
 in_ns snapt1 sysctl -n net.ipv6.conf.wan.force_forwarding >/dev/null 2>&1 && six=net.ipv6.conf.wan.force_forwarding
 in_ns snapt1 sysctl -qw net.ipv6.conf.all.forwarding=0
 is_back "net.ipv6.conf.all.forwarding = 0" is_on $six
-# Of an administrator: an interface that nodes do not use.
+# An interface that an administrator has closed, and that nodes do not use.
 ip -n "$(ns snapt1)" link add closed0 type bridge
 in_ns snapt1 sysctl -qw net.ipv4.ip_forward=1
 in_ns snapt1 sysctl -qw net.ipv4.conf.closed0.forwarding=0

@@ -1,5 +1,5 @@
-// What a node with the keys makes a SNAPT send: packets of few bytes, and what it has moved away
-// from, again. Both are bounded by what came from it.
+// Amplification by a node with the keys: packets made of few bytes, and repeats after its moves.
+// Both are bounded by the bytes that came from it.
 #include "common/compress/zstd_codec.hpp"
 #include "common/elision/encoder.hpp"
 #include "common/session/expansion_budget.hpp"
@@ -228,7 +228,7 @@ TEST(Expansion, ABodyBeyondTheBudgetIsVoidAsAWhole) {
     EXPECT_EQ(victim.delivered - before, kElided) << "a copy brings what was dropped";
 }
 
-// What it asked for compresses as it likes, and goes to nobody else.
+// A SNAPT is not bounded: its node has asked for the packets, and nobody else gets them.
 TEST(Expansion, ANodeTakesWhatItsSnaptSends) {
     Victim victim(Role::Node);
     const Bytes body = compressed(whole_packets(), 3);

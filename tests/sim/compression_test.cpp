@@ -258,8 +258,8 @@ struct Upload {
     size_t segments;
 };
 
-// What is almost nothing once it is compressed is no flood: a node keeps within what the other end
-// takes (docs/PROTOCOL.md section 7.1).
+// An upload that compresses to almost nothing is no flood: a node keeps within what the SNAPT takes
+// (docs/PROTOCOL.md section 7.1).
 TEST(CompressionSim, AnUploadThatCompressesExtremelyWellIsAsFastAsAny) {
     const auto zeros = [](size_t bytes) { return std::vector<uint8_t>(bytes); };
     const auto log_lines = [](size_t bytes) {

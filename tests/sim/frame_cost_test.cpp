@@ -1,6 +1,6 @@
-// What a peer with the keys makes a session compute: for every kind of frame the time is linear in
-// its bytes, whatever the peer has left unacknowledged and however it names it. Measured is the
-// processor's time of this thread, against that of padding of the same length.
+// Cost of a peer with the keys: for every kind of frame the time is linear in its bytes, whatever
+// the peer has left unacknowledged and however it names it. Processor time of this thread is
+// compared with that of padding of the same length.
 #include "common/wire/ack_ranges.hpp"
 #include "common/wire/body.hpp"
 #include "tests/support/hostile_peer.hpp"
@@ -19,7 +19,7 @@ using session::Role;
 
 constexpr size_t kBodyBytes = 1400;
 constexpr wire::Space kBulk{TrafficClass::HtHd, 0, 0};
-// Of padding, whose datagram is opened and no more.
+// Multiples of padding, whose datagram is opened and no more.
 constexpr int64_t kMostTimes = 60;
 // For numbers that are acknowledged, one in two bytes: each was a datagram of the own end, and is
 // looked up in all that is kept of it, once.
@@ -43,8 +43,8 @@ struct Measured {
     size_t bytes = 0;  // of a body
 };
 
-// Of datagrams with the bodies that `make(round)` gives: what a body has led to is no cheaper state
-// for the next one, since it names other things.
+// Cost of datagrams with the bodies that `make(round)` gives. Each names other things, so that none
+// is cheaper for the state that the one before has led to.
 template <typename Make>
 Measured cost_of(Victim& victim, const Make& make) {
     Measured least;
@@ -150,7 +150,7 @@ class Sending {
         send_unacknowledged(victim_, datagrams);
         sent_ += static_cast<uint32_t>(datagrams);
     }
-    // Of bodies that `make(newest number)` gives, each after so many more datagrams.
+    // Cost of bodies that `make(newest number)` gives, each after so many more datagrams.
     template <typename Make>
     Measured cost_of_acks(size_t more, const Make& make) {
         const auto measured = cost_of(victim_, [&](uint32_t /*round*/) {

@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kRecords = 100'000;
 constexpr size_t kRecordsOfRandomPlans = 2'000;
 constexpr int kRandomPlans = 12;
-// Of larger charges a double does not hold every digit through five multiplications.
+// A double does not hold every digit of larger charges through five multiplications.
 constexpr int64_t kExactUd = int64_t{1} << 49U;
 
 std::string said_by_oracle(const std::string& arguments) {

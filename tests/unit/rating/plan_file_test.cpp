@@ -1,4 +1,4 @@
-// What a plan file says; what is wrong with one is in tests/vectors/bad_config/plan.txt.
+// Reading of good plan files; faulty ones are in tests/vectors/bad_config/plan.txt.
 #include "rating/plan.hpp"
 #include "tests/unit/rating/plans.hpp"
 

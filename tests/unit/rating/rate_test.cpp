@@ -19,7 +19,7 @@ Usage usage_of(TrafficClass traffic_class, uint64_t payload_bytes, int64_t delay
     return usage;
 }
 
-// What tests/support/price_oracle.py computes for the shipped plan; the first by hand, too.
+// Results of tests/support/price_oracle.py for the shipped plan; the first also by hand.
 struct Worked {
     const char* name;
     TrafficClass traffic_class;

@@ -37,7 +37,8 @@ TEST(UtilityTable, BeyondTheKnotsIsAsAtTheNearest) {
     EXPECT_EQ(table.slopes_at(-1, 1e12).du_dd, table.slopes_at(0, 5).du_dd);
 }
 
-// By hand: slopes 1 over a width of 2 and 4 over a width of 1 give (2 * 4 + 1 * 1) / 3 between.
+// Computed by hand: slopes 1 over a width of 2 and 4 over a width of 1 give (2 * 4 + 1 * 1) / 3
+// between.
 TEST(UtilityTable, WeighsTheSlopesAtAKnotByTheWidthOfTheOther) {
     const UtilityTable table({{0, 2, 3}, {0, 1}, {0, 0, 2, 2, 6, 6}});
     EXPECT_EQ(table.slopes_at(0, 0).du_dx, 1.0);
@@ -65,8 +66,8 @@ TEST(ShippedPlan, PricesNeitherThroughputNorDelayTheWrongWay) {
     }
 }
 
-// What may wait is worth less for each further kbit/s. A table is near the curve that it samples,
-// and nothing more: between 1024 and 2048 kbit/s it is 13.6 % above.
+// Traffic that may wait is worth less for each further kbit/s. A table is near the curve that it
+// samples, and nothing more: between 1024 and 2048 kbit/s it is 13.6 % above.
 TEST(ShippedPlan, FollowsTheLogarithmWhereDelayMatters) {
     const auto plan = tests::shipped_plan();
     ASSERT_TRUE(plan);

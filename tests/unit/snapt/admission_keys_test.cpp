@@ -26,7 +26,7 @@ TEST_F(AdmissionTest, ARevokedDeviceLosesItsSessionAndNoOther) {
     EXPECT_EQ(relay->sessions()[0]->grant.node, "laptop");
 }
 
-// By a process beside the daemon, with the key id that the former had.
+// A process beside the daemon does it, with the key id that the former user had.
 TEST_F(AdmissionTest, AUserMadeAgainHasNoSessionOfTheFormer) {
     log_in("alice");
     hello_of_alice(70, "desktop", 1);

@@ -58,7 +58,7 @@ class HostWatchTest : public test::NetNamespaceTest {
         ASSERT_TRUE(network_->set_up(*leases_, failure)) << failure;
         ASSERT_EQ(network_->watch(true), "");
     }
-    // What others' rules do is looked at again when the look before is paid for.
+    // Others' rules are looked at again when the look before is paid for.
     bool becomes(std::string_view trouble) const {
         for (unsigned looks = 0; looks < 500; ++looks) {
             if (network_->watch(true) == trouble) {

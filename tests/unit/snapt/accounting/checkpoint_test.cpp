@@ -1,4 +1,4 @@
-// What is left when the machine, and not only the process, stops.
+// Usage that is left when the machine, and not only the process, stops.
 #include "common/base/random.hpp"
 #include "tests/unit/snapt/accounting/accounting_fixture.hpp"
 

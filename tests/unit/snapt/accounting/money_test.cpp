@@ -19,7 +19,7 @@ class MoneyTest : public StateFolder {
         base::SeededRandom random(1);
         EXPECT_TRUE(UserStore::open(folder_).value()->add(name, {}, kNoon, random));
     }
-    // Of the accounts that have the name, the latest.
+    // The latest account of that name.
     Balance balance(const std::string& user) {
         const auto all = balances(database_, user).value();
         EXPECT_FALSE(all.empty()) << user;
