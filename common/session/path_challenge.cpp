@@ -128,10 +128,12 @@ bool PathSet::on_response(const wire::Space& space, const wire::Response& respon
     tuple.is_proven = true;
     tuple.challenged_at = base::kNever;
     tuple.challenge_again_at = base::kNever;
+    const bool was_elsewhere = std::exchange(tuple.is_remapped, false);
     if (space.traffic_class != TrafficClass::LtLd) {
         return false;
     }
     if (active_ == space.path) {
+        has_remapped_ = has_remapped_ || was_elsewhere;
         end_doubt();
         if (path.announce_again_at != base::kNever) {
             withdraw_again();

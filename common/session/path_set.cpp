@@ -200,6 +200,7 @@ void PathSet::move_tuple(const wire::Space& space,
     Path& path = paths_[space.path];
     Tuple& tuple = path.tuples[index_of(space.traffic_class)];
     const bool was_known = tuple.is_known;
+    const bool was_proven = tuple.is_proven || tuple.is_remapped;
     const bool is_lt_ld = space.traffic_class == TrafficClass::LtLd;
     if (is_lt_ld && tuple.remote.address != from.address) {
         forget_round_trips(space.path);  // another network; another port is a NAT's doing
@@ -211,6 +212,7 @@ void PathSet::move_tuple(const wire::Space& space,
     tuple.remote = from;
     tuple.local = local;
     tuple.is_known = true;
+    tuple.is_remapped = was_proven;
     if (is_lt_ld || (!was_known && path.state != PathState::Usable)) {
         path.state = PathState::Challenged;
     }

@@ -62,6 +62,12 @@ class PathSet {
                     base::TimePoint idle_since,
                     base::Duration longest,
                     base::TimePoint now);
+    // Node: a keepalive leaves on the active path, where nothing of lt-ld had left since
+    // `idle_since`.
+    void on_keepalive(base::TimePoint idle_since, base::TimePoint now);
+    // Node: SNAPT sees lt-ld of the path at another address. Where that answers a keepalive, the
+    // mapping had ended in the idle time before: a loss as above.
+    void on_remapped(uint8_t index, base::Duration longest, base::TimePoint now);
     // Interval of keepalives on the active path, at most `longest`.
     base::Duration keepalive(base::Duration longest) const;
     // A learned interval is tried twice as long after some time without a request.
@@ -89,6 +95,9 @@ class PathSet {
     void on_pause(base::TimePoint now);
 
     // --- SNAPT
+    // True once after lt-ld of the active path was proven at another address than before: what was
+    // under way went to an address that is no more.
+    bool take_remapping() { return std::exchange(has_remapped_, false); }
     // An authenticated datagram of `bytes` outer bytes. `is_highest`: it has the highest number of
     // its space so far; only then may it move the tuple. Sends a challenge to a tuple that is new.
     // True when it ends a doubt (node).
@@ -271,6 +280,8 @@ class PathSet {
     static void note_sign_of_life(Path& path, base::TimePoint now);
     void ask_others(base::TimePoint now);
     void ask_active_or_other(uint8_t index, base::TimePoint now);
+    void
+    learn_lifetime(Path& path, base::Duration idle, base::Duration longest, base::TimePoint now);
     static base::Duration ask_after(const Path& path);
     static base::Duration doubt_after(const Path& path);
     static void note_unconfirmed(Path& path, base::TimePoint now);
@@ -354,6 +365,7 @@ class PathSet {
     std::optional<uint8_t> former_;  // node: was active until the move that is not answered yet
     uint16_t announcement_number_ = 0;
     bool has_announcement_ = false;
+    bool has_remapped_ = false;
     // Node: paths that have ended, to be told so often on the active one.
     std::array<uint8_t, wire::kMaxPaths> withdrawals_due_{};
     PathMask withdrawing_ = 0;                   // those of which some are due

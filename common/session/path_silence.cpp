@@ -253,15 +253,35 @@ void PathSet::on_packets(uint8_t index, TimePoint idle_since, Duration longest, 
         return;
     }
     path.lost_known_by = {};
+    learn_lifetime(path, path.idle_when_asked, longest, now);
+}
+
+void PathSet::on_keepalive(TimePoint idle_since, TimePoint now) {
+    if (active_ && now - idle_since >= kShortestKeepalive) {
+        Path& path = paths_[*active_];
+        path.idle_before_keepalive = now - idle_since;
+        path.remapping_known_by = now + ask_after(path);
+    }
+}
+
+void PathSet::on_remapped(uint8_t index, Duration longest, TimePoint now) {
+    Path& path = paths_[index];
+    if (active_ == index && now <= path.remapping_known_by) {
+        path.remapping_known_by = {};
+        learn_lifetime(path, path.idle_before_keepalive, longest, now);
+    }
+}
+
+// A mapping did not outlive that idle time. The first time may be chance.
+void PathSet::learn_lifetime(Path& path, Duration idle, Duration longest, TimePoint now) {
     const bool is_first = path.idle_when_lost == Duration{};
     if (is_first && path.keepalive == Duration{}) {
-        path.idle_when_lost = path.idle_when_asked;
+        path.idle_when_lost = idle;
         return;
     }
-    const Duration idle =
-        is_first ? path.idle_when_asked : std::min(path.idle_when_lost, path.idle_when_asked);
+    const Duration shorter = is_first ? idle : std::min(path.idle_when_lost, idle);
     path.keepalive =
-        std::max<Duration>(std::min<Duration>(idle / 2, keepalive(longest)), kShortestKeepalive);
+        std::max<Duration>(std::min<Duration>(shorter / 2, keepalive(longest)), kShortestKeepalive);
     path.keepalive_learned_at = now;
     path.idle_when_lost = {};
 }

@@ -54,6 +54,7 @@ struct Tuple {
     uint32_t repetitions = 0;
     bool was_sent = false;
     bool is_withheld = false;  // the challenge that was due: too little was received for it
+    bool is_remapped = false;  // SNAPT: took the place of a proven one, and is not proven yet
 };
 
 struct Path {
@@ -95,9 +96,11 @@ struct Path {
     // said.
     base::Duration keepalive{};
     base::TimePoint keepalive_learned_at{};
-    base::Duration idle_when_asked{};  // before the latest request
-    base::TimePoint lost_known_by{};   // packets until then had been lost
-    base::Duration idle_when_lost{};   // before the first such loss; zero: none is known
+    base::Duration idle_when_asked{};        // before the latest request
+    base::TimePoint lost_known_by{};         // packets until then had been lost
+    base::Duration idle_when_lost{};         // before the first such loss; zero: none is known
+    base::Duration idle_before_keepalive{};  // before the latest
+    base::TimePoint remapping_known_by{};    // a CHALLENGE until then answers that keepalive
     // SNAPT: between requests for a sign of life over control; when the latest was made; it is
     // open; when it was answered.
     base::Duration request_interval{};

@@ -28,11 +28,15 @@ void Session::apply_frames(const Opened& opened, bool may_repeat, TimePoint now)
             if (settings_.role == Role::Node && !is_mtu_probe) {
                 host_.on_path_challenged(*this, space.path, now);
                 let_lt_ld_be_heard(space, now);
+                if (space.traffic_class == base::TrafficClass::LtLd) {
+                    paths_.on_remapped(space.path, settings_.keepalive, now);
+                }
             }
         } else if (const auto* response = std::get_if<wire::Response>(&item)) {
             if (paths_.on_response(space, *response, now) && settings_.role == Role::Node) {
                 host_.on_path_changed(*this, space.path, now);
             }
+            is_repeating = is_repeating || paths_.take_remapping();
         } else if (const auto* announce = std::get_if<wire::Announce>(&item)) {
             if (settings_.role != Role::Snapt) {
                 continue;

@@ -273,7 +273,9 @@ bool Session::send_upkeep(TransmitBatch& batch, TimePoint now) {
     if (body.size() == 0 && !keepalive_due_) {
         return false;  // the byte credit did not allow it
     }
-    keepalive_due_ = false;
+    if (std::exchange(keepalive_due_, false)) {
+        paths_.on_keepalive(kept_alive_at_, now);
+    }
     finish_draft(*draft, body.size(), batch, now);
     return true;
 }

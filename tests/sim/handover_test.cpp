@@ -195,6 +195,27 @@ TEST(HandoverSim, AShortQuestionFromAnotherPortIsAnsweredAndAskedBack) {
               tuple.unproven_received_bytes * wire::kAmplificationFactor);
 }
 
+// A mapping ended while the node had nothing to say. What came meanwhile went nowhere; the next
+// keepalive shows SNAPT the new port, and no announcement follows.
+TEST(HandoverSim, AKeepaliveFromAnotherPortBringsWhatWasLost) {
+    Downstream stream(link_of(milliseconds(10)), 5);
+    SessionPair& pair = stream.pair;
+    stream.run_for(milliseconds(100));
+    pair.run_for(base::seconds(2));
+    pair.lose(pair.down, kCertain);
+    stream.run_for(milliseconds(2));
+    pair.run_for(milliseconds(20));
+    ASSERT_EQ(stream.arrived().size(), stream.sent - 2);
+    pair.node_address = kOther;
+    pair.lose(pair.down, 0);
+    const base::TimePoint from = pair.now;
+    pair.node.session->request_keepalive(pair.now);
+    pair.run_for(milliseconds(100));
+    EXPECT_EQ(stream.arrived().size(), stream.sent);
+    EXPECT_LE(pair.node.delivered_at.back() - from, milliseconds(41)) << "two round trips";
+    EXPECT_EQ(pair.snapt.session->counters().handovers, 0U) << "nobody has moved";
+}
+
 TEST(HandoverSim, AFewDatagramsOfALongWayAreSentAgainAtOnce) {
     Downstream stream(link_of(milliseconds(300)), 5);
     stream.run_for(milliseconds(50));

@@ -226,6 +226,38 @@ TEST(PathSet, AMappingThatOutlivesAsLongATimeDisprovesALoss) {
     EXPECT_EQ(node.paths.keepalive(kLongest), base::seconds(4)) << "a shorter time proves nothing";
 }
 
+// A keepalive leaves after an idle time; SNAPT's CHALLENGE comes `delay` later.
+void be_remapped(Node& node, base::Duration idle, base::Duration delay) {
+    const TimePoint idle_since = node.now;
+    node.now += idle;
+    node.paths.on_keepalive(idle_since, node.now);
+    node.now += delay;
+    node.paths.on_remapped(0, kLongest, node.now);
+}
+
+// SNAPT gets such a keepalive from another port, and asks for nothing over control: it was heard.
+TEST(PathSet, AKeepaliveThatFindsTheMappingGoneShortensTheInterval) {
+    Node node;
+    prove(node);
+    be_remapped(node, base::seconds(20), milliseconds(50));
+    EXPECT_EQ(node.paths.keepalive(kLongest), kLongest) << "one may be chance";
+    be_remapped(node, base::seconds(25), milliseconds(50));
+    EXPECT_EQ(node.paths.keepalive(kLongest), base::seconds(10));
+    be_remapped(node, base::seconds(10), milliseconds(50));
+    EXPECT_EQ(node.paths.keepalive(kLongest), base::seconds(5)) << "known to forget";
+}
+
+TEST(PathSet, AChallengeThatAnswersNoKeepaliveTeachesNothing) {
+    Node node;
+    prove(node);
+    for (int round = 0; round < 3; ++round) {
+        be_remapped(node, base::seconds(20), base::seconds(5));
+        be_remapped(node, milliseconds(900), milliseconds(50));
+        node.paths.on_remapped(0, kLongest, node.now);
+    }
+    EXPECT_EQ(node.paths.keepalive(kLongest), kLongest);
+}
+
 TEST(PathSet, ARequestAfterWhichNothingIsRepeatedTeachesNothing) {
     Node node;
     prove(node);
