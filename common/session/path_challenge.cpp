@@ -122,6 +122,7 @@ bool PathSet::on_response(const wire::Space& space, const wire::Response& respon
         return false;
     }
     note_answered(space.path, tuple, *sending, now);
+    const ClassMask silent = silent_classes(path, now);
     if (role_ == Role::Snapt && !tuple.is_proven && space.traffic_class == TrafficClass::LtLd) {
         forget_other_tuples(path);
     }
@@ -133,7 +134,7 @@ bool PathSet::on_response(const wire::Space& space, const wire::Response& respon
         return false;
     }
     if (active_ == space.path) {
-        has_remapped_ = has_remapped_ || was_elsewhere;
+        remapped_ |= was_elsewhere ? silent : ClassMask{0};
         end_doubt();
         if (path.announce_again_at != base::kNever) {
             withdraw_again();
@@ -153,6 +154,17 @@ bool PathSet::on_response(const wire::Space& space, const wire::Response& respon
         path.state = PathState::Usable;
     }
     return is_news;
+}
+
+// Those that a NAT which lost the mapping of lt-ld may have lost as well.
+ClassMask PathSet::silent_classes(const Path& path, TimePoint now) const {
+    ClassMask silent = mask_of(TrafficClass::LtLd);
+    for (size_t i = 0; i < path.tuples.size(); ++i) {
+        const bool is_heard =
+            path.tuples[i].is_known && now - path.tuples[i].heard_at < ask_after(path);
+        silent |= is_heard ? ClassMask{0} : mask_of(static_cast<TrafficClass>(i));
+    }
+    return silent;
 }
 
 void PathSet::note_answered(uint8_t index, const Tuple& tuple, uint32_t sending, TimePoint now) {

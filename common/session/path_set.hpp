@@ -65,9 +65,9 @@ class PathSet {
     // Node: a keepalive leaves on the active path, where nothing of lt-ld had left since
     // `idle_since`.
     void on_keepalive(base::TimePoint idle_since, base::TimePoint now);
-    // Node: SNAPT sees lt-ld of the path at another address. Where that answers a keepalive, the
-    // mapping had ended in the idle time before: a loss as above.
-    void on_remapped(uint8_t index, base::Duration longest, base::TimePoint now);
+    // Node: SNAPT sees lt-ld of the active path at another address. Where that answers a keepalive,
+    // the mapping had ended in the idle time before: a loss as above.
+    void on_remapped(base::Duration longest, base::TimePoint now);
     // Interval of keepalives on the active path, at most `longest`.
     base::Duration keepalive(base::Duration longest) const;
     // A learned interval is tried twice as long after some time without a request.
@@ -95,9 +95,11 @@ class PathSet {
     void on_pause(base::TimePoint now);
 
     // --- SNAPT
-    // True once after lt-ld of the active path was proven at another address than before: what was
-    // under way went to an address that is no more.
-    bool take_remapping() { return std::exchange(has_remapped_, false); }
+    // Once after lt-ld of the active path was proven at another address than before: the classes
+    // whose former tuples are no more, so that what was under way to them is lost.
+    ClassMask take_remapping() { return std::exchange(remapped_, ClassMask{0}); }
+    // That is repeated already.
+    void forget_remapping();
     // An authenticated datagram of `bytes` outer bytes. `is_highest`: it has the highest number of
     // its space so far; only then may it move the tuple. Sends a challenge to a tuple that is new.
     // True when it ends a doubt (node).
@@ -280,6 +282,7 @@ class PathSet {
     static void note_sign_of_life(Path& path, base::TimePoint now);
     void ask_others(base::TimePoint now);
     void ask_active_or_other(uint8_t index, base::TimePoint now);
+    ClassMask silent_classes(const Path& path, base::TimePoint now) const;
     void
     learn_lifetime(Path& path, base::Duration idle, base::Duration longest, base::TimePoint now);
     static base::Duration ask_after(const Path& path);
@@ -365,7 +368,7 @@ class PathSet {
     std::optional<uint8_t> former_;  // node: was active until the move that is not answered yet
     uint16_t announcement_number_ = 0;
     bool has_announcement_ = false;
-    bool has_remapped_ = false;
+    ClassMask remapped_ = 0;
     // Node: paths that have ended, to be told so often on the active one.
     std::array<uint8_t, wire::kMaxPaths> withdrawals_due_{};
     PathMask withdrawing_ = 0;                   // those of which some are due

@@ -264,11 +264,18 @@ void PathSet::on_keepalive(TimePoint idle_since, TimePoint now) {
     }
 }
 
-void PathSet::on_remapped(uint8_t index, Duration longest, TimePoint now) {
-    Path& path = paths_[index];
-    if (active_ == index && now <= path.remapping_known_by) {
+void PathSet::on_remapped(Duration longest, TimePoint now) {
+    if (active_ && now <= paths_[*active_].remapping_known_by) {
+        Path& path = paths_[*active_];
         path.remapping_known_by = {};
         learn_lifetime(path, path.idle_before_keepalive, longest, now);
+    }
+}
+
+void PathSet::forget_remapping() {
+    remapped_ = 0;
+    if (active_) {
+        paths_[*active_].tuples[kLtLd].is_remapped = false;
     }
 }
 
@@ -321,6 +328,7 @@ void PathSet::on_pause(TimePoint now) {
         path.unanswered_since = base::kNever;
         path.burst_datagrams = 0;
         path.lost_known_by = {};
+        path.remapping_known_by = {};
         // In a sleep the clock may have stood still, so that delays from before cannot be compared
         // with those after it: a path that is not measured again would lose, or win, by them.
         forget_delivery(index);

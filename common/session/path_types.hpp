@@ -138,6 +138,13 @@ constexpr PathMask mask_of(uint8_t path) {
     return static_cast<PathMask>(1U << path);
 }
 
+// A set of traffic classes.
+using ClassMask = uint8_t;
+inline constexpr ClassMask kAllClasses = (1U << base::kTrafficClasses) - 1;
+constexpr ClassMask mask_of(base::TrafficClass traffic_class) {
+    return static_cast<ClassMask>(1U << base::index_of(traffic_class));
+}
+
 // One datagram without packets that the session shall send.
 struct Probe {
     uint8_t path = 0;

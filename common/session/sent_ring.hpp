@@ -39,7 +39,8 @@ struct SentEntry {
     uint16_t datagrams = 1;
     uint32_t flow_index = kNoFlow;  // of the packet
     base::TrafficClass traffic_class = base::TrafficClass::LtLd;
-    bool is_due = false;       // to be sent again
+    base::TrafficClass tuple_class = base::TrafficClass::LtLd;  // whose tuple it went to
+    bool is_due = false;                                        // to be sent again
     uint16_t repeated = 0;     // of its datagrams, since it became due
     PathMask repeated_on = 0;  // paths on which it was sent again, in whole or in part
     uint8_t repeats = 0;       // how often it was sent again
@@ -54,11 +55,13 @@ struct RepeatPace {
     base::TimePoint next_at{};  // when the next one may leave
 };
 
-// An announcement after which what was under way may have to be repeated.
+// An announcement after which what was under way may have to be repeated, or a new address without
+// one.
 struct Announced {
     std::optional<uint8_t> former;  // the path that was active
     bool has_moved = false;         // to another one, or to a new connection
     bool is_new_connection = false;
+    ClassMask lost_classes = kAllClasses;  // those whose tuples the node had
 };
 
 // How often a node makes SNAPT look for what was under way, and tell of its move: kBurst times at
@@ -98,7 +101,8 @@ class SentRing {
             pop();
         }
     }
-    // Marks what `is_missing(const SentEntry&)` names as due, and nothing else.
+    // Marks what `is_missing(SentEntry&)` names as due, and nothing else. One that was due goes on
+    // where it is, unless that sets `repeated` to 0.
     template <typename IsMissing>
     void mark_due(const IsMissing& is_missing) {
         due_ = 0;
@@ -106,8 +110,8 @@ class SentRing {
         is_low_delay_turn_ = true;
         for (size_t i = 0; i < count_; ++i) {
             SentEntry& entry = at(i);
+            entry.repeated = entry.is_due ? entry.repeated : uint16_t{0};
             entry.is_due = is_missing(entry);
-            entry.repeated = 0;
             due_ += entry.is_due ? 1U : 0U;
         }
     }

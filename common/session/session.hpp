@@ -465,7 +465,7 @@ class Session : public flow::FlowOwner {
     base::TimerTable<Timer> timers_;
     base::TimePoint heard_at_{};
     std::optional<wire::Quote> latest_;
-    base::TimePoint asked_to_repeat_at_ = base::kNever;  // node: its latest ANNOUNCE (active)
+    base::TimePoint asked_to_repeat_at_ = base::kNever;  // node: by ANNOUNCE, or a new port
     base::TimePoint packets_at_{};                       // either way
     base::TimePoint kept_alive_at_{};  // last datagram of lt-ld on the active path
     bool keepalive_due_ = false;

@@ -16,6 +16,7 @@ void Session::apply_frames(const Opened& opened, bool may_repeat, TimePoint now)
     // A padded CHALLENGE alone asks for the MTU: its answer is short, and nothing has moved.
     const bool is_mtu_probe = !is_announcement && scratch_.has_frame<wire::Pad>();
     bool is_repeating = false;
+    ClassMask remapped = 0;
     bool has_moved = false;
     bool has_ack = false;
     const auto former = paths_.active();
@@ -28,15 +29,17 @@ void Session::apply_frames(const Opened& opened, bool may_repeat, TimePoint now)
             if (settings_.role == Role::Node && !is_mtu_probe) {
                 host_.on_path_challenged(*this, space.path, now);
                 let_lt_ld_be_heard(space, now);
-                if (space.traffic_class == base::TrafficClass::LtLd) {
-                    paths_.on_remapped(space.path, settings_.keepalive, now);
+                if (space.traffic_class == base::TrafficClass::LtLd &&
+                    paths_.active() == space.path) {
+                    paths_.on_remapped(settings_.keepalive, now);
+                    asked_to_repeat_at_ = now;
                 }
             }
         } else if (const auto* response = std::get_if<wire::Response>(&item)) {
             if (paths_.on_response(space, *response, now) && settings_.role == Role::Node) {
                 host_.on_path_changed(*this, space.path, now);
             }
-            is_repeating = is_repeating || paths_.take_remapping();
+            remapped |= paths_.take_remapping();
         } else if (const auto* announce = std::get_if<wire::Announce>(&item)) {
             if (settings_.role != Role::Snapt) {
                 continue;
@@ -60,9 +63,12 @@ void Session::apply_frames(const Opened& opened, bool may_repeat, TimePoint now)
     if (has_ack) {
         paths_.on_acks_read(now);
     }
-    if (is_repeating || has_moved) {
+    const bool is_announced = is_repeating || has_moved;
+    if (is_announced || remapped != 0) {
         // Acknowledgements of the same datagram are in.
-        follow_move({former, has_moved, has_moved && former == paths_.active()}, now);
+        follow_move({former, has_moved, has_moved && former == paths_.active(),
+                     is_announced ? kAllClasses : remapped},
+                    now);
     }
 }
 

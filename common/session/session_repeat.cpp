@@ -62,6 +62,7 @@ void Session::remember(TransmitBatch& batch,
     entry.segment_bytes = item.segment_bytes;
     entry.datagrams = item.datagrams;
     entry.traffic_class = draft.header.traffic_class;
+    entry.tuple_class = draft.destination.tuple_class;
     sent_ring_.forget_oldest([this, now](const SentEntry& old) {
         return !is_under_way(old, {current_.get(), previous_.get()}, now);
     });
@@ -77,12 +78,14 @@ void Session::follow_move(Announced move, TimePoint now) {
         if (waiting_move_) {
             move.has_moved = move.has_moved || waiting_move_->has_moved;
             move.is_new_connection = move.is_new_connection || waiting_move_->is_new_connection;
+            move.lost_classes |= waiting_move_->lost_classes;
             move.former = waiting_move_->former;
         }
         waiting_move_ = move;
         return;
     }
     waiting_move_.reset();
+    paths_.forget_remapping();
     mark_lost(move, now);
     if (move.has_moved && paths_.active()) {
         host_.on_path_changed(*this, *paths_.active(), now);
@@ -105,8 +108,11 @@ void Session::mark_lost(const Announced& move, TimePoint now) {
             std::min<Duration>(paths_.path(*move.former).smoothed_rtt() * 4 / 5, kLongestRepeat);
     }
     const PathMask again = move.is_new_connection ? PathMask{0} : mask_of(*paths_.active());
-    sent_ring_.mark_due([this, again, now](const SentEntry& entry) {
-        const bool is_lost = (entry.repeated_on & again) == 0 &&
+    sent_ring_.mark_due([this, &move, again, now](SentEntry& entry) {
+        const bool is_new_there = (entry.repeated_on & again) == 0;
+        entry.repeated = is_new_there ? uint16_t{0} : entry.repeated;
+        const bool went_there = (move.lost_classes & mask_of(entry.tuple_class)) != 0;
+        const bool is_lost = (entry.is_due || (is_new_there && went_there)) &&
                              is_under_way(entry, {current_.get(), previous_.get()}, now);
         repeat_pace_.bytes += is_lost ? entry.length : 0;
         return is_lost;
@@ -202,9 +208,9 @@ void Session::release_sent(TimePoint now) {
     kept_ring_.release(now - std::min(kReleaseAfter, now.time_since_epoch()));
 }
 
-// Whether SNAPT may have sent again what has come twice. It does so only when the node asks, and
-// then most often by another path than the one in the header; by the same one soon
-// (docs/PROTOCOL.md section 5.6).
+// Whether SNAPT may have sent again what has come twice. It does so when the node asks, or
+// answers a CHALLENGE from another port, and then most often by another path than the one in the
+// header; by the same one soon (docs/PROTOCOL.md section 5.6).
 bool Session::may_be_repeat(const Opened& opened, TimePoint now) const {
     if (asked_to_repeat_at_ == base::kNever) {
         return false;

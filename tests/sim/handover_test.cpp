@@ -34,6 +34,26 @@ class Downstream {
         }
     }
 
+    // `count` packets of a super-packet, which leave as one run.
+    void send_run(uint32_t count) {
+        std::vector<uint8_t> whole;
+        for (uint32_t i = 0; i < count; ++i) {
+            const std::vector<uint8_t> bytes = payload(++sent);
+            whole.insert(whole.end(), bytes.begin(), bytes.end());
+        }
+        packet::Offload offload;
+        offload.gso = packet::GsoType::Udp;
+        offload.segment_bytes = kPayloadBytes;
+        offload.header_bytes = 28;
+        offload.partial_checksum = true;
+        offload.checksum_start = 20;
+        offload.checksum_offset = 6;
+        std::vector<uint8_t> bytes(offload.header_bytes + whole.size());
+        packet::write_headers(fields_, whole, true, bytes);
+        std::copy(whole.begin(), whole.end(), bytes.begin() + offload.header_bytes);
+        pair.snapt.send(*flow_, bytes, offload, pair.now);
+    }
+
     void move(uint8_t path) {
         const std::string address = "198.51.100." + std::to_string(10 + path) + ":41000";
         pair.move_node(*base::Endpoint::parse(address), path);
@@ -54,11 +74,13 @@ class Downstream {
 
   private:
     std::vector<uint8_t> payload(uint32_t number) {
-        std::vector<uint8_t> bytes(600);
+        std::vector<uint8_t> bytes(kPayloadBytes);
         pair.random.fill(bytes);
         base::store_big_endian<uint32_t>(bytes.data(), number);
         return bytes;
     }
+
+    static constexpr uint16_t kPayloadBytes = 600;
 
     packet::HeaderFields fields_ = node_fields(packet::Protocol::Udp, 5000, 5001);
     flow::Flow* flow_ = nullptr;
@@ -214,6 +236,28 @@ TEST(HandoverSim, AKeepaliveFromAnotherPortBringsWhatWasLost) {
     EXPECT_EQ(stream.arrived().size(), stream.sent);
     EXPECT_LE(pair.node.delivered_at.back() - from, milliseconds(41)) << "two round trips";
     EXPECT_EQ(pair.snapt.session->counters().handovers, 0U) << "nobody has moved";
+}
+
+// The node was asked over control, announces itself from a new port, and that is not proven yet:
+// what the limit of amplification keeps back of a long run follows.
+TEST(HandoverSim, ARunThatIsHalfRepeatedIsRepeatedInWhole) {
+    Downstream stream(link_of(milliseconds(10)), 5);
+    SessionPair& pair = stream.pair;
+    stream.run_for(milliseconds(100));
+    pair.run_for(base::seconds(3));
+    const uint32_t before = stream.sent;
+    pair.lose(pair.up, kCertain);
+    pair.lose(pair.down, kCertain);
+    stream.send_run(40);
+    pair.run_for(base::seconds(2));
+    ASSERT_EQ(stream.arrived().size(), before);
+    pair.node_address = kOther;
+    pair.lose(pair.up, 0);
+    pair.lose(pair.down, 0);
+    pair.node.session->request_keepalive(pair.now);
+    pair.run_for(milliseconds(200));
+    EXPECT_EQ(stream.arrived().size(), stream.sent);
+    EXPECT_LE(pair.snapt.session->counters().repeated_datagrams, 40U) << "once";
 }
 
 TEST(HandoverSim, AFewDatagramsOfALongWayAreSentAgainAtOnce) {

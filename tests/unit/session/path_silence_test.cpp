@@ -232,7 +232,7 @@ void be_remapped(Node& node, base::Duration idle, base::Duration delay) {
     node.now += idle;
     node.paths.on_keepalive(idle_since, node.now);
     node.now += delay;
-    node.paths.on_remapped(0, kLongest, node.now);
+    node.paths.on_remapped(kLongest, node.now);
 }
 
 // SNAPT gets such a keepalive from another port, and asks for nothing over control: it was heard.
@@ -253,7 +253,7 @@ TEST(PathSet, AChallengeThatAnswersNoKeepaliveTeachesNothing) {
     for (int round = 0; round < 3; ++round) {
         be_remapped(node, base::seconds(20), base::seconds(5));
         be_remapped(node, milliseconds(900), milliseconds(50));
-        node.paths.on_remapped(0, kLongest, node.now);
+        node.paths.on_remapped(kLongest, node.now);
     }
     EXPECT_EQ(node.paths.keepalive(kLongest), kLongest);
 }
