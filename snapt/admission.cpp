@@ -212,10 +212,11 @@ size_t Admission::nodes_beside(const SessionGrant& grant) const {
     return nodes.size();
 }
 
-// The link of a node whose power has failed is open until somebody sends something.
+// The link of a node whose power has failed is open until somebody sends something. `user`: empty
+// for all.
 void Admission::ask_silent_nodes(std::string_view user) {
     for (const auto& [id, link] : links_) {
-        if (link.wire_id != 0 && link.grant.user == user &&
+        if (link.wire_id != 0 && (user.empty() || link.grant.user == user) &&
             relay_->wants_sign_of_life(link.wire_id)) {
             server_->ask_for_keepalive(id);
         }
@@ -331,6 +332,7 @@ void Admission::let_in(LinkId id) {
     is_replacing_ = false;
     if (!reserved) {
         parts_.accountant.close_session(link.grant.accounting_number, {}, utc_us());
+        ask_silent_nodes({});
         refuse(id, RejectReason::SessionLimit, "too many sessions");
         return;
     }

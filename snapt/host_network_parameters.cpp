@@ -98,8 +98,9 @@ void HostNetwork::watch_parameters(Troubles& troubles) {
         say_put_back("kernel parameter " + dotted(key) + " = 0");
     }
     for (const ForwardingPath& path : paths()) {
-        if (is_closed(path)) {
-            troubles.push_back(dotted(forwarding_off(path).front()) + " = 0");
+        const std::vector<std::string> off = forwarding_off(path);
+        if (is_closed(path) && !off.empty()) {  // not put right in between
+            troubles.push_back(dotted(off.front()) + " = 0");
         }
     }
 }

@@ -197,7 +197,8 @@ struct NodeSession : flow::FlowDetails {
     UserShare* share = nullptr;    // of the user
     dataplane::StreamPort stream;  // into its control link; none: nothing can be sent over TCP
     bool has_link = false;         // its control link is open
-    base::TimePoint asked_at{};    // for a sign of life, once it was silent
+    base::TimePoint link_lost_at{};
+    base::TimePoint asked_at{};  // for a sign of life, once it was silent
     base::TimePoint heard_at() const { return std::max(session.heard_at(), since); }
 };
 
@@ -238,7 +239,8 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     size_t sessions_of(std::string_view user) const;
     // The session of that node; null: none.
     const NodeSession* session_of(const SessionGrant& grant) const;
-    // Its control link is open, and it has left no question for a sign of life unanswered.
+    // Its control link is open, and it has left no question for a sign of life unanswered; or the
+    // link was lost just now, or it was heard since, within kSilentKeepalives.
     bool is_here(const NodeSession& node) const;
     // True when the node was silent for kSilentKeepalives and is to be asked for a sign of life
     // now; once, until it is heard.
@@ -322,7 +324,7 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     };
     NodeSession& owner_of(session::Session& session) const;
     void make_place(std::string_view user);
-    bool close_silent(const std::function<bool(const NodeSession&)>& may_give_way);
+    void close_silent(const std::function<bool(const NodeSession&)>& may_give_way);
     bool is_silent(const NodeSession& node) const;
     bool is_at_limit(std::string_view user) const {
         return settings_.max_user_sessions != 0 && sessions_of(user) >= settings_.max_user_sessions;

@@ -80,10 +80,17 @@ bool Relay::is_silent(const NodeSession& node) const {
     return loop_.now() - node.heard_at() > kSilentKeepalives * settings_.keepalive;
 }
 
+// A network may end TCP and let UDP pass. What arrives in the first moments after the end of the
+// link may have been on its way before the node ended.
 bool Relay::is_here(const NodeSession& node) const {
-    const bool was_asked = node.asked_at > node.heard_at();
-    const bool is_late = loop_.now() - node.asked_at > settings_.sign_of_life_wait;
-    return node.has_link && !(was_asked && is_late);
+    if (node.has_link) {
+        const bool was_asked = node.asked_at > node.heard_at();
+        return !(was_asked && loop_.now() - node.asked_at > settings_.sign_of_life_wait);
+    }
+    const TimePoint heard_at = node.session.heard_at();
+    const bool is_heard = heard_at > node.link_lost_at + settings_.sign_of_life_wait / 5;
+    return loop_.now() - node.link_lost_at < settings_.sign_of_life_wait ||
+           (is_heard && !is_silent(node));
 }
 
 bool Relay::wants_sign_of_life(uint16_t wire_id) {
@@ -95,8 +102,7 @@ bool Relay::wants_sign_of_life(uint16_t wire_id) {
     return true;
 }
 
-// False: there is none.
-bool Relay::close_silent(const std::function<bool(const NodeSession&)>& may_give_way) {
+void Relay::close_silent(const std::function<bool(const NodeSession&)>& may_give_way) {
     const NodeSession* silent = nullptr;
     for (const auto& node : sessions_) {
         if (may_give_way(*node) && (silent == nullptr || node->heard_at() < silent->heard_at())) {
@@ -106,20 +112,32 @@ bool Relay::close_silent(const std::function<bool(const NodeSession&)>& may_give
     if (silent != nullptr) {
         close(silent->wire_id, SessionEnd::GaveWay);
     }
-    return silent != nullptr;
 }
 
-// Nodes that were killed, or have lost their state, do not keep their user out.
+// Nodes that were killed, or have lost their state, do not keep their user out. None gives way
+// where that makes no place, as after a limit was lowered.
 void Relay::make_place(std::string_view user) {
     const auto is_own = [&](const NodeSession& node) {
         return node.grant.user == user && !is_here(node);
     };
-    bool has_more = true;
-    while (has_more && is_at_limit(user)) {
-        has_more = close_silent(is_own);
+    const auto is_anybodys = [&](const NodeSession& node) {
+        return !is_here(node) && is_silent(node);
+    };
+    const auto count = [&](const auto& may_give_way) {
+        return static_cast<size_t>(std::count_if(sessions_.begin(), sessions_.end(),
+                                                 [&](auto& node) { return may_give_way(*node); }));
+    };
+    const size_t absent = count(is_own);
+    const size_t limit = settings_.max_user_sessions;
+    if (limit != 0 && sessions_of(user) < limit + absent) {
+        while (is_at_limit(user)) {
+            close_silent(is_own);
+        }
     }
-    if (sessions_.size() >= settings_.max_sessions) {
-        close_silent([&](const NodeSession& node) { return !is_here(node) && is_silent(node); });
+    if (sessions_.size() < settings_.max_sessions + count(is_anybodys)) {
+        while (sessions_.size() >= settings_.max_sessions) {
+            close_silent(is_anybodys);
+        }
     }
 }
 
@@ -291,6 +309,7 @@ void Relay::close_stream(uint16_t wire_id) {
     if (NodeSession* node = by_wire_id_[wire_id]) {
         node->stream = {};
         node->has_link = false;
+        node->link_lost_at = loop_.now();
         node->lane.stream.reset();
         node->session.paths().set_room(wire::kTcpPath, 0);  // the node comes back, one way or other
     }

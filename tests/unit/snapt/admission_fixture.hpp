@@ -43,7 +43,9 @@ class AdmissionTest : public StateFolder {
         }
         admission = std::make_unique<Admission>(
             AdmissionParts{loop, worker, config, *accountant, *leases, *users, &events});
-        relay = std::make_unique<Relay>(loop, RelaySettings{}, slots, random, *admission);
+        RelaySettings settings;
+        settings.sign_of_life_wait = {};
+        relay = std::make_unique<Relay>(loop, settings, slots, random, *admission);
         credentials = std::make_unique<StoredCredentials>(*users);
         server = std::make_unique<ControlServer>(loop, *admission, *credentials);
         admission->connect(*relay, *server);

@@ -189,6 +189,7 @@ class RelayInput : public test::NetNamespaceTest {
         }
         RelaySettings settings;
         settings.listen = {kRelay};
+        settings.sign_of_life_wait = {};
         // Work is measured by how often the relay looks: a microsecond each.
         settings.clock = [this] {
             count_reads();
@@ -426,6 +427,19 @@ TEST_F(RelayInput, ANodeThatComesByTcpHasItsTurnsToo) {
     EXPECT_LT(hostile->packets_up(), 2 * kInOne);
     const auto is_done = [&] { return hostile->packets_up() == kDatagrams * kInOne; };
     EXPECT_TRUE(loop.run_until(is_done, base::seconds(20)));
+}
+
+// A network may end TCP and let UDP pass.
+TEST_F(RelayInput, ANodeThatIsHeardIsHereWithoutItsLink) {
+    const auto node = make_node(2);
+    relay->open_stream(node->wire_id(), {});
+    relay->close_stream(node->wire_id());
+    const base::TimePoint lost_at = loop.refresh_now();
+    EXPECT_FALSE(relay->is_here(node->at_relay())) << "it may have ended";
+    ASSERT_TRUE(loop.run_until([&] { return loop.now() > lost_at; }, base::seconds(20)));
+    node->send(node->packets(1));
+    ASSERT_TRUE(loop.run_until([&] { return node->packets_up() == 1; }, base::seconds(20)));
+    EXPECT_TRUE(relay->is_here(node->at_relay()));
 }
 
 TEST_F(RelayInput, ASessionMayEndWhileItsWorkWaits) {

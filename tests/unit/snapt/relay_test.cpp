@@ -56,9 +56,15 @@ class RelayTest : public ::testing::Test {
     base::SeededRandom random{1};
     NoEvents events;
     packet::PacketPool pool{100, 4};
-    Relay relay{loop, {}, slots, random, events};
+    Relay relay{loop, patient_with_nobody(), slots, random, events};
 
   private:
+    static RelaySettings patient_with_nobody() {
+        RelaySettings settings;
+        settings.sign_of_life_wait = {};
+        return settings;
+    }
+
     uint32_t next_index_ = 1;
 };
 
@@ -174,6 +180,28 @@ TEST_F(RelayTest, ANodeThatDoesNotAnswerGivesWayThoughItsLinkIsOpen) {
     EXPECT_TRUE(small.reserve(second));
     ASSERT_EQ(small.sessions().size(), 1U);
     EXPECT_EQ(small.sessions().back()->grant.node, "second");
+}
+
+// As after a reload.
+TEST_F(RelayTest, NobodyGivesWayWhereThatMakesNoPlace) {
+    const auto grant_of = [](const char* name) {
+        SessionGrant grant;
+        grant.user = "alice";
+        grant.node = name;
+        grant.told_node = name;
+        return grant;
+    };
+    for (const char* name : {"here", "here too", "absent"}) {
+        ASSERT_TRUE(relay.reserve(grant_of(name)));
+    }
+    relay.open_stream(relay.sessions()[0]->wire_id, {});
+    relay.open_stream(relay.sessions()[1]->wire_id, {});
+    relay.set_limits(100, 2, 0);
+    EXPECT_FALSE(relay.reserve(grant_of("new")));
+    EXPECT_EQ(relay.sessions().size(), 3U);
+    relay.set_limits(100, 3, 0);
+    EXPECT_TRUE(relay.reserve(grant_of("new")));
+    EXPECT_EQ(relay.session_of(grant_of("absent")), nullptr);
 }
 
 TEST_F(RelayTest, ANodeThatWasHeardIsNotAsked) {
