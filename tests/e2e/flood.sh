@@ -97,8 +97,10 @@ claim "the crowd is gone in the end" wait_for 20 unfinished_are_gone
 # --- A flood of datagrams
 
 sent=$(interface_bytes tx) received=$(interface_bytes rx)
-attack flood flood 198.51.100.2 9347 20000 7
+attack flood flood 198.51.100.2 9347 20000 7 "$(wire_session 1 alice)"
 claim "a flood of datagrams is counted" wait_for 20 goes_beyond drops 50000 too_short bad_version unknown_session unknown_epoch unauthentic
+claim "some of it were looked up: there are no such sessions" wait_for 20 goes_beyond drops 5000 unknown_session
+claim "some of it were of a session, and their tags were checked" wait_for 20 goes_beyond drops 1000 unauthentic
 unharmed flood
 stop flood
 sent=$(($(interface_bytes tx) - sent)) received=$(($(interface_bytes rx) - received))

@@ -35,7 +35,7 @@ rises() { # rises COUNTERS COMMAND... : the sum of the counters is larger after 
     wait_for 5 eval "[ \$(drops $counters) -gt $before ]" || { echo "$counters stay at $before"; return 1; }
 }
 claim "garbage is counted" rises "too_short bad_version unknown_session unknown_epoch unauthentic" attack stranger garbage 198.51.100.2 9347 500 1
-claim "altered datagrams are counted" rises "unauthentic unknown_session unknown_epoch bad_version" attack core alter "$work/datagrams" 9347 2
+claim "altered datagrams are counted" rises "unauthentic" attack core alter "$work/datagrams" 9347 2
 claim "cut datagrams are counted" rises "too_short unauthentic" attack core truncate "$work/datagrams" 9347 3
 claim "replayed datagrams are counted" rises "replayed" attack core replay "$work/datagrams" 9347
 claim "replayed datagrams from elsewhere are counted" rises "replayed" attack core steal "$work/datagrams" 9347

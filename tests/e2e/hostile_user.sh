@@ -18,6 +18,7 @@ for user in mallory bob; do
 done
 add_user alice
 start_cnapt
+session=$(wire_session 1 alice)
 
 control() { snapt_json 1 status | json "d['control']['$1']"; }
 # Of all sessions of the attacker together.
@@ -42,16 +43,24 @@ most_ping_ms=$("$python" -c "print(3 * $ping_ms + 25)")
 most_login_ms=1000
 echo "      before: $ping_ms ms, login $login_ms ms"
 
+# passed WAY : bytes that have come to the SNAPT (rx) or left it (tx).
+passed() { in_ns snapt1 cat "/sys/class/net/wan/statistics/$1_bytes"; }
+drops() { snapt_json 1 status | json "sum(d['drops'].get(name, 0) for name in '$1'.split())"; }
+
 target=$work/mallory.toml
 # attack NAME WHAT LEAST OPTION... : WHAT of its report is LEAST at least, and alice does not notice.
 attack() {
-    local name=$1 what=$2 least=$3 round
+    local name=$1 what=$2 least=$3 round came left began most
     shift 3
     for round in 1 2 3; do  # what else the machine has to do may fall into one
-        rm -f "$work/$name.log"
+        rm -f "$work/$name.log" "$work/$name.ready"
         spawn stranger "$name" hostile_user "$name" "$target" 1.3 "$@"
+        case $name in acks | moves) wait_for 15 test -e "$work/$name.ready" ;; esac  # what was needed first does not count
+        came=$(passed rx) left=$(passed tx) began=$EPOCHREALTIME
         measure
         wait_for 10 eval "! is_alive $name"
+        came=$(($(passed rx) - came)) left=$(($(passed tx) - left))
+        most=$("$python" -c "print(64 * $came + 1000000 * ($(since "$began") + 1))")
         ! at_most "$ping_ms" "$most_ping_ms" || ! at_most "$login_ms" $most_login_ms || break
     done >/dev/null
     claim "$name: so much was offered ($(json "d['$what']" <"$work/$name.log") $what)" more_than "$(json "d['$what']" <"$work/$name.log")" "$least"
@@ -59,7 +68,16 @@ attack() {
     claim "$name: nine in ten round trips of another user take at most three times as long and 25 ms ($ping_ms ms)" at_most "$ping_ms" "$most_ping_ms"
     speaks_of $measured $((most_login_ms / 1000))
     claim "$name: its logins take at most 1 s ($login_ms ms)" at_most "$login_ms" $most_login_ms
+    claim "$name: what leaves the SNAPT ($left bytes) is at most 64 times what comes, and 1 MB a second" at_most "$left" "$most"
 }
+
+# Lines of the log are as long as they can be, and few.
+lines() { grep -c "login_refused user=mallory .*bad node name" "$work/snapt1.log"; }
+began=$EPOCHREALTIME
+attack refusals logins 20
+most_lines=$("$python" -c "print(int(32 + 2 * $(since "$began") + 1))")
+claim "refusals: they are logged" more_than "$(lines)" 0
+claim "refusals: 32 lines at once, then two a second ($(lines) of $most_lines)" at_most "$(lines)" "$most_lines"
 
 # What floods over control waits at its sender, and is counted there.
 attack questions messages 100
@@ -90,8 +108,26 @@ claim "hellos: no more left a lease than new nodes are let in ($(leases mallory)
 attack tcp datagrams 1000
 attack datagrams packets 1000
 attack entries packets 10000
+have=$(drops bad_body)
+attack acks datagrams 1000 --ready "$work/acks.ready"
+claim "acks: they name what has come and is not acknowledged" more_than "$(json "d['numbers']" <"$work/acks.log")" 3000
+claim "acks: none was void" equal "$(drops bad_body)" "$have"
+# These two as slow as they would be worth it: much that comes would allow much that leaves.
+attack moves datagrams 100 --rate 100 --ready "$work/moves.ready"
+claim "moves: as much is under way" more_than "$(json "d['numbers']" <"$work/moves.log")" 3000
+claim "moves: they were more than 20 ($(of_mallory handovers))" more_than "$(of_mallory handovers)" 20
+have=$(drops inflation_limit)
+attack expansions packets 10000 --rate 440
+claim "expansions: what is beyond the budget is dropped and counted" more_than "$(drops inflation_limit)" "$have"
+
+# A stranger who reads the session's id on the way: what it sends is looked up, and its tag checked.
 target=$(snapt_address 1):9347
+have=$(drops unauthentic)
+attack forged datagrams 1000 --rate 500 --session "$session"
+claim "forged: tags were checked ($(drops unauthentic))" more_than "$(($(drops unauthentic) - have))" 1000
+have=$(drops unknown_session)
 attack forged datagrams 1000 --rate 500
+claim "forged, of any session: they were looked up ($(drops unknown_session))" more_than "$(($(drops unknown_session) - have))" 1000
 
 # --- As many sessions as a user may have, and no trace of one more
 reload_sessions() {

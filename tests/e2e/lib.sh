@@ -314,6 +314,9 @@ two_uplinks() {
 
 is_active() { equal "$(cnapt_json paths | json "','.join(p['interface'] for p in d if p['active'])")" "$1"; }
 
+# wire_session N USER : the id on the wire, up, of the session of USER at SNAPT N that began last.
+wire_session() { sed -n "s/.*login user=$2 .* session=\([0-9]*\) .*/\1/p" "$work/snapt$1.log" | tail -n 1; }
+
 # new_stranger : a host at the core that has no key.
 new_stranger() {
     new_namespace stranger

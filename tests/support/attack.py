@@ -12,7 +12,8 @@ attack.py unsealed FILE PORT                  to both ends of the records, in th
                                               VERSIONS, which quote them
 attack.py hello FILE PORT SEED                connections that begin with a HELLO for the session of each record to PORT, with
                                               high numbers and random tags
-attack.py flood ADDRESS PORT RATE SEED        garbage and unknown sessions, RATE a second, until it is ended
+attack.py flood ADDRESS PORT RATE SEED SESSION  garbage, unknown sessions and the session with that number (its id on the
+                                              wire), RATE a second, until it is ended
 attack.py forge SOURCE SPORT ADDRESS PORT TEXT  one datagram with that source address, IPv4 or IPv6
 attack.py handshakes ADDRESS PORT FIRST LAST KIND  from each address of the range, connections that begin something and say no
                                               more, always anew, until it is ended; KIND: tls, a handshake; hello, the HELLO
@@ -39,15 +40,18 @@ def send_garbage(address, port, count, seed):
         time.sleep(RATE_S)
 
 
-def flood(address, port, rate, seed):
+def flood(address, port, rate, seed, session):
     source = random.Random(int(seed))
+    session = struct.pack("!H", int(session))
     out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     out.connect((address, int(port)))
     started, sent = time.monotonic(), 0
     while True:
         for _ in range(max(1, int((time.monotonic() - started) * int(rate)) - sent)):
-            # A first octet of 0x10 to 0x17 is that of data datagrams (docs/PROTOCOL.md section 3.1).
-            datagram = bytes([0x10 | source.randrange(8)]) + source.randbytes(source.choice((0, 7, 40, 200, 1200)))
+            # A first octet of 0x20 to 0x2F is that of data datagrams, third and fourth are the session (docs/PROTOCOL.md section 3.1).
+            datagram = bytes([0x20 | source.randrange(16)]) + source.randbytes(source.choice((0, 7, 40, 200, 1200)))
+            if source.random() < 0.5:
+                datagram = datagram[:2] + session + datagram[4:]
             try:
                 out.send(datagram if source.random() < 0.5 else datagram[1:])
             except ConnectionError:

@@ -5,6 +5,7 @@ they see without it. Each attack meets a SNAPT that was started for it."""
 import json
 import os
 import re
+import time
 
 from harness.measure import quantile, worst
 from harness.process import BenchError, Process, Skip
@@ -18,23 +19,36 @@ VICTIM_CPU, ATTACKER_CPU = 0, 1
 PING_INTERVAL_S = 0.02
 PING_MUST_MS, PING_GOAL_MS = 5, 2  # above idle
 LOGIN_MUST_MS, LOGIN_GOAL_MS = 1000, 300
+MOST_TIMES, FREE_BYTES_PER_S = 64, 1_000_000  # bytes that leave the SNAPT, for those that come
 LOST_MS = 10_000  # what a round trip counts that did not come back, and a login that was not let in
 
-# (attack, what it is, which figure, and the least of it a second: less is no attack)
+# (attack, what it is, which figure, the least of it a second: less is no attack, and rounds a second, 0: as fast as it goes). Those
+# that make much of little come as slow as they are worth it, too: much that comes would allow much that leaves.
 ATTACKS = [
-    ("entries", "datagrams of 1024 one-byte entries", "packets", 500_000),
-    ("packets", "packets of one byte", "packets", 20_000),
-    ("apps", "APPS of 1024 names and modes", "messages", 5),
-    ("questions", "questions about usage and session", "messages", 500),
-    ("hellos", "HELLOs", "logins", 50),
-    ("links", "links", "logins", 50),
-    ("flows", "short flows", "packets", 50_000),
-    ("flips", "class flips", "packets", 50_000),
-    ("bulk", "UDP data in bulk", "packets", 10_000),
-    ("tcp", "TCP data in bulk", "datagrams", 3_000),
-    ("all", "all at once", "bytes", 1_000_000),
-    ("forged", "forged session ids of a stranger", "datagrams", 20_000),
+    ("entries", "datagrams of 1024 one-byte entries", "packets", 500_000, 0),
+    ("packets", "packets of one byte", "packets", 20_000, 0),
+    ("apps", "APPS of 1024 names and modes", "messages", 5, 0),
+    ("questions", "questions about usage and session", "messages", 500, 0),
+    ("hellos", "HELLOs", "logins", 50, 0),
+    ("links", "links", "logins", 50, 0),
+    ("flows", "short flows", "packets", 50_000, 0),
+    ("flips", "class flips", "packets", 50_000, 0),
+    ("bulk", "UDP data in bulk", "packets", 10_000, 0),
+    ("acks", "ACKs of what nobody waits for", "datagrams", 5_000, 0),
+    ("expansions", "sections that become 135 packets", "packets", 50_000, 0),
+    ("expansions", "such sections, 0.6 Mbit/s", "packets", 20_000, 440),
+    ("moves", "moves", "datagrams", 500, 0),
+    ("moves", "moves, 100 a second", "datagrams", 50, 100),
+    ("refusals", "logins that are refused and fill the log", "logins", 50, 0),
+    ("tcp", "TCP data in bulk", "datagrams", 3_000, 0),
+    ("all", "all at once", "bytes", 1_000_000, 0),
+    ("forged", "forged session ids of a stranger", "datagrams", 20_000, 0),
 ]
+# What the SNAPT drops of an attack that comes as far as it should, a second at least.
+DROPS = {"forged": ("unauthentic", 1_000), "expansions": ("inflation_limit", 1)}
+
+# Attacks that need a download first, which does not count.
+NEEDS = ("acks", "moves")
 
 SESSION_ID = """
 import socket
@@ -79,6 +93,12 @@ def on(cpu, *command):
     return ["taskset", "-c", str(cpu), *map(str, command)]
 
 
+def passed(topology):
+    """Bytes that have come to the server and left it."""
+    links = [json.loads(topology.run("server", ["ip", "-s", "-j", "link", "show", "dev", device]))[0]["stats64"] for device in ("wan", "inet")]
+    return [sum(link[way]["bytes"] for link in links) for way in ("rx", "tx")]
+
+
 class Figures:
     """Of a time: round trips and logins, in ms."""
 
@@ -97,15 +117,15 @@ def look(context, topology, tunnel):
                    namespace=topology.ns("node"), name="ping")
     ping.wait(count * PING_INTERVAL_S + 30)
     with open(ping.out) as file:
-        answered = [float(time) for time in re.findall(r"time=([0-9.]+) ms", file.read())]
-    in_ms = [time if time >= 0 else LOST_MS for time in json.loads(logins.output(120))["login_ms"]]
+        answered = [float(trip) for trip in re.findall(r"time=([0-9.]+) ms", file.read())]
+    in_ms = [login if login >= 0 else LOST_MS for login in json.loads(logins.output(120))["login_ms"]]
     return Figures(answered + [LOST_MS] * (count - len(answered)), in_ms)
 
 
-def attack_command(context, topology, tunnel, attack, seconds):
+def attack_command(context, topology, tunnel, attack, seconds, rate):
     program = f"{context.bin}/hostile_user"
     if attack != "forged":
-        return [program, attack, tunnel.hostile, seconds]
+        return [program, attack, tunnel.hostile, seconds, "--rate", rate, "--ready", tunnel._path("ready")]
     sniffer = Process(["python3", "-c", SESSION_ID], namespace=topology.ns("core"), name="listener at the core")
     for _ in range(20):
         topology.run("node", ["ping", "-c", "1", "-W", "1", INET], check=False)
@@ -114,16 +134,41 @@ def attack_command(context, topology, tunnel, attack, seconds):
     return [program, attack, f"{SERVER}:{PORT}", seconds, "--session", int(sniffer.output(10))]
 
 
-def run_attack(context, topology, attack, what):
+def check_stage(tunnel, attack, span):
+    """That the attack came as far as it should: neither version nor form of its datagrams was wrong."""
+    drops = tunnel.status("snapt")["drops"]
+    reason, least = DROPS.get(attack, ("bad_body", 0))
+    if drops[reason] / span < least:
+        raise BenchError(f"{drops[reason] / span:.0f} datagrams a second were dropped as {reason}, of {least} at least")
+    for wrong in ("bad_version", "bad_body"):
+        if drops[wrong] > 0:
+            raise BenchError(f"{drops[wrong]} datagrams were dropped as {wrong}")
+
+
+def wait_for_file(path):
+    until = time.monotonic() + 20
+    while not os.path.exists(path):
+        if time.monotonic() > until:
+            raise BenchError("the attack has not begun")
+        time.sleep(0.01)
+
+
+def run_attack(context, topology, attack, what, rate=0):
     with Continuo(context) as tunnel:
         tunnel.start(topology)
         tunnel.hostile, tunnel.friend = enrol(tunnel, "hostile"), enrol(tunnel, "friend")
         pin(tunnel.pids(), VICTIM_CPU)
         if attack is None:
             return look(context, topology, tunnel), None
-        command = attack_command(context, topology, tunnel, attack, context.pick(18.5, 3.5))
+        command = attack_command(context, topology, tunnel, attack, context.pick(18.5, 3.5), rate)
         attacker = Process(on(ATTACKER_CPU, *command), namespace=topology.ns("attacker"), name=f"attacker, {attack}")
+        if attack in NEEDS:
+            wait_for_file(tunnel._path("ready"))
+        before, began = passed(topology), time.monotonic()
         figures = look(context, topology, tunnel)
+        span = time.monotonic() - began
+        figures.came, figures.left = [(after - had) / span for had, after in zip(before, passed(topology))]
+        check_stage(tunnel, attack, span)
         return figures, json.loads(attacker.output(60))[f"{what}_per_s"]
 
 
@@ -137,10 +182,10 @@ def run(context, result):
         result.row("nobody attacks: ping, median", idle.p50, "ms")
         result.row("nobody attacks: ping, p99", idle.p99, "ms")
         result.row("nobody attacks: longest login", idle.login, "ms")
-        for attack, text, what, least in ATTACKS:
+        for attack, text, what, least, rate in ATTACKS:
             context.progress(text)
             try:
-                figures, offered = run_attack(context, topology, attack, what)
+                figures, offered = run_attack(context, topology, attack, what, rate)
             except BenchError as error:
                 context.fail(f"{text}: {error}")
                 continue
@@ -150,6 +195,8 @@ def run(context, result):
             result.row(f"{text}: ping of another user, p99", figures.p99, "ms", idle.p99 + PING_MUST_MS,
                        idle.p99 + PING_GOAL_MS, lower=True, lost=figures.lost)
             result.row(f"{text}: longest login of another user", figures.login, "ms", LOGIN_MUST_MS, LOGIN_GOAL_MS, lower=True)
+            result.row(f"{text}: leaves the SNAPT", figures.left * 8 / 1e6, "Mbit/s",
+                       (MOST_TIMES * figures.came + FREE_BYTES_PER_S) * 8 / 1e6, lower=True)
             result.row(f"{text}: offered", offered, f"{what}/s")
     result.plot("Another user's ping under attack", "", "p99, ms",
                 {"nobody attacks": {"ping": idle.p99}, **{text: {"ping": figures.p99} for text, figures in seen.items()}}, kind="bar")

@@ -1,5 +1,8 @@
 #include "tests/support/hostile_user/attacks.hpp"
 
+#include "common/wire/tunnel_header.hpp"
+#include "tests/support/hostile_user/bodies.hpp"
+
 #include <algorithm>
 #include <cstdio>
 #include <thread>
@@ -227,6 +230,99 @@ Offered open_links(const Account& account, const std::string& node, Pace pace) {
     return log_in_again_and_again(account, node, pace, 4, true);
 }
 
+// No node may have such a name: each is refused, with a line of the log that is as long as it can
+// be.
+Offered send_refused_names(const Account& account, const std::string& node, Pace pace) {
+    constexpr size_t kMostDigits = 4;
+    const size_t most = control::kMaxNameBytes - kMostDigits;
+    return log_in_again_and_again(account, (node + std::string(most, '"')).substr(0, most), pace,
+                                  1000, false);
+}
+
+Offered send_expansions(const Account& account, const std::string& node, Pace pace) {
+    const auto link = log_in(account, node);
+    if (!link) {
+        return {};
+    }
+    const Body body = expanding_body();
+    return send_datagrams(account, *link, pace, [&](Forge& forge, uint64_t /*round*/) {
+        forge.add(TrafficClass::HtHd, body);
+    });
+}
+
+// A download of which nothing is acknowledged, and then what `fill` makes of it a round.
+template <typename Fill>
+Offered after_a_download(const Account& account, const std::string& node, Pace pace, Fill fill) {
+    constexpr uint32_t kDatagrams = 3500;
+    const auto link = log_in(account, node);
+    if (!link) {
+        return {};
+    }
+    Forge forge(account, *link);
+    const auto come = [&forge] { return forge.highest(TrafficClass::HtHd).value_or(0); };
+    const base::TimePoint until = clock_now() + kLoginPatience;
+    for (size_t i = 0; come() < kDatagrams && clock_now() < until; ++i) {
+        forge.send_on(0, TrafficClass::HtHd, echo_request(i));
+        if (i % 16 == 0) {
+            std::this_thread::sleep_for(base::milliseconds(1));
+            forge.answer();
+        }
+    }
+    pace.begin_now();
+    for (uint64_t round = 0; pace.next(); ++round) {
+        fill(forge, round);
+        if (round % 64 == 0) {
+            forge.answer();
+        }
+        if (round % 1024 == 0) {
+            link->step();
+        }
+    }
+    forge.flush();
+    Offered offered = forge.offered();
+    offered.numbers = come();
+    return offered;
+}
+
+Offered send_acks(const Account& account, const std::string& node, Pace pace) {
+    return after_a_download(account, node, pace, [](Forge& forge, uint64_t /*round*/) {
+        forge.add(TrafficClass::LtLd, ack_body(forge.highest(TrafficClass::HtHd).value_or(0)));
+    });
+}
+
+Offered send_moves(const Account& account, const std::string& node, Pace pace) {
+    return after_a_download(account, node, pace, [](Forge& forge, uint64_t round) {
+        const auto path = static_cast<uint8_t>((round + 1) % 2);
+        forge.send_on(path, TrafficClass::LtLd, announcement(path, static_cast<uint16_t>(round)));
+        forge.answer();
+    });
+}
+
+// One session after the other, each with flows of its own, and closed.
+Offered begin_sessions(const Account& account, const std::string& node, Pace pace) {
+    constexpr uint64_t kNodes = 8;
+    constexpr uint64_t kDatagrams = 64;
+    Offered offered;
+    for (uint64_t round = 0; pace.next(); ++round) {
+        ++offered.logins;
+        const auto link = log_in(account, node + std::to_string(round % kNodes));
+        if (!link) {
+            ++offered.refused;
+            continue;
+        }
+        Forge forge(account, *link);
+        for (uint64_t i = 0; i < kDatagrams; ++i) {
+            add_short_flows(forge, round * kDatagrams + i);
+        }
+        forge.flush();
+        std::this_thread::sleep_for(base::milliseconds(100));  // until they are read
+        link->control().close(control::CloseReason::Disconnected, {});
+        link->step();
+        offered += forge.offered();
+    }
+    return offered;
+}
+
 template <void (*kAdd)(Forge&, uint64_t)>
 Offered datagrams_of(const Account& account, const std::string& node, Pace pace) {
     const auto link = log_in(account, node);
@@ -269,6 +365,16 @@ Offered do_all(const Account& account, const std::string& node, Pace pace) {
 
 }  // namespace
 
+void Pace::begin_now() {
+    if (std::FILE* file = ready_.empty() ? nullptr : std::fopen(ready_.c_str(), "w")) {
+        static_cast<void>(std::fclose(file));
+        std::this_thread::sleep_for(base::milliseconds(300));
+    }
+    const base::TimePoint now = clock_now();
+    until_ += now - began_;
+    began_ = now;
+}
+
 bool Pace::next() {
     const base::TimePoint now = clock_now();
     if (now >= until_) {
@@ -294,11 +400,16 @@ const std::vector<Attack>& attacks() {
         {"flips", "32 flows, in another class each time", datagrams_of<add_class_flips>},
         {"bulk", "UDP data in bulk", datagrams_of<add_bulk>},
         {"datagrams", "these five in turn", datagrams_of<add_any>},
+        {"expansions", "datagrams of three sections that become 135 packets", send_expansions},
+        {"acks", "ACKs of 500 ranges, of what is not acknowledged", send_acks},
+        {"moves", "announcements, of two paths in turn", send_moves},
         {"tcp", "TCP data in bulk", tcp_data},
         {"apps", "APPS with 1024 names and modes", send_apps},
         {"questions", "questions about usage and session", send_questions},
         {"hellos", "logins, each as another node, and out again", send_hellos},
         {"links", "logins, and none is closed", open_links},
+        {"sessions", "sessions of 2048 flows each, one after the other", begin_sessions},
+        {"refusals", "logins that are refused and fill the log", send_refused_names},
         {"all", "all at once", do_all},
     };
     return list;
@@ -314,8 +425,12 @@ Offered forge_sessions(const base::Endpoint& to, uint16_t session, Pace pace) {
     std::array<iovec, kBatch> parts{};
     for (size_t i = 0; i < kBatch; ++i) {
         random.fill(datagrams[i]);
-        datagrams[i][0] = static_cast<uint8_t>(0x14U | (i % base::kTrafficClasses));
-        datagrams[i][1] = 0x80;  // a long number, path 0
+        wire::TunnelHeader header;
+        header.epoch = 1;  // of a session that is younger than an hour
+        header.traffic_class = base::kAllTrafficClasses[i % base::kTrafficClasses];
+        header.long_sequence = true;
+        base::ByteWriter writer(datagrams[i]);
+        header.serialize(writer);
         parts[i] = {datagrams[i].data(), kBytes};
         messages[i].msg_hdr.msg_iov = &parts[i];
         messages[i].msg_hdr.msg_iovlen = 1;

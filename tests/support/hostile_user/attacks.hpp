@@ -4,7 +4,9 @@
 #include "tests/support/hostile_user/forge.hpp"
 
 #include <functional>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace continuo::tests {
@@ -13,13 +15,18 @@ namespace continuo::tests {
 // it goes.
 class Pace {
   public:
-    Pace(base::TimePoint until, double rate) : until_(until), rate_(rate), began_(clock_now()) {}
+    // `ready`: a file that is made by begin_now(); empty: none.
+    Pace(base::TimePoint until, double rate, std::string ready = {})
+        : until_(until), rate_(rate), ready_(std::move(ready)), began_(clock_now()) {}
     // Waits for the next round; false: the time is over.
     bool next();
+    // What was done before does not count. With a file to be made, waits until it may be seen.
+    void begin_now();
 
   private:
     base::TimePoint until_;
     double rate_;
+    std::string ready_;
     base::TimePoint began_;
     uint64_t rounds_ = 0;
 };

@@ -2,6 +2,7 @@
 
 #include "common/dataplane/epoch_install.hpp"
 #include "common/io/socket_address.hpp"
+#include "common/wire/body.hpp"
 #include "common/wire/tunnel_header.hpp"
 
 #include <algorithm>
@@ -32,11 +33,17 @@ Offered& Offered::operator+=(const Offered& other) {
     logins += other.logins;
     refused += other.refused;
     links += other.links;
+    numbers += other.numbers;
     return *this;
 }
 
 Body::Body() {
     bytes_[used_++] = kRawSection;
+}
+
+Body::Body(base::ByteView bytes, size_t packets) : used_(bytes.size()), packets_(packets) {
+    CTN_ASSERT(bytes.size() <= kMaxBytes);
+    std::copy(bytes.begin(), bytes.end(), bytes_.begin());
 }
 
 void Body::open(uint32_t index,
@@ -80,16 +87,18 @@ io::UniqueFd udp_socket(const base::Endpoint& to) {
 Forge::Forge(const Account& account, const HostileLink& link)
     : session_(link.established().accept.wire_session_up)
     , epoch_(static_cast<uint8_t>(link.established().keys.epoch % wire::kEpochModulus)) {
-    base::Endpoint to = account.snapt;
+    to_ = account.snapt;
     const control::Established& established = link.established();
     if (!established.accept.udp_ports.empty()) {
-        to.port = established.accept.udp_ports.front();
+        to_.port = established.accept.udp_ports.front();
     }
-    fd_ = udp_socket(to);
-    sealer_ = std::move(dataplane::make_install(session::Role::Node, established.accept.protection,
-                                                established.keys)
-                            .value()
-                            .sealer);
+    fds_[0] = udp_socket(to_);
+    session::EpochInstall keys =
+        dataplane::make_install(session::Role::Node, established.accept.protection,
+                                established.keys)
+            .value();
+    sealer_ = std::move(keys.sealer);
+    opener_ = std::move(keys.opener);
 }
 
 size_t
@@ -125,6 +134,65 @@ void Forge::add(base::TrafficClass traffic_class, const Body& body) {
     }
 }
 
+void Forge::send_on(uint8_t path, base::TrafficClass traffic_class, base::ByteView body) {
+    if (!fds_[path].is_open()) {
+        fds_[path] = udp_socket(to_);
+    }
+    Datagram datagram;
+    const size_t length = seal(datagram, traffic_class, path, body);
+    ++offered_.datagrams;
+    offered_.bytes += length;
+    static_cast<void>(::send(fds_[path].value(), datagram.data(), length, 0));
+}
+
+void Forge::answer() {
+    std::array<uint8_t, 2048> buffer{};
+    for (uint8_t path = 0; path < fds_.size(); ++path) {
+        for (;;) {
+            const ssize_t bytes = fds_[path].is_open() ? ::recv(fds_[path].value(), buffer.data(),
+                                                                buffer.size(), MSG_DONTWAIT)
+                                                       : -1;
+            if (bytes <= 0) {
+                break;
+            }
+            answer_one(base::MutableByteView(buffer).first(static_cast<size_t>(bytes)), path);
+        }
+    }
+}
+
+// Numbers of a space do not reach 2^15 here, so that the low 16 bits are the whole number.
+void Forge::answer_one(base::MutableByteView datagram, uint8_t path) {
+    base::ByteReader reader(datagram);
+    const auto header = wire::TunnelHeader::parse(reader);
+    if (!header || reader.remaining() < opener_->tag_bytes()) {
+        return;
+    }
+    crypto::SealedUnit unit;
+    unit.datagram = datagram;
+    unit.header_bytes = static_cast<uint8_t>(header->size());
+    unit.space = header->space_number();
+    unit.sequence = header->sequence;
+    opener_->open(std::span(&unit, 1));
+    if (!unit.authentic) {
+        return;
+    }
+    if (header->path == 0) {
+        auto& highest = highest_[base::index_of(header->traffic_class)];
+        highest = std::max(highest.value_or(0), header->sequence);
+    }
+    wire::BodyReader body(
+        datagram.subspan(header->size(), datagram.size() - header->size() - opener_->tag_bytes()));
+    wire::BodyItem item;
+    for (auto more = body.next(item); more && *more; more = body.next(item)) {
+        if (const auto* challenge = std::get_if<wire::Challenge>(&item)) {
+            std::array<uint8_t, wire::Response::kBytes> answer{};
+            base::ByteWriter writer(answer);
+            wire::Response{challenge->token}.serialize(writer);
+            send_on(path, header->traffic_class, answer);
+        }
+    }
+}
+
 base::ByteView Forge::seal_for_tcp(base::TrafficClass traffic_class, const Body& body) {
     const size_t length = seal(datagrams_[0], traffic_class, wire::kTcpPath, body.bytes());
     return base::ByteView(datagrams_[0]).first(length);
@@ -140,7 +208,7 @@ void Forge::flush() {
     }
     for (size_t sent = 0; sent < waiting_;) {
         const int count =
-            ::sendmmsg(fd_.value(), &messages[sent], static_cast<unsigned>(waiting_ - sent), 0);
+            ::sendmmsg(fds_[0].value(), &messages[sent], static_cast<unsigned>(waiting_ - sent), 0);
         sent += count > 0 ? static_cast<size_t>(count) : 1;  // one that is refused is lost
     }
     waiting_ = 0;

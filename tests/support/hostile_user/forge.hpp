@@ -8,6 +8,8 @@
 #include "tests/support/hostile_user/hostile_link.hpp"
 
 #include <array>
+#include <memory>
+#include <optional>
 #include <vector>
 
 namespace continuo::tests {
@@ -21,6 +23,7 @@ struct Offered {
     uint64_t logins = 0;   // tried
     uint64_t refused = 0;  // of these
     uint64_t links = 0;    // most at once
+    uint64_t numbers = 0;  // of a download of which nothing was acknowledged
 
     Offered& operator+=(const Offered& other);
 };
@@ -32,6 +35,8 @@ class Body {
     static constexpr size_t kMaxEntries = 1024;
 
     Body();
+    // As it is.
+    Body(base::ByteView bytes, size_t packets);
     // A UDP packet of the flow, which is opened with it; `continues`: it is one that was open in
     // another class.
     void open(uint32_t index,
@@ -61,6 +66,14 @@ class Forge {
 
     // Sent when kBatch of them are there.
     void add(base::TrafficClass traffic_class, const Body& body);
+    // At once, by another socket for each path; path 0 has that of add().
+    void send_on(uint8_t path, base::TrafficClass traffic_class, base::ByteView body);
+    // Takes what came on all paths, and answers its challenges: so they are proven.
+    void answer();
+    // The highest number of that class that came on path 0; nothing: none.
+    std::optional<uint32_t> highest(base::TrafficClass traffic_class) const {
+        return highest_[base::index_of(traffic_class)];
+    }
     // Sealed for TCP. Valid until the next call of this object.
     base::ByteView seal_for_tcp(base::TrafficClass traffic_class, const Body& body);
     void flush();
@@ -69,9 +82,13 @@ class Forge {
   private:
     using Datagram = std::array<uint8_t, Body::kMaxBytes + 64>;
     size_t seal(Datagram& to, base::TrafficClass traffic_class, uint8_t path, base::ByteView body);
+    void answer_one(base::MutableByteView datagram, uint8_t path);
 
-    io::UniqueFd fd_;
+    base::Endpoint to_;
+    std::array<io::UniqueFd, wire::kMaxPaths> fds_;
     std::unique_ptr<crypto::DatagramCipher> sealer_;
+    std::unique_ptr<crypto::DatagramCipher> opener_;
+    std::array<std::optional<uint32_t>, base::kTrafficClasses> highest_{};
     uint16_t session_ = 0;
     uint8_t epoch_ = 0;
     std::array<std::array<uint64_t, wire::kMaxPaths>, base::kTrafficClasses> next_{};

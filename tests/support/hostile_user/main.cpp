@@ -19,12 +19,14 @@ namespace {
 constexpr int kUsage = 64;
 
 int usage() {
-    std::fputs("usage: hostile_user ATTACK CNAPT_TOML SECONDS [--rate N] [--node NAME]\n"
-               "       hostile_user forged ADDRESS:PORT SECONDS [--rate N] [--session ID]\n"
-               "       hostile_user login CNAPT_TOML COUNT [--node NAME]\n"
-               "       hostile_user fleet CNAPT_TOML SECONDS --nodes N\n"
-               "--rate: rounds a second, 0 (default): as fast as it goes. ATTACK:\n",
-               stderr);
+    std::fputs(
+        "usage: hostile_user ATTACK CNAPT_TOML SECONDS [--rate N] [--node NAME] [--ready FILE]\n"
+        "       hostile_user forged ADDRESS:PORT SECONDS [--rate N] [--session ID]\n"
+        "       hostile_user login CNAPT_TOML COUNT [--node NAME]\n"
+        "       hostile_user fleet CNAPT_TOML SECONDS --nodes N\n"
+        "--rate: rounds a second, 0 (default): as fast as it goes. --ready: made when "
+        "what is needed first is there (acks, moves). ATTACK:\n",
+        stderr);
     for (const Attack& attack : attacks()) {
         std::fprintf(stderr, "  %-10s %s\n", std::string(attack.name).c_str(),
                      std::string(attack.what).c_str());
@@ -37,6 +39,7 @@ struct Options {
     std::string node = "hostile";
     size_t nodes = 8;
     uint16_t session = 0;
+    std::string ready;
 };
 
 double seconds_since(base::TimePoint at) {
@@ -61,9 +64,10 @@ void print(std::string_view name, const Offered& offered, double seconds) {
     print_one("packets", offered.packets, ", ");
     print_one("bytes", offered.bytes, ", ");
     print_one("logins", offered.logins, ", ");
-    std::printf("\"refused\": %llu, \"links\": %llu}\n",
+    std::printf("\"refused\": %llu, \"links\": %llu, \"numbers\": %llu}\n",
                 static_cast<unsigned long long>(offered.refused),
-                static_cast<unsigned long long>(offered.links));
+                static_cast<unsigned long long>(offered.links),
+                static_cast<unsigned long long>(offered.numbers));
 }
 
 base::TimePoint after(double seconds) {
@@ -153,6 +157,8 @@ bool read_options(int argc, char** argv, Options& options) {
             options.node = value;
         } else if (name == "--nodes") {
             options.nodes = static_cast<size_t>(std::atoi(value));
+        } else if (name == "--ready") {
+            options.ready = value;
         } else if (name == "--session") {
             options.session = static_cast<uint16_t>(std::atoi(value));
         } else {
@@ -194,7 +200,8 @@ int run(int argc, char** argv) {
     if (attack == attacks().end()) {
         return usage();
     }
-    const Offered offered = attack->run(*account, options.node, {after(number), options.rate});
+    const Offered offered =
+        attack->run(*account, options.node, {after(number), options.rate, options.ready});
     print(what, offered, seconds_since(began));
     return 0;
 }

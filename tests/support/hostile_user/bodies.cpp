@@ -1,0 +1,113 @@
+#include "tests/support/hostile_user/bodies.hpp"
+
+#include "common/base/random.hpp"
+#include "common/compress/zstd_codec.hpp"
+#include "common/elision/encoder.hpp"
+#include "common/packet/header_fields.hpp"
+#include "common/wire/ack_ranges.hpp"
+#include "common/wire/body.hpp"
+
+#include <algorithm>
+
+namespace continuo::tests {
+
+namespace {
+
+using Bytes = std::vector<uint8_t>;
+
+// As account and attacks have it; on the way the node has no address.
+packet::HeaderFields fields_of(packet::Protocol protocol) {
+    packet::HeaderFields fields;
+    fields.protocol = protocol;
+    fields.source = base::IpAddress::any(base::IpVersion::V4);
+    fields.destination = *base::IpAddress::parse("203.0.113.10");
+    fields.source_port = 30000;
+    fields.ttl = 64;
+    return fields;
+}
+
+// `seed`: of a payload that does not compress; 0: zeros.
+Bytes packet_of(const packet::HeaderFields& fields, size_t payload_bytes, uint64_t seed = 0) {
+    Bytes payload(payload_bytes);
+    if (seed != 0) {
+        base::SeededRandom(seed).fill(payload);
+    }
+    Bytes packet(fields.header_bytes() + payload_bytes);
+    CTN_ASSERT(packet::write_headers(fields, payload, false, packet) != 0);
+    std::copy(payload.begin(), payload.end(),
+              packet.begin() + static_cast<std::ptrdiff_t>(fields.header_bytes()));
+    return packet;
+}
+
+}  // namespace
+
+Body expanding_body() {
+    constexpr size_t kPackets = 45;
+    constexpr size_t kSections = 3;
+    packet::HeaderFields fields = fields_of(packet::Protocol::Udp);
+    fields.destination_port = 9;
+    const Bytes packet = packet_of(fields, 1400);
+    Bytes content(kPackets * (packet.size() + 4));
+    base::ByteWriter plain(content);
+    for (size_t i = 0; i < kPackets; ++i) {
+        elision::write_whole_entry(packet, plain);
+    }
+    compress::ZstdCodec codec;
+    Bytes packed(wire::kDefaultSectionOutputBytes);
+    packed.resize(codec.compress(plain.written(), packed).value());
+    Bytes body(kSections * (packed.size() + 4));
+    base::ByteWriter writer(body);
+    for (size_t i = 0; i < kSections; ++i) {
+        wire::SectionHead head;
+        head.mode = wire::SectionMode::Zstd;
+        head.serialize_sized(writer, packed.size());
+        writer.bytes(packed);
+    }
+    CTN_ASSERT(writer.ok());
+    return {writer.written(), kSections * kPackets};
+}
+
+Body ack_body(uint32_t highest) {
+    constexpr size_t kFrames = 2;
+    Bytes body(Body::kMaxBytes);
+    base::ByteWriter writer(body);
+    wire::Ack head;
+    head.space.traffic_class = base::TrafficClass::HtHd;
+    head.highest = std::min<uint32_t>(highest, highest / 4 + 2 * wire::kMaxAckRanges);
+    std::vector<wire::AckRange> ranges;
+    for (uint32_t number = head.highest;
+         ranges.size() < wire::kMaxAckRanges && number <= head.highest; number -= 2) {
+        ranges.push_back({number, number, wire::AckKind::Applied});
+    }
+    for (size_t i = 0; i < kFrames; ++i) {
+        static_cast<void>(wire::write_ack(writer, head, ranges));
+    }
+    return {writer.written(), 0};
+}
+
+std::vector<uint8_t> echo_request(size_t number) {
+    packet::HeaderFields fields = fields_of(packet::Protocol::Icmp);
+    fields.echo_sequence = static_cast<uint16_t>(number);
+    const Bytes packet = packet_of(fields, number % 2 == 0 ? 1200 : 1210, number + 1);
+    Bytes body(packet.size() + 8);
+    base::ByteWriter writer(body);
+    wire::SectionHead{}.serialize_last(writer);
+    elision::write_whole_entry(packet, writer);
+    CTN_ASSERT(writer.ok());
+    body.resize(writer.size());
+    return body;
+}
+
+std::vector<uint8_t> announcement(uint8_t path, uint16_t number) {
+    Bytes body(wire::kAnnounceBodyBytes);
+    base::ByteWriter writer(body);
+    wire::Announce frame;
+    frame.path = path;
+    frame.active = true;
+    frame.number = number;
+    frame.serialize(writer);
+    wire::Pad{writer.room()}.serialize(writer);
+    return body;
+}
+
+}  // namespace continuo::tests

@@ -1,0 +1,19 @@
+// Bodies that cost a SNAPT more than what they are long, if it lets them.
+#pragma once
+
+#include "tests/support/hostile_user/forge.hpp"
+
+#include <vector>
+
+namespace continuo::tests {
+
+// Three compressed sections that are 135 packets of zeros.
+Body expanding_body();
+// As many ACKs as fit, of every second number, of the oldest part of `highest` numbers of HtHd.
+Body ack_body(uint32_t highest);
+// A packet that is answered with one of its length; two lengths in turn.
+std::vector<uint8_t> echo_request(size_t number);
+// The return path shall be that; padded.
+std::vector<uint8_t> announcement(uint8_t path, uint16_t number);
+
+}  // namespace continuo::tests
