@@ -56,15 +56,28 @@ void ConnectRace::on_writable(size_t index) {
         return;
     }
     attempt.poller.reset();
-    const auto connected = std::move(events_.on_connected);
+    attempt.give_up_at = base::kNever;
+    attempt.is_connected = true;
+    if (index + 1 == attempts_.size()) {
+        next_at_ = loop_.now() + kAttemptDelay;
+    }
+    io::UniqueFd fd = std::move(attempt.fd);
+    const auto connected = events_.on_connected;
     const ConnectWay way = ways_[index];
-    connected(std::move(attempt.fd), way);  // may destroy this
+    go_on();
+    connected(std::move(fd), index, way);  // may destroy this
+}
+
+void ConnectRace::fail(size_t number) {
+    fail(attempts_[number], 0);
+    go_on();
 }
 
 void ConnectRace::fail(Attempt& attempt, int sys_errno) {
     attempt.poller.reset();
     attempt.fd = {};
     attempt.give_up_at = base::kNever;
+    attempt.is_connected = false;
     attempt.sys_errno = sys_errno;
 }
 
@@ -79,7 +92,7 @@ void ConnectRace::on_timer() {
 }
 
 void ConnectRace::go_on() {
-    const auto is_open = [](const Attempt& attempt) { return attempt.poller != nullptr; };
+    const auto is_open = [](const Attempt& attempt) { return attempt.is_open(); };
     const TimePoint now = loop_.now();
     while (attempts_.size() < ways_.size() &&
            (now >= next_at_ || std::none_of(attempts_.begin(), attempts_.end(), is_open))) {

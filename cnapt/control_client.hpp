@@ -52,6 +52,9 @@ struct LinkEnd : control::LinkClosed {
     int sys_errno = 0;
     std::optional<base::Endpoint> remote;  // none: no address to call
     std::optional<ControlUplink> uplink;   // where it began; none: as the kernel routes
+    // All over which the attempt failed: those of a race that nobody won, else the one above. What
+    // was not tried, or closed because another way had won, is not among them.
+    std::vector<ControlUplink> failed_by = {};
 };
 
 // Runs on the data loop.
@@ -86,6 +89,9 @@ class ControlClientHandler {
     // that was dropped for network_changed() or restart() is not reported: on_established()
     // follows, or this for the failed attempt.
     virtual void on_closed(const LinkEnd& end) = 0;
+    // One of several ways had connected, and led to no SNAPT; the attempt goes on by the others, or
+    // on_closed() follows.
+    virtual void on_way_failed(const LinkEnd& end) = 0;
 };
 
 struct ControlClientOptions {

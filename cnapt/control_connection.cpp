@@ -45,7 +45,7 @@ void ControlClient::Inner::stop() {
         running_ = false;
         plain_.close();
         connection_.reset();
-        race_.reset();
+        end_race();
         timer_.reset();
         done.set_value();
     });
@@ -82,10 +82,10 @@ std::optional<base::Endpoint> ControlClient::Inner::allowed(const base::Endpoint
 void ControlClient::Inner::attempt() {
     attempt_at_ = base::kNever;
     connection_.reset();
-    race_.reset();
+    end_race();
     std::optional<base::Endpoint> remote = next_address();
     if (!remote) {
-        fail_attempt(EDESTADDRREQ);
+        fail_attempt(EDESTADDRREQ, std::nullopt);
         return;
     }
     remote = allowed(*remote);
@@ -99,51 +99,10 @@ void ControlClient::Inner::attempt() {
     }
     race_ = std::make_unique<ConnectRace>(
         loop_, ways(*remote), options_.fwmark, kConnectTimeout,
-        ConnectRace::Events{
-            [this](io::UniqueFd fd, const ConnectWay& way) { on_connected(std::move(fd), way); },
-            [this](int sys_errno) { fail_attempt(sys_errno); }});
-}
-
-std::vector<ConnectWay> ControlClient::Inner::ways(const base::Endpoint& first) const {
-    const ControlUplinks& uplinks = options_.uplinks;
-    std::vector<ConnectWay> ways = {{first, uplinks.of(first.address.version)}};
-    if (!uplinks.is_race || options_.is_hearsay) {  // hearsay must not aim many attempts at a host
-        return ways;
-    }
-    const auto add_others = [&](const base::Endpoint& to) {
-        for (const ControlUplink& other : uplinks.others) {
-            if (other.source.version == to.address.version) {
-                ways.push_back({to, other});
-            }
-        }
-    };
-    add_others(first);
-    const std::vector<base::Endpoint>& addresses = options_.addresses;
-    for (size_t i = 1; i < addresses.size(); ++i) {
-        const base::Endpoint& to = addresses[(next_address_ + i) % addresses.size()];
-        if (const auto& from = uplinks.of(to.address.version)) {
-            ways.push_back({to, from});
-            add_others(to);
-        }
-    }
-    return ways;
-}
-
-void ControlClient::Inner::on_connected(io::UniqueFd fd, const ConnectWay& way) {
-    race_.reset();
-    options_.uplinks.of(way.to.address.version) = way.from;  // network_changed() compares with it
-    connection_ = std::make_unique<Connection>(std::move(fd));
-    connection_->remote = way.to;
-    connection_->uplink = way.from;
-    control::DatagramSink* sink = this;
-    connection_->control = std::make_unique<control::ClientControl>(*context_, random_, sink);
-    if (!connection_->control->start(options_.parameters, now())) {
-        fail_attempt(EINVAL);
-        return;
-    }
-    connection_->poller = std::make_unique<io::Poller>(
-        loop_, connection_->stream.fd(), [this] { on_readable(); }, [this] { update(); });
-    update();
+        ConnectRace::Events{[this](io::UniqueFd fd, size_t number, const ConnectWay& way) {
+                                on_connected(std::move(fd), number, way);
+                            },
+                            [this](int sys_errno) { on_race_lost(sys_errno); }});
 }
 
 void ControlClient::Inner::attempt_now() {
@@ -167,7 +126,7 @@ void ControlClient::Inner::on_timer() {
         if (attempt_at_ <= at) {
             attempt();
         } else {
-            set_timer();
+            on_race_timer(at);
         }
     } else {
         connection_->control->on_timeout(at);
@@ -247,7 +206,11 @@ void ControlClient::Inner::on_event(const control::ClientEvent& event) {
         } else if (const auto* state = std::get_if<control::SessionState>(&event)) {
             handler.on_session_state(state->known);
         } else if (const auto* closed = std::get_if<control::LinkClosed>(&event)) {
-            handler.on_closed({*closed, true, 0, remote, uplink});
+            LinkEnd end{*closed, true, 0, remote, uplink};
+            if (uplink) {
+                end.failed_by.push_back(*uplink);
+            }
+            handler.on_closed(end);
         }
     });
 }
@@ -291,19 +254,21 @@ void ControlClient::Inner::on_datagram(base::ByteView datagram) {
     }
 }
 
-void ControlClient::Inner::fail_attempt(int sys_errno) {
-    std::optional<base::Endpoint> remote;
-    if (connection_ || race_) {
-        remote = connection_ ? connection_->remote : race_->first().to;
-    }
-    fail_attempt(sys_errno, remote);
-}
-
 void ControlClient::Inner::fail_attempt(int sys_errno, std::optional<base::Endpoint> remote) {
     LinkEnd end{{control::CloseCause::TransportClosed, {}}, false, sys_errno, remote, {}};
     if (remote) {
-        end.uplink =
-            connection_ ? connection_->uplink : options_.uplinks.of(remote->address.version);
+        end.uplink = options_.uplinks.of(remote->address.version);
+    }
+    fail_attempt(std::move(end));
+}
+
+void ControlClient::Inner::fail_attempt(LinkEnd end) {
+    if (race_) {
+        for (const ConnectWay& way : race_->ways()) {
+            if (way.from) {
+                end.failed_by.push_back(*way.from);
+            }
+        }
     }
     tell([end = std::move(end)](ControlClientHandler& handler) { handler.on_closed(end); });
     lost({});
@@ -324,7 +289,7 @@ void ControlClient::Inner::lost(base::Duration at_least) {
 
 void ControlClient::Inner::connect_later(base::Duration at_least) {
     connection_.reset();
-    race_.reset();
+    end_race();
     plain_.close();
     static_cast<void>(out_->clear());  // open_stream() asks for the room
     attempt_at_ = now() + std::max(delay_, at_least);
@@ -333,7 +298,11 @@ void ControlClient::Inner::connect_later(base::Duration at_least) {
 }
 
 void ControlClient::Inner::set_timer() {
-    timer_->set(connection_ ? connection_->control->next_deadline() : attempt_at_);
+    base::TimePoint at = connection_ ? connection_->control->next_deadline() : attempt_at_;
+    for (const auto& candidate : candidates_) {
+        at = std::min(at, candidate->control->next_deadline());
+    }
+    timer_->set(at);
 }
 
 // The connection begins at the same uplink still, and data has not gone to the other IP version.

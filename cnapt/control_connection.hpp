@@ -1,5 +1,5 @@
 // ControlClient::Inner: the connection to one SNAPT's control port, on the control thread. Only
-// control_client.cpp and control_connection.cpp know it.
+// control_client.cpp, control_connection.cpp and control_race.cpp know it.
 #pragma once
 
 #include "cnapt/connect_race.hpp"
@@ -18,11 +18,12 @@
 
 namespace continuo::cnapt {
 
-//          start            connected           Established
+//          start            TLS finished        Established
 //   Waiting ──────▶ Connecting ──────▶ Linked ─ ─ ─ ─ ─ ─ ─ ─ (stays)
 //      ▲   delay over    │ 5 s, error     │ LinkClosed, Rejected
 //      └─────────────────┴────────────────┘
-// Connecting: race_; Linked: connection_.
+// Connecting: race_, and candidates_ that have connected; the first whose handshake is finished, so
+// that the SNAPT answers there, is the link. Only that one says HELLO. Linked: connection_.
 // Everything here belongs to the control thread, but shutting the gate, which is the data loop's.
 class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::Inner>,
                              private control::DatagramSink {
@@ -106,6 +107,7 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
         explicit Connection(io::UniqueFd fd) : stream(std::move(fd)) {}
         base::Endpoint remote;
         std::optional<ControlUplink> uplink;  // where it began
+        size_t way = 0;                       // of the race
         io::TcpStream stream;
         std::unique_ptr<control::ClientControl> control;
         base::TimePoint open_since = base::kNever;
@@ -123,9 +125,19 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     bool has_address(base::IpVersion version) const;
     // The next address is of the preferred IP version, if there is one and an uplink for it.
     void prefer_version();
+    // --- control_race.cpp
     // In the order in which they are tried, from `first` on.
     std::vector<ConnectWay> ways(const base::Endpoint& first) const;
-    void on_connected(io::UniqueFd fd, const ConnectWay& way);
+    void on_connected(io::UniqueFd fd, size_t number, const ConnectWay& way);
+    void on_input(Connection& of, bool is_readable);
+    // After every input of one in its handshake. May end it, or the race.
+    void go_on(Connection& candidate);
+    void take(Connection& candidate);
+    void drop(Connection& candidate);
+    void on_race_lost(int sys_errno);
+    void on_race_timer(base::TimePoint at);
+    void end_race();
+
     void on_readable();
     void on_timer();
     // After every input: events, bytes, timer. May end the connection.
@@ -133,9 +145,9 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     void on_event(const control::ClientEvent& event);
     void lost(base::Duration at_least);
     void connect_later(base::Duration at_least);
-    // Ends an attempt that got no TCP connection.
-    void fail_attempt(int sys_errno);
+    // Ends an attempt that got no TCP connection; `remote`: none to call.
     void fail_attempt(int sys_errno, std::optional<base::Endpoint> remote);
+    void fail_attempt(LinkEnd end);
     void set_timer();
     void on_datagram(base::ByteView datagram) override;
     base::Result<bool> send_pending();
@@ -163,7 +175,9 @@ class ControlClient::Inner : public std::enable_shared_from_this<ControlClient::
     std::optional<control::TlsContext> context_;
     io::SystemRandom random_;
     std::unique_ptr<io::DeadlineTimer> timer_;
-    std::unique_ptr<ConnectRace> race_;  // while connecting
+    std::unique_ptr<ConnectRace> race_;                    // while connecting
+    std::vector<std::unique_ptr<Connection>> candidates_;  // at most kMaxConnectWays
+    std::optional<LinkEnd> way_end_;                       // of the one that tells most
     std::unique_ptr<Connection> connection_;
     PlainLink plain_;
     control::EpochKeys keys_;  // of the latest epoch

@@ -239,6 +239,8 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     }
     // Why the SNAPT does not work; `slot`: of the uplink that is to blame, if one is.
     static void note_failure(SnaptLink& link, Failure failure, std::optional<uint8_t> slot);
+    // The same of one of several ways, while others are tried.
+    static void note_way(SnaptLink& link, const Failure& failure, std::optional<uint8_t> slot);
     // It has let the node in, by the uplink in `slot`.
     static void note_login(SnaptLink& link, std::optional<uint8_t> slot);
     // It will not carry any more for this session: data does not wait for silence.

@@ -33,10 +33,14 @@ bool is_of_path(FailureKind kind) {
 
 }  // namespace
 
-void Node::note_failure(SnaptLink& link, Failure failure, std::optional<uint8_t> slot) {
+void Node::note_way(SnaptLink& link, const Failure& failure, std::optional<uint8_t> slot) {
     if (slot && is_of_path(failure.kind)) {
         link.path_failures[*slot] = failure;
     }
+}
+
+void Node::note_failure(SnaptLink& link, Failure failure, std::optional<uint8_t> slot) {
+    note_way(link, failure, slot);
     follow(link.failure, std::move(failure));
 }
 

@@ -161,6 +161,7 @@ void SnaptClient::on_network_changed() {
     }
     round_began_at_ = now;
     unreached_.reset();
+    failed_by_.reset();
     failures_ = 0;
     path_moved();
 }
@@ -309,6 +310,10 @@ void SnaptClient::on_closed(const LinkEnd& end) {
     fail_usage();
 }
 
+void SnaptClient::on_way_failed(const LinkEnd& end) {
+    Node::note_way(link_, failure_of(end, false, std::time(nullptr)), slot_of(end.uplink));
+}
+
 void SnaptClient::on_failed_attempt(const LinkEnd& end) {
     has_failed_ = true;
     // A node that is refused and whose session is gone gives the SNAPT up: perhaps the user is
@@ -318,13 +323,16 @@ void SnaptClient::on_failed_attempt(const LinkEnd& end) {
     if (link_.failure.kind == FailureKind::LoginRefused && (is_doubted || is_session_gone_)) {
         node_.give_up(link_);
     }
+    for (const ControlUplink& by : end.failed_by) {
+        if (const auto slot = slot_of(by)) {
+            failed_by_.set(*slot);
+        }
+    }
     if (!is_lost()) {
         client_.set_uplinks(uplinks());  // where the data goes
     } else if (++failures_ >= addresses_.size()) {
         failures_ = 0;
-        // One of several ways has connected, perhaps to a portal: the others were not tried out.
-        const auto by = end.is_connected ? slot_of(end.uplink) : std::nullopt;
-        unreached_ |= by ? Uplinks::SlotSet().set(*by) : tried_;
+        unreached_ |= std::exchange(failed_by_, {});
         client_.set_uplinks(uplinks());
     }
     if (is_untold()) {

@@ -111,6 +111,7 @@ class SnaptClient final : public ControlClientHandler {
     void on_stream_room() override { node_.on_stream_room(link_); }
     void on_stream_lost() override { node_.on_stream_lost(link_); }
     void on_closed(const LinkEnd& end) override;
+    void on_way_failed(const LinkEnd& end) override;
 
   private:
     ControlUplinks uplinks();
@@ -131,6 +132,7 @@ class SnaptClient final : public ControlClientHandler {
     // While no data goes: over which the SNAPT could not be reached; those that were to be tried.
     Uplinks::SlotSet unreached_;
     Uplinks::SlotSet tried_;
+    Uplinks::SlotSet failed_by_;
     size_t failures_ = 0;  // since those are tried
     std::string node_name_;
     base::TimePoint round_began_at_{};

@@ -156,6 +156,7 @@ struct NodeSide final : cnapt::ControlClientHandler {
     void on_stream_room() override { ++rooms; }
     void on_stream_lost() override { ++losses; }
     void on_closed(const cnapt::LinkEnd& end) override { closed.push_back(end); }
+    void on_way_failed(const cnapt::LinkEnd& end) override { failed_ways.push_back(end); }
 
     std::vector<control::Established> established;
     std::vector<control::Reject> rejected;
@@ -164,6 +165,7 @@ struct NodeSide final : cnapt::ControlClientHandler {
     std::vector<bool> session_states;
     std::vector<std::vector<uint8_t>> datagrams;
     std::vector<cnapt::LinkEnd> closed;
+    std::vector<cnapt::LinkEnd> failed_ways;
     control::Directory directory;
     base::Endpoint last_remote;
     int rekeys_wanted = 0;

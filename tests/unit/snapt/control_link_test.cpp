@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <future>
+#include <thread>
 
 namespace continuo::tests {
 namespace {
@@ -146,6 +147,131 @@ TEST_F(ControlLinkTest, TriesTheNextAddressWhenOneRefuses) {
     start_client(with);
     ASSERT_TRUE(wait([this] { return node_side.established.size() == 1; }));
     EXPECT_EQ(node_side.last_remote, server->endpoints()[0]);
+}
+
+// What takes connections at an address of its own and says nothing, as a network may, or closes
+// them.
+class Taker {
+  public:
+    explicit Taker(bool closes) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+        const io::SocketAddress any({*base::IpAddress::parse("127.0.0.9"), 0});
+        CTN_ASSERT(::bind(fd_.value(), any.data(), any.size()) == 0);
+        CTN_ASSERT(::listen(fd_.value(), 16) == 0);
+        if (closes) {
+            thread_ = std::thread([this] {
+                for (int taken = 0; taken >= 0; taken = ::accept(fd_.value(), nullptr, nullptr)) {
+                    if (taken > 0) {
+                        ::close(taken);
+                    }
+                }
+            });
+        }
+    }
+    Taker(const Taker&) = delete;
+    Taker& operator=(const Taker&) = delete;
+    ~Taker() {
+        ::shutdown(fd_.value(), SHUT_RDWR);
+        if (thread_.joinable()) {
+            thread_.join();
+        }
+    }
+    base::Endpoint address() const {
+        sockaddr_storage storage{};
+        socklen_t length = sizeof storage;
+        CTN_ASSERT(::getsockname(fd_.value(), reinterpret_cast<sockaddr*>(&storage), &length) == 0);
+        return {*base::IpAddress::parse("127.0.0.9"),
+                ntohs(reinterpret_cast<const sockaddr_in&>(storage).sin_port)};
+    }
+
+  private:
+    io::UniqueFd fd_;
+    std::thread thread_;
+};
+
+cnapt::ControlUplinks race_from_loopback() {
+    cnapt::ControlUplinks uplinks;
+    uplinks.v4 = cnapt::ControlUplink{"lo", *base::IpAddress::parse("127.0.0.1")};
+    uplinks.is_race = true;
+    return uplinks;
+}
+
+TEST_F(ControlLinkTest, AConnectionThatSaysNothingCostsNoLoginTimeout) {
+    const Taker silent(false);
+    auto with = options();
+    with.addresses.insert(with.addresses.begin(), silent.address());
+    with.uplinks = race_from_loopback();
+    start_client(with);
+    ASSERT_TRUE(wait([this] { return node_side.established.size() == 1; }));
+    EXPECT_TRUE(node_side.closed.empty()) << "the attempt went on";
+    EXPECT_TRUE(node_side.failed_ways.empty()) << "and did not wait for the silent one's end";
+    EXPECT_EQ(node_side.last_remote, server->endpoints()[0]);
+    EXPECT_EQ(snapt_side.hellos.size(), 1U);
+}
+
+TEST_F(ControlLinkTest, AConnectionThatIsClosedGivesWayToTheNextWay) {
+    const Taker closing(true);
+    auto with = options();
+    with.addresses.insert(with.addresses.begin(), closing.address());
+    with.uplinks = race_from_loopback();
+    start_client(with);
+    ASSERT_TRUE(wait([this] { return node_side.established.size() == 1; }));
+    EXPECT_TRUE(node_side.closed.empty()) << "the attempt went on";
+    ASSERT_EQ(node_side.failed_ways.size(), 1U);
+    EXPECT_EQ(node_side.failed_ways[0].remote, closing.address());
+}
+
+TEST_F(ControlLinkTest, WhereNoWayLeadsToASnaptTheAttemptFailsOnce) {
+    const Taker closing(true);
+    const Taker too(true);
+    auto with = options();
+    with.addresses = {closing.address(), too.address()};
+    with.uplinks = race_from_loopback();
+    start_client(with);
+    ASSERT_TRUE(wait([this] { return !node_side.closed.empty(); }));
+    EXPECT_EQ(node_side.failed_ways.size(), 2U);
+    EXPECT_TRUE(node_side.closed[0].is_connected);
+    EXPECT_EQ(node_side.closed[0].remote, closing.address());
+    EXPECT_EQ(node_side.closed[0].failed_by, (std::vector{*with.uplinks.v4, *with.uplinks.v4}));
+}
+
+// Nothing is known of a way that was closed because another one had won.
+TEST_F(ControlLinkTest, AWinnerThatFailsAfterwardsFailsByItself) {
+    const Taker silent(false);
+    auto with = options();
+    with.parameters.expected_snapt = "zrh-2";
+    with.addresses.insert(with.addresses.begin(), silent.address());
+    with.uplinks = race_from_loopback();
+    with.uplinks.others = {{"lo", *base::IpAddress::parse("127.0.0.7")}};
+    start_client(with);
+    ASSERT_TRUE(wait([this] { return !node_side.closed.empty(); }));
+    EXPECT_EQ(node_side.closed[0].cause, control::CloseCause::WrongSnapt);
+    ASSERT_EQ(node_side.closed[0].failed_by.size(), 1U);
+    EXPECT_EQ(node_side.closed[0].failed_by[0], node_side.closed[0].uplink);
+}
+
+// It is called by one way only, so the others may lead to it.
+TEST_F(ControlLinkTest, WhatIsKnownByHearsayFailsByTheWayThatWasTried) {
+    const Taker closing(true);
+    auto with = options();
+    with.addresses = {closing.address()};
+    with.uplinks = race_from_loopback();
+    with.uplinks.others = {{"lo", *base::IpAddress::parse("127.0.0.7")}};
+    with.is_hearsay = true;
+    start_client(with);
+    ASSERT_TRUE(wait([this] { return !node_side.closed.empty(); }));
+    EXPECT_EQ(node_side.closed[0].failed_by, std::vector{*with.uplinks.v4});
+}
+
+TEST_F(ControlLinkTest, ARefusalOfASnaptTellsMoreThanWhatIsNone) {
+    const Taker closing(true);
+    auto with = options();
+    with.parameters.key = control::UserKey{2};
+    with.addresses.insert(with.addresses.begin(), closing.address());
+    with.uplinks = race_from_loopback();
+    start_client(with);
+    ASSERT_TRUE(wait([this] { return !node_side.closed.empty(); }));
+    EXPECT_EQ(node_side.closed[0].cause, control::CloseCause::LoginRefused);
+    EXPECT_EQ(node_side.closed[0].remote, server->endpoints()[0]);
 }
 
 TEST_F(ControlLinkTest, StrangersAreLimitedAndDoNotStopAKnownNode) {
