@@ -358,9 +358,15 @@ void Relay::on_path_silent(session::Session& session, uint8_t /*path*/, TimePoin
 }
 
 void Relay::on_peer_closed(session::Session& session, TimePoint /*now*/) {
-    // Inside the session's own call: it ends when that has returned.
-    const uint16_t wire_id = owner_of(session).wire_id;
-    loop_.post([this, wire_id] { close(wire_id, SessionEnd::Left); });
+    // Inside the session's own call: it ends when that has returned. By then it may have ended
+    // otherwise, and another one may have its id.
+    const NodeSession& node = owner_of(session);
+    loop_.post([this, wire_id = node.wire_id, number = node.number] {
+        const NodeSession* const now = find(wire_id);
+        if (now != nullptr && now->number == number) {
+            close(wire_id, SessionEnd::Left);
+        }
+    });
 }
 
 void Relay::on_written(const packet::FrameInfo& info, bool written) {

@@ -177,6 +177,7 @@ struct NodeSession : flow::FlowDetails {
     SessionGrant grant;
     std::optional<control::SessionId> replaced;  // of another run of the node, which was here still
     uint16_t wire_id = 0;
+    uint64_t number = 0;  // of the relay's sessions: never used twice, unlike wire_id
     std::shared_ptr<AppNames> apps = std::make_shared<AppNames>();
     // How often its control link was not read for a while: it said more than is taken.
     std::shared_ptr<std::atomic<uint64_t>> control_pauses =
@@ -423,6 +424,7 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     base::MemoryBudget kept_memory_;  // outlives the sessions
     std::vector<std::unique_ptr<NodeSession>> sessions_;
     std::vector<NodeSession*> by_wire_id_;
+    uint64_t begun_sessions_ = 0;
     std::unordered_map<base::IpAddress, NodeSession*> by_lease_;
     std::unordered_map<std::string, UserShare> shares_;  // by user
     dataplane::EndedSessions ended_;

@@ -180,6 +180,7 @@ base::Result<Reservation> Relay::reserve(const SessionGrant& grant) {
     node->grant = grant;
     node->replaced = replaced;
     node->wire_id = wire_id;
+    node->number = ++begun_sessions_;
     node->since = loop_.now();
     node->handshake_at = node->since;
     node->since_utc_s = std::time(nullptr);

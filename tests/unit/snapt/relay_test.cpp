@@ -318,6 +318,32 @@ TEST_F(RelayTest, WhoAsksForAFlowTooManyIsAnswered) {
     EXPECT_EQ(relay.drops().count(base::DropReason::FlowLimit), 1001U);
 }
 
+class SameNumber final : public base::Random {
+  public:
+    void fill(base::MutableByteView bytes) override {
+        std::fill(bytes.begin(), bytes.end(), uint8_t{7});
+    }
+};
+
+// The CLOSE of one that ends otherwise before it is done, and whose id is drawn again.
+TEST_F(RelayTest, ACloseEndsTheSessionThatItCameIn) {
+    SameNumber same;
+    Relay own(loop, {}, slots, same, events);
+    SessionGrant grant;
+    grant.user = "alice";
+    grant.node = "laptop";
+    grant.lease_ipv4 = *base::IpAddress::parse("100.64.0.2");
+    const uint16_t first = own.reserve(grant)->wire_id;
+    own.on_peer_closed(own.find(first)->session, loop.now());
+    const uint16_t second = own.reserve(grant)->wire_id;
+    ASSERT_EQ(second, first);
+    run_for(base::milliseconds(5));
+    ASSERT_NE(own.find(second), nullptr) << "it has closed nothing";
+    own.on_peer_closed(own.find(second)->session, loop.now());
+    run_for(base::milliseconds(5));
+    EXPECT_EQ(own.find(second), nullptr);
+}
+
 // A node that takes nothing keeps the packets of others out of the device otherwise.
 TEST_F(RelayTest, RoomIsMadeAtTheCostOfWhoHoldsMost) {
     const auto fill = [&](NodeSession& node, size_t packets, uint32_t bytes) {
