@@ -36,8 +36,11 @@ class Delivery {
 
     // Both live longer. `rtt` is told the round trips of acknowledgements, `search` which sizes
     // arrive and are lost; it may be null.
-    explicit Delivery(RttEstimator& rtt, MtuSearch* search = nullptr)
-        : rtt_(rtt), search_(search) {}
+    // `memory`: for the log of what was sent; null for no limit but its own.
+    explicit Delivery(RttEstimator& rtt,
+                      MtuSearch* search = nullptr,
+                      base::MemoryBudget* memory = nullptr)
+        : rtt_(rtt), search_(search), log_(memory) {}
 
     // What a run is, before it is logged: `sent_at` and what delivery was are filled in here.
     void on_sent(SentRun run, base::TimePoint now);

@@ -11,8 +11,6 @@ using base::TimePoint;
 
 namespace {
 
-constexpr size_t kFewestRuns = 16;
-
 constexpr uint64_t low_bits(uint32_t count) {
     return count >= 64 ? ~uint64_t{0} : (uint64_t{1} << count) - 1;
 }
@@ -129,8 +127,7 @@ SentRun SentLog::make_room() {
     if (end_ - begin_ < runs_.size()) {
         return forgotten;
     }
-    if (runs_.size() < kMostRuns) {
-        resize(std::max(kFewestRuns, runs_.size() * 2));
+    if (runs_.size() < kMostRuns && resize(std::max(kFewestRuns, runs_.size() * 2))) {
         return forgotten;
     }
     forgotten = at(begin_++);
@@ -138,12 +135,19 @@ SentRun SentLog::make_room() {
     return forgotten;
 }
 
-void SentLog::resize(size_t size) {
+bool SentLog::resize(size_t size) {
+    const size_t bytes = size > kFewestRuns ? size * sizeof(Entry) : 0;
+    is_short_of_memory_ = bytes > memory_.bytes() && !memory_.take(bytes - memory_.bytes());
+    if (is_short_of_memory_) {
+        return false;
+    }
     std::vector<Entry> runs(size);
     for (Position position = begin_; position != end_; ++position) {
         runs[position % size] = entry_at(position);
     }
     runs_.swap(runs);
+    memory_.give_back(memory_.bytes() - bytes);
+    return true;
 }
 
 void SentLog::settle(TimePoint late_from) {
@@ -161,6 +165,8 @@ void SentLog::release() {
     const size_t needed = std::max(kFewestRuns, std::bit_ceil(end_ - begin_ + 1));
     if (begin_ == end_) {
         runs_ = {};
+        memory_.give_back(memory_.bytes());
+        is_short_of_memory_ = false;
     } else if (needed <= runs_.size() / 4) {
         resize(needed);
     }

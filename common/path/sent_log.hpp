@@ -1,9 +1,11 @@
 // SentLog: what left on one path and is not settled yet, in the order of sending over all its
 // number spaces. A run is up to 64 consecutive datagrams of a space that left together; one bit
-// each says what is known of it. Bounded by kMostRuns: when full, the oldest run is forgotten and
-// counts neither as delivered nor as lost. Memory grows with use and is given back when empty.
+// each says what is known of it. Bounded by kMostRuns, and by what the memory budget has left
+// beyond kFewestRuns: when full, the oldest run is forgotten and counts neither as delivered nor as
+// lost. Memory grows with use and is given back when empty.
 #pragma once
 
+#include "common/base/memory_budget.hpp"
 #include "common/base/time.hpp"
 #include "common/wire/constants.hpp"
 
@@ -66,8 +68,12 @@ class SentLog {
   public:
     static constexpr uint8_t kMostDatagrams = 64;  // of a run
     static constexpr size_t kMostRuns = 1024;
+    static constexpr size_t kFewestRuns = 16;  // that each log may have, whatever the budget says
     // Classes of two epochs. A further one takes the place of the one that was used longest ago.
     static constexpr size_t kMostSpaces = 8;
+
+    // `budget`: null for no limit but kMostRuns.
+    explicit SentLog(base::MemoryBudget* budget = nullptr) : memory_(budget) {}
 
     // Positions count all runs that were ever added.
     using Position = uint64_t;
@@ -112,9 +118,10 @@ class SentLog {
     // The span within which datagrams should join so that a log that fills up lasts: while it is
     // more than half full, a small part of the time that it covers.
     base::Duration span_when_crowded(base::TimePoint now) const {
-        constexpr int64_t kParts = kMostRuns / 8;
-        return end_ - begin_ > kMostRuns / 2 ? (now - at(begin_).sent_at) / kParts
-                                             : base::Duration{};
+        const size_t most = is_short_of_memory_ ? runs_.size() : kMostRuns;
+        return end_ - begin_ > most / 2
+                   ? (now - at(begin_).sent_at) / static_cast<int64_t>(most / 8)
+                   : base::Duration{};
     }
     // Drops settled runs from the front. What was lost and left before `late_from` is not expected
     // any more.
@@ -151,9 +158,12 @@ class SentLog {
     Chain& find_or_make(const NumberSpace& space);
     static bool joins(const SentRun& former, const SentRun& run, base::Duration span);
     SentRun make_room();
-    void resize(size_t size);
+    // False: there is no memory for so many more.
+    bool resize(size_t size);
 
+    base::MemoryShare memory_;
     std::vector<Entry> runs_;
+    bool is_short_of_memory_ = false;  // since runs_ would have grown last
     Position begin_ = 1;
     Position end_ = 1;
     std::vector<Chain> chains_;

@@ -38,7 +38,9 @@ namespace continuo::session {
 
 class PathSet {
   public:
-    PathSet(Role role, base::Random& random) : role_(role), random_(random) {}
+    // `memory`: for what is known of datagrams under way (path::SentLog); null for no limit.
+    PathSet(Role role, base::Random& random, base::MemoryBudget* memory = nullptr)
+        : role_(role), random_(random), memory_(memory) {}
 
     // --- Node
     void add(uint8_t index, const base::Endpoint& remote, uint16_t mtu, base::TimePoint now);
@@ -122,7 +124,8 @@ class PathSet {
             if (!run.has_packets) {
                 return;  // a path that only announces itself costs nothing
             }
-            delivery = std::make_unique<path::Delivery>(paths_[index].rtt, &paths_[index].search);
+            delivery =
+                std::make_unique<path::Delivery>(paths_[index].rtt, &paths_[index].search, memory_);
         }
         delivery->on_sent(run, now);
     }
@@ -354,6 +357,7 @@ class PathSet {
 
     Role role_;
     base::Random& random_;
+    base::MemoryBudget* memory_;
     std::array<Path, wire::kMaxPaths> paths_;
     PathMask used_ = 0;  // so that nothing looks at all of them for each packet
     // Null for a path that carries no packets.

@@ -37,7 +37,7 @@ Session::Session(const SessionSettings& settings,
     , host_(host)
     , scratch_(scratch)
     , random_(random)
-    , paths_(settings.role, random)
+    , paths_(settings.role, random, settings.memory)
     , classes_{ClassState(settings.classes[0]), ClassState(settings.classes[1]),
                ClassState(settings.classes[2]), ClassState(settings.classes[3])}
     , reassembly_(drops_)

@@ -212,6 +212,15 @@ TEST(FrameCost, ManyFramesThatNameTheOldestOfWhatIsUnderWayCostNoSearch) {
         "frames with one old number");
 }
 
+// However many sessions do it.
+TEST(FrameCost, WhatIsKnownOfWhatIsUnderWayIsInTheMemoryBudget) {
+    Sending node(100);
+    const size_t before = node.victim().memory.used_bytes();
+    constexpr size_t kRuns = 1024;  // of one datagram each
+    node.send(2 * kRuns);
+    EXPECT_GE(node.victim().memory.used_bytes(), before + kRuns / 2 * sizeof(path::SentRun));
+}
+
 // The encoder remembers more than the path does.
 TEST(FrameCost, ARangeOfWhatIsAcknowledgedAlreadyCostsNoWalk) {
     Sending node(4100);

@@ -51,6 +51,7 @@ Victim::Victim(session::Role role, crypto::Protection protection)
     : role_(role), peer_(*base::Endpoint::parse("203.0.113.9:9347")) {
     session::SessionSettings settings;
     settings.role = role;
+    settings.memory = &memory;
     settings.local_id = kVictimId;
     settings.peer_id = 0x1111;
     const bool is_node = role == session::Role::Node;

@@ -36,6 +36,7 @@ class Victim final : public session::SessionHost {
     const std::vector<flow::Flow*>& known() const { return known_; }
 
     base::TimePoint now{base::seconds(1000)};
+    base::MemoryBudget memory{session::kMaxKeptBytes};  // of the session; outlives it
     uint64_t sent_bytes = 0;
     uint64_t received_bytes = 0;
     size_t delivered = 0;

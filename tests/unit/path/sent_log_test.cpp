@@ -111,6 +111,59 @@ TEST(SentLog, AFullLogForgetsTheOldestAndSaysSo) {
     EXPECT_TRUE(known) << "they did leave";
 }
 
+// Where there is no memory, what left last is known still.
+TEST(SentLog, LogsTogetherTakeNoMoreThanTheirBudget) {
+    constexpr size_t kLimit = 100 * 1024;
+    base::MemoryBudget budget(kLimit);
+    constexpr uint32_t kRuns = 1000;
+    {
+        std::array<SentLog, 4> logs{SentLog(&budget), SentLog(&budget), SentLog(&budget),
+                                    SentLog(&budget)};
+        const TimePoint now{seconds(1)};
+        for (uint32_t i = 0; i < kRuns; ++i) {
+            for (SentLog& log : logs) {
+                log.push(run_of(i % 2 == 0 ? kA : kB, i / 2, 1, now + milliseconds(i)), {});
+            }
+        }
+        size_t runs = 0;
+        for (SentLog& log : logs) {
+            runs += log.capacity();
+            EXPECT_GE(log.capacity(), SentLog::kFewestRuns);
+            EXPECT_LT(log.capacity(), SentLog::kMostRuns);
+            EXPECT_GE(log.forgotten_datagrams(), kRuns - SentLog::kMostRuns / 2);
+            bool known = false;
+            EXPECT_EQ(settled(log, kA, kRuns / 2 - 1, kRuns / 2 - 1, &known).size(), 1U);
+            EXPECT_GT(log.span_when_crowded(now + milliseconds(kRuns)), base::Duration{})
+                << "runs join, so that it lasts";
+        }
+        EXPECT_LE(budget.used_bytes(), kLimit);
+        EXPECT_GE(budget.used_bytes(), runs / 2 * sizeof(SentRun));
+        EXPECT_GT(budget.refusals(), 0U);
+    }
+    EXPECT_EQ(budget.used_bytes(), 0U);
+}
+
+TEST(SentLog, MemoryThatIsNotNeededIsGivenBack) {
+    base::MemoryBudget budget(1024 * 1024);
+    SentLog log(&budget);
+    const TimePoint now{seconds(1)};
+    for (uint32_t i = 0; i < 1000; ++i) {
+        log.push(run_of(i % 2 == 0 ? kA : kB, i / 2, 1, now), {});
+    }
+    EXPECT_GT(budget.used_bytes(), 1000 * sizeof(SentRun));
+    bool known = false;
+    settled(log, kA, 0, 499, &known);
+    settled(log, kB, 0, 480, &known);
+    log.settle(now);
+    log.release();
+    EXPECT_LT(budget.used_bytes(), 500 * sizeof(SentRun));
+    settled(log, kB, 481, 499, &known);
+    log.settle(now);
+    log.release();
+    EXPECT_EQ(budget.used_bytes(), 0U);
+    EXPECT_EQ(budget.refusals(), 0U);
+}
+
 // The peer never got the keys of an epoch that is granted again: its numbers begin anew.
 TEST(SentLog, NumbersThatBeginAnewAreNotThoseOfBefore) {
     SentLog log;
