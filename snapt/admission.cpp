@@ -9,8 +9,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <memory>
+#include <optional>
 #include <set>
 #include <string_view>
+#include <utility>
 
 namespace continuo::snapt {
 
@@ -469,12 +472,24 @@ void Admission::on_session_silent(const NodeSession& session) {
     }
 }
 
-// On the helper thread: netlink. What comes while it is at it, is forgotten by the kernel in time.
-void Admission::on_flows_gave_way(std::vector<packet::FiveTuple> flows) {
-    if (!is_forgetting_) {
-        is_forgetting_ = parts_.worker.submit([flows = std::move(flows)] { forget_flows(flows); },
-                                              [this] { is_forgetting_ = false; });
-    }
+// On the helper thread: netlink. Where the kernel cannot forget them, its own time-outs hold: users
+// are not kept out for it.
+bool Admission::on_flows_gone(std::vector<packet::FiveTuple> flows) {
+    const auto error = std::make_shared<std::optional<base::Error>>();
+    const auto forget = [flows = std::move(flows), error] {
+        if (const auto done = forget_flows(flows); !done) {
+            *error = done.error();
+        }
+    };
+    return parts_.worker.submit(forget, [this, error] {
+        if (*error && !std::exchange(is_forgetting_told_, true)) {
+            base::log(base::LogLevel::Warning,
+                      "connection tracking does not forget what was never answered (%s): one user "
+                      "can fill it",
+                      daemon::describe(**error).c_str());
+        }
+        relay_->on_flows_forgotten();
+    });
 }
 
 std::optional<LinkId> Admission::link_of(uint16_t wire_id) const {

@@ -85,7 +85,7 @@ class Admission final : public ControlHandler, public RelayEvents {
     void on_session_closed(const NodeSession& session) override;
     void on_session_moved(const NodeSession& session) override;
     void on_session_silent(const NodeSession& session) override;
-    void on_flows_gave_way(std::vector<packet::FiveTuple> flows) override;
+    bool on_flows_gone(std::vector<packet::FiveTuple> flows) override;
 
   private:
     struct Link {
@@ -155,13 +155,13 @@ class Admission final : public ControlHandler, public RelayEvents {
     bool has_untold_ = false;  // some link does not know it
     uint16_t told_load_ = 0;
     bool is_forwarding_ = true;
-    bool is_forgetting_ = false;  // the helper thread is at it
     base::TimePoint load_looked_at_{};
     base::TimePoint leases_renewed_at_;
     base::TimePoint seen_written_at_;
     int64_t clock_offset_us_;  // of the wall clock, when leases were renewed
     bool has_finished_leases_ = false;
-    bool is_replacing_ = false;  // the session that ends gives way to its node's next one
+    bool is_forgetting_told_ = false;  // in the log: the kernel does not forget connections
+    bool is_replacing_ = false;        // the session that ends gives way to its node's next one
 };
 
 }  // namespace continuo::snapt

@@ -89,6 +89,7 @@ std::string status_json(Relay& relay, const SnaptInfo& info) {
     json.field("sessions", relay.sessions().size());
     json.field("flows", relay.flows().size());
     json.field("flows_gave_way", relay.flows().gave_way());
+    json.field("flows_left_to_kernel", relay.gone_flows().left());
     dataplane::write_kept_memory(json, relay.kept_memory());
     json.key("traffic");
     write_traffic(json, relay, info.now);

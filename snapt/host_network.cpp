@@ -83,10 +83,10 @@ base::Result<void> forget_connections_of(const Lease& lease) {
     return {};
 }
 
-void forget_flows(std::span<const packet::FiveTuple> flows) {
-    if (auto client = io::NetfilterClient::open()) {
-        (void)client->forget(flows);
-    }
+base::Result<void> forget_flows(std::span<const packet::FiveTuple> flows) {
+    auto client = CTN_TRY(io::NetfilterClient::open());
+    CTN_TRY(client.forget(flows));
+    return {};
 }
 
 HostNetwork::HostNetwork(const SnaptConfig& config, std::string state)

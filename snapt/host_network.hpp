@@ -26,7 +26,7 @@ namespace continuo::snapt {
 // Forgets all tracked connections that nodes with these addresses began. Milliseconds.
 base::Result<void> forget_connections_of(const Lease& lease);
 // Any thread. Likewise of those flows; the kernel forgets by itself what it cannot forget now.
-void forget_flows(std::span<const packet::FiveTuple> flows);
+base::Result<void> forget_flows(std::span<const packet::FiveTuple> flows);
 
 class HostNetwork {
   public:

@@ -229,19 +229,24 @@ Flow* Relay::make_flow(NodeSession& node,
                        uint32_t index,
                        TimePoint now) {
     const auto end = [&](Flow& silent) {
-        if (silent.state == flow::FlowState::Opening && gone_.size() < kMaxGone) {
-            gone_.push_back(silent.tuple);
-        }
+        note_gone(silent);
         end_flow(silent, now);
         flows_.erase(silent);
     };
-    if (!flows_.make_room(flow::is_favoured(tuple, traffic_class), &node.share->flows,
-                          settings_.max_user_flows, end)) {
+    UserShare& share = *node.share;
+    const bool is_favoured = flow::is_favoured(tuple, traffic_class);
+    if (!GoneFlows::has_room(share.gone, share.flows.flows(), settings_.max_user_flows,
+                             is_favoured)) {
+        drops_.add(DropReason::FlowLimit);
+        tell_refusal(node, now);
+        return nullptr;
+    }
+    if (!flows_.make_room(is_favoured, &share.flows, settings_.max_user_flows, end)) {
         tell_refusal(node, now);
         return nullptr;
     }
     flow::FlowOrigin origin;
-    origin.share = &node.share->flows;
+    origin.share = &share.flows;
     origin.session_number = node.grant.accounting_number;
     origin.app = open.app;
     origin.index = index;
@@ -254,6 +259,10 @@ Flow* Relay::make_flow(NodeSession& node,
     ++node.flows;
     if (index <= elision::kMaxFlowIndex) {
         node.session.attach(*flow);
+    }
+    // Not before: this one may be one of them.
+    if (share.gone.flows >= GoneFlows::kMostOfUser / 2 && gone_.may_hurry()) {
+        tell_gone();
     }
     return flow;
 }
@@ -411,7 +420,12 @@ void Relay::on_housekeeping() {
     const TimePoint now = loop_.now();
     housekeeping_.set(now + kHousekeepingInterval);
     tun_port_->coalescer().flush();
-    flows_.expire(now, [&](Flow& flow) { end_flow(flow, now); });
+    flows_.expire(now, [&](Flow& flow) {
+        if (!may_stay_with_nat(flow)) {
+            note_gone(flow);
+        }
+        end_flow(flow, now);
+    });
     tell_gone();
     for (size_t i = sessions_.size(); i-- > 0;) {
         const NodeSession& node = *sessions_[i];

@@ -20,6 +20,7 @@
 #include "common/flow/fragment_cache.hpp"
 #include "common/session/session.hpp"
 #include "snapt/app_names.hpp"
+#include "snapt/gone_flows.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -75,8 +76,11 @@ base::Duration thread_time();
 // Packets that are answered because there is no place for their flow, in a second; others are
 // dropped as they are.
 inline constexpr uint32_t kMaxRefusalsPerSecond = 100;
-// Flows that gave way and wait to be told of (RelayEvents::on_flows_gave_way); others are not told.
-inline constexpr size_t kMaxGone = 8192;
+// UDP whose time is up without an answer (flow::timeout::kUdpUnanswered) stays with the NAT for its
+// own time while its user has no more flows than its limit divided by this. So those that only the
+// NAT knows are three quarters of the limit at most: as many as a quarter in each 30 s, for another
+// 90 s. DNS lives too short for that, and TCP that begins without SYN is remembered for hours.
+inline constexpr size_t kFewFlowsDivisor = 4;
 
 struct RelaySettings {
     std::string device = "snapt0";
@@ -158,6 +162,8 @@ struct Lane : dataplane::Turn {
 // State that the sessions of one user share.
 struct UserShare {
     flow::FlowShare flows;
+    GoneFlows::Share gone;  // flows; it lives until they are forgotten
+    size_t sessions = 0;
     base::TimePoint refusal_told_at{};                  // in the log
     std::unique_ptr<flow::FragmentCache> fragments_up;  // made when first needed
     std::unique_ptr<flow::FragmentCache> fragments_down;
@@ -214,9 +220,9 @@ class RelayEvents {
     virtual void on_session_moved(const NodeSession& session) = 0;
     // Nothing answers what is sent to the node.
     virtual void on_session_silent(const NodeSession& session) = 0;
-    // Flows that nobody had answered, and that gave way: what the kernel knows of them is of no
-    // use.
-    virtual void on_flows_gave_way(std::vector<packet::FiveTuple> flows) = 0;
+    // Flows that have ended, and that nobody had answered: the kernel's connection tracking shall
+    // forget them. True: Relay::on_flows_forgotten() follows. False: not now.
+    virtual bool on_flows_gone(std::vector<packet::FiveTuple> flows) = 0;
 };
 
 class Relay final : public session::SessionHost, public dataplane::SocketDirectory {
@@ -266,10 +272,16 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     // 0: none, but for `sessions`. Holds for what begins from now on.
     void set_limits(size_t sessions, size_t user_sessions, size_t user_flows);
 
+    // Those of RelayEvents::on_flows_gone() are.
+    void on_flows_forgotten();
+    // Whether connection tracking goes on with an unanswered flow whose time is up.
+    bool may_stay_with_nat(const flow::Flow& flow) const;
+
     // --- Observers
     const std::vector<std::unique_ptr<NodeSession>>& sessions() const { return sessions_; }
     NodeSession* find(uint16_t wire_id) const { return by_wire_id_[wire_id]; }
     flow::FlowTable& flows() { return flows_; }
+    const GoneFlows& gone_flows() const { return gone_; }
     const base::DropCounters& drops() const { return drops_; }
     base::DropCounters all_drops() const;
     const dataplane::EndedSessions& ended() const { return ended_; }
@@ -342,7 +354,9 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     void answer_refused(NodeSession& node, base::ByteView packet, base::TimePoint now);
     void answer_refused(NodeSession& node, const packet::FiveTuple& tuple, base::TimePoint now);
     void end_flow(flow::Flow& flow, base::TimePoint now);
+    void note_gone(const flow::Flow& flow);
     void tell_gone();
+    void drop_idle_shares();
     void apply_modes();
     void on_tun_readable();
     void on_tun_packet(packet::PacketPtr packet, base::TimePoint now);
@@ -429,7 +443,7 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     std::unordered_map<std::string, UserShare> shares_;  // by user
     dataplane::EndedSessions ended_;
     dataplane::RecentRates rates_;
-    std::vector<packet::FiveTuple> gone_;
+    GoneFlows gone_;
     base::TimePoint refusals_began_at_{};  // the second in which refusals_ were sent
     uint32_t refusals_ = 0;
     base::TimePoint unknown_window_at_{};

@@ -315,12 +315,16 @@ bool Relay::holds_back(base::ByteView frame, const packet::FrameInfo& info) {
     return true;
 }
 
-// The flow that it was made for may have ended.
+// The flow that it was made for may have ended: the kernel would track it again, for nobody.
 void Relay::write_held(Lane& lane) {
     lane.backlog.pop(
         [&](base::ByteView frame, packet::FrameInfo info, const packet::FiveTuple& tuple) {
             flow::Flow* flow = flows_.find(tuple);
-            info.owner = flow != nullptr && flow->details == lane.node ? flow : nullptr;
+            if (flow == nullptr || flow->details != lane.node) {
+                drops_.add(DropReason::FlowLimit, info.packets);
+                return;
+            }
+            info.owner = flow;
             tun_port_->write_held(frame, info);
         });
 }

@@ -16,6 +16,7 @@ using flow::Flow;
 namespace {
 
 constexpr base::Duration kRefusalLogInterval = base::seconds(60);
+constexpr uint16_t kDnsPort = 53;
 
 // The headers of a packet of that flow, for ICMP to quote. Nothing for TCP, whose sequence number
 // is not known.
@@ -33,13 +34,42 @@ size_t write_header_of(const packet::FiveTuple& tuple, base::MutableByteView to)
 
 }  // namespace
 
+// At its end. Answers to refused packets are no user's.
+void Relay::note_gone(const Flow& flow) {
+    if (!flow.was_answered && flow.share != nullptr) {
+        gone_.add(flow.tuple, flow::details_as<NodeSession>(flow)->share->gone);
+    }
+}
+
+// Whose time is up.
+bool Relay::may_stay_with_nat(const Flow& flow) const {
+    const size_t limit = settings_.max_user_flows;  // 0: none, and the NAT's own time holds
+    const size_t flows = flow::details_as<NodeSession>(flow)->share->flows.flows();
+    return flow.tuple.protocol == packet::Protocol::Udp && flow.tuple.remote_port != kDnsPort &&
+           (limit == 0 || flows <= limit / kFewFlowsDivisor);
+}
+
 // One that has begun again keeps what the kernel knows.
 void Relay::tell_gone() {
-    std::erase_if(gone_,
-                  [this](const packet::FiveTuple& tuple) { return flows_.find(tuple) != nullptr; });
-    if (!gone_.empty()) {
-        events_.on_flows_gave_way(std::exchange(gone_, {}));
+    auto tuples = gone_.take(
+        [this](const packet::FiveTuple& tuple) { return flows_.find(tuple) != nullptr; });
+    if (!tuples.empty() && !events_.on_flows_gone(std::move(tuples))) {
+        gone_.finish(false);
     }
+}
+
+void Relay::on_flows_forgotten() {
+    gone_.finish(true);
+    drop_idle_shares();
+    if (gone_.has_many()) {
+        tell_gone();
+    }
+}
+
+void Relay::drop_idle_shares() {
+    std::erase_if(shares_, [](const auto& entry) {
+        return entry.second.sessions == 0 && entry.second.gone.flows == 0;
+    });
 }
 
 void Relay::tell_refusal(NodeSession& node, TimePoint now) {

@@ -185,6 +185,7 @@ base::Result<Reservation> Relay::reserve(const SessionGrant& grant) {
     node->handshake_at = node->since;
     node->since_utc_s = std::time(nullptr);
     node->share = &shares_.try_emplace(grant.user).first->second;
+    ++node->share->sessions;
     by_wire_id_[wire_id] = node.get();
     for (const auto& lease : {grant.lease_ipv4, grant.lease_ipv6}) {
         if (lease) {
@@ -222,6 +223,7 @@ void Relay::close(uint16_t wire_id, SessionEnd why) {
     }
     flows_.for_each([&](Flow& flow) {
         if (flow.details == node) {
+            note_gone(flow);
             end_flow(flow, now);
             flows_.erase(flow, flow::Cause::SessionEnd);
         }
@@ -238,8 +240,8 @@ void Relay::close(uint16_t wire_id, SessionEnd why) {
     const std::unique_ptr<NodeSession> ended = std::move(*place);
     sessions_.erase(place);
     ended_.add(ended->session);
-    if (sessions_of(ended->grant.user) == 0) {
-        shares_.erase(ended->grant.user);
+    if (--ended->share->sessions == 0) {
+        drop_idle_shares();
     }
     events_.on_session_closed(*ended);
 }

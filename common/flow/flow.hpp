@@ -78,12 +78,13 @@ struct Flow {
     base::TrafficClass traffic_class = base::TrafficClass::LtHd;
     FlowState state = FlowState::Opening;
     TcpTracking tcp;
-    bool may_compress = true;  // policy
-    bool is_opened = false;    // announced to the other end
-    bool is_favoured = false;  // may have the reserve of a limit (FlowShare)
-    bool gives_way = false;    // in the lists of its shares: never answered, or closed
-    uint16_t app = 0;          // application tag; the names are in the session's table; 0: none
-    uint32_t index = 0;        // flow index on the wire, unique at its owner
+    bool may_compress = true;   // policy
+    bool is_opened = false;     // announced to the other end
+    bool was_answered = false;  // a packet came down
+    bool is_favoured = false;   // may have the reserve of a limit (FlowShare)
+    bool gives_way = false;     // in the lists of its shares: never answered, or closed
+    uint16_t app = 0;           // application tag; the names are in the session's table; 0: none
+    uint32_t index = 0;         // flow index on the wire, unique at its owner
     const FlowOwner* owner = nullptr;  // null: it has no index
     FlowDetails* details = nullptr;
     LiveSlot* counters = nullptr;  // never null while the flow is in a table

@@ -262,6 +262,7 @@ PacketVerdict FlowTable::on_packet(Flow& flow,
     }
     if (flow.state == FlowState::Opening && direction == Direction::Down) {
         flow.state = FlowState::Open;
+        flow.was_answered = true;
         set_gives_way(flow, false);
     }
     if (flow.tuple.protocol == Protocol::Tcp) {

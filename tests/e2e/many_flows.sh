@@ -31,6 +31,8 @@ in_ns snapt1 snapt init --config "$work/snapt1.toml" --state "$work/s1" --name z
 sed -i "s/^user_flows = .*/user_flows = $limit/" "$work/snapt1.toml"
 claim "a user may have $limit flows" grep -q "^user_flows = $limit" "$work/snapt1.toml"
 start_snapt 1
+add_user mallory
+mv "$work/cnapt.toml" "$work/mallory.toml"
 add_user alice
 set_capture 'gateway_interfaces = ["port1", "port2"]'
 start_cnapt
@@ -75,6 +77,23 @@ beside() { # beside WHAT FLOODER HOST NS : names and pages of NS while FLOODER f
 }
 beside "a program of the node" node $inet4 node
 beside "a host of the LAN, IPv6" lan1 $inet6 lan2
+
+# The same of a user who begins one session after the other, each with flows of its own. Nobody answers: what ICMP says is no answer.
+unanswered() { in_ns snapt1 cat /proc/net/nf_conntrack | grep -c UNREPLIED; }
+sessions_of_mallory() { snapt_json 1 sessions | json "len([s for s in d if s['user'] == 'mallory'])"; }
+spawn gw2 sessions hostile_user sessions "$work/mallory.toml" 6 --node node
+most_unanswered=0
+while is_alive sessions; do
+    now=$(unanswered)
+    most_unanswered=$((now > most_unanswered ? now : most_unanswered))
+done
+offered=$(json "d['packets']" <"$work/sessions.log")
+claim "a user whose sessions come and go: many flows were begun ($offered)" more_than "$offered" 20000
+claim "its sessions are over" equal "$(sessions_of_mallory)" 0
+claim "at no time are more of its flows unanswered in the kernel ($most_unanswered) than may be" at_most "$most_unanswered" $((limit + 1024 + limit)) # those of the node, too
+both_are_forgotten() { at_most "$(unanswered)" $((2 * limit + 100)); }
+claim "nor after it" wait_for 5 both_are_forgotten
+claim "names and pages of others pass meanwhile" looks_up node $inet4
 
 # Flows that are answered keep their place: what is more is refused.
 in_ns node "$python" -c 'import errno, socket, sys, time

@@ -27,8 +27,9 @@ class NoEvents final : public RelayEvents {
     void on_session_closed(const NodeSession& /*session*/) override {}
     void on_session_moved(const NodeSession& /*session*/) override {}
     void on_session_silent(const NodeSession& /*session*/) override {}
-    void on_flows_gave_way(std::vector<packet::FiveTuple> flows) override {
+    bool on_flows_gone(std::vector<packet::FiveTuple> flows) override {
         gone = std::move(flows);
+        return true;
     }
     std::vector<packet::FiveTuple> gone;
 };
@@ -461,6 +462,27 @@ TEST_F(RelayInput, ASessionMayEndWhileItsWorkWaits) {
     const auto other = make_node(3);
     other->send(other->packets(1));
     EXPECT_TRUE(loop.run_until([&] { return other->packets_up() == 1; }, base::seconds(20)));
+}
+
+// The kernel has forgotten that flow, and would track it again.
+TEST_F(RelayInput, WhatWaitsWhenItsFlowGivesWayIsNotWritten) {
+    relay->set_limits(100, 8, 1);
+    const auto hostile = make_node(2);
+    for (size_t i = 0; i < 25; ++i) {
+        hostile->send(hostile->packets(kInOne));
+    }
+    const auto& backlog = hostile->at_relay().lane.backlog;
+    ASSERT_TRUE(loop.run_until([&] { return !backlog.is_empty(); }, base::seconds(20)));
+    const uint64_t packets = backlog.packets();
+    session::FlowOpening opening;
+    opening.index = 77;
+    opening.tuple.local = hostile->lease();
+    opening.tuple.remote = kFar;
+    opening.tuple.remote_port = 53;
+    opening.tuple.protocol = packet::Protocol::Udp;
+    ASSERT_NE(relay->on_flow_opened(hostile->at_relay().session, opening, loop.now()), nullptr);
+    EXPECT_TRUE(
+        loop.run_until([&] { return drops(DropReason::FlowLimit) >= packets; }, base::seconds(20)));
 }
 
 // As what a resequencer lets go when its wait is over, outside of any turn.

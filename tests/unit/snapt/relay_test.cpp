@@ -1,4 +1,5 @@
 // Sessions of a relay without devices: what control tells of them.
+#include "common/dataplane/conntrack_timeouts.hpp"
 #include "common/flow/slot_source.hpp"
 #include "snapt/relay.hpp"
 
@@ -15,8 +16,9 @@ class NoEvents final : public RelayEvents {
     void on_session_closed(const NodeSession& /*session*/) override {}
     void on_session_moved(const NodeSession& /*session*/) override {}
     void on_session_silent(const NodeSession& /*session*/) override {}
-    void on_flows_gave_way(std::vector<packet::FiveTuple> flows) override {
+    bool on_flows_gone(std::vector<packet::FiveTuple> flows) override {
         gone = std::move(flows);
+        return true;
     }
     std::vector<packet::FiveTuple> gone;
 };
@@ -44,6 +46,16 @@ class RelayTest : public ::testing::Test {
         opening.tuple.protocol = packet::Protocol::Tcp;
         opening.open.app = app;
         return *relay.on_flow_opened(node.session, opening, loop.now());
+    }
+    bool has_flow(NodeSession& node) {
+        session::FlowOpening opening;
+        opening.index = next_index_++;
+        opening.tuple.local = *node.grant.lease_ipv4;
+        opening.tuple.remote = *base::IpAddress::parse("198.51.100.2");
+        opening.tuple.local_port = static_cast<uint16_t>(opening.index);
+        opening.tuple.remote_port = 80;
+        opening.tuple.protocol = packet::Protocol::Tcp;
+        return relay.on_flow_opened(node.session, opening, loop.now()) != nullptr;
     }
     void run_for(base::Duration span) {
         io::DeadlineTimer end(loop, [this] { loop.stop(); });
@@ -293,6 +305,84 @@ TEST_F(RelayTest, AFlowThatWasNeverAnsweredGivesWayToANewOneOfItsUser) {
     EXPECT_NE(relay.flows().find(other.tuple), nullptr);
     EXPECT_EQ(relay.flows().gave_way(), 84U);
     EXPECT_EQ(relay.drops().count(base::DropReason::FlowLimit), 0U);
+}
+
+// In one session after the other, as fast as may be: what connection tracking has still to forget
+// counts.
+TEST_F(RelayTest, UnansweredFlowsOfAUserAreBoundedInTheKernelToo) {
+    constexpr size_t kUserFlows = 100;
+    relay.set_limits(1000, 8, kUserFlows);
+    size_t opened = 0;
+    for (uint8_t round = 0; round < 20; ++round) {
+        SessionGrant grant;
+        grant.user = "alice";
+        grant.node = "node" + std::to_string(round);
+        grant.lease_ipv4 = base::IpAddress::v4(0x64400002U + round);
+        NodeSession& node = *relay.find(relay.reserve(grant)->wire_id);
+        for (int i = 0; i < 100; ++i) {
+            opened += has_flow(node) ? 1U : 0U;
+        }
+        relay.close(node.wire_id);
+    }
+    EXPECT_GE(opened, GoneFlows::kMostOfUser);
+    EXPECT_LE(opened, kUserFlows + GoneFlows::kMostOfUser);
+    EXPECT_GT(relay.drops().count(base::DropReason::FlowLimit), 0U);
+    ASSERT_GT(events.gone.size(), 0U);
+    NodeSession& other = add_session(9);
+    EXPECT_TRUE(has_flow(other)) << "another user's";
+    const size_t told = events.gone.size();
+    relay.on_flows_forgotten();
+    SessionGrant grant;
+    grant.user = "alice";
+    grant.lease_ipv4 = base::IpAddress::v4(0x64400063U);
+    NodeSession& again = *relay.find(relay.reserve(grant)->wire_id);
+    for (size_t i = 0; i < std::min(told, kUserFlows); ++i) {
+        EXPECT_TRUE(has_flow(again)) << "their places are free";
+    }
+}
+
+// Nothing else is remembered for so short a time that the bound of a user holds.
+TEST_F(RelayTest, OnlyUdpOfAUserWithFewFlowsStaysWithTheNat) {
+    relay.set_limits(100, 8, 16);
+    NodeSession& node = add_session(2);
+    const auto stays = [&](packet::Protocol protocol, uint16_t port) {
+        session::FlowOpening opening;
+        opening.index = port;
+        opening.tuple.local = *node.grant.lease_ipv4;
+        opening.tuple.remote = *base::IpAddress::parse("198.51.100.2");
+        opening.tuple.remote_port = port;
+        opening.tuple.protocol = protocol;
+        return relay.may_stay_with_nat(*relay.on_flow_opened(node.session, opening, loop.now()));
+    };
+    EXPECT_TRUE(stays(packet::Protocol::Udp, 1000));
+    EXPECT_FALSE(stays(packet::Protocol::Udp, 53)) << "lives shorter than 30 s";
+    EXPECT_FALSE(stays(packet::Protocol::Tcp, 80)) << "without SYN it would be known for hours";
+    EXPECT_FALSE(stays(packet::Protocol::Icmp, 0));
+    EXPECT_FALSE(stays(packet::Protocol::Udp, 1001)) << "more than a quarter";
+    relay.set_limits(100, 8, 0);
+    EXPECT_TRUE(stays(packet::Protocol::Udp, 1002)) << "no limit";
+    // What the bound is made of: as many in each life of a flow, for what is left of the kernel's.
+    const auto settings = dataplane::conntrack_timeouts();
+    const auto udp = std::find_if(settings.begin(), settings.end(), [](const auto& setting) {
+        return setting.key == "net/netfilter/nf_conntrack_udp_timeout";
+    });
+    ASSERT_NE(udp, settings.end());
+    const auto kernel = base::seconds(std::stoi(udp->value));
+    EXPECT_LE(kernel - flow::timeout::kUdpUnanswered, 3 * flow::timeout::kUdpUnanswered);
+}
+
+TEST_F(RelayTest, TheKernelKeepsWhatWasAnswered) {
+    NodeSession& node = add_session(2);
+    for (int i = 0; i < 100; ++i) {
+        flow::Flow& flow = add_flow(node, 0);
+        packet::PacketSummary answer;
+        answer.tuple = flow.tuple;
+        relay.flows().on_packet(flow, flow::Direction::Down, answer, loop.now());
+    }
+    UserShare& share = *node.share;
+    add_flow(node, 0);
+    relay.close(node.wire_id);
+    EXPECT_EQ(share.gone.flows, 1U) << "it lives until that one is forgotten";
 }
 
 // It goes to its node in a packet like any other.
