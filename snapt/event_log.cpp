@@ -1,6 +1,7 @@
 #include "snapt/event_log.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace continuo::snapt {
 namespace {
@@ -43,6 +44,21 @@ bool EventLog::take(Budget& budget, base::TimePoint now) {
     return true;
 }
 
+// A stranger's `user` is what he says.
+EventLog::Budget& EventLog::budget_of(Kind kind, Fields fields) {
+    const auto user = std::find_if(fields.begin(), fields.end(),
+                                   [](const auto& field) { return field.first == "user"; });
+    if (kind == Kind::Stranger || user == fields.end()) {
+        return budgets_[{kind, {}}];
+    }
+    const Key key{kind, user->second};
+    const auto known = budgets_.find(key);
+    if (known != budgets_.end()) {
+        return known->second;
+    }
+    return budgets_.size() < kMostEventLimits ? budgets_[key] : budgets_[{kind, {}}];
+}
+
 void EventLog::put(Kind kind, std::string line, Budget& budget) {
     if (const uint64_t left_out = std::exchange(budget.left_out, 0); left_out > 0) {
         line += " left_out=" + std::to_string(left_out);
@@ -58,7 +74,7 @@ void EventLog::put(Kind kind, std::string line, Budget& budget) {
 
 void EventLog::write(Kind kind, Fields fields, base::TimePoint now) {
     const std::scoped_lock lock(mutex_);
-    Budget& budget = budgets_[static_cast<size_t>(kind)];
+    Budget& budget = budget_of(kind, fields);
     if (!take(budget, now)) {
         ++budget.left_out;
         return;
@@ -72,13 +88,16 @@ void EventLog::write(Kind kind, Fields fields, base::TimePoint now) {
 
 void EventLog::on_tick(base::TimePoint now) {
     const std::scoped_lock lock(mutex_);
-    for (size_t i = 0; i < kKinds; ++i) {
-        Budget& budget = budgets_[i];
+    for (auto& [key, budget] : budgets_) {
         if (budget.left_out > 0 && budget.paid_until <= now) {
             budget.paid_until = now + kEventLineSpacing;
-            put(static_cast<Kind>(i), {}, budget);
+            const auto& [kind, user] = key;
+            put(kind, user.empty() ? std::string() : " user=" + value_text(user), budget);
         }
     }
+    std::erase_if(budgets_, [now](const auto& entry) {
+        return entry.second.left_out == 0 && entry.second.paid_until <= now;
+    });
 }
 
 }  // namespace continuo::snapt

@@ -1,15 +1,16 @@
 // EventLog: logins, refusals, ends of sessions and changes of users, a line of the log each, as
 // EVENT KEY=VALUE..., for people and programs. A value that is more than a word stands in quotes.
-// Each kind has a limit of its own, so that no crowd of strangers hides a login; how many lines
-// were left out is said by `left_out` of the next one. Any thread.
+// Each user has a limit of its own in each kind, so that nobody who floods hides what is done with
+// somebody else's key; strangers, who have proven no key, have one together. How many lines were
+// left out is said by `left_out` of the user's next one of the kind. Any thread.
 #pragma once
 
 #include "common/base/log.hpp"
 #include "common/base/time.hpp"
 
-#include <array>
 #include <functional>
 #include <initializer_list>
+#include <map>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -17,10 +18,13 @@
 
 namespace continuo::snapt {
 
-// Lines of a kind at once, and then one in each interval. Choices, not measured
+// Lines of a kind and user at once, and then one in each interval. Choices, not measured
 // (docs/OPERATIONS.md, What snapt logs).
 inline constexpr int64_t kEventLinesAtOnce = 32;
 inline constexpr base::Duration kEventLineSpacing = base::milliseconds(500);
+// Limits that are not whole, or have something to say. Those of further users are one for each
+// kind.
+inline constexpr size_t kMostEventLimits = 4096;
 
 class EventLog {
   public:
@@ -32,22 +36,24 @@ class EventLog {
     // Without a sink lines go to base::log().
     explicit EventLog(Sink sink = {}) : sink_(std::move(sink)) {}
 
+    // The field `user` says whose limit it is.
     void write(Kind kind, Fields fields, base::TimePoint now);
     // Now and then: says what was left out if no further line does.
     void on_tick(base::TimePoint now);
 
   private:
-    static constexpr size_t kKinds = static_cast<size_t>(Kind::Count);
+    using Key = std::pair<Kind, std::string>;  // without a name: strangers, or further users
     struct Budget {
         base::TimePoint paid_until{};
         uint64_t left_out = 0;
     };
-    bool take(Budget& budget, base::TimePoint now);
+    static bool take(Budget& budget, base::TimePoint now);
+    Budget& budget_of(Kind kind, Fields fields);
     void put(Kind kind, std::string line, Budget& budget);
 
     Sink sink_;
     std::mutex mutex_;  // guards what follows
-    std::array<Budget, kKinds> budgets_;
+    std::map<Key, Budget> budgets_;
 };
 
 }  // namespace continuo::snapt

@@ -27,6 +27,7 @@ of_mallory() { snapt_json 1 sessions | json "sum(s['$1'] for s in d if s['user']
 share() { sort -n | awk -v share="$1" '{ v[NR] = $1 } END { print v[int(share * (NR - 1)) + 1] }'; }
 # measure : sets ping_ms, of nine in ten packets of alice, login_ms, the longest of two logins of hers as another node, and measured,
 # "FROM TO".
+logins=0  # of hers as another node, so far
 measure() {
     local login from=$EPOCHREALTIME
     in_ns gw2 hostile_user login "$work/cnapt.toml" 2 --node probe >"$work/logins" &
@@ -34,6 +35,7 @@ measure() {
     in_ns node ping -n -c 100 -i 0.01 -W 2 $inet4 >"$work/pings"
     wait "$login"
     ping_ms=$(sed -n 's/.*time=\([0-9.]*\) ms/\1/p' "$work/pings" | share 0.9)
+    logins=$((logins + $(json "sum(ms >= 0 for ms in d['login_ms'])" <"$work/logins")))
     login_ms=$(json "9999 if min(d['login_ms']) < 0 else max(d['login_ms'])" <"$work/logins")
     measured="$from $EPOCHREALTIME"
 }
@@ -119,6 +121,7 @@ claim "moves: they were more than 20 ($(of_mallory handovers))" more_than "$(of_
 have=$(drops inflation_limit)
 attack expansions packets 10000 --rate 440
 claim "expansions: what is beyond the budget is dropped and counted" more_than "$(drops inflation_limit)" "$have"
+claim "what is done with alice's key is logged, whoever floods: $logins logins" equal "$(grep -c 'login user=alice node=probe' "$work/snapt1.log")" "$logins"
 
 # A stranger who reads the session's id on the way: what it sends is looked up, and its tag checked.
 target=$(snapt_address 1):9347
