@@ -101,7 +101,7 @@ class App final : public NodeEvents {
     void on_stream_stuck(SnaptLink& link) override;
     void on_network_changed() override {
         if (node_) {
-            capture_.set_near(node_->near_links(near_group(config_.capture)));
+            tell_links();
         }
         if (portals_) {
             portals_->on_network_changed();
@@ -116,6 +116,7 @@ class App final : public NodeEvents {
         return snapts_ ? snapts_->client_of(link) : nullptr;
     }
     void on_captured();
+    void tell_links();
     size_t tell_status() const;
     const char* without_snapt() const;
     void on_tick();
@@ -306,6 +307,17 @@ size_t App::tell_status() const {
     return up;
 }
 
+void App::tell_links() {
+    capture_.set_near(node_->near_links(near_group(config_.capture)));
+    if (config_.capture.kill_switch) {
+        std::vector<std::string> in_use;
+        for (const Uplink* uplink : node_->uplinks().list()) {
+            in_use.push_back(uplink->interface);
+        }
+        capture_.set_forward_links(forward_links(node_->network(), in_use, config_.capture.device));
+    }
+}
+
 void App::on_captured() {
     dns_.set_in_tunnel(true);
     log(LogLevel::Info, "traffic goes through %s", config_.capture.device.c_str());
@@ -332,7 +344,7 @@ void App::on_stream_stuck(SnaptLink& link) {
 void App::on_tick() {
     const base::TimePoint now = loop_.refresh_now();
     node_->flows().set_utc_offset_us(daemon::utc_us() - base::to_us(now.time_since_epoch()));
-    capture_.set_near(node_->near_links(near_group(config_.capture)));
+    tell_links();
     capture_.on_tick();
     dns_.set_in_tunnel(capture_.is_open());
     portals_->on_tick();

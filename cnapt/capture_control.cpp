@@ -1,5 +1,6 @@
 #include "cnapt/capture_control.hpp"
 
+#include "cnapt/capture_ruleset.hpp"
 #include "common/base/log.hpp"
 #include "common/io/netfilter.hpp"
 #include "common/io/netlink_route.hpp"
@@ -135,6 +136,7 @@ CaptureOptions CaptureControl::options(const classifier::Ruleset* ruleset) const
     options.has_near_links = has_near_links_;
     options.gateway_interfaces = config_.gateway_interfaces;
     options.kill_switch = config_.kill_switch;
+    options.forward_links = forward_links_;
     options.portal = portal_;
     if (ruleset != nullptr) {
         for (const classifier::BypassStep& step : ruleset->bypass_steps()) {
@@ -184,6 +186,18 @@ base::Result<void> CaptureControl::set_near(const NearLinks& near, std::string& 
     has_near_links_ = false;
     CTN_TRY(set_groups(near.is_counted() ? near : NearLinks{}));
     has_near_links_ = near.is_counted();
+    failure.clear();
+    return {};
+}
+
+base::Result<void> CaptureControl::set_forward_links(const ForwardLinks& links,
+                                                     std::string& failure) {
+    forward_links_ = links;
+    if (!is_active_ || !config_.kill_switch) {
+        return {};
+    }
+    failure = "cannot tell the kill switch of interfaces";
+    CTN_TRY(nft_.apply(forward_sets_text(plan_.table, forward_links_)));
     failure.clear();
     return {};
 }

@@ -61,6 +61,9 @@ class CaptureControl {
     // Puts the interfaces into their group, and others back. The next begin() uses the new set of
     // near links. When it fails no link is near: the tunnel takes more, and begin() may go on.
     base::Result<void> set_near(const NearLinks& near, std::string& failure);
+    // With the kill switch: what is known of the host's interfaces. Takes effect at once, and with
+    // each begin().
+    base::Result<void> set_forward_links(const ForwardLinks& links, std::string& failure);
     bool is_active() const { return is_active_; }
 
     base::IpAddress ipv4() const { return default_node_ipv4(); }
@@ -97,6 +100,7 @@ class CaptureControl {
     CaptureConfig config_;
     LanTimeouts lan_timeouts_;
     std::optional<PortalBypass> portal_;
+    ForwardLinks forward_links_;
     bool has_near_links_ = false;
     bool has_taken_over_ = false;
     bool has_ipv6_ = true;  // the host

@@ -1,11 +1,17 @@
 #include "cnapt/capture_ruleset.hpp"
 
+#include <utility>
+
 namespace continuo::cnapt {
 
 using base::IpAddress;
 using base::IpPrefix;
 
 namespace {
+
+// With the kill switch: ForwardLinks, as sets.
+constexpr const char* kUplinkSet = "uplinks";
+constexpr const char* kBridgeSet = "bridges";
 
 std::string quoted(std::string_view name) {
     return '"' + std::string(name) + '"';
@@ -22,6 +28,23 @@ std::string hexadecimal(uint32_t value) {
         text.push_back(kDigits[(value >> (shift - 4)) & 0xFU]);
     }
     return "0x" + text;
+}
+
+std::string quoted_names(const std::vector<std::string>& names) {
+    std::string text;
+    for (const std::string& name : names) {
+        text += (text.empty() ? "" : ", ") + quoted(name);
+    }
+    return text;
+}
+
+// Pairs of the same interface twice: in by it and out by it.
+std::string quoted_pairs(const std::vector<std::string>& names) {
+    std::string text;
+    for (const std::string& name : names) {
+        text += (text.empty() ? "" : ", ") + quoted(name) + " . " + quoted(name);
+    }
+    return text;
 }
 
 // Chains that refuse packets that were routed into the tunnel and must not enter it, for instance
@@ -101,25 +124,23 @@ std::string arrival_chain(const std::string& device, const std::vector<IpAddress
 std::string gateway_chains(const CaptureOptions& options,
                            const std::string& device,
                            const std::vector<IpAddress>& own) {
-    const std::string names = quoted_list(options.gateway_interfaces);
     const std::string tunnelled = hexadecimal(gateway_mark(options));
     const std::string plain = hexadecimal(plain_mark(options));
-    const std::string set(kCapturedSet);
-    std::string text = "  set " + set + " { type ifname; elements = " + names + " }\n" +
+    const std::string begins(kLanBeginsChain);
+    std::string text = "  chain " + begins + " {\n" + lan_begins_rules(options, "    ") +
+                       "  }\n"
                        "  chain lan {\n"
                        "    type filter hook prerouting priority mangle; policy accept;\n"
-                       "    iifname @" +
-                       set + " ct state new ct mark 0 ct mark set " + tunnelled +
-                       "\n"
-                       "    iifname " +
-                       names + " ct mark 0 ct mark set " + plain +
-                       "\n"
-                       "    iifname " +
-                       names + " ct mark " + tunnelled +
-                       " meta mark set ct mark\n"
-                       "  }\n"
-                       "  chain gateway {\n"
-                       "    type nat hook postrouting priority srcnat; policy accept;\n";
+                       "    jump " +
+                       begins + "\n";
+    for (const std::string& name : options.gateway_interfaces) {
+        const std::string in = "    iifname " + quoted(name);
+        text += in + " ct mark 0 ct mark set " + plain + "\n";
+        text += in + " ct mark " + tunnelled + " meta mark set ct mark\n";
+    }
+    text += "  }\n"
+            "  chain gateway {\n"
+            "    type nat hook postrouting priority srcnat; policy accept;\n";
     for (const IpAddress& address : own) {
         const std::string family = family_word(address);
         const std::string own_text = address.to_string();
@@ -138,10 +159,38 @@ std::string excluded_rules(const CaptureOptions& options) {
     return text;
 }
 
-// Nothing leaves plain but outer datagrams, answers to inbound connections, the vicinity, and what
-// keeps the uplinks alive (DHCP, neighbour discovery).
+std::string set_text(const char* name, const char* type, const std::string& elements) {
+    return std::string("  set ") + name + " { type " + type + "; " +
+           (elements.empty() ? "" : "elements = { " + elements + " } ") + "}\n";
+}
+
+// Forwarded packets leave by the tunnel, or answer. What came in by an uplink goes to any interface
+// that is none, such as a published port of a container; ports of one bridge reach each other. An
+// interface that nobody has judged yet is neither.
+std::string forward_chain(const CaptureOptions& options, const std::string& device) {
+    const ForwardLinks& links = options.forward_links;
+    return set_text(kUplinkSet, "ifname", quoted_names(links.uplinks)) +
+           set_text(kBridgeSet, "ifname . ifname", quoted_pairs(links.bridges)) +
+           "  chain plain_forward {\n"
+           "    type filter hook forward priority filter + 10; policy accept;\n"
+           "    oifname " +
+           device +
+           " return\n"
+           "    ct state established,related ct direction reply return\n"
+           "    iifname " +
+           device + " oifname != @" + kUplinkSet + " return\n    iifname @" + kUplinkSet +
+           " oifname != @" + kUplinkSet + " return\n    iifname . oifname @" + kBridgeSet +
+           " return\n" + excluded_rules(options) + "    counter name " +
+           std::string(kForwardCounter) +
+           " drop\n"
+           "  }\n";
+}
+
+// Nothing leaves plain but outer datagrams, answers to inbound connections, what is excluded, and
+// what keeps the uplinks alive (DHCP, neighbour discovery).
 std::string kill_switch_chains(const CaptureOptions& options, const std::string& device) {
-    std::string text = "  chain plain {\n"
+    std::string text = "  chain plain_output {\n"
+                       "    type filter hook output priority filter + 10; policy accept;\n"
                        "    oifname { \"lo\", " +
                        device +
                        " } return\n"
@@ -156,20 +205,8 @@ std::string kill_switch_chains(const CaptureOptions& options, const std::string&
                        " nd-neighbor-advert, mld-listener-report, mld2-listener-report } return\n" +
                        excluded_rules(options) +
                        "    counter name kill_switch drop\n"
-                       "  }\n"
-                       "  chain plain_output {\n"
-                       "    type filter hook output priority filter + 10; policy accept;\n"
-                       "    jump plain\n"
                        "  }\n";
-    if (!options.gateway_interfaces.empty()) {
-        text += "  chain plain_forward {\n"
-                "    type filter hook forward priority filter + 10; policy accept;\n"
-                "    iifname " +
-                quoted_list(options.gateway_interfaces) +
-                " jump plain\n"
-                "  }\n";
-    }
-    return text;
+    return text + forward_chain(options, device);
 }
 
 // Adding first makes the removal of a former table succeed when there is none.
@@ -187,12 +224,26 @@ uint32_t plain_mark(const CaptureOptions& options) {
     return options.fwmark + 2;
 }
 
-std::string quoted_list(const std::vector<std::string>& names) {
+std::string lan_begins_rules(const CaptureOptions& options, const std::string& prefix) {
     std::string text;
-    for (const std::string& name : names) {
-        text += (text.empty() ? "" : ", ") + quoted(name);
+    for (const std::string& name : options.gateway_interfaces) {
+        text += prefix + "iifname " + quoted(name) + " ct state new ct mark 0 ct mark set " +
+                hexadecimal(gateway_mark(options)) + "\n";
     }
-    return "{ " + text + " }";
+    return text;
+}
+
+std::string forward_sets_text(const std::string& table, const ForwardLinks& links) {
+    std::string text;
+    for (const auto& [name, elements] : {std::pair(kUplinkSet, quoted_names(links.uplinks)),
+                                         std::pair(kBridgeSet, quoted_pairs(links.bridges))}) {
+        const std::string set = table + " " + name;
+        text += "flush set " + set + "\n";
+        if (!elements.empty()) {
+            text += "add element " + set + " { " + elements + " }\n";
+        }
+    }
+    return text;
 }
 
 std::string build_guard(const std::string& device,
@@ -214,6 +265,7 @@ std::string build_ruleset(const CaptureOptions& options,
     }
     if (options.kill_switch) {
         text += "  counter " + std::string(kKillSwitchCounter) + " { }\n";
+        text += "  counter " + std::string(kForwardCounter) + " { }\n";
     }
     text += refuse_chains(options, device) + written_header_chain(options, device, own) +
             leak_chain(device, own) + arrival_chain(device, own);

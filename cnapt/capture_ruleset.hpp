@@ -8,8 +8,8 @@
 
 namespace continuo::cnapt {
 
-// LAN sides whose new flows enter the tunnel.
-inline constexpr std::string_view kCapturedSet = "captured";
+// The chain that lets new flows of the LAN sides into the tunnel; empty while they go plain.
+inline constexpr std::string_view kLanBeginsChain = "lan_begins";
 
 // The mark of connections of the LAN sides that began in the tunnel, and of packets that belong
 // there.
@@ -17,8 +17,10 @@ uint32_t gateway_mark(const CaptureOptions& options);
 // The mark of connections that stay beside the tunnel.
 uint32_t plain_mark(const CaptureOptions& options);
 
-// { "one", "two" }
-std::string quoted_list(const std::vector<std::string>& names);
+// The rules of kLanBeginsChain, a line each behind `prefix`.
+std::string lan_begins_rules(const CaptureOptions& options, const std::string& prefix);
+// Transaction that tells the table of the kill switch which interfaces there are.
+std::string forward_sets_text(const std::string& table, const ForwardLinks& links);
 
 // Transactions that replace `table`; `own` are cnapt0's addresses. As CapturePlan says.
 std::string build_guard(const std::string& device,

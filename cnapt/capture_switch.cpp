@@ -79,6 +79,17 @@ void CaptureSwitch::set_near(NearLinks near) {
     follow();
 }
 
+void CaptureSwitch::set_forward_links(ForwardLinks links) {
+    if (links.left_out > wish_.forward_links.left_out) {
+        base::log(base::LogLevel::Warning,
+                  "%zu interfaces are too many for the kill switch, or have odd names: what is "
+                  "forwarded for them stays closed",
+                  links.left_out);
+    }
+    wish_.forward_links = std::move(links);
+    follow();
+}
+
 void CaptureSwitch::on_tick() {
     follow();
     supervise();
@@ -97,12 +108,15 @@ base::Result<void> CaptureSwitch::apply(Wish& wish, std::string& failure) {
     } else {
         near_failure_.clear();
     }
+    // Where the table is gone these fail, and begin() makes it anew.
+    const bool has_links = (done_ && done_->forward_links == wish.forward_links) ||
+                           control_.set_forward_links(wish.forward_links, failure).has_value();
     const bool is_let_in = control_.let_in(wish.is_open, failure).has_value();
     const bool has_new_rules = !done_ || done_->ruleset != wish.ruleset ||
                                done_->portal != wish.portal ||
                                done_->near.is_counted() != wish.near.is_counted();
     control_.set_portal(wish.portal);
-    if (is_let_in && !has_new_rules) {
+    if (is_let_in && has_links && !has_new_rules) {
         return {};
     }
     // Also puts back what somebody else has flushed.

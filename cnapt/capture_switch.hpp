@@ -37,6 +37,7 @@ class CaptureSwitch {
     // Only while there are rules at all: traffic is captured, or was.
     void set_portal(std::optional<PortalBypass> portal);
     void set_near(NearLinks near);
+    void set_forward_links(ForwardLinks links);
     // New flows are captured now; with the kill switch always.
     bool is_open() const { return done_ && (done_->is_open || is_kill_switch_); }
     // Tries again what failed. Looks for parts that somebody else has removed; this also happens,
@@ -59,6 +60,7 @@ class CaptureSwitch {
         bool is_open = false;
         std::optional<PortalBypass> portal;
         NearLinks near;
+        ForwardLinks forward_links;
         bool operator==(const Wish&) const = default;
     };
     void follow();

@@ -49,11 +49,14 @@ void check_files(NodeDoctor& doctor) {
 }
 
 void check_lan(NodeDoctor& doctor) {
-    if (!doctor.config || doctor.config->capture.gateway_interfaces.empty()) {
+    if (!doctor.config) {
         return;
     }
-    check_gateway(doctor.config->capture, doctor.findings);
-    daemon::check_conntrack(doctor.findings);
+    if (!doctor.config->capture.gateway_interfaces.empty()) {
+        check_gateway(doctor.config->capture, doctor.findings);
+        daemon::check_conntrack(doctor.findings);
+    }
+    check_forwarded(doctor.config->capture, doctor.findings);
 }
 
 using Check = daemon::DoctorCheck<NodeDoctor>;

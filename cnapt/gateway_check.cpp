@@ -1,11 +1,63 @@
 #include "cnapt/gateway_check.hpp"
 
+#include "cnapt/routes.hpp"
 #include "common/daemon/forward_rules.hpp"
 #include "common/daemon/host_links.hpp"
+#include "common/io/netlink_route.hpp"
+#include "common/io/nft.hpp"
 #include "common/io/sysctl.hpp"
+
+#include <algorithm>
+
+#include <fnmatch.h>
 
 namespace continuo::cnapt {
 namespace {
+
+// Bridges that one line names. A choice, not measured.
+constexpr size_t kMaxNamed = 4;
+
+std::vector<io::LinkEntry> host_links() {
+    auto routes = io::RouteClient::open();
+    if (!routes) {
+        return {};
+    }
+    auto links = routes->links();
+    return links ? std::move(*links) : std::vector<io::LinkEntry>();
+}
+
+bool fits(const std::string& pattern, const io::LinkEntry& link) {
+    return !link.is_loopback && fnmatch(pattern.c_str(), link.name.c_str(), 0) == 0;
+}
+
+// The interfaces that there are for `patterns`. A star may be there before any of them.
+std::vector<std::string> names_of(const std::vector<std::string>& patterns,
+                                  report::Findings& findings) {
+    std::vector<std::string> names;
+    const auto add = [&names](const std::string& name) {
+        if (std::find(names.begin(), names.end(), name) == names.end()) {
+            names.push_back(name);
+        }
+    };
+    const auto links = host_links();
+    for (const std::string& pattern : patterns) {
+        if (!pattern.ends_with('*')) {
+            add(pattern);
+            continue;
+        }
+        bool is_any_there = false;
+        for (const io::LinkEntry& link : links) {
+            if (fits(pattern, link)) {
+                add(link.name);
+                is_any_there = true;
+            }
+        }
+        if (!is_any_there) {
+            findings.ok("gateway " + pattern, "none yet: taken when it comes");
+        }
+    }
+    return names;
+}
 
 bool is_on(std::string_view key) {
     const auto value = io::read_sysctl(key);
@@ -31,22 +83,85 @@ void check_forwarding(const CaptureConfig& config, report::Findings& findings) {
     }
 }
 
+std::vector<uint32_t> indexes_of_defaults() {
+    std::vector<uint32_t> indexes;
+    auto client = io::RouteClient::open();
+    for (const base::IpVersion version : {base::IpVersion::V4, base::IpVersion::V6}) {
+        const auto routes = client ? client->routes(version, io::kMainTable)
+                                   : base::Result<std::vector<io::RouteEntry>>(client.error());
+        for (size_t i = 0; routes && i < routes->size(); ++i) {
+            if ((*routes)[i].destination.length == 0) {
+                indexes.push_back((*routes)[i].interface_index);
+            }
+        }
+    }
+    return indexes;
+}
+
+// Bridges that are no LAN sides and have no default route, "docker0, br-1"; empty: none.
+std::string other_bridges(const CaptureConfig& config) {
+    const auto defaults = indexes_of_defaults();
+    std::string text;
+    size_t count = 0;
+    for (const io::LinkEntry& link : host_links()) {
+        const bool is_uplink =
+            std::find(defaults.begin(), defaults.end(), link.index) != defaults.end();
+        const bool is_side =
+            std::any_of(config.gateway_interfaces.begin(), config.gateway_interfaces.end(),
+                        [&](const std::string& pattern) { return fits(pattern, link); });
+        if (link.kind == "bridge" && link.is_up && !is_uplink && !is_side && ++count <= kMaxNamed) {
+            text += (text.empty() ? "" : ", ") + link.name;
+        }
+    }
+    return count > kMaxNamed ? text + ", ..." : text;
+}
+
 }  // namespace
 
 void check_gateway(const CaptureConfig& config, report::Findings& findings) {
     if (config.gateway_interfaces.empty()) {
         return;
     }
-    daemon::check_links("gateway ", config.gateway_interfaces, "capture.gateway_interfaces",
-                        findings);
+    const auto sides = names_of(config.gateway_interfaces, findings);
+    daemon::check_links("gateway ", sides, "capture.gateway_interfaces", findings);
     check_forwarding(config, findings);
     std::vector<daemon::ForwardWay> ways;
     std::string names = config.device;
-    for (const std::string& name : config.gateway_interfaces) {
+    for (const std::string& name : sides) {
         ways.push_back({name, config.device});
         names += " and " + name;
     }
-    daemon::check_forward_rules(ways, names, findings);
+    if (!ways.empty()) {
+        daemon::check_forward_rules(ways, names, findings);
+    }
+}
+
+void check_forwarded(const CaptureConfig& config, report::Findings& findings) {
+    if (!is_on("net/ipv4/ip_forward") && !is_on("net/ipv6/conf/all/forwarding")) {
+        return;
+    }
+    const std::string check = "forwarded";
+    const std::string bridges = other_bridges(config);
+    const std::string remedy =
+        "capture.gateway_interfaces takes it into the tunnel, as in [\"docker*\", \"br-*\"]";
+    if (!config.kill_switch) {
+        if (!bridges.empty()) {
+            findings.ok(check,
+                        "what comes from " + bridges + " stays beside the tunnel; " + remedy);
+        }
+        return;
+    }
+    io::Nft nft;
+    const auto stopped = nft.counter(capture_table(config.device), kForwardCounter);
+    if (stopped && stopped->packets != 0) {
+        findings.warn(check,
+                      "the kill switch has stopped " + std::to_string(stopped->packets) +
+                          " packets that this host forwards" +
+                          (bridges.empty() ? "" : ", as from " + bridges),
+                      remedy);
+    } else {
+        findings.ok(check, "leaves by the tunnel alone, if at all (kill switch)");
+    }
 }
 
 }  // namespace continuo::cnapt

@@ -1,5 +1,6 @@
 // Checks the host of a gateway: the interfaces of the LAN are there, forwarding is switched on, and
-// no firewall drops forwarded packets. For the start and for `cnapt doctor`.
+// no firewall drops forwarded packets. Also what becomes of packets that a host without LAN sides
+// forwards, for containers. For the start and for `cnapt doctor`.
 #pragma once
 
 #include "cnapt/node_config.hpp"
@@ -10,5 +11,10 @@ namespace continuo::cnapt {
 // Findings "gateway NAME", "forwarding" and "forward policy"; none without gateway_interfaces.
 // Blocks for milliseconds on netlink and nftables.
 void check_gateway(const CaptureConfig& config, report::Findings& findings);
+
+// The finding "forwarded": what the kill switch has stopped, or which bridges are no LAN sides, so
+// that their containers are not in the tunnel. None where the host forwards nothing. Blocks
+// likewise; reads a counter of nftables, which takes root.
+void check_forwarded(const CaptureConfig& config, report::Findings& findings);
 
 }  // namespace continuo::cnapt

@@ -100,10 +100,9 @@ NearLinks near_links(const io::NetSnapshot& snapshot,
             continue;
         }
         const LinkRoutes routes = routes_of(link, snapshot, snapts);
-        const bool is_lan =
-            std::find(rules.lan.begin(), rules.lan.end(), link.name) != rules.lan.end();
         const bool is_own_network =
-            is_lan || (is_tunnel(link) && !routes.is_of_network && !routes.leads_to_snapt);
+            is_lan_side(link.name, rules) ||
+            (is_tunnel(link) && !routes.is_of_network && !routes.leads_to_snapt);
         if (routes.has_default || !is_own_network) {
             near.has_grouped_uplink =
                 near.has_grouped_uplink || (link.group != 0 && link.group != own_group);

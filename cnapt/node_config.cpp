@@ -3,6 +3,7 @@
 #include "classifier/ruleset.hpp"
 #include "cnapt/near_links.hpp"
 #include "cnapt/resolv_conf.hpp"
+#include "cnapt/routes.hpp"
 #include "common/config/base64.hpp"
 #include "common/config/prefixes.hpp"
 #include "common/config/section.hpp"
@@ -68,6 +69,13 @@ std::vector<SnaptEntry> read_snapts(Section& root) {
     });
 }
 
+std::optional<std::string_view> check_gateway_interface(std::string_view text) {
+    if (is_gateway_pattern(text)) {
+        return std::nullopt;
+    }
+    return "an interface name, or how names begin and a star, such as \"br-*\"";
+}
+
 void check_capture(Section& section, const CaptureConfig& capture) {
     for (const config::Node* item : section.items("exclude")) {
         const auto prefix = base::IpPrefix::parse(item->text);
@@ -89,9 +97,9 @@ void check_capture(Section& section, const CaptureConfig& capture) {
         }
     }
     for (const config::Node* item : section.items("gateway_interfaces")) {
-        if (item->text == capture.device) {
+        if (fnmatch(item->text.c_str(), capture.device.c_str(), 0) == 0) {
             section.error_at(*item,
-                             "\"gateway_interfaces\" holds " + quote(capture.device) +
+                             "\"gateway_interfaces\" holds " + quote(item->text) +
                                  ", the device of the tunnel",
                              "interfaces of the LAN");
         }
@@ -118,7 +126,7 @@ void read_capture(Section& root, CaptureConfig& capture) {
     capture.fwmark = section.integer<uint32_t>("fwmark", capture.fwmark, 1, kMaxFwmark);
     capture.exclude = config::read_prefixes(section, "exclude");
     capture.near = config::read_prefixes(section, "near");
-    capture.gateway_interfaces = section.texts("gateway_interfaces", config::check_interface);
+    capture.gateway_interfaces = section.texts("gateway_interfaces", check_gateway_interface);
     check_capture(section, capture);
     capture.kill_switch = section.boolean("kill_switch", capture.kill_switch);
     section.finish();

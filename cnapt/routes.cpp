@@ -241,6 +241,14 @@ bool is_safe_interface_name(std::string_view name) {
            name != "." && name != ".." && std::all_of(name.begin(), name.end(), is_safe);
 }
 
+bool is_gateway_pattern(std::string_view text) {
+    if (text.ends_with('*')) {
+        return text.size() <= kMaxInterfaceName &&
+               is_safe_interface_name(text.substr(0, text.size() - 1));
+    }
+    return is_safe_interface_name(text);
+}
+
 std::string capture_table(std::string_view device) {
     std::string name = "inet continuo_cnapt_";
     for (const char c : device) {
@@ -260,7 +268,7 @@ uint32_t portal_table(uint32_t routing_table) {
 CapturePlan build_capture_plan(const CaptureOptions& options) {
     CTN_ASSERT(is_safe_interface_name(options.device));
     for (const std::string& name : options.gateway_interfaces) {
-        CTN_ASSERT(is_safe_interface_name(name));
+        CTN_ASSERT(is_gateway_pattern(name));
     }
     CapturePlan plan;
     std::vector<IpAddress> own;
@@ -291,10 +299,10 @@ CapturePlan build_capture_plan(const CaptureOptions& options) {
     plan.ruleset = build_ruleset(options, plan.table, own);
     plan.guard = build_guard(options.device, plan.table, own);
     if (!options.gateway_interfaces.empty()) {
-        const std::string set = plan.table + " " + std::string(kCapturedSet);
-        plan.close_gateway = "flush set " + set + "\n";
-        plan.open_gateway = plan.close_gateway + "add element " + set + " " +
-                            quoted_list(options.gateway_interfaces) + "\n";
+        const std::string chain = plan.table + " " + std::string(kLanBeginsChain);
+        plan.close_gateway = "flush chain " + chain + "\n";
+        plan.open_gateway =
+            plan.close_gateway + lan_begins_rules(options, "add rule " + chain + " ");
     }
     plan.first_priority = options.rule_priority;
     plan.bypass_priority = options.rule_priority + static_cast<uint32_t>(RulePlace::Bypass);

@@ -37,6 +37,7 @@
 // begins then goes plain for its life, what began in the tunnel stays there.
 #pragma once
 
+#include "cnapt/forward_links.hpp"
 #include "common/io/route_entry.hpp"
 #include "common/io/sysctl.hpp"
 
@@ -80,10 +81,11 @@ struct CaptureOptions {
     std::vector<base::IpPrefix> exclude;
     std::vector<BypassMatch> bypass;
     std::optional<PortalBypass> portal;
-    std::vector<std::string> gateway_interfaces;
-    std::vector<base::IpPrefix> near;  // public destinations that stay beside the tunnel
-    bool has_near_links = false;       // interfaces that are no uplinks are in a group of their own
-    bool kill_switch = false;          // nothing but `exclude` may be reached outside the tunnel
+    std::vector<std::string> gateway_interfaces;  // also as "br-*": what begins so
+    std::vector<base::IpPrefix> near;             // public destinations that stay beside the tunnel
+    bool has_near_links = false;  // interfaces that are no uplinks are in a group of their own
+    bool kill_switch = false;     // nothing but `exclude` may be reached outside the tunnel
+    ForwardLinks forward_links;   // for the kill switch
 };
 
 // Mark of sockets that members of a bypassed cgroup make (io::SocketMarker).
@@ -125,6 +127,9 @@ std::string capture_table(std::string_view device);
 
 // Names that may stand in nftables text: 1 to 15 of [A-Za-z0-9_.@:-], not beginning with '-'.
 bool is_safe_interface_name(std::string_view name);
+// Such a name, or the first 1 to 14 characters of one and a star. nftables matches both by
+// themselves, so that an interface which comes later is met with its first packet.
+bool is_gateway_pattern(std::string_view text);
 
 // Named counters of the table. kLeakCounter must read zero.
 inline constexpr std::string_view kLeakCounter = "leak";
@@ -132,5 +137,6 @@ inline constexpr std::string_view kInjectedCounter = "injected";
 inline constexpr std::string_view kGroupCounter = "multicast";
 inline constexpr std::string_view kProtocolCounter = "other_protocol";
 inline constexpr std::string_view kKillSwitchCounter = "kill_switch";
+inline constexpr std::string_view kForwardCounter = "kill_switch_forward";
 
 }  // namespace continuo::cnapt

@@ -52,8 +52,7 @@ bool is_named(const io::LinkEntry& link, const UplinkRules& rules) {
 bool is_lan_only(const io::LinkEntry& link,
                  const UplinkRules& rules,
                  const io::NetSnapshot& snapshot) {
-    return std::find(rules.lan.begin(), rules.lan.end(), link.name) != rules.lan.end() &&
-           !is_named(link, rules) &&
+    return is_lan_side(link.name, rules) && !is_named(link, rules) &&
            std::none_of(
                snapshot.routes.begin(), snapshot.routes.end(), [&](const io::RouteEntry& route) {
                    return route.interface_index == link.index && route.destination.length == 0;
@@ -69,6 +68,13 @@ bool is_allowed_interface(std::string_view name, const UplinkRules& rules) {
     };
     return text != rules.own_device && std::any_of(rules.allow.begin(), rules.allow.end(), fits) &&
            std::none_of(rules.deny.begin(), rules.deny.end(), fits);
+}
+
+bool is_lan_side(std::string_view name, const UplinkRules& rules) {
+    const std::string text(name);
+    return std::any_of(rules.lan.begin(), rules.lan.end(), [&](const std::string& glob) {
+        return fnmatch(glob.c_str(), text.c_str(), 0) == 0;
+    });
 }
 
 Uplinks::Uplinks(io::EventLoop& loop,

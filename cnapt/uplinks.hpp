@@ -22,8 +22,8 @@ struct UplinkRules {
     std::string own_device = "cnapt0";
     std::vector<std::string> allow = {"*"};  // interface globs; deny wins
     std::vector<std::string> deny;
-    // Interfaces of a gateway's LAN: uplinks when a default route leads there or `allow` names
-    // them.
+    // Interfaces of a gateway's LAN, globs: uplinks when a default route leads there or `allow`
+    // names them.
     std::vector<std::string> lan;
     uint32_t fwmark = 0x9347;
     std::array<uint8_t, base::kTrafficClasses> tos{};  // whole octet
@@ -56,6 +56,9 @@ struct Uplink {
 
 // True when `name` fits the globs.
 bool is_allowed_interface(std::string_view name, const UplinkRules& rules);
+
+// True when `name` is one of `lan`.
+bool is_lan_side(std::string_view name, const UplinkRules& rules);
 
 class Uplinks {
   public:

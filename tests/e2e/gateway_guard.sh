@@ -79,7 +79,7 @@ insists_on_all() {
     in_ns lan1 ping -n -c 2 -i 0.2 -W 1 $inet6
     fails 80 $inet4 && fails 80 "[$inet6]"
 }
-was_counted() { in_ns node nft list counter inet continuo_cnapt_cnapt0 kill_switch | grep -q 'packets [1-9]'; }
+was_counted() { in_ns node nft list counter inet continuo_cnapt_cnapt0 kill_switch_forward | grep -q 'packets [1-9]'; }
 # Until cnapt sees that the SNAPT is gone what comes still goes to it.
 insists_until_counted() {
     local turn

@@ -28,7 +28,7 @@ class NearLinksTest : public testing::Test {
             link.kind = link.name == "wg0" ? "wireguard" : "";
             net_.links.push_back(link);
         }
-        rules_.lan = {"br-lan"};
+        rules_.lan = {"br-*"};
         add(3, "0.0.0.0/0");
     }
     void add(uint32_t index, std::string_view destination, uint8_t protocol = kBoot) {

@@ -90,7 +90,7 @@ TEST(NodeConfig, GoesRoundThroughItsText) {
     other.capture.ipv6 = false;
     other.capture.exclude = {*base::IpPrefix::parse("2001:db8::/32")};
     other.capture.near = {*base::IpPrefix::parse("203.0.113.0/24")};
-    other.capture.gateway_interfaces = {"br-lan"};
+    other.capture.gateway_interfaces = {"br-lan", "docker*"};
     other.uplinks.deny = {};
     other.dns.servers = {*base::IpAddress::parse("198.51.100.53")};
     other.classes[2].fill_percent = 70;
@@ -128,6 +128,20 @@ TEST(NodeConfig, TellsReloadFromRestart) {
     EXPECT_EQ(changes.needs_restart,
               (std::vector<std::string>{"identity.user", "snapt", "capture.fwmark", "limits.flows",
                                         "dns.servers"}));
+}
+
+TEST(NodeConfig, TakesLanSidesByNameAndByHowNamesBegin) {
+    const auto text = [](const std::string& list) {
+        return std::string(kRest) + "[capture]\ngateway_interfaces = [" + list + "]\n";
+    };
+    EXPECT_EQ(good(text(R"("br-lan", "docker*")")).capture.gateway_interfaces,
+              (std::vector<std::string>{"br-lan", "docker*"}));
+    for (const char* bad : {"\"*\"", "\"*lan\"", "\"br-?\"", "\"br+lan\"", "\"\""}) {
+        EXPECT_FALSE(parse_node_config(text(bad), "a").config) << bad;
+    }
+    EXPECT_EQ(joined(parse_node_config(text("\"cnapt*\""), "a").diagnostics),
+              "a:9:23: error: \"gateway_interfaces\" holds \"cnapt*\", the device of the tunnel; "
+              "expected interfaces of the LAN");
 }
 
 TEST(NodeConfig, AllowsUplinksByGlob) {

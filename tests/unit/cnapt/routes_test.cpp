@@ -1,3 +1,4 @@
+#include "cnapt/capture_ruleset.hpp"
 #include "cnapt/routes.hpp"
 
 #include <algorithm>
@@ -239,13 +240,51 @@ TEST(CapturePlan, TableIsReplacedInOneTransactionAndTracksConnectionsOnlyWhenNee
     EXPECT_TRUE(
         contains(plan.ruleset, "oifname \"my-tun.1\" ip saddr != 192.0.0.5 snat ip to 192.0.0.5"));
     EXPECT_TRUE(
-        contains(plan.ruleset, "iifname @captured ct state new ct mark 0 ct mark set 0x00009348"));
+        contains(plan.ruleset, "iifname \"br-lan\" ct state new ct mark 0 ct mark set 0x00009348"));
     options.kill_switch = true;
     options.exclude = {prefix("192.0.2.0/24")};
     plan = build_capture_plan(options);
     EXPECT_TRUE(contains(plan.ruleset, "meta mark 0x00009347 return"));
     EXPECT_TRUE(contains(plan.ruleset, "ip daddr 192.0.2.0/24 return"));
     EXPECT_TRUE(contains(plan.ruleset, "counter name kill_switch drop"));
+}
+
+TEST(CapturePlan, LanSidesMayBeThoseWhoseNamesBeginSo) {
+    CaptureOptions options = both_versions();
+    options.gateway_interfaces = {"docker0", "br-*"};
+    const CapturePlan plan = build_capture_plan(options);
+    const std::string chain = "inet continuo_cnapt_cnapt0 lan_begins";
+    const std::string rule = " ct state new ct mark 0 ct mark set 0x00009348\n";
+    EXPECT_EQ(plan.close_gateway, "flush chain " + chain + "\n");
+    EXPECT_EQ(plan.open_gateway, plan.close_gateway + "add rule " + chain + " iifname \"docker0\"" +
+                                     rule + "add rule " + chain + " iifname \"br-*\"" + rule);
+    EXPECT_TRUE(contains(plan.ruleset, "iifname \"br-*\" ct mark 0 ct mark set 0x00009349"));
+    for (const char* name : {"br-lan", "br-*", "a*"}) {
+        EXPECT_TRUE(is_gateway_pattern(name)) << name;
+    }
+    for (const char* name : {"", "*", "*br", "b*r", "br-?", "br**", "sixteencharacte*", "a b*"}) {
+        EXPECT_FALSE(is_gateway_pattern(name)) << name;
+    }
+}
+
+TEST(CapturePlan, TheKillSwitchHoldsForwardedPacketsWithoutLanSidesToo) {
+    CaptureOptions options = both_versions();
+    EXPECT_FALSE(contains(build_capture_plan(options).ruleset, "plain_forward"));
+    options.kill_switch = true;
+    CapturePlan plan = build_capture_plan(options);
+    EXPECT_TRUE(contains(plan.ruleset, "type filter hook forward priority filter + 10"));
+    EXPECT_TRUE(contains(plan.ruleset, "counter name kill_switch_forward drop"));
+    EXPECT_TRUE(contains(plan.ruleset, "set uplinks { type ifname; }"));
+    options.forward_links.uplinks = {"eth0", "wlan0"};
+    options.forward_links.bridges = {"docker0"};
+    plan = build_capture_plan(options);
+    EXPECT_TRUE(
+        contains(plan.ruleset, "set uplinks { type ifname; elements = { \"eth0\", \"wlan0\" } }"));
+    EXPECT_TRUE(contains(plan.ruleset, "elements = { \"docker0\" . \"docker0\" }"));
+    const std::string table = "inet continuo_cnapt_cnapt0";
+    EXPECT_EQ(forward_sets_text(table, {{"eth0"}, {}, 0}),
+              "flush set " + table + " uplinks\nadd element " + table +
+                  " uplinks { \"eth0\" }\nflush set " + table + " bridges\n");
 }
 
 TEST(CapturePlan, TheGuardIsNothingButWhatHoldsBackTheOwnAddresses) {
