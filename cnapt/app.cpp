@@ -7,6 +7,7 @@
 #include "cnapt/dns_switch.hpp"
 #include "cnapt/gateway_check.hpp"
 #include "cnapt/ping_desk.hpp"
+#include "cnapt/plain_control.hpp"
 #include "cnapt/portal_control.hpp"
 #include "cnapt/snapt_set.hpp"
 #include "common/base/version.hpp"
@@ -103,6 +104,9 @@ class App final : public NodeEvents {
         if (node_) {
             tell_links();
         }
+        if (plain_) {
+            plain_->on_network_changed();
+        }
         if (portals_) {
             portals_->on_network_changed();
         }
@@ -117,6 +121,7 @@ class App final : public NodeEvents {
     }
     void on_captured();
     void tell_links();
+    void let_in();
     size_t tell_status() const;
     const char* without_snapt() const;
     void on_tick();
@@ -139,6 +144,7 @@ class App final : public NodeEvents {
     std::unique_ptr<Node> node_;
     std::unique_ptr<PingDesk> pings_;
     std::unique_ptr<PortalControl> portals_;
+    std::unique_ptr<PlainControl> plain_;
     std::unique_ptr<SnaptSet> snapts_;
     daemon::Controls controls_;
     std::optional<io::LockFile> lock_;
@@ -186,6 +192,7 @@ base::Result<void> App::start(std::string& failure) {
     portals_ = std::make_unique<PortalControl>(
         loop_, *node_, capture_, config_.capture,
         control::derive_portal_key(*config_.identity.key, config_.realm));
+    plain_ = std::make_unique<PlainControl>(loop_, *node_, capture_, config_, [this] { let_in(); });
     if (capture_.has_taken_over()) {
         (void)node_->keep_device(false);  // first: what fails from here on leaves no device
     }
@@ -218,6 +225,7 @@ void App::stop() {
         portals_->stop();
     }
     snapts_.reset();
+    plain_.reset();
     portals_.reset();
     const bool is_left = leaves_capture() && capture_.leave() && node_->keep_device(true);
     pings_.reset();
@@ -270,7 +278,20 @@ void App::on_link_usable(SnaptLink& link) {
     const bool is_first = tell_status() == 1;
     log(LogLevel::Info, "%s answers%s", link.name.c_str(),
         is_first ? "; new flows go through the tunnel" : "");
-    capture_.set_open(true);
+    if (plain_) {
+        plain_->set_usable(true);
+    }
+    let_in();
+}
+
+// Names would not resolve if capture began before its servers were asked.
+void App::let_in() {
+    const auto& links = node_->links();
+    const bool is_any_up =
+        std::any_of(links.begin(), links.end(), [](const auto& link) { return link->is_up; });
+    if (is_any_up && plain_ && plain_->is_settled()) {
+        capture_.set_open(true);
+    }
 }
 
 void App::on_link_lost(SnaptLink& link) {
@@ -284,6 +305,9 @@ void App::on_link_lost(SnaptLink& link) {
     log(LogLevel::Warning, "%s %s; %s", link.name.c_str(), what,
         up != 0 ? "new flows go to other SNAPTs" : without_snapt());
     if (up == 0) {
+        if (plain_) {
+            plain_->set_usable(false);
+        }
         capture_.set_open(false);
     }
 }
@@ -345,6 +369,7 @@ void App::on_tick() {
     const base::TimePoint now = loop_.refresh_now();
     node_->flows().set_utc_offset_us(daemon::utc_us() - base::to_us(now.time_since_epoch()));
     tell_links();
+    plain_->on_tick();
     capture_.on_tick();
     dns_.set_in_tunnel(capture_.is_open());
     portals_->on_tick();
@@ -380,6 +405,7 @@ void App::on_request(const report::JsonValue& request,
     info.is_kill_switch = config_.capture.kill_switch;
     info.recorder = recorders_.recording().packets;
     info.dns = &dns_;
+    info.resolvers = &plain_->resolvers();
     info.version = std::string(base::kVersion);
     reply.finish(answer(*node_, info, command) + "\n");
 }

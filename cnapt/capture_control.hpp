@@ -8,6 +8,7 @@
 #include "cnapt/lan_timeouts.hpp"
 #include "cnapt/near_links.hpp"
 #include "cnapt/node_config.hpp"
+#include "cnapt/plain_places.hpp"
 #include "cnapt/routes.hpp"
 #include "common/base/result.hpp"
 #include "common/io/netlink_route.hpp"
@@ -58,6 +59,8 @@ class CaptureControl {
     base::Result<void> leave(std::string& failure);
     // Part of what begin() sets, from the next time on.
     void set_portal(std::optional<PortalBypass> portal) { portal_ = std::move(portal); }
+    // Part of what begin() sets, from the next time on; nothing with the kill switch.
+    void set_plain(PlainPlaces places) { plain_ = std::move(places); }
     // Puts the interfaces into their group, and others back. The next begin() uses the new set of
     // near links. When it fails no link is near: the tunnel takes more, and begin() may go on.
     base::Result<void> set_near(const NearLinks& near, std::string& failure);
@@ -100,6 +103,7 @@ class CaptureControl {
     CaptureConfig config_;
     LanTimeouts lan_timeouts_;
     std::optional<PortalBypass> portal_;
+    PlainPlaces plain_;
     ForwardLinks forward_links_;
     bool has_near_links_ = false;
     bool has_taken_over_ = false;

@@ -90,6 +90,11 @@ void CaptureSwitch::set_forward_links(ForwardLinks links) {
     follow();
 }
 
+void CaptureSwitch::set_plain(PlainPlaces places) {
+    wish_.plain = std::move(places);
+    follow();
+}
+
 void CaptureSwitch::on_tick() {
     follow();
     supervise();
@@ -113,9 +118,10 @@ base::Result<void> CaptureSwitch::apply(Wish& wish, std::string& failure) {
                            control_.set_forward_links(wish.forward_links, failure).has_value();
     const bool is_let_in = control_.let_in(wish.is_open, failure).has_value();
     const bool has_new_rules = !done_ || done_->ruleset != wish.ruleset ||
-                               done_->portal != wish.portal ||
+                               done_->portal != wish.portal || done_->plain != wish.plain ||
                                done_->near.is_counted() != wish.near.is_counted();
     control_.set_portal(wish.portal);
+    control_.set_plain(wish.plain);
     if (is_let_in && has_links && !has_new_rules) {
         return {};
     }

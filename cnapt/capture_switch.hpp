@@ -38,6 +38,7 @@ class CaptureSwitch {
     void set_portal(std::optional<PortalBypass> portal);
     void set_near(NearLinks near);
     void set_forward_links(ForwardLinks links);
+    void set_plain(PlainPlaces places);
     // New flows are captured now; with the kill switch always.
     bool is_open() const { return done_ && (done_->is_open || is_kill_switch_); }
     // Tries again what failed. Looks for parts that somebody else has removed; this also happens,
@@ -61,6 +62,7 @@ class CaptureSwitch {
         std::optional<PortalBypass> portal;
         NearLinks near;
         ForwardLinks forward_links;
+        PlainPlaces plain;
         bool operator==(const Wish&) const = default;
     };
     void follow();

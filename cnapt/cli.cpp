@@ -116,6 +116,15 @@ std::string handovers_text(const JsonValue& handovers) {
 // Where it is said how names are looked up.
 std::string names_text(const JsonValue& dns) {
     const std::string state = dns.text("state");
+    if (state == "beside") {
+        return "names      " + report::list_cell(dns["bypassed"]) +
+               " asked beside the tunnel: silent through it ([dns] servers mends that)\n";
+    }
+    if (state == "unreachable") {
+        return "names      " + report::list_cell(dns["unreachable"]) +
+               " silent through the tunnel, and the kill switch stops the way beside: set [dns] "
+               "servers, or put it into capture.exclude\n";
+    }
     if (state != "tunnel" && state != "plain" && state != "failed") {
         return {};
     }

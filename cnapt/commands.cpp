@@ -278,7 +278,7 @@ std::string status_json(Node& node, const DaemonInfo& info) {
     daemon::write_process(json);
     if (info.dns != nullptr) {
         json.key("dns");
-        info.dns->write_status(json);
+        info.dns->write_status(json, info.resolvers);
     }
     if (info.recorder != nullptr) {
         json.key("capture_file");

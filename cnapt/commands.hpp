@@ -22,6 +22,7 @@ struct DaemonInfo {
     bool is_kill_switch = false;
     const dataplane::PacketRecorder* recorder = nullptr;
     const DnsSwitch* dns = nullptr;
+    const ResolverWatch* resolvers = nullptr;
 };
 
 // "up": a SNAPT can be used and new flows go there; "down": none answers; "degraded": in between.

@@ -171,14 +171,18 @@ void DnsSwitch::end() {
     helper_.reset();
 }
 
-void DnsSwitch::write_status(report::JsonWriter& json) const {
+void DnsSwitch::write_status(report::JsonWriter& json, const ResolverWatch* resolvers) const {
+    const bool has_own = resolvers != nullptr && state_ == "off";
     json.begin_object();
-    json.field("state", state_);
+    json.field("state", has_own ? resolvers->state() : std::string_view(state_));
     json.key("servers").begin_array();
     for (const base::IpAddress& server : servers_) {
         json.string(server.to_string());
     }
     json.end_array();
+    if (resolvers != nullptr) {
+        resolvers->write_status(json);
+    }
     json.field("error", error_.empty() ? std::optional<std::string>() : std::optional(error_));
     json.end_object();
 }

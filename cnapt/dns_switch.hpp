@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cnapt/dns_connection.hpp"
+#include "cnapt/resolver_watch.hpp"
 #include "common/io/event_loop.hpp"
 #include "common/report/json.hpp"
 
@@ -29,8 +30,8 @@ class DnsSwitch {
 
     // The host's own name servers, without ours.
     const std::vector<base::IpAddress>& original_servers() const { return original_; }
-    // The value of "dns" in `status`.
-    void write_status(report::JsonWriter& json) const;
+    // The value of "dns" in `status`. `resolvers` may be null.
+    void write_status(report::JsonWriter& json, const ResolverWatch* resolvers) const;
 
   private:
     void on_readable();

@@ -157,6 +157,20 @@ void check_dns(NodeDoctor& doctor) {
                              "see \"Names\" in OPERATIONS");
         return;
     }
+    if (state == "unreachable") {
+        doctor.findings.fail(check,
+                             report::list_cell(dns["unreachable"]) +
+                                 " is silent through the tunnel, and the kill switch stops the way "
+                                 "beside",
+                             "set [dns] servers, or put it into capture.exclude");
+        return;
+    }
+    if (state == "beside") {
+        doctor.findings.ok(check, report::list_cell(dns["bypassed"]) +
+                                      " is asked beside the tunnel, since it is silent through it; "
+                                      "[dns] servers would be asked through it");
+        return;
+    }
     const bool is_in_tunnel = state == "tunnel";
     if (!is_in_tunnel || doctor.needs_config(check)) {
         ask_name_servers(doctor, is_in_tunnel);

@@ -364,6 +364,9 @@ void Admission::let_in(LinkId id) {
     accept.idle_timeout_s = whole_seconds(config.session.idle_timeout);
     accept.udp_ports = udp_ports(config);
     accept.node = link.grant.node;
+    accept.denied =
+        denied_private(config.relay.allow, config.relay.deny,
+                       {config.inner.ipv4, config.inner.ipv6}, control::kMaxDeniedPrefixes);
     const NodeSession& node = *relay_->find(reserved->wire_id);
     link.desk =
         std::make_shared<SessionDesk>(parts_.loop, parts_.accountant, *server_,

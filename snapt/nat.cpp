@@ -40,6 +40,9 @@ constexpr std::array kBuiltInDeny = {
     "ff00::/8",           // multicast
 };
 
+constexpr std::array kPrivate = {"10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16",
+                                 "fc00::/7"};
+
 // Without a seed each rule would draw its own.
 constexpr const char* kHashSeed = " seed 0x436f6e74 ";
 
@@ -377,6 +380,37 @@ std::vector<IpPrefix> effective_deny_list(std::span<const IpPrefix> allow,
     const std::vector<IpPrefix> rest = merged(std::move(six));
     list.insert(list.end(), rest.begin(), rest.end());
     return list;
+}
+
+std::vector<IpPrefix> denied_private(std::span<const IpPrefix> allow,
+                                     std::span<const IpPrefix> deny,
+                                     std::initializer_list<std::optional<IpPrefix>> leases,
+                                     size_t limit) {
+    constexpr uint8_t kVicinity = 16;  // so that few pieces are left of fc00::/7
+    std::vector<IpPrefix> denied = effective_deny_list(allow, deny);
+    std::vector<IpPrefix> vicinity;
+    for (const std::optional<IpPrefix>& lease : leases) {
+        if (!lease) {
+            continue;
+        }
+        IpPrefix prefix = *lease;
+        prefix.length = std::min(prefix.length, kVicinity);
+        std::fill(prefix.address.octets.begin() + kVicinity / 8, prefix.address.octets.end(),
+                  uint8_t{0});
+        vicinity.push_back(prefix);
+    }
+    take_out(vicinity, denied);
+    std::vector<IpPrefix> found;
+    for (const IpPrefix& prefix : denied) {
+        for (const char* text : kPrivate) {
+            const IpPrefix whole = IpPrefix::parse(text).value();
+            const bool is_inside = covers(whole, prefix);
+            if ((is_inside || covers(prefix, whole)) && found.size() < limit) {
+                found.push_back(is_inside ? prefix : whole);
+            }
+        }
+    }
+    return found;
 }
 
 std::string relay_table(std::string_view device) {

@@ -151,6 +151,16 @@ struct BodyWriter {
         if (!accept.node.empty()) {
             writer.field_text(17, accept.node, kMaxNameBytes);
         }
+        writer.require(accept.denied.size() <= kMaxDeniedPrefixes);
+        if (!accept.denied.empty()) {
+            writer.field(18, [&] {
+                for (const base::IpPrefix& prefix : accept.denied) {
+                    writer.u8(static_cast<uint8_t>(prefix.address.version));
+                    writer.u8(prefix.length);
+                    writer.bytes(prefix.address.bytes());
+                }
+            });
+        }
         return MessageType::Accept;
     }
 

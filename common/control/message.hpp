@@ -26,6 +26,7 @@ inline constexpr size_t kMaxUsageBytes = size_t{60} * 1024;
 inline constexpr size_t kMaxVersions = 8;
 inline constexpr size_t kMaxOffers = 8;
 inline constexpr size_t kMaxPorts = 16;
+inline constexpr size_t kMaxDeniedPrefixes = 64;
 inline constexpr size_t kMaxApps = 1024;
 inline constexpr size_t kMaxDirectoryEntries = 64;
 inline constexpr size_t kMaxDirectoryAddresses = 16;
@@ -123,6 +124,8 @@ struct Accept {
     uint32_t idle_timeout_s = 86400;
     ReceiverLimits limits;
     std::string node{};  // what the SNAPT calls the node; empty: as it calls itself
+    // Private prefixes that it does not forward to; kMaxDeniedPrefixes at most.
+    std::vector<base::IpPrefix> denied{};
     bool operator==(const Accept&) const = default;
 };
 

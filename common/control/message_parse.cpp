@@ -86,6 +86,23 @@ std::vector<uint16_t> read_ports(ByteReader& value) {
     return ports;
 }
 
+std::vector<base::IpPrefix> read_prefixes(ByteReader& value) {
+    std::vector<base::IpPrefix> prefixes;
+    while (value.ok() && !value.at_end()) {
+        const uint8_t version = value.u8();
+        const uint8_t length = value.u8();
+        const base::IpPrefix prefix{read_address(value, version == 4 ? 4 : 16), length};
+        // parse() refuses host bits and lengths beyond the address.
+        if ((version != 4 && version != 6) || !value.ok() ||
+            !base::IpPrefix::parse(prefix.to_string()) || prefixes.size() >= kMaxDeniedPrefixes) {
+            value.fail();
+            break;
+        }
+        prefixes.push_back(prefix);
+    }
+    return prefixes;
+}
+
 base::Result<Message> parse_hello(ByteView body) {
     Hello hello;
     const Seen seen = CTN_TRY(read_fields(body, {}, [&](uint8_t id, ByteReader& value) {
@@ -142,7 +159,7 @@ base::Result<Message> parse_hello(ByteView body) {
     return Message(std::move(hello));
 }
 
-// Fields 8 to 17. False for an unknown id.
+// Fields 8 to 18. False for an unknown id.
 bool read_accept_parameter(Accept& accept, uint8_t id, ByteReader& value) {
     switch (id) {
     case 8:
@@ -174,6 +191,9 @@ bool read_accept_parameter(Accept& accept, uint8_t id, ByteReader& value) {
         return true;
     case 17:
         accept.node = read_name(value);
+        return true;
+    case 18:
+        accept.denied = read_prefixes(value);
         return true;
     default:
         return false;

@@ -23,10 +23,11 @@ print(word if time.monotonic() - began < 3 else "late: " + word)' "$@"
 }
 # An application hears at once that it may not: EHOSTUNREACH over IPv4, EACCES over IPv6. The kernel sends six such errors to a node
 # at once and then one a second, so no more are asked for.
-for host in $self4 100.64.0.1 100.64.0.77 10.1.2.3; do
+# Private ones that the SNAPT denies are not asked for there (names_own_network.sh): those for benchmarks and of 6to4 are.
+for host in $self4 100.64.0.1 100.64.0.77 198.18.0.1; do
     claim "TCP to $host is rejected" equal "$(outcome $host 22)" "No route to host"
 done
-for host in $self6 fd93:47::1 fd93:47::77 fd00:9::9; do
+for host in $self6 fd93:47::1 fd93:47::77 2002:a01:203::1; do
     claim "TCP to $host is rejected" equal "$(outcome $host 22)" "Permission denied"
 done
 ping_says() { in_ns node ping -n -c 1 -W 3 "$1" >"$work/ping"; cat "$work/ping"; grep -q "$2" "$work/ping"; }

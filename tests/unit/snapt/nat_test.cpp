@@ -121,6 +121,27 @@ TEST(DenyList, AllowingAHostCutsToTheLastBitAndAWholeVersionLeavesNothing) {
     EXPECT_TRUE(effective_deny_list(all, {}).empty());
 }
 
+TEST(DenyList, NodesAreToldWhatOfItIsPrivate) {
+    const auto told = [](std::span<const IpPrefix> allow, std::span<const IpPrefix> deny) {
+        return denied_private(allow, deny, {}, 64);
+    };
+    EXPECT_EQ(told({}, {}), (std::vector<IpPrefix>{prefix("10.0.0.0/8"), prefix("100.64.0.0/10"),
+                                                   prefix("172.16.0.0/12"),
+                                                   prefix("192.168.0.0/16"), prefix("fc00::/7")}));
+    const std::vector<IpPrefix> allow = {prefix("10.0.0.0/9"), prefix("fc00::/7"),
+                                         prefix("100.64.0.0/10"), prefix("172.16.0.0/12")};
+    const std::vector<IpPrefix> deny = {prefix("192.0.0.0/8"), prefix("203.0.113.0/24")};
+    EXPECT_EQ(told(allow, deny),
+              (std::vector<IpPrefix>{prefix("10.128.0.0/9"), prefix("192.168.0.0/16")}));
+    EXPECT_EQ(denied_private({}, {}, {}, 2).size(), 2U);
+    const auto list = denied_private({}, {}, {prefix("100.64.3.0/24"), prefix("fd93:47::/64")}, 64);
+    EXPECT_FALSE(is_denied(list, "100.64.0.1"));
+    EXPECT_TRUE(is_denied(list, "100.65.0.1"));
+    EXPECT_FALSE(is_denied(list, "fd93:47::1"));
+    EXPECT_TRUE(is_denied(list, "fd94::1"));
+    EXPECT_EQ(list.size(), 3U + 6 + 9);
+}
+
 TEST(DenyList, DenyWinsOverAllowAndOverlapsAreMerged) {
     const std::vector<IpPrefix> allow = {prefix("10.0.0.0/8")};
     const std::vector<IpPrefix> deny = {prefix("10.1.0.0/16"), prefix("10.1.2.0/24"),

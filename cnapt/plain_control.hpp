@@ -1,0 +1,46 @@
+// PlainControl: keeps the capture informed of what is to stay beside the tunnel because nobody
+// answers there through it (PlainPlaces), and says when capture may begin. Belongs to the data
+// loop.
+#pragma once
+
+#include "cnapt/capture_switch.hpp"
+#include "cnapt/node.hpp"
+#include "cnapt/resolver_watch.hpp"
+
+#include <functional>
+
+namespace continuo::cnapt {
+
+class PlainControl {
+  public:
+    // `on_settled`: capture may begin. All that is referred to must outlive this.
+    PlainControl(io::EventLoop& loop,
+                 const Node& node,
+                 CaptureSwitch& capture,
+                 const NodeConfig& config,
+                 std::function<void()> on_settled);
+
+    // Traffic may pass through the tunnel: some SNAPT answers.
+    void set_usable(bool is_usable);
+    // Interfaces, addresses or routes are others.
+    void on_network_changed();
+    void on_tick();
+    // Names would resolve if capture began.
+    bool is_settled() const { return resolvers_.is_settled(); }
+    const ResolverWatch& resolvers() const { return resolvers_; }
+
+  private:
+    std::vector<base::IpPrefix> denied() const;
+    void tell();
+
+    io::EventLoop& loop_;
+    const Node& node_;
+    CaptureSwitch& capture_;
+    const CaptureConfig& config_;
+    std::function<void()> on_settled_;
+    NetworkMarks marks_;
+    base::TimePoint began_at_ = base::kNever;  // some SNAPT was heard
+    ResolverWatch resolvers_;
+};
+
+}  // namespace continuo::cnapt

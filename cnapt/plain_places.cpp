@@ -1,0 +1,85 @@
+#include "cnapt/plain_places.hpp"
+
+#include "cnapt/near_links.hpp"
+
+#include <algorithm>
+
+namespace continuo::cnapt {
+
+using base::IpPrefix;
+
+namespace {
+
+bool is_inside_private(const IpPrefix& prefix) {
+    return std::any_of(private_prefixes().begin(), private_prefixes().end(),
+                       [&](const IpPrefix& outer) {
+                           return prefix.length >= outer.length && outer.contains(prefix.address);
+                       });
+}
+
+}  // namespace
+
+std::vector<IpPrefix> denied_by_all(std::span<const std::vector<IpPrefix>* const> lists) {
+    if (lists.empty()) {
+        return {};
+    }
+    std::vector<IpPrefix> common = *lists.front();
+    for (const std::vector<IpPrefix>* list : lists.subspan(1)) {
+        // Two prefixes are apart, or one holds the other: the smaller is what both deny.
+        std::vector<IpPrefix> rest;
+        for (const IpPrefix& one : common) {
+            for (const IpPrefix& other : *list) {
+                if (one.length <= other.length && one.contains(other.address)) {
+                    rest.push_back(other);
+                } else if (other.length < one.length && other.contains(one.address)) {
+                    rest.push_back(one);
+                }
+            }
+        }
+        std::sort(rest.begin(), rest.end());
+        rest.erase(std::unique(rest.begin(), rest.end()), rest.end());
+        common = std::move(rest);
+    }
+    std::erase_if(common, [](const IpPrefix& prefix) { return !is_inside_private(prefix); });
+    std::sort(common.begin(), common.end());
+    common.erase(std::unique(common.begin(), common.end()), common.end());
+    return common;
+}
+
+void add_near_prefixes(const io::NetSnapshot& snapshot, std::vector<IpPrefix>& to) {
+    for (const io::RouteEntry& route : snapshot.routes) {
+        if (is_inside_private(route.destination)) {
+            to.push_back(route.destination);
+        }
+    }
+}
+
+NetworkMarks network_marks(const io::NetSnapshot& snapshot) {
+    NetworkMarks marks;
+    for (const io::RouteEntry& route : snapshot.routes) {
+        if (route.destination.length <= kLongestPartOfDefault &&
+            !is_inside_private(route.destination)) {
+            const base::IpAddress none = base::IpAddress::any(route.destination.address.version);
+            marks.gateways.emplace_back(route.interface_index, route.gateway.value_or(none));
+        }
+    }
+    std::sort(marks.gateways.begin(), marks.gateways.end());
+    for (const io::UsableAddress& address : snapshot.addresses) {
+        const bool is_of_uplink =
+            std::any_of(marks.gateways.begin(), marks.gateways.end(), [&](const auto& gateway) {
+                return gateway.first == address.interface_index;
+            });
+        if (is_of_uplink) {
+            marks.addresses.emplace_back(address.interface_index, address.address);
+        }
+    }
+    std::sort(marks.addresses.begin(), marks.addresses.end());
+    return marks;
+}
+
+bool is_in(std::span<const IpPrefix> prefixes, const base::IpAddress& address) {
+    return std::any_of(prefixes.begin(), prefixes.end(),
+                       [&](const IpPrefix& prefix) { return prefix.contains(address); });
+}
+
+}  // namespace continuo::cnapt

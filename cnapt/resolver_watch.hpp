@@ -1,0 +1,87 @@
+// ResolverWatch: which of the host's own name servers answer through the tunnel. One that serves
+// its own network alone is silent there, and would leave the host without names: it is asked beside
+// the tunnel until it answers there, or the network changes. Not with [dns], which has servers of
+// its own. Data loop; files are read and servers asked on a helper thread.
+#pragma once
+
+#include "cnapt/name_lookup.hpp"
+#include "cnapt/resolver_probe.hpp"
+#include "common/io/event_loop.hpp"
+#include "common/io/worker_thread.hpp"
+#include "common/report/json.hpp"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace continuo::cnapt {
+
+// Between two questions to one that does not answer through the tunnel; twice as long each time.
+inline constexpr base::Duration kFirstAskAgain = base::seconds(2);
+inline constexpr base::Duration kLongestAskAgain = base::seconds(60);
+
+class ResolverWatch {
+  public:
+    struct Settings {
+        bool is_off = false;          // [dns] names servers
+        bool is_kill_switch = false;  // asks through the tunnel only
+        bool captures_ipv4 = true;
+        bool captures_ipv6 = true;
+        LookupPlaces places;
+        ResolverProbe probe;  // without servers
+        // Datagrams that came from SNAPTs so far: silence proves nothing while none comes.
+        std::function<uint64_t()> received;
+    };
+    // `on_change`: other servers are bypassed, or the first answer is there.
+    ResolverWatch(io::EventLoop& loop, Settings settings, std::function<void()> on_change);
+    ResolverWatch(const ResolverWatch&) = delete;
+    ResolverWatch& operator=(const ResolverWatch&) = delete;
+    ~ResolverWatch();
+
+    // What is known of the network, before the calls below: servers in `near` are asked beside the
+    // tunnel anyway, those in `denied` are not reached through it.
+    void set_places(std::vector<base::IpPrefix> near, std::vector<base::IpPrefix> denied);
+    // Servers are asked once traffic may pass through the tunnel.
+    void set_usable(bool is_usable);
+    void on_network_changed();
+    void on_tick();
+
+    // Capture may begin: the servers have been asked, or need not be.
+    bool is_settled() const;
+    // Port 53 of these is to be left beside the tunnel; none with the kill switch.
+    std::vector<base::IpAddress> bypassed() const;
+    // Members of "dns" in `status`: "bypassed" and "unreachable".
+    void write_status(report::JsonWriter& json) const;
+    // The word for "dns.state" where [dns] is off: "off", "beside" or "unreachable".
+    std::string_view state() const;
+
+  private:
+    std::vector<base::IpAddress> not_in_tunnel() const;
+    void look();
+    void on_servers(std::vector<base::IpAddress> servers);
+    void ask();
+    struct Step;
+    void on_answers(const Step& step);
+    void say(const base::IpAddress& server, ResolverWay way) const;
+
+    io::EventLoop& loop_;
+    Settings settings_;
+    std::function<void()> on_change_;
+    std::vector<base::IpPrefix> near_;
+    std::vector<base::IpPrefix> denied_;
+    std::vector<base::IpAddress> servers_;
+    std::map<base::IpAddress, ResolverWay> ways_;  // of servers_, as far as they were asked
+    bool is_usable_ = false;
+    bool is_busy_ = false;
+    unsigned usable_changes_ = 0;
+    // Questions after which what was found in another network goes, unless they prove it here.
+    unsigned asks_for_new_network_ = 0;
+    bool is_to_ask_ = true;  // the servers or the network are others
+    bool has_answers_ = false;
+    base::TimePoint ask_again_at_ = base::kNever;
+    base::Duration rest_ = kFirstAskAgain;
+    std::unique_ptr<io::WorkerThread> worker_;
+};
+
+}  // namespace continuo::cnapt
