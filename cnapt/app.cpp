@@ -403,6 +403,8 @@ void App::on_request(const report::JsonValue& request,
     info.slow_iterations = loop_.counters().slow_iterations;
     info.is_capturing = capture_.is_open();
     info.is_kill_switch = config_.capture.kill_switch;
+    info.captures_ipv4 = config_.capture.ipv4;
+    info.captures_ipv6 = config_.capture.ipv6;
     info.recorder = recorders_.recording().packets;
     info.dns = &dns_;
     info.resolvers = &plain_->resolvers();

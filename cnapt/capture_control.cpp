@@ -130,8 +130,21 @@ base::Result<void> CaptureControl::set_addresses(io::RouteClient& routes) {
     }
     if (config_.ipv6 && has_ipv6_) {
         (void)io::switch_ipv6(config_.device, true);
-        CTN_TRY(routes.add_address(index, ipv6(), kHostPrefixV6));
+        // Else a deprecated one would not be captured (build_device_settings).
+        const auto keeps_own =
+            io::read_sysctl("net/ipv6/conf/" + config_.device + "/use_oif_addrs_only");
+        const bool is_deprecated = !carries_ipv6_ && keeps_own && *keeps_own == "1";
+        CTN_TRY(routes.add_address(index, ipv6(), kHostPrefixV6, is_deprecated));
     }
+    return {};
+}
+
+base::Result<void> CaptureControl::set_carries_ipv6(bool carries_ipv6, std::string& failure) {
+    carries_ipv6_ = carries_ipv6;
+    failure = "cannot configure " + config_.device;
+    auto routes = CTN_TRY(io::RouteClient::open());
+    CTN_TRY(set_addresses(routes));
+    failure.clear();
     return {};
 }
 

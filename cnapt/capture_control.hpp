@@ -61,6 +61,9 @@ class CaptureControl {
     void set_portal(std::optional<PortalBypass> portal) { portal_ = std::move(portal); }
     // Part of what begin() sets, from the next time on; nothing with the kill switch.
     void set_plain(PlainPlaces places) { plain_ = std::move(places); }
+    // Whether some SNAPT carries IPv6. While none does, cnapt0's IPv6 address is deprecated, so
+    // that programs try IPv4 first. Takes effect at once; until the first call none does.
+    base::Result<void> set_carries_ipv6(bool carries_ipv6, std::string& failure);
     // Puts the interfaces into their group, and others back. The next begin() uses the new set of
     // near links. When it fails no link is near: the tunnel takes more, and begin() may go on.
     base::Result<void> set_near(const NearLinks& near, std::string& failure);
@@ -108,6 +111,7 @@ class CaptureControl {
     bool has_near_links_ = false;
     bool has_taken_over_ = false;
     bool has_ipv6_ = true;  // the host
+    bool carries_ipv6_ = false;
     CapturePlan plan_;
     io::Nft nft_;
     bool is_active_ = false;

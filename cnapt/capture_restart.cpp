@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kMarkStart = "cnapt restarts, ";
 // The number is that of the layout of rules and routes: a version with another cannot take over.
-constexpr std::string_view kLayout = "layout 1, ";
+constexpr std::string_view kLayout = "layout 2, ";
 
 template <typename T>
 std::string list_text(const std::vector<T>& list) {

@@ -95,6 +95,11 @@ void CaptureSwitch::set_plain(PlainPlaces places) {
     follow();
 }
 
+void CaptureSwitch::set_carries_ipv6(bool carries_ipv6) {
+    wish_.carries_ipv6 = carries_ipv6;
+    follow();
+}
+
 void CaptureSwitch::on_tick() {
     follow();
     supervise();
@@ -113,16 +118,19 @@ base::Result<void> CaptureSwitch::apply(Wish& wish, std::string& failure) {
     } else {
         near_failure_.clear();
     }
-    // Where the table is gone these fail, and begin() makes it anew.
+    // Where table or device are gone these fail, and begin() makes them anew.
     const bool has_links = (done_ && done_->forward_links == wish.forward_links) ||
                            control_.set_forward_links(wish.forward_links, failure).has_value();
+    const bool had_ipv6 = done_ && done_->carries_ipv6;
+    const bool has_address = wish.carries_ipv6 == had_ipv6 ||
+                             control_.set_carries_ipv6(wish.carries_ipv6, failure).has_value();
     const bool is_let_in = control_.let_in(wish.is_open, failure).has_value();
     const bool has_new_rules = !done_ || done_->ruleset != wish.ruleset ||
                                done_->portal != wish.portal || done_->plain != wish.plain ||
                                done_->near.is_counted() != wish.near.is_counted();
     control_.set_portal(wish.portal);
     control_.set_plain(wish.plain);
-    if (is_let_in && has_links && !has_new_rules) {
+    if (is_let_in && has_links && has_address && !has_new_rules) {
         return {};
     }
     // Also puts back what somebody else has flushed.

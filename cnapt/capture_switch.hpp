@@ -39,6 +39,7 @@ class CaptureSwitch {
     void set_near(NearLinks near);
     void set_forward_links(ForwardLinks links);
     void set_plain(PlainPlaces places);
+    void set_carries_ipv6(bool carries_ipv6);
     // New flows are captured now; with the kill switch always.
     bool is_open() const { return done_ && (done_->is_open || is_kill_switch_); }
     // Tries again what failed. Looks for parts that somebody else has removed; this also happens,
@@ -63,6 +64,7 @@ class CaptureSwitch {
         NearLinks near;
         ForwardLinks forward_links;
         PlainPlaces plain;
+        bool carries_ipv6 = false;
         bool operator==(const Wish&) const = default;
     };
     void follow();

@@ -20,6 +20,8 @@ struct DaemonInfo {
     uint64_t slow_iterations = 0;  // of the data loop
     bool is_capturing = false;     // new flows are let into the tunnel
     bool is_kill_switch = false;
+    bool captures_ipv4 = true;  // as configured
+    bool captures_ipv6 = true;
     const dataplane::PacketRecorder* recorder = nullptr;
     const DnsSwitch* dns = nullptr;
     const ResolverWatch* resolvers = nullptr;

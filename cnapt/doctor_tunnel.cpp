@@ -185,6 +185,14 @@ void check_capture(NodeDoctor& doctor) {
     }
     const bool is_blocked = (doctor.config && doctor.config->capture.kill_switch) ||
                             doctor.status.json.text("tunnel") == "blocked";
+    const JsonValue& refused = doctor.status.json["refused_versions"];
+    if (!refused.items().empty()) {
+        const std::string which = report::list_cell(refused);
+        doctor.findings.warn(
+            "versions", which + " is refused at once: no SNAPT carries it",
+            "give a SNAPT an [inner] prefix for it, or leave it outside the tunnel "
+            "with capture.ipv6 = false");
+    }
     const std::string state = doctor.status.json.text("state");
     if (state == "up") {
         doctor.findings.ok(check, "new flows go through the tunnel");

@@ -36,7 +36,13 @@ std::string tunnel_text(const JsonValue& status) {
         text = "tunnel: blocked (nothing leaves until a SNAPT answers)";
     }
     const bool is_on = status["kill_switch"].boolean().value_or(false);
-    return text + "; kill switch " + (is_on ? "on" : "off") + "\n";
+    text += std::string("; kill switch ") + (is_on ? "on" : "off") + "\n";
+    const JsonValue& refused = status["refused_versions"];
+    if (!refused.items().empty()) {
+        text += report::list_cell(refused) + ": refused, no SNAPT carries it (give one an " +
+                "[inner] prefix for it)\n";
+    }
+    return text;
 }
 
 std::string snapt_errors_text(const JsonValue& snapts, size_t columns) {

@@ -79,6 +79,10 @@ struct SnaptLink {
     std::string moving_from;
     double load = 0;   // as told, 0 to 1
     double price = 1;  // as told, of the plan's
+    // Its lease has an address of that version.
+    bool carries(base::IpVersion version) const {
+        return (version == base::IpVersion::V4 ? accept.lease_ipv4 : accept.lease_ipv6).has_value();
+    }
     // As told: packets that go there pass.
     bool forwards() const { return price < control::kNoForwardingPrice / 1000.0; }
     // Of paths, by slot, that fell silent while in use, or were left because UDP is throttled
@@ -224,6 +228,10 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void ask_all(SnaptLink& link);
     // Some SNAPT that is listed is up.
     bool has_listed_link() const;
+    // Some SNAPT that answers carries that version.
+    bool carries(base::IpVersion version) const;
+    // Some SNAPT answers, and none of those carries that version: its flows are refused.
+    bool refuses(base::IpVersion version) const;
     bool has_flows(const SnaptLink& link);
     // One without flows; its control link is gone.
     void remove_link(const SnaptLink& link);

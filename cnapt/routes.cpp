@@ -208,6 +208,9 @@ std::vector<io::SysctlSetting> build_device_settings(const std::string& device) 
         // elsewhere.
         {four + "rp_filter", "2", false, false},
         {four + "send_redirects", "0", false, true},
+        // The rules that capture find their source with a deprecated address, too, in place of an
+        // uplink's.
+        {six + "use_oif_addrs_only", "1", false, true},
         // No address but ours, no router or listener messages into the tunnel.
         {six + "addr_gen_mode", "1", false, true},
         {six + "accept_ra", "0", false, true},
@@ -227,8 +230,8 @@ IpAddress default_node_ipv4() {
 }
 
 IpAddress default_node_ipv6() {
-    constexpr std::array<uint8_t, 16> kAddress = {0xFD, 0x43, 0x6F, 0x6E, 0x74, 0x69, 0, 0,
-                                                  0,    0,    0,    0,    0,    0,    0, 1};
+    constexpr std::array<uint8_t, 16> kAddress = {0, 0x64, 0xFF, 0x9B, 0,    1, 0, 0,
+                                                  0, 0,    0,    0,    0xC0, 0, 0, 5};
     return IpAddress::v6(kAddress);
 }
 

@@ -91,9 +91,11 @@ struct CaptureOptions {
 // Mark of sockets that members of a bypassed cgroup make (io::SocketMarker).
 uint32_t bypass_mark(uint32_t fwmark);
 
-// cnapt0's usual addresses (RFC 7335; ULA).
+// cnapt0's usual addresses (RFC 7335, and the same in the local translation prefix of RFC 8215). By
+// the table of RFC 6724, section 2.1, a ULA would make programs prefer IPv4 to any IPv6
+// destination.
 base::IpAddress default_node_ipv4();  // 192.0.0.5
-base::IpAddress default_node_ipv6();  // fd43:6f6e:7469::1
+base::IpAddress default_node_ipv6();  // 64:ff9b:1::c000:5
 
 // Table for the way to a captive portal: beside `routing_table`, none of the kernel's.
 uint32_t portal_table(uint32_t routing_table);

@@ -32,6 +32,7 @@ enum class DropReason : uint8_t {
     NotOurSource,  // captured packet without cnapt0's source
     NoBinding,     // TCP without SYN and without flow
     NoSession,
+    VersionNotCarried,  // no SNAPT that answers carries its IP version
     FlowLimit,
     QueueFull,
     PoolEmpty,
@@ -72,6 +73,7 @@ inline constexpr std::array<std::string_view, kDropReasons> kDropReasonNames = {
     "not_our_source",
     "no_binding",
     "no_session",
+    "version_not_carried",
     "flow_limit",
     "queue_full",
     "pool_empty",

@@ -91,7 +91,8 @@ Result<void> RouteClient::change_address(uint16_t type,
                                          uint16_t flags,
                                          uint32_t interface_index,
                                          const IpAddress& address,
-                                         uint8_t prefix_length) {
+                                         uint8_t prefix_length,
+                                         bool is_deprecated) {
     NetlinkRequest request(type, static_cast<uint16_t>(kAcknowledged | flags));
     ifaddrmsg info{};
     info.ifa_family = family_of(address.version);
@@ -102,20 +103,26 @@ Result<void> RouteClient::change_address(uint16_t type,
     request.fixed(info);
     request.attribute(IFA_LOCAL, address.bytes());
     request.attribute(IFA_ADDRESS, address.bytes());
+    if (is_deprecated) {
+        ifa_cacheinfo times{};
+        times.ifa_valid = UINT32_MAX;  // for ever, and preferred never
+        request.attribute(IFA_CACHEINFO, times);
+    }
     return socket_.change(request, type == RTM_NEWADDR ? "add address" : "remove address");
 }
 
 Result<void> RouteClient::add_address(uint32_t interface_index,
                                       const IpAddress& address,
-                                      uint8_t prefix_length) {
+                                      uint8_t prefix_length,
+                                      bool is_deprecated) {
     return change_address(RTM_NEWADDR, NLM_F_CREATE | NLM_F_REPLACE, interface_index, address,
-                          prefix_length);
+                          prefix_length, is_deprecated);
 }
 
 Result<void> RouteClient::remove_address(uint32_t interface_index,
                                          const IpAddress& address,
                                          uint8_t prefix_length) {
-    return change_address(RTM_DELADDR, 0, interface_index, address, prefix_length);
+    return change_address(RTM_DELADDR, 0, interface_index, address, prefix_length, false);
 }
 
 Result<std::vector<AddressEntry>> RouteClient::addresses() {

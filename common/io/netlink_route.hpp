@@ -31,9 +31,12 @@ class RouteClient {
     base::Result<void> delete_link(uint32_t interface_index);
     base::Result<std::vector<LinkEntry>> links();
 
-    // Idempotent. IPv6 addresses are usable at once (no duplicate address detection).
-    base::Result<void>
-    add_address(uint32_t interface_index, const base::IpAddress& address, uint8_t prefix_length);
+    // Idempotent. IPv6 addresses are usable at once (no duplicate address detection). Deprecated
+    // ones are not for new flows where there is another.
+    base::Result<void> add_address(uint32_t interface_index,
+                                   const base::IpAddress& address,
+                                   uint8_t prefix_length,
+                                   bool is_deprecated = false);
     base::Result<void>
     remove_address(uint32_t interface_index, const base::IpAddress& address, uint8_t prefix_length);
     base::Result<std::vector<AddressEntry>> addresses();
@@ -78,7 +81,8 @@ class RouteClient {
                                       uint16_t flags,
                                       uint32_t interface_index,
                                       const base::IpAddress& address,
-                                      uint8_t prefix_length);
+                                      uint8_t prefix_length,
+                                      bool is_deprecated);
     base::Result<void> change_route(uint16_t type, uint16_t flags, const RouteEntry& route);
     base::Result<void> change_rule(uint16_t type, uint16_t flags, const RuleEntry& rule);
 

@@ -14,10 +14,10 @@ in_ns gw1 nft "add chain ip nat pre { type nat hook prerouting priority -100; };
 ssh_server node
 mapfile -t options < <(ssh_options)
 
-own=(192.0.0.5/32 fd43:6f6e:7469::1/128)
+own=(192.0.0.5/32 64:ff9b:1::c000:5/128)
 address node up1 "${own[@]}"
 in_ns node ping -n -c 1 -W 0.3 -I 192.0.0.5 192.168.1.1
-in_ns node ping -n -c 1 -W 0.3 -I fd43:6f6e:7469::1 2001:db8:11::1
+in_ns node ping -n -c 1 -W 0.3 -I 64:ff9b:1::c000:5 2001:db8:11::1
 claim "what leaks is counted" eval '[ "$(inner_packets gw1)" -ge 2 ]'
 for one in "${own[@]}"; do
     ip -n "$(ns node)" addr del "$one" dev up1
@@ -57,7 +57,7 @@ upload() {
 }
 uploads() { upload "six$1" "[$inet6]" && upload "four$1" $inet4; }
 goes_on() { local had; had=$(grep -c "$1" "$work/sunk"); wait_for 10 eval "[ \$(grep -c $1 $work/sunk) -gt $((had + 20)) ]"; }
-has_socket() { in_ns node ss -Htn6 state all "src [fd43:6f6e:7469::1]" | grep -q .; }
+has_socket() { in_ns node ss -Htn6 state all "src [64:ff9b:1::c000:5]" | grep -q .; }
 
 log_in lan gw1 root@192.168.1.2
 log_in far inet -p 2222 root@192.0.2.2

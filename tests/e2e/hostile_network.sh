@@ -18,7 +18,7 @@ http_server "$work/www"
 
 # --- Packets to cnapt0's addresses, which every neighbour knows
 
-inner4=192.0.0.5 inner6=fd43:6f6e:7469::1
+inner4=192.0.0.5 inner6=64:ff9b:1::c000:5
 ip -n "$(ns gw1)" route add $inner4 via 192.168.1.2
 ip -n "$(ns gw1)" -6 route add $inner6 via 2001:db8:11::2
 spawn node heard socat -u UDP6-RECV:7000,ipv6-v6only=0 -

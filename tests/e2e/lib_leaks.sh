@@ -27,7 +27,7 @@ count_inner() {
     in_ns "$1" nft "add table inet watch; add counter inet watch inner;
         add chain inet watch pre { type filter hook prerouting priority -400; };
         add rule inet watch pre iifname lan ip saddr 192.0.0.0/29 counter name inner;
-        add rule inet watch pre iifname lan ip6 saddr fd43:6f6e:7469::/48 counter name inner"
+        add rule inet watch pre iifname lan ip6 saddr 64:ff9b:1::/48 counter name inner"
 }
 inner_packets() { in_ns "$1" nft list counter inet watch inner | sed -n 's/.*packets \([0-9]*\) .*/\1/p'; }
 # count_beside : counts from now on what the node would send beside the tunnel with an address of cnapt0, also what cnapt's table then drops.
@@ -35,7 +35,7 @@ count_beside() {
     in_ns node nft 'add table inet beside; add counter inet beside inner;
         add chain inet beside post { type filter hook postrouting priority 105; };
         add rule inet beside post oifname != { "lo", "cnapt0" } ip saddr 192.0.0.5 counter name inner;
-        add rule inet beside post oifname != { "lo", "cnapt0" } ip6 saddr fd43:6f6e:7469::1 counter name inner'
+        add rule inet beside post oifname != { "lo", "cnapt0" } ip6 saddr 64:ff9b:1::c000:5 counter name inner'
 }
 sent_beside() { in_ns node nft list counter inet beside inner | sed -n 's/.*packets \([0-9]*\) .*/\1/p'; }
 # At both gateways; the same when cnapt is stopped or dead.

@@ -64,7 +64,7 @@ claim "to the LAN it goes as it is" equal "$(raw_echo auto 192.168.1.1)" 192.168
 
 pings() { node ping -n -c 2 -i 0.1 -W 5 "$@"; }
 for where in up1 cnapt0 192.168.1.2 192.0.0.5; do claim "ping -I $where" pings -I $where $inet4; done
-for where in up1 cnapt0 2001:db8:11::2 fd43:6f6e:7469::1; do claim "ping -6 -I $where" pings -6 -I $where $inet6; done
+for where in up1 cnapt0 2001:db8:11::2 64:ff9b:1::c000:5; do claim "ping -6 -I $where" pings -6 -I $where $inet6; done
 reaches() {
     node traceroute -n -q 1 -w 3 -m 6 "$@" >"$work/trace" || return
     cat "$work/trace"

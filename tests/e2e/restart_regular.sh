@@ -48,7 +48,7 @@ while True:
         except OSError as error:
             print(host, error, flush=True)
     time.sleep(0.005)' "$inet4" "$inet6"
-in_tunnel() { equal "$(cat "$work/sender.log")" "from 192.0.0.5 fd43:6f6e:7469::1"; }
+in_tunnel() { equal "$(cat "$work/sender.log")" "from 192.0.0.5 64:ff9b:1::c000:5"; }
 claim "programs send through the tunnel" wait_for 5 in_tunnel
 device() { ip -n "$(ns node)" -o link show cnapt0 | cut -d: -f1; }
 first=$(leases)

@@ -49,7 +49,7 @@ class Sender {
   public:
     Sender(SessionPair& pair, GsoType type) : pair_(pair), type_(type) {
         const bool is_v6 = type == GsoType::Tcp6;
-        tuple_.local = *base::IpAddress::parse(is_v6 ? "fd43:6f6e:7469::1" : "192.0.0.5");
+        tuple_.local = *base::IpAddress::parse(is_v6 ? "64:ff9b:1::c000:5" : "192.0.0.5");
         tuple_.remote = *base::IpAddress::parse(is_v6 ? "2001:db8::80" : "198.51.100.2");
         tuple_.local_port = 5000;
         tuple_.remote_port = 80;

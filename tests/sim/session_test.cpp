@@ -22,7 +22,7 @@ using Packets = std::vector<std::vector<uint8_t>>;
 
 FiveTuple tuple_of(Protocol protocol, uint16_t port, bool is_v6 = false) {
     FiveTuple tuple;
-    tuple.local = *base::IpAddress::parse(is_v6 ? "fd43:6f6e:7469::1" : "192.0.0.5");
+    tuple.local = *base::IpAddress::parse(is_v6 ? "64:ff9b:1::c000:5" : "192.0.0.5");
     tuple.remote = *base::IpAddress::parse(is_v6 ? "2001:db8::80" : "198.51.100.2");
     tuple.local_port = port;
     tuple.remote_port = 80;

@@ -56,7 +56,7 @@ Victim::Victim(session::Role role, crypto::Protection protection)
     settings.peer_id = 0x1111;
     const bool is_node = role == session::Role::Node;
     settings.node_ipv4 = *base::IpAddress::parse(is_node ? "192.0.0.5" : "100.64.0.2");
-    settings.node_ipv6 = *base::IpAddress::parse(is_node ? "fd43:6f6e:7469::1" : "fd93:47::2");
+    settings.node_ipv6 = *base::IpAddress::parse(is_node ? "64:ff9b:1::c000:5" : "fd93:47::2");
     session_ = std::make_unique<session::Session>(settings, *this, workspace().scratch, random_);
     session::EpochInstall keys;
     keys.epoch = 1;

@@ -23,7 +23,7 @@ session::SessionSettings settings_for(session::Role role) {
     settings.node_ipv4 =
         *base::IpAddress::parse(role == session::Role::Node ? "192.0.0.5" : "100.64.0.2");
     settings.node_ipv6 =
-        *base::IpAddress::parse(role == session::Role::Node ? "fd43:6f6e:7469::1" : "fd93:47::2");
+        *base::IpAddress::parse(role == session::Role::Node ? "64:ff9b:1::c000:5" : "fd93:47::2");
     for (const auto traffic_class : {base::TrafficClass::LtHd, base::TrafficClass::HtHd}) {
         settings.classes[base::index_of(traffic_class)].resequence = base::milliseconds(200);
     }

@@ -48,7 +48,7 @@ struct Side {
 constexpr Side kSide4{"192.0.2.2",   "192.0.2.1", "198.51.100.1",
                       "203.0.113.1", "192.0.0.5", "192.168.9.2"};
 constexpr Side kSide6{"2001:db8:1::2", "2001:db8:1::1",     "2001:db8:2::1",
-                      "2001:db8:3::1", "fd43:6f6e:7469::1", "fd99::2"};
+                      "2001:db8:3::1", "64:ff9b:1::c000:5", "fd99::2"};
 
 inline UniqueFd open_socket(const IpAddress& version_of, int type) {
     const int family = version_of.is_v4() ? AF_INET : AF_INET6;

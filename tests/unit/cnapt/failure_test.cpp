@@ -122,6 +122,9 @@ TEST(FailureText, SaysWhatBecomesOfNewFlows) {
               "tunnel: new flows plain (they go outside the tunnel); kill switch off\n");
     EXPECT_EQ(tunnel(R"({"tunnel":"blocked","kill_switch":true})"),
               "tunnel: blocked (nothing leaves until a SNAPT answers); kill switch on\n");
+    EXPECT_EQ(tunnel(R"({"tunnel":"all","kill_switch":false,"refused_versions":["IPv6"]})"),
+              "tunnel: all; kill switch off\n"
+              "IPv6: refused, no SNAPT carries it (give one an [inner] prefix for it)\n");
     EXPECT_EQ(tunnel("{}"), "");
 }
 

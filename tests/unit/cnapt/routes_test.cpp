@@ -32,7 +32,7 @@ bool contains(const std::string& text, std::string_view part) {
 
 TEST(CapturePlan, UsualAddressesAreNodeLocal) {
     EXPECT_EQ(default_node_ipv4().to_string(), "192.0.0.5");
-    EXPECT_EQ(default_node_ipv6().to_string(), "fd43:6f6e:7469::1");
+    EXPECT_EQ(default_node_ipv6().to_string(), "64:ff9b:1::c000:5");
 }
 
 TEST(CapturePlan, DefaultRoutesLeadIntoTheDeviceWithItsOwnSource) {
@@ -91,7 +91,7 @@ TEST(CapturePlan, OuterDatagramsComeFirstAndCaptureOnlyUnspecifiedSources) {
                 ++captured;
                 ASSERT_TRUE(rule.from);
                 EXPECT_EQ(rule.from->to_string(),
-                          version == IpVersion::V4 ? "0.0.0.0/32" : "fd43:6f6e:7469::1/128");
+                          version == IpVersion::V4 ? "0.0.0.0/32" : "64:ff9b:1::c000:5/128");
                 EXPECT_EQ(rule.find_source, version == IpVersion::V6);
             }
         }
@@ -228,7 +228,7 @@ TEST(CapturePlan, TableIsReplacedInOneTransactionAndTracksConnectionsOnlyWhenNee
                  "oifname != { \"lo\", \"my-tun.1\" } ip saddr 192.0.0.5 counter name leak drop"));
     for (const std::string* text : {&plan.ruleset, &plan.guard}) {
         EXPECT_TRUE(contains(*text, "prerouting priority raw"));
-        for (const char* own : {"ip daddr 192.0.0.5", "ip6 daddr fd43:6f6e:7469::1"}) {
+        for (const char* own : {"ip daddr 192.0.0.5", "ip6 daddr 64:ff9b:1::c000:5"}) {
             EXPECT_TRUE(contains(*text, std::string("iifname != { \"lo\", \"my-tun.1\" } ") + own +
                                             " counter name injected drop"));
         }
@@ -301,13 +301,13 @@ TEST(CapturePlan, TheGuardIsNothingButWhatHoldsBackTheOwnAddresses) {
         "  chain leak {\n"
         "    type filter hook postrouting priority srcnat + 10; policy accept;\n"
         "    oifname != { \"lo\", \"cnapt0\" } ip saddr 192.0.0.5 counter name leak drop\n"
-        "    oifname != { \"lo\", \"cnapt0\" } ip6 saddr fd43:6f6e:7469::1 counter name leak "
+        "    oifname != { \"lo\", \"cnapt0\" } ip6 saddr 64:ff9b:1::c000:5 counter name leak "
         "drop\n"
         "  }\n"
         "  chain arrival {\n"
         "    type filter hook prerouting priority raw; policy accept;\n"
         "    iifname != { \"lo\", \"cnapt0\" } ip daddr 192.0.0.5 counter name injected drop\n"
-        "    iifname != { \"lo\", \"cnapt0\" } ip6 daddr fd43:6f6e:7469::1 counter name "
+        "    iifname != { \"lo\", \"cnapt0\" } ip6 daddr 64:ff9b:1::c000:5 counter name "
         "injected drop\n"
         "  }\n}\n");
 }

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include <linux/if_addr.h>
+
 namespace continuo::io {
 namespace {
 
@@ -93,6 +95,20 @@ TEST_F(RouteClientTest, AddressesAreUsableAtOnceAndAddingTwiceIsNoError) {
     ASSERT_FALSE(again);
     EXPECT_EQ(again.error().code, Errc::NotFound);
     EXPECT_EQ(again.error().sys_errno, EADDRNOTAVAIL);
+}
+
+TEST_F(RouteClientTest, AnAddressBecomesDeprecatedAndUsualAgain) {
+    set_up();
+    for (const bool is_deprecated : {true, false, true}) {
+        ASSERT_TRUE(client_->add_address(index_, address("2001:db8::5"), 128, is_deprecated));
+        const auto entries = client_->addresses();
+        ASSERT_TRUE(entries);
+        const auto found = std::find_if(entries->begin(), entries->end(), [](const auto& entry) {
+            return entry.address == address("2001:db8::5");
+        });
+        ASSERT_NE(found, entries->end());
+        EXPECT_EQ((found->flags & IFA_F_DEPRECATED) != 0, is_deprecated);
+    }
 }
 
 TEST_F(RouteClientTest, OwnRoutesOfATableGoAndOthersStay) {
