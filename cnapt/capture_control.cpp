@@ -210,8 +210,21 @@ base::Result<void> CaptureControl::replace_table(const CapturePlan& plan, std::s
     const auto applied = nft_.apply(plan.ruleset);
     if (!applied) {
         failure = "cannot apply nftables rules (" + nft_.error_text() + ")";
+    } else {
+        add_answers(plan);
     }
     return applied;
+}
+
+// Without it all else works.
+void CaptureControl::add_answers(const CapturePlan& plan) {
+    const auto added = nft_.apply(plan.answers);
+    if (!added && !has_warned_of_answers_) {
+        has_warned_of_answers_ = true;
+        base::log(base::LogLevel::Warning,
+                  "this kernel cannot tell who asks a socket (nft_socket): UDP servers on 0.0.0.0 "
+                  "or :: answer through the tunnel; bind them to an address");
+    }
 }
 
 base::Result<void> CaptureControl::set_rules(CapturePlan plan, std::string& failure) {

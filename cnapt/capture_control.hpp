@@ -88,6 +88,7 @@ class CaptureControl {
     // Without rules and routes; the guard is for both versions, whatever is captured.
     CapturePlan plan_of_guard() const;
     base::Result<void> replace_table(const CapturePlan& plan, std::string& failure);
+    void add_answers(const CapturePlan& plan);
     base::Result<void> set_rules(CapturePlan plan, std::string& failure);
     base::Result<void> remove_rules(const CapturePlan& plan) const;
     base::Result<size_t> count_policy_rules() const;
@@ -116,6 +117,7 @@ class CaptureControl {
     io::Nft nft_;
     bool is_active_ = false;
     bool is_open_ = true;
+    bool has_warned_of_answers_ = false;
     std::optional<Extent> extent_;  // after the last change by this object
     uint32_t generation_ = 0;       // of all of nftables, when its rules were last counted
 };

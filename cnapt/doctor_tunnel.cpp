@@ -1,5 +1,6 @@
 // Checks of `cnapt doctor`: what goes through the tunnel of a running daemon, and how names are
 // looked up.
+#include "cnapt/capture_answers.hpp"
 #include "cnapt/doctor_context.hpp"
 #include "cnapt/name_lookup.hpp"
 #include "cnapt/ping_desk.hpp"
@@ -128,6 +129,29 @@ void check_leak(NodeDoctor& doctor) {
     }
 }
 
+void check_answers(NodeDoctor& doctor) {
+    const std::string check = "udp servers";
+    const std::string table = capture_table(doctor.config->capture.device);
+    io::Nft nft;
+    const auto has_chain = nft.has_chain(table, "answers");
+    if (!has_chain || doctor.status.json.text("state") != "up") {
+        return;
+    }
+    const auto answered = nft.counter(table, kAnsweredCounter);
+    const auto full = nft.counter(table, kAskedFullCounter);
+    if (!*has_chain) {
+        doctor.findings.warn(check, "those on 0.0.0.0 or :: answer through the tunnel",
+                             "bind them to an address, or give the kernel nft_socket");
+    } else if (full && full->packets != 0) {
+        doctor.findings.warn(
+            check, std::to_string(full->packets) + " datagrams came from more peers than are kept",
+            "bind the server to an address");
+    } else if (answered) {
+        doctor.findings.ok(check, "answer from the address that was asked (" +
+                                      std::to_string(answered->packets) + " datagrams)");
+    }
+}
+
 }  // namespace
 
 void check_tunnels(NodeDoctor& doctor) {
@@ -204,6 +228,7 @@ void check_capture(NodeDoctor& doctor) {
     }
     if (doctor.config && doctor.may_mark) {
         check_leak(doctor);
+        check_answers(doctor);
     }
 }
 

@@ -1,5 +1,6 @@
 #include "cnapt/routes.hpp"
 
+#include "cnapt/capture_answers.hpp"
 #include "cnapt/capture_ruleset.hpp"
 #include "cnapt/near_links.hpp"
 #include "common/packet/five_tuple.hpp"
@@ -300,6 +301,7 @@ CapturePlan build_capture_plan(const CaptureOptions& options) {
     plan.device_settings = build_device_settings(options.device);
     plan.table = capture_table(options.device);
     plan.ruleset = build_ruleset(options, plan.table, own);
+    plan.answers = build_answers(options, plan.table, own);
     plan.guard = build_guard(options.device, plan.table, own);
     if (!options.gateway_interfaces.empty()) {
         const std::string chain = plan.table + " " + std::string(kLanBeginsChain);

@@ -107,8 +107,11 @@ struct CapturePlan {
     std::vector<io::SysctlSetting>
         device_settings;  // of the device alone: before it is set up, nothing to restore
     std::string ruleset;  // one nftables transaction; replaces the table
-    // The same, with nothing in it but what keeps packets from and to cnapt0's addresses off all
-    // other interfaces.
+    // Adds to that table, where the kernel can, what lets UDP servers answer from the address that
+    // was asked (capture_answers.hpp).
+    std::string answers;
+    // As `ruleset`, with nothing in it but what keeps packets from and to cnapt0's addresses off
+    // all other interfaces.
     std::string guard;
     std::string table;  // "inet continuo_cnapt_cnapt0"
     // nftables text that lets new flows of the LAN sides into the tunnel, or no more; empty without

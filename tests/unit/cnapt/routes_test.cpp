@@ -287,6 +287,19 @@ TEST(CapturePlan, TheKillSwitchHoldsForwardedPacketsWithoutLanSidesToo) {
                   " uplinks { \"eth0\" }\nflush set " + table + " bridges\n");
 }
 
+TEST(CapturePlan, AnswersAreOfEachVersionAndBeforeConnectionTracking) {
+    CaptureOptions options = both_versions();
+    CapturePlan plan = build_capture_plan(options);
+    EXPECT_EQ(plan.answers.find("table inet continuo_cnapt_cnapt0 {\n"), 0U) << "adds";
+    EXPECT_TRUE(contains(plan.answers, "type route hook output priority raw"));
+    EXPECT_TRUE(
+        contains(plan.answers, "ip saddr set udp dport . udp sport . ip daddr map @address4"));
+    EXPECT_TRUE(contains(plan.answers, "ip6 saddr set ip6 daddr map @address6"));
+    options.ipv6.reset();
+    plan = build_capture_plan(options);
+    EXPECT_FALSE(contains(plan.answers, "asked6"));
+}
+
 TEST(CapturePlan, TheGuardIsNothingButWhatHoldsBackTheOwnAddresses) {
     CaptureOptions options = both_versions();
     options.gateway_interfaces = {"lan0"};

@@ -1,0 +1,109 @@
+#include "cnapt/capture_answers.hpp"
+
+namespace continuo::cnapt {
+
+namespace {
+
+// The parts of a version. A key of at most 16 bytes is all that nftables 1.0.6 takes right in a map
+// that is updated: over IPv6 the address that was asked is kept by the peer's alone.
+struct Words {
+    std::string family;   // "ip"
+    std::string suffix;   // of names
+    std::string type;     // of a key
+    std::string inbound;  // key of a datagram that comes in
+    std::string outbound;
+    std::string map_type;  // the same of the map
+    std::string map_inbound;
+    std::string map_outbound;
+};
+
+Words words_of(const base::IpAddress& address) {
+    const bool is_v4 = address.is_v4();
+    Words words;
+    words.family = is_v4 ? "ip" : "ip6";
+    words.suffix = is_v4 ? "4" : "6";
+    const std::string address_type = "ipv" + words.suffix + "_addr";
+    const std::string source = words.family + " saddr";
+    const std::string destination = words.family + " daddr";
+    words.type = "inet_service . inet_service . " + address_type;
+    words.inbound = "udp sport . udp dport . " + source;
+    words.outbound = "udp dport . udp sport . " + destination;
+    words.map_type = is_v4 ? words.type : address_type;
+    words.map_inbound = is_v4 ? words.inbound : source;
+    words.map_outbound = is_v4 ? words.outbound : destination;
+    return words;
+}
+
+std::string kept(const std::string& what, const std::string& type) {
+    return "  " + what + " { type " + type + "; flags dynamic,timeout; size " +
+           std::to_string(kMaxAsked) + "; timeout " + std::to_string(kAskedSeconds) + "s; }\n";
+}
+
+std::string sets_of(const Words& words) {
+    return kept("map address" + words.suffix, words.map_type + " : ipv" + words.suffix + "_addr") +
+           kept("set asked" + words.suffix, words.type) +
+           kept("set answered" + words.suffix, words.type) +
+           kept("set tunnelled" + words.suffix, words.type);
+}
+
+// A flow that is in the tunnel stays there, whoever forges a datagram of it. Else who asks a socket
+// on the wildcard address is noted; one that is connected since has cnapt0's address, and gets its
+// datagrams there.
+std::string asked_rules(const Words& words, const std::string& own) {
+    const std::string note = " update @address" + words.suffix + " { " + words.map_inbound + " : " +
+                             words.family + " daddr } update @asked" + words.suffix + " { " +
+                             words.inbound + " }";
+    return "    " + words.inbound + " @tunnelled" + words.suffix + " return\n    " + words.inbound +
+           " @answered" + words.suffix + note + " " + words.family + " daddr set " + own +
+           " return\n    meta nfproto ipv" + words.suffix + " socket wildcard 1" + note +
+           " return\n";
+}
+
+std::string answer_rules(const Words& words, const std::string& own) {
+    const std::string from_own = "    " + words.family + " saddr " + own + " ";
+    const std::string note = "{ " + words.outbound + " }";
+    return from_own + words.outbound + " @asked" + words.suffix + " " + words.family +
+           " saddr set " + words.map_outbound + " map @address" + words.suffix +
+           " update @answered" + words.suffix + " " + note + " counter name " +
+           std::string(kAnsweredCounter) + " return\n" + from_own + "update @tunnelled" +
+           words.suffix + " " + note + "\n";
+}
+
+}  // namespace
+
+std::string build_answers(const CaptureOptions& options,
+                          const std::string& table,
+                          const std::vector<base::IpAddress>& own) {
+    const std::string device = "\"" + options.device + "\"";
+    std::string sets;
+    std::string asked;
+    std::string answers;
+    for (const base::IpAddress& address : own) {
+        const Words words = words_of(address);
+        sets += sets_of(words);
+        asked += asked_rules(words, address.to_string());
+        answers += answer_rules(words, address.to_string());
+    }
+    return "table " + table + " {\n  counter " + std::string(kAnsweredCounter) +
+           " { }\n  counter " + std::string(kAskedFullCounter) + " { }\n" + sets +
+           "  chain asked {\n"
+           "    type filter hook input priority mangle; policy accept;\n"
+           "    iifname { \"lo\", " +
+           device +
+           " } return\n"
+           "    meta l4proto != udp return\n"
+           "    meta pkttype != host return\n"
+           "    ip6 daddr fe80::/10 return\n" +
+           asked + "    socket wildcard 1 counter name " + std::string(kAskedFullCounter) +
+           "\n"
+           "  }\n"
+           "  chain answers {\n"
+           "    type route hook output priority raw; policy accept;\n"
+           "    oifname != " +
+           device +
+           " return\n"
+           "    meta l4proto != udp return\n" +
+           answers + "  }\n}\n";
+}
+
+}  // namespace continuo::cnapt
