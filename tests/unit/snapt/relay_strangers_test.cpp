@@ -1,0 +1,56 @@
+// Datagrams from addresses that no node is known to use: of nodes that are new or have moved, and
+// of others.
+#include "tests/unit/snapt/relay_input_fixture.hpp"
+
+namespace continuo::snapt::relay_tests {
+namespace {
+
+// A session's number can be read on the way.
+TEST_F(RelayInput, AStrangerTakesNothingOfTheSessionThatItNames) {
+    const auto node = make_node(2);
+    io::UdpSocket elsewhere = node->open();
+    const size_t room = dataplane::kStrangersQueueBytes / packet::kSmallBufferBytes;
+    for (size_t i = 0; i < 2 * room; ++i) {
+        Bytes forged = node->packets(1);
+        forged.back() ^= 1U;
+        Node::send_by(elsewhere, forged);
+    }
+    node->send(node->packets(1));
+    ASSERT_TRUE(loop.run_until([&] { return node->packets_up() == 1; }, base::seconds(20)));
+    EXPECT_LT(node->at_relay().session.drops().count(DropReason::Unauthentic), room);
+    EXPECT_EQ(drops(DropReason::StrangersFull), room);
+    EXPECT_EQ(node->at_relay().dropped_inputs(), 0U);
+}
+
+TEST_F(RelayInput, ANodeThatMovesIsHeardWhateverItHasSentBefore) {
+    const auto node = make_node(2);
+    constexpr size_t kLongTurn = 600;
+    node->send(node->packets(kLongTurn));
+    ASSERT_TRUE(loop.run_until([&] { return node->packets_up() == kLongTurn; }, base::seconds(20)));
+    pass(base::milliseconds(10));
+    io::UdpSocket elsewhere = node->open();
+    Node::send_by(elsewhere, node->packets(1));
+    const auto is_done = [&] {
+        return node->packets_up() + node->at_relay().dropped_inputs() > kLongTurn;
+    };
+    ASSERT_TRUE(loop.run_until(is_done, base::seconds(20)));
+    EXPECT_EQ(node->at_relay().dropped_inputs(), 0U);
+}
+
+// Else it could keep nodes that move from being heard.
+TEST_F(RelayInput, WhatANodeSendsFromElsewhereCostsItsOwnTime) {
+    const auto hostile = make_node(2);
+    Node moving(*relay, 3);  // whose address is not known yet
+    io::UdpSocket elsewhere = hostile->open();
+    constexpr size_t kDatagrams = 100;
+    for (size_t i = 0; i < kDatagrams; ++i) {
+        Node::send_by(elsewhere, hostile->packets(kInOne));
+    }
+    moving.send(moving.packets(1));
+    ASSERT_TRUE(loop.run_until([&] { return moving.packets_up() == 1; }, base::seconds(20)));
+    EXPECT_LT(hostile->packets_up(), 10 * kInOne);
+    EXPECT_GT(hostile->at_relay().dropped_inputs(), kDatagrams / 2);
+}
+
+}  // namespace
+}  // namespace continuo::snapt::relay_tests
