@@ -372,6 +372,7 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
         return std::clamp(settings_.clock() - round_over_at_, kRound, kTakeInTime);
     }
     Lane& lane_of(const io::ReceivedBatch& batch);
+    void note_stranger(const io::ReceivedBatch& batch);
     void begin_round();
     void begin_turns() { round_end_ = settings_.clock() + round_time(); }
     base::Duration round_time();
@@ -380,6 +381,8 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     void serve(base::TimePoint now);
     void serve_turn(Lane& lane, base::TimePoint start, base::TimePoint now);
     void serve_stream(Lane& lane, base::TimePoint now);
+    bool goes_home(const dataplane::Input& input);
+    bool is_another_waiting(const NodeSession& node) const;
     size_t handle_some(dataplane::Input& input, const Lane& lane, size_t most, base::TimePoint now);
     void hand_over(NodeSession& node,
                    std::span<session::ReceivedDatagram> datagrams,
@@ -417,6 +420,8 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     dataplane::InputQueues inputs_;
     dataplane::Turns turns_;
     Lane strangers_{nullptr, dataplane::kStrangersQueueBytes, nullptr};
+    std::optional<uint16_t> named_;  // by the newest datagrams among them,
+    size_t named_in_row_ = 0;        // so many
     dataplane::DatagramReceiver receiver_;
     dataplane::PauseDetector input_pause_;
     dataplane::SoleUser senders_;

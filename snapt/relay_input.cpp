@@ -27,6 +27,15 @@ constexpr size_t kReadsAtOnce = 128;
 // hundred microseconds each.
 constexpr size_t kMostAtOnce = 8;
 
+// The session that it is for, as anybody can read it.
+std::optional<uint16_t> named_by(base::ByteView datagram) {
+    if (datagram.size() < wire::kShortHeaderBytes ||
+        wire::kind_of(datagram) != wire::DatagramKind::Sealed) {
+        return std::nullopt;
+    }
+    return base::load_big_endian<uint16_t>(&datagram[2]);
+}
+
 }  // namespace
 
 Duration thread_time() {
@@ -123,6 +132,9 @@ size_t Relay::take_in(Listener& listener, Duration most) {
                 // One that is slower to open than to come waits here, not in the kernel.
                 known_bytes += lane.queue.bytes() <= kTakenFromSoleUser ? batch.bytes.size() : 0;
             }
+            if (lane.node == nullptr) {
+                note_stranger(batch);
+            }
             if (receiver_.keep(batch, listener.number, lane.queue)) {
                 turns_.wake(lane);
             }
@@ -140,13 +152,18 @@ size_t Relay::take_in(Listener& listener, Duration most) {
 // A session's number can be read by anybody on the way: only who writes from where the node has
 // been heard, with its keys, takes of what is the node's.
 Lane& Relay::lane_of(const io::ReceivedBatch& batch) {
-    const base::ByteView first = batch.bytes;
-    if (first.size() < wire::kShortHeaderBytes ||
-        wire::kind_of(first) != wire::DatagramKind::Sealed) {
-        return strangers_;
-    }
-    NodeSession* node = by_wire_id_[base::load_big_endian<uint16_t>(&first[2])];
+    const auto id = named_by(batch.bytes);
+    NodeSession* node = id ? by_wire_id_[*id] : nullptr;
     return node != nullptr && node->session.paths().is_known(batch.from) ? node->lane : strangers_;
+}
+
+// Whether there is room for it or not: who wants time waits for it also where another has filled
+// the queue. What names no session wants none.
+void Relay::note_stranger(const io::ReceivedBatch& batch) {
+    const auto id = named_by(batch.bytes);
+    const bool is_another = id && by_wire_id_[*id] != nullptr && id != named_;
+    named_in_row_ = is_another ? 1 : std::min(named_in_row_, strangers_.queue.size()) + 1;
+    named_ = is_another ? id : named_;
 }
 
 // One turn at least, also when the processor was away.
@@ -182,6 +199,9 @@ void Relay::serve_turn(Lane& lane, TimePoint start, TimePoint now) {
     }
     size_t left = lane.node == nullptr ? 1 : lane.at_once;
     while (Input* input = lane.backlog.is_empty() ? lane.queue.front() : nullptr) {
+        if (lane.node == nullptr && goes_home(*input)) {
+            continue;
+        }
         left -= handle_some(*input, lane, left, now);
         if (input->done_bytes >= input->packet->length) {
             inputs_.pop(lane.queue);
@@ -198,6 +218,30 @@ void Relay::serve_turn(Lane& lane, TimePoint start, TimePoint now) {
     }
     lane.at_once = lane.backlog.is_empty() ? lane.at_once : 1;
     frames_wait_from_ = {};
+}
+
+// What came before its sender's address was known, and is not handled yet when it is, goes into the
+// lane of its session.
+bool Relay::goes_home(const Input& input) {
+    const base::MutableByteView left = input.packet->bytes().subspan(input.done_bytes);
+    const size_t step = input.segment_bytes == 0 ? left.size() : input.segment_bytes;
+    Lane& lane = lane_of({input.from, input.to, left.first(std::min(step, left.size())), 0});
+    if (lane.node == nullptr) {
+        return false;
+    }
+    inputs_.move_front(strangers_.queue, lane.queue);
+    if (!lane.queue.is_empty()) {
+        turns_.wake(lane);
+    }
+    return true;
+}
+
+// Another session, or a datagram from an unknown address that is not for this one. Where the
+// newest of these had to make room, it may be overlooked once.
+bool Relay::is_another_waiting(const NodeSession& node) const {
+    const size_t own = (strangers_.is_waiting() ? 1U : 0U) + (node.lane.is_waiting() ? 1U : 0U);
+    return turns_.waiting() > own || named_ != node.wire_id ||
+           named_in_row_ < strangers_.queue.size();
 }
 
 // Gives how many datagrams, `most` of them.
@@ -225,13 +269,13 @@ size_t Relay::handle_some(Input& input, const Lane& lane, size_t most, TimePoint
 }
 
 // Datagrams from an unknown address cost the session time, too, when they turn out to be its own.
-// So a node cannot spend the strangers' time.
+// So a node cannot spend the strangers' time while anybody else wants it.
 void Relay::hand_over(NodeSession& node,
                       std::span<session::ReceivedDatagram> datagrams,
                       const Lane& lane,
                       TimePoint now) {
     const bool is_own_lane = &lane == &node.lane;
-    if (!is_own_lane && turns_.credit(node.lane) < -dataplane::kTurn) {
+    if (!is_own_lane && turns_.credit(node.lane) < -dataplane::kTurn && is_another_waiting(node)) {
         node.refused_inputs += datagrams.size();
         return;
     }

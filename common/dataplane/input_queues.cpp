@@ -108,17 +108,36 @@ Input* InputQueues::new_input() {
 
 void InputQueues::push(InputQueue& queue, Input input) {
     CTN_ASSERT(input.packet != nullptr);
+    Input* added = new_input();
+    *added = std::move(input);
+    append(queue, *added);
+}
+
+void InputQueues::append(InputQueue& queue, Input& input) {
     if (queue.is_empty()) {
         queue.place_ = filled_.size();
         filled_.push_back(&queue);
     }
-    Input* added = new_input();
-    *added = std::move(input);
-    added->next = nullptr;
-    (queue.last_ != nullptr ? queue.last_->next : queue.first_) = added;
-    queue.last_ = added;
-    queue.bytes_ += counted_bytes(added->packet->length);
-    ++queue.inputs(is_large(*added));
+    input.next = nullptr;
+    (queue.last_ != nullptr ? queue.last_->next : queue.first_) = &input;
+    queue.last_ = &input;
+    queue.bytes_ += counted_bytes(input.packet->length);
+    ++queue.inputs(is_large(input));
+}
+
+void InputQueues::move_front(InputQueue& from, InputQueue& to) {
+    Input& moved = *from.first_;
+    if (!admit(to, moved.packet->length, moved.datagrams())) {
+        pop(from);
+        return;
+    }
+    from.first_ = moved.next;
+    from.bytes_ -= counted_bytes(moved.packet->length);
+    --from.inputs(is_large(moved));
+    if (from.is_empty()) {
+        forget(from);
+    }
+    append(to, moved);
 }
 
 void InputQueues::pop(InputQueue& queue) {

@@ -46,6 +46,7 @@ class InputQueue {
     bool is_empty() const { return first_ == nullptr; }
     Input* front() { return first_; }
     size_t bytes() const { return bytes_; }  // as they count for its limit
+    size_t size() const { return small_inputs_ + large_inputs_; }
     // Datagrams that found no room.
     uint64_t dropped() const { return dropped_; }
 
@@ -82,6 +83,9 @@ class InputQueues {
     void push(InputQueue& queue, Input input);
     // The front is done with.
     void pop(InputQueue& queue);
+    // The front of `from` goes behind the others of `to`. Without room there it is dropped and
+    // counted there.
+    void move_front(InputQueue& from, InputQueue& to);
     // Gives how many datagrams are dropped by that; dropped() does not count them.
     size_t clear(InputQueue& queue);
 
@@ -90,6 +94,7 @@ class InputQueues {
     static bool is_large(const Input& input);
     bool make_room(bool is_large);
     void drop_newer_half(InputQueue& queue, bool of_large);
+    void append(InputQueue& queue, Input& input);
     void release(InputQueue& queue, Input& input);
     void forget(InputQueue& queue);
     Input* new_input();

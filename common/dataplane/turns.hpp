@@ -48,10 +48,9 @@ class Turns {
     void pass(base::Duration idle);
     // Time left to it in this round; zero or less: others come first.
     base::Duration credit(Turn& turn) const;
-    bool is_empty() const { return early_.count + late_.count == 0; }
-    bool is_alone(const Turn& turn) const {
-        return turn.is_waiting() && early_.count + late_.count == 1;
-    }
+    size_t waiting() const { return early_.count + late_.count; }
+    bool is_empty() const { return waiting() == 0; }
+    bool is_alone(const Turn& turn) const { return turn.is_waiting() && waiting() == 1; }
 
   private:
     struct Line {

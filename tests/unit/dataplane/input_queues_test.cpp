@@ -131,6 +131,35 @@ TEST_F(Queues, WhatIsDoneOfARunCountsNoMore) {
     EXPECT_EQ(queues_.clear(first_), 3U);
 }
 
+TEST_F(Queues, TheFrontMovesToAnotherQueueAsItIs) {
+    push(first_, 'a', 3'000, 1'000);
+    first_.front()->done_bytes = 1'000;
+    push(first_, 'b');
+    push(second_, 'x');
+    queues_.move_front(first_, second_);
+    EXPECT_EQ(first_.bytes(), packet::kSmallBufferBytes);
+    EXPECT_EQ(first_.size(), 1U);
+    EXPECT_EQ(second_.bytes(), packet::kSmallBufferBytes + 3'000);
+    EXPECT_EQ(second_.size(), 2U);
+    queues_.move_front(first_, second_);
+    EXPECT_TRUE(first_.is_empty());
+    EXPECT_EQ(take_all(second_), "xab");
+    push(first_, 'c');
+    EXPECT_EQ(take_all(first_), "c");
+}
+
+TEST_F(Queues, WhatFindsNoRoomInTheOtherQueueIsDroppedThere) {
+    push(small_, 'x', 3'000, 1'000);
+    push(first_, 'a', 3'000, 1'000);
+    first_.front()->done_bytes = 1'000;
+    push(first_, 'b', 2'000, 500);
+    queues_.move_front(first_, small_);
+    EXPECT_EQ(small_.dropped(), 2U) << "of which one was done";
+    EXPECT_EQ(first_.dropped(), 0U);
+    EXPECT_EQ(take_all(first_), "b");
+    EXPECT_EQ(take_all(small_), "x");
+}
+
 TEST(FrameBacklog, GivesWhatItTookAndItsMemoryBack) {
     base::MemoryBudget budget(FrameBacklog::kLimitBytes);
     FrameBacklog backlog(&budget);

@@ -193,10 +193,10 @@ class RelayInput : public test::NetNamespaceTest {
         RelaySettings settings;
         settings.listen = {kRelay};
         settings.sign_of_life_wait = {};
-        // Work is measured by how often the relay looks: a microsecond each.
+        // Work is measured by how often the relay looks.
         settings.clock = [this] {
             count_reads();
-            return clock_ += base::microseconds(1);
+            return clock_ += look;
         };
         settings.worked = [this] { return clock_ - base::TimePoint{}; };
         relay = std::make_unique<Relay>(loop, settings, slots, random, events);
@@ -270,6 +270,7 @@ class RelayInput : public test::NetNamespaceTest {
                                     loop.now());
     }
 
+    base::Duration look = base::microseconds(1);  // what each takes
     io::EventLoop loop;
     flow::HeapSlots slots{1000};
     base::SeededRandom random{1};
