@@ -62,7 +62,7 @@ void CompressionGovernor::on_arrival(uint64_t bytes, TimePoint now) {
     // An empty window is affordable: the last change was made when it had become empty.
     const TimePoint emptied_at = arrived_at_ + RecentSum::kWindow;
     const TimePoint resumed_at = std::max(emptied_at, changed_at_ + kShortestStay);
-    if (!is_compressing_ && resumed_at <= now) {
+    if (!is_compressing_ && resumed_at <= now && fast_until_ <= now) {
         is_compressing_ = true;
         changed_at_ = resumed_at;
     }
@@ -73,7 +73,13 @@ void CompressionGovernor::on_arrival(uint64_t bytes, TimePoint now) {
 bool CompressionGovernor::may_compress(const CompressionLoad& load,
                                        const PathPace& path,
                                        TimePoint now) {
-    if (now - changed_at_ >= kShortestStay && is_affordable(load, path, now) != is_compressing_) {
+    const bool is_fast = is_too_much(load, path, now);
+    if (is_fast) {
+        fast_until_ = now + kFastFor;
+    }
+    const bool is_wanted =
+        !is_fast && (is_compressing_ || fast_until_ <= now) && is_worth_it(load, now);
+    if (now - changed_at_ >= kShortestStay && is_wanted != is_compressing_) {
         if (is_compressing_ && is_raw_known(now) && !is_faster_than_raw(now)) {
             doubted_until_ = now + kDoubt;
         } else if (!is_compressing_ && path.is_full) {
@@ -86,23 +92,36 @@ bool CompressionGovernor::may_compress(const CompressionLoad& load,
     return is_compressing_;
 }
 
-bool CompressionGovernor::is_affordable(const CompressionLoad& load,
-                                        const PathPace& path,
-                                        TimePoint now) const {
+CompressionGovernor::Shares CompressionGovernor::shares(const CompressionLoad& load,
+                                                        TimePoint now) const {
     const double spent = spent_.share(now);
-    const double others = std::max(0.0, load.share(now) - spent);
+    const double rest = std::max(0.0, load.share(now) - spent);
     // Where compressing holds up what comes, it comes slower and still takes all the time.
-    const double own = std::max(spent, load.share_of(arrived_.sum(now), RecentSum::kWindow));
+    return {rest + std::max(spent, load.share_of(arrived_.sum(now), RecentSum::kWindow)), rest};
+}
+
+// The processor has not the time for it.
+bool CompressionGovernor::is_too_much(const CompressionLoad& load,
+                                      const PathPace& path,
+                                      TimePoint now) const {
     if (load.share_of(arrived_.newest(now), RecentSum::kSlot) > kMostShare) {
-        return false;
-    }
-    if (own + others < kFreeShare) {
         return true;
+    }
+    // One slot tells already that nothing else is done: a stream at full speed, as a rule.
+    const Shares share = shares(load, now);
+    if (share.all < kFreeShare && spent_.newest_share(now) <= kMostShare) {
+        return false;
     }
     // Expected arrivals if they were compressed.
     const double wanted = load.share_of(path.bytes_per_s, base::seconds(1)) / kTypicalRatio;
-    if (!path.is_full || path.bytes_per_s == 0 || std::max(own, wanted) + others >= kMostShare) {
-        return false;
+    return !path.is_full || path.bytes_per_s == 0 ||
+           std::max(share.all, wanted + share.rest) >= kMostShare;
+}
+
+// It has, and beyond kFreeShare it is faster, or that is to be tried.
+bool CompressionGovernor::is_worth_it(const CompressionLoad& load, TimePoint now) const {
+    if (shares(load, now).all < kFreeShare) {
+        return true;
     }
     return is_compressing_ ? is_raw_known(now) && is_faster_than_raw(now) : now >= doubted_until_;
 }

@@ -45,6 +45,10 @@ class RecentTime {
     double share(base::TimePoint now) const {
         return static_cast<double>(ns_.sum(now)) / static_cast<double>(RecentSum::kWindow.count());
     }
+    // The same of the slot that `now` is in.
+    double newest_share(base::TimePoint now) const {
+        return static_cast<double>(ns_.newest(now)) / static_cast<double>(RecentSum::kSlot.count());
+    }
 
   private:
     RecentSum ns_;
@@ -112,6 +116,10 @@ class CompressionGovernor {
     static constexpr base::Duration kDoubt = base::seconds(5);
     // Between two changes. A change of rate needs some round trips to show.
     static constexpr base::Duration kShortestStay = base::milliseconds(200);
+    // So long nothing is compressed after more came than the processor could compress. A stream
+    // that pauses for less, because a machine stalled or TCP waited for its timer (0.2 s at
+    // first), is as fast as before when it goes on.
+    static constexpr base::Duration kFastFor = base::milliseconds(400);
 
     // A super-packet that may be compressed came.
     void on_arrival(uint64_t bytes, base::TimePoint now);
@@ -121,8 +129,13 @@ class CompressionGovernor {
     bool may_compress(const CompressionLoad& load, const PathPace& path, base::TimePoint now);
 
   private:
-    bool
-    is_affordable(const CompressionLoad& load, const PathPace& path, base::TimePoint now) const;
+    struct Shares {
+        double all = 0;   // of a core, of which
+        double rest = 0;  // is for others
+    };
+    Shares shares(const CompressionLoad& load, base::TimePoint now) const;
+    bool is_too_much(const CompressionLoad& load, const PathPace& path, base::TimePoint now) const;
+    bool is_worth_it(const CompressionLoad& load, base::TimePoint now) const;
 
     bool is_raw_known(base::TimePoint now) const { return now < raw_known_until_; }
     bool is_faster_than_raw(base::TimePoint now) const;
@@ -132,6 +145,7 @@ class CompressionGovernor {
     bool is_compressing_ = true;
     base::TimePoint arrived_at_{};
     base::TimePoint changed_at_{};
+    base::TimePoint fast_until_{};
     // Arrivals of the last window in which super-packets left raw.
     uint64_t raw_bytes_ = 0;
     base::TimePoint raw_known_until_{};
