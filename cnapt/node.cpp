@@ -360,8 +360,8 @@ Flow* Node::deliver_whole(Session& session,
     return flow;
 }
 
-void Node::on_flows_closed(Session& /*session*/, Flow& flow, TimePoint /*now*/) {
-    flow.state = flow.state == flow::FlowState::Open ? flow::FlowState::Closing : flow.state;
+void Node::on_flows_closed(Session& /*session*/, Flow& flow, TimePoint now) {
+    flows_.on_ended_there(flow, now);
 }
 
 void Node::on_peer_closed(Session& session, TimePoint /*now*/) {

@@ -354,8 +354,8 @@ Flow* Relay::deliver_whole(session::Session& session,
     return flow;
 }
 
-void Relay::on_flows_closed(session::Session& /*session*/, Flow& flow, TimePoint /*now*/) {
-    flow.state = flow.state == flow::FlowState::Open ? flow::FlowState::Closing : flow.state;
+void Relay::on_flows_closed(session::Session& /*session*/, Flow& flow, TimePoint now) {
+    flows_.on_ended_there(flow, now);
 }
 
 void Relay::on_path_changed(session::Session& session, uint8_t /*path*/, TimePoint /*now*/) {

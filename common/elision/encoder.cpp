@@ -51,6 +51,7 @@ void Encoder::begin_datagram(uint16_t space, uint64_t sequence, TimePoint now, S
     is_stateful_ = false;
     has_set_ = false;
     uses_.clear();
+    frame_uses_ = 0;
     floors_.clear();
     may_use_ = in_flight_.know_space(space) && !in_flight_.is_silent(now);
     may_set_ = may_use_ && setting == Setting::Allowed;
@@ -309,13 +310,14 @@ void Encoder::close_section(ByteWriter& writer) {
 }
 
 void Encoder::count_user(uint32_t index) {
-    CTN_ASSERT(is_building_);
+    CTN_ASSERT(is_building_ && entries_ == 0);
     FlowContext* flow = flows_.find(index);
     if (flow == nullptr || !may_use_ || !in_flight_.has_room(2, uses_.size() + 2)) {
         return;
     }
     use(index, *flow, 0, false);
     use(index, *flow, 1, false);
+    frame_uses_ = uses_.size();
 }
 
 DatagramSummary Encoder::end_datagram(uint32_t datagrams) {
@@ -332,8 +334,9 @@ DatagramSummary Encoder::end_datagram(uint32_t datagrams) {
     return {is_stateful_, has_set_, entries_};
 }
 
-void Encoder::undo_uses() {
-    for (const Use& use : uses_) {
+void Encoder::undo_uses(size_t kept) {
+    for (size_t i = kept; i < uses_.size(); ++i) {
+        const Use& use = uses_[i];
         FlowContext* flow = flows_.find(use.index);
         CTN_ASSERT(flow != nullptr);
         --flow->users[use.reference];
@@ -341,13 +344,13 @@ void Encoder::undo_uses() {
             flow->is_set_pending = false;
         }
     }
-    uses_.clear();
+    uses_.resize(kept);
 }
 
 void Encoder::abort_datagram() {
     CTN_ASSERT(is_building_);
     is_building_ = false;
-    undo_uses();
+    undo_uses(0);
     wants_floor_ = wants_floor_ || !floors_.empty();
     floors_.clear();
     section_.clear();
@@ -355,7 +358,7 @@ void Encoder::abort_datagram() {
 
 void Encoder::retry_datagram() {
     CTN_ASSERT(is_building_);
-    undo_uses();
+    undo_uses(frame_uses_);
     entries_ = 0;
     is_stateful_ = false;
     has_set_ = false;

@@ -88,7 +88,7 @@ class Encoder {
     // payload is moved).
     void close_section(ByteWriter& writer);
     // The datagram has something about this flow that must not arrive after its index is opened
-    // again (CLOSED).
+    // again (CLOSED). Before its first section; retry_datagram keeps it.
     void count_user(uint32_t index);
     // `datagrams`: over how many, with consecutive numbers, the content was split; at most
     // kMaxRecordDatagrams.
@@ -157,7 +157,7 @@ class Encoder {
     FlowContext& added(uint32_t index);
     FlowPacket* latest_in_section(uint32_t index, const FlowContext& flow);
     bool has_floor_for(const FlowContext& flow, uint32_t reference);
-    void undo_uses();
+    void undo_uses(size_t kept);
     bool may_set(const FlowContext& flow, uint32_t reference, bool wanted);
     bool may_open(const FlowContext& flow, const FlowStatics& statics);
     bool may_refer(const FlowContext& flow, const FlowStatics& statics) const;
@@ -181,6 +181,7 @@ class Encoder {
     InFlight in_flight_;
     std::vector<FlowPacket> section_;
     std::vector<Use> uses_;
+    size_t frame_uses_ = 0;  // the first of them, which frames made
     std::vector<Floor> floors_;
     uint64_t floor_version_ = 0;  // of floors_
     LastLength last_length_;

@@ -278,6 +278,12 @@ void FlowTable::refuse(Flow& flow, base::TimePoint now) {
     wheel_.arm(flow, now + idle_timeout(flow), now);
 }
 
+void FlowTable::on_ended_there(Flow& flow, base::TimePoint now) {
+    if (flow.state != FlowState::Refused) {
+        wheel_.arm(flow, std::min(flow.expires_at, now + timeout::kEndedThere), now);
+    }
+}
+
 bool FlowTable::reclassify(Flow& flow, base::TrafficClass traffic_class, base::TimePoint now) {
     if (traffic_class == flow.traffic_class) {
         return true;

@@ -28,6 +28,8 @@ inline constexpr base::Duration kTcpEstablished =
 inline constexpr base::Duration kIcmpEcho = base::seconds(60);  // RFC 5508 REQ-2
 inline constexpr base::Duration kRefused =
     base::seconds(10);  // ours; the policy is then asked again
+inline constexpr base::Duration kEndedThere =
+    base::seconds(2);  // ours: longer than TCP waits before it repeats a SYN (RFC 6298, 2.1)
 }  // namespace timeout
 
 // Flows that give way to one at most, as after a limit was lowered: each costs time.
@@ -91,6 +93,9 @@ class FlowTable {
                             const packet::PacketSummary& summary,
                             base::TimePoint now);
     void refuse(Flow& flow, base::TimePoint now);
+    // The other end has ended it, or one that had its index before: it ends here unless there is a
+    // packet of it within timeout::kEndedThere.
+    void on_ended_there(Flow& flow, base::TimePoint now);
     // Goes on counting in a slot of the new class with an id of its own, so that each record has
     // one class. False when there is no slot: the class stays.
     bool reclassify(Flow& flow, base::TrafficClass traffic_class, base::TimePoint now);

@@ -191,6 +191,10 @@ void Session::detach(Flow& flow, TimePoint /*now*/) {
     if (settings_.role == Role::Node) {
         indexes_.release(static_cast<uint16_t>(flow.index));
         indexes_.make_reusable(static_cast<uint16_t>(flow.index));
+    } else if (closed_.size() < kMaxClosedToTell) {
+        closed_.push_back(flow.index);
+    } else {
+        ++counters_.closed_untold;
     }
 }
 

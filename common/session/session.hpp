@@ -176,6 +176,7 @@ class Session : public flow::FlowOwner {
     bool send_probe(TransmitBatch& batch, base::TimePoint now);
     bool send_upkeep(TransmitBatch& batch, base::TimePoint now);
     static void write_floors(const elision::Encoder& encoder, base::ByteWriter& body);
+    void write_closed(elision::Encoder& encoder, base::ByteWriter& body, size_t spare_bytes);
     size_t write_frames(Draft& draft,
                         base::ByteWriter& body,
                         bool alone,
@@ -459,7 +460,7 @@ class Session : public flow::FlowOwner {
     Reassembly reassembly_;
     std::vector<flow::Flow*> flows_;  // by index
     flow::IndexAllocator indexes_;
-    std::vector<uint32_t> closed_;  // indexes to tell in CLOSED
+    std::vector<uint32_t> closed_;  // SNAPT: indexes to tell in CLOSED
     size_t attached_ = 0;
     SessionCounters counters_;
     base::TimerTable<Timer> timers_;

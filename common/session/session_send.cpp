@@ -19,6 +19,8 @@ namespace {
 constexpr uint32_t kControlBodyBytes = 1300;
 // IP and UDP header, header and tag of a datagram that leaves for an ACK alone, beside the frame.
 constexpr size_t kBesideLoneAck = 22;
+// CLOSED frames in a datagram: each costs the other end 32 look-ups.
+constexpr size_t kMostClosed = 4;
 
 }  // namespace
 
@@ -269,6 +271,9 @@ bool Session::send_upkeep(TransmitBatch& batch, TimePoint now) {
         draft->has_ping = true;
     }
     write_frames(*draft, body, true, now);
+    if (body.size() > 0) {
+        write_closed(epoch->encoder, body, body.room());
+    }
     epoch->encoder.end_datagram();
     if (body.size() == 0 && !keepalive_due_) {
         return false;  // the byte credit did not allow it
@@ -284,6 +289,28 @@ void Session::write_floors(const elision::Encoder& encoder, ByteWriter& body) {
     for (const elision::Floor& floor : encoder.floors()) {
         wire::Floor{wire::space_from_number(floor.space), static_cast<uint32_t>(floor.sequence)}
             .serialize(body);
+    }
+}
+
+// Flows that have ended here, but for those whose index another one has by now, in so many bytes at
+// most. They ride: nothing leaves for them alone.
+void Session::write_closed(elision::Encoder& encoder, ByteWriter& body, size_t spare_bytes) {
+    for (size_t i = 0; i < kMostClosed && !closed_.empty(); ++i) {
+        wire::Closed frame;
+        size_t bytes = wire::Closed::kHeadBytes + wire::Closed::kMaxIndexBytes;
+        for (; !closed_.empty() && bytes <= spare_bytes && frame.count < wire::kMaxClosedFlows;
+             bytes += wire::Closed::kMaxIndexBytes) {
+            const uint32_t index = closed_.back();
+            closed_.pop_back();
+            if (flow_at(index) == nullptr && frame.add(index)) {
+                encoder.count_user(index);
+            }
+        }
+        if (frame.count == 0) {
+            return;
+        }
+        frame.serialize(body);
+        spare_bytes -= std::min(spare_bytes, frame.size());
     }
 }
 

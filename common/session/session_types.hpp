@@ -171,7 +171,12 @@ struct SessionCounters {
     uint64_t copies_unsent = 0;  // wanted, but beyond CopyBudget or not as long as the path takes
     uint64_t handovers = 0;
     uint64_t repeated_datagrams = 0;  // SNAPT: sent again after a move of the return path
+    uint64_t closed_untold = 0;       // SNAPT: flows that ended, beyond kMaxClosedToTell
 };
+
+// Flows of a session that ended at a SNAPT, and of which its node is to hear. Beyond that it finds
+// out by its own time-outs.
+inline constexpr size_t kMaxClosedToTell = 4096;
 
 struct FlowOpening {
     uint32_t index = 0;

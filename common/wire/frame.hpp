@@ -195,6 +195,8 @@ struct Ping {
 };
 
 struct Closed {
+    static constexpr size_t kHeadBytes = 2;
+    static constexpr size_t kMaxIndexBytes = 3;
     uint8_t count = 0;  // 1 to kMaxClosedFlows
     std::array<uint32_t, kMaxClosedFlows> indexes{};
 

@@ -57,6 +57,7 @@ flows() { snapt_json 1 status | json "d['$1']"; }
 gives_way() { more_than "$(flows flows_gave_way)" "$1"; }
 # Each flow is at most one connection, and those of the last half second may wait to be forgotten.
 is_forgotten() { at_most "$(in_ns snapt1 cat /proc/net/nf_conntrack | grep -c UNREPLIED)" $((limit + 100)); }
+agree() { at_most "$(cnapt_json status | json "d['flows']")" $(($(flows flows) + 32)); }
 beside() { # beside WHAT FLOODER HOST NS : names and pages of NS while FLOODER floods
     local failed=0 good=0 slowest=0 took began before
     before=$(flows flows_gave_way)
@@ -73,10 +74,18 @@ beside() { # beside WHAT FLOODER HOST NS : names and pages of NS while FLOODER f
     claim "$1: some were asked for" more_than "$good" 5
     claim "$1: none takes more than a second ($slowest s)" at_most "$slowest" 1
     claim "$1: the kernel has forgotten those, too" wait_for 5 is_forgotten
+    claim "$1: node and SNAPT agree on what is open" wait_for 10 agree
     claim "$1: nothing was refused" equal "$(snapt_json 1 status | json "d['drops']['flow_limit']")" 0
 }
+# The node hears of what gave way beside other things, so something has to be sent.
+spawn node talk "$python" -c 'import socket, sys, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+while True:
+    s.sendto(bytes.fromhex("0001 0100 0001 0000 0000 0000 0161 07") + b"example" + bytes.fromhex("00 0001 0001"), (sys.argv[1], 53))
+    time.sleep(0.2)' $inet4
 beside "a program of the node" node $inet4 node
 beside "a host of the LAN, IPv6" lan1 $inet6 lan2
+stop talk
 
 # The same of a user who begins one session after the other, each with flows of its own. Nobody answers: what ICMP says is no answer.
 unanswered() { in_ns snapt1 cat /proc/net/nf_conntrack | grep -c UNREPLIED; }

@@ -221,16 +221,21 @@ TEST(References, ALateAcknowledgementOfAnOldFlowDoesNotOpenTheNewOne) {
 }
 
 TEST(References, CountedUsersHoldAnIndexBack) {
-    ElisionLink link;
-    link.open(3, udp4());
-    link.encoder.begin_datagram(link.space, link.next++, link.now);
-    link.encoder.count_user(3);
-    link.encoder.end_datagram();
-    link.encoder.remove_flow(3);
-    link.encoder.add_flow(3, {});
-    EXPECT_FALSE(has_set(link.send(3, udp4())));
-    link.encoder.on_acknowledged(link.space, 1, 1, link.now);
-    EXPECT_TRUE(has_set(link.send(3, udp4())));
+    for (const bool is_retried : {false, true}) {
+        ElisionLink link;
+        link.open(3, udp4());
+        link.encoder.begin_datagram(link.space, link.next++, link.now);
+        link.encoder.count_user(3);
+        if (is_retried) {
+            link.encoder.retry_datagram();
+        }
+        link.encoder.end_datagram();
+        link.encoder.remove_flow(3);
+        link.encoder.add_flow(3, {});
+        EXPECT_FALSE(has_set(link.send(3, udp4())));
+        link.encoder.on_acknowledged(link.space, 1, 1, link.now);
+        EXPECT_TRUE(has_set(link.send(3, udp4())));
+    }
 }
 
 TEST(References, FollowALastingChangeOfWhatIsStatic) {

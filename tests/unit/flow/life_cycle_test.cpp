@@ -67,6 +67,31 @@ class LifeCycle : public testing::Test {
     FlowTable table_{8, slots_};
 };
 
+// The index that the other end named may have been another flow's.
+TEST_F(LifeCycle, WhatHasEndedThereEndsHereUnlessItGoesOn) {
+    Flow& flow = make(Protocol::Udp);
+    table_.on_ended_there(flow, now_);
+    now_ += timeout::kEndedThere - milliseconds(1);
+    EXPECT_EQ(expire(), 0U);
+    packet(flow, kUp);
+    now_ += timeout::kEndedThere + seconds(1);
+    EXPECT_EQ(expire(), 0U) << "it goes on";
+    table_.on_ended_there(flow, now_);
+    now_ += timeout::kEndedThere + seconds(1);
+    EXPECT_EQ(expire(), 1U);
+}
+
+TEST_F(LifeCycle, ToHaveEndedThereMakesNothingLonger) {
+    Flow& flow = make(Protocol::Udp, 53);
+    now_ += timeout::kDns - seconds(1);
+    table_.on_ended_there(flow, now_);
+    EXPECT_EQ(flow.expires_at, now_ + seconds(1));
+    Flow& refused = make(Protocol::Tcp);
+    table_.refuse(refused, now_);
+    table_.on_ended_there(refused, now_);
+    EXPECT_EQ(refused.expires_at, now_ + timeout::kRefused);
+}
+
 TEST_F(LifeCycle, TcpOpensIsUsedAndClosesByFinBothWays) {
     play(make(Protocol::Tcp), {{kUp, kSyn, FlowState::Opening, timeout::kTcpTransitory},
                                {kDown, kSynAck, FlowState::Open, timeout::kTcpTransitory},

@@ -1,0 +1,115 @@
+// CLOSED: a node hears of flows that have ended at its SNAPT, beside what is sent anyway.
+#include "tests/support/session_pair.hpp"
+
+#include <gtest/gtest.h>
+
+namespace continuo::tests {
+namespace {
+
+using base::milliseconds;
+using base::TrafficClass;
+
+packet::FiveTuple udp(uint16_t port) {
+    packet::FiveTuple tuple;
+    tuple.local = *base::IpAddress::parse("192.0.0.5");
+    tuple.remote = *base::IpAddress::parse("198.51.100.2");
+    tuple.local_port = port;
+    tuple.remote_port = 80;
+    tuple.protocol = packet::Protocol::Udp;
+    return tuple;
+}
+
+class ClosedSim : public testing::Test {
+  protected:
+    // What the node sends in a flow, and what SNAPT acknowledges.
+    void send(uint16_t port, size_t packets) {
+        packet::HeaderFields fields;
+        const packet::FiveTuple tuple = udp(port);
+        fields.source = tuple.local;
+        fields.destination = tuple.remote;
+        fields.protocol = tuple.protocol;
+        fields.source_port = tuple.local_port;
+        fields.destination_port = tuple.remote_port;
+        fields.ttl = 64;
+        std::vector<uint8_t> payload(1000);
+        pair.random.fill(payload);
+        for (size_t i = 0; i < packets; ++i) {
+            pair.node.send(pair.node.flow(tuple, TrafficClass::HtHd), make_packet(fields, payload),
+                           {}, pair.now);
+            pair.run_for(milliseconds(2));
+        }
+        pair.run_for(milliseconds(200));
+    }
+    static packet::FiveTuple at_snapt(uint16_t port) {
+        packet::FiveTuple tuple = udp(port);
+        tuple.local = *base::IpAddress::parse("100.64.0.2");
+        return tuple;
+    }
+    void end_at_snapt(uint16_t port) {
+        ASSERT_NE(pair.snapt.find(at_snapt(port)), nullptr);
+        pair.snapt.end_flow(at_snapt(port), pair.now);
+    }
+
+    SessionPair pair{SimLink{}};
+};
+
+TEST_F(ClosedSim, TheNodeHearsOfFlowsThatEndedAtTheSnapt) {
+    constexpr uint16_t kFlows = 100;
+    for (uint16_t i = 0; i < kFlows; ++i) {
+        send(static_cast<uint16_t>(5000 + i), 1);
+    }
+    for (uint16_t i = 0; i < kFlows; ++i) {
+        end_at_snapt(static_cast<uint16_t>(5000 + i));
+    }
+    const uint64_t before = pair.snapt.session->counters().overhead_sent;
+    pair.run_for(base::seconds(1));
+    EXPECT_EQ(pair.snapt.session->counters().overhead_sent, before) << "nothing leaves for that";
+    send(6000, 40);
+    EXPECT_EQ(pair.node.closed_flows, kFlows);
+    send(6000, 40);
+    EXPECT_EQ(pair.node.closed_flows, kFlows) << "once";
+}
+
+// Beside packets, where acknowledgements ride too.
+TEST_F(ClosedSim, TheNodeHearsOfThemBesidePackets) {
+    send(5000, 1);
+    send(5001, 1);
+    end_at_snapt(5000);
+    packet::HeaderFields fields;
+    const packet::FiveTuple tuple = at_snapt(5001);
+    fields.source = tuple.remote;
+    fields.destination = tuple.local;
+    fields.protocol = tuple.protocol;
+    fields.source_port = tuple.remote_port;
+    fields.destination_port = tuple.local_port;
+    fields.ttl = 64;
+    pair.snapt.send(*pair.snapt.find(tuple), make_packet(fields, std::vector<uint8_t>(100)), {},
+                    pair.now);
+    pair.run_for(milliseconds(200));
+    EXPECT_EQ(pair.node.delivered.size(), 1U);
+    EXPECT_EQ(pair.node.closed_flows, 1U);
+}
+
+TEST_F(ClosedSim, NothingIsSaidOfAnIndexThatAnotherFlowHas) {
+    send(5000, 1);
+    end_at_snapt(5000);
+    const uint32_t index = pair.node.flow(udp(5000), TrafficClass::HtHd).index;
+    pair.node.end_flow(udp(5000), pair.now);
+    ASSERT_EQ(pair.node.flow(udp(6000), TrafficClass::HtHd).index, index);
+    send(6000, 40);
+    EXPECT_EQ(pair.node.closed_flows, 0U);
+    EXPECT_GT(pair.snapt.session->counters().acks_sent, 0U);
+}
+
+TEST_F(ClosedSim, HowManyAreToBeToldHasALimit) {
+    send(5000, 1);
+    flow::Flow& flow = *pair.snapt.find(at_snapt(5000));
+    for (size_t i = 0; i < session::kMaxClosedToTell + 3; ++i) {
+        pair.snapt.session->detach(flow, pair.now);
+        ASSERT_TRUE(pair.snapt.session->attach(flow));
+    }
+    EXPECT_EQ(pair.snapt.session->counters().closed_untold, 3U);
+}
+
+}  // namespace
+}  // namespace continuo::tests
