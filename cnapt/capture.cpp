@@ -146,9 +146,12 @@ Flow* Node::begin_flow(const packet::PacketSummary& summary, TimePoint now) {
         flows_.erase(silent);
     };
     const bool is_favoured = flow::is_favoured(summary.tuple, base::TrafficClass::LtHd);
-    Flow* flow = flows_.make_room(is_favoured, nullptr, 0, end)
-                     ? flows_.create(summary.tuple, base::TrafficClass::LtHd, now)
-                     : nullptr;
+    const bool has_room = is_gateway() ? flows_.make_room(is_favoured, hosts_, end)
+                                       : flows_.make_room(is_favoured, nullptr, 0, end);
+    flow::FlowOrigin origin;
+    origin.share = is_gateway() ? &hosts_.unknown() : nullptr;
+    Flow* flow =
+        has_room ? flows_.create(summary.tuple, base::TrafficClass::LtHd, now, origin) : nullptr;
     if (flow == nullptr) {
         return nullptr;
     }
@@ -288,42 +291,6 @@ void Node::change_class(NodeFlow& node_flow, base::TrafficClass traffic_class, T
     if (flows_.reclassify(*node_flow.flow, traffic_class, now)) {
         node_flow.link->session->requeue(*node_flow.flow, former);
     }
-}
-
-void Node::look_up(NodeFlow& node_flow) {
-    struct Answer {
-        io::SocketOwner owner;
-        std::string user;
-    };
-    auto answer = std::make_shared<Answer>();
-    const packet::FiveTuple tuple = node_flow.flow->tuple;
-    worker_->submit(
-        [lookup = lookup_, tuple, answer] {
-            if (auto owner = lookup->find(tuple)) {
-                answer->owner = std::move(*owner);
-                answer->user = io::user_name(answer->owner.user_id);
-            }
-        },
-        [this, tuple, answer] { on_process_found(tuple, answer->owner, std::move(answer->user)); });
-}
-
-void Node::on_process_found(const packet::FiveTuple& tuple,
-                            const io::SocketOwner& owner,
-                            std::string user) {
-    Flow* flow = flows_.find(tuple);
-    if (flow == nullptr) {
-        return;
-    }
-    const TimePoint now = loop_.now();
-    auto& node_flow = *flow::details_as<NodeFlow>(*flow);
-    node_flow.owner = owner;
-    node_flow.user = std::move(user);
-    if (node_flow.waits_until != base::kNever) {
-        release_waiting(node_flow, now);
-    } else if (node_flow.flow->state != flow::FlowState::Refused) {
-        classify(node_flow, now);
-    }
-    driver_.pump(now);
 }
 
 // Classifies with what is known by now and sends what waited.

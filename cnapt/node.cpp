@@ -80,6 +80,10 @@ base::Result<void> Node::start(std::string& failure) {
     }
     failure = "cannot look up processes";
     lookup_ = std::make_shared<io::ProcessLookup>(CTN_TRY(io::ProcessLookup::open()));
+    if (is_gateway()) {
+        failure = "cannot ask for connections of the LAN";
+        tracking_ = std::make_shared<io::NetfilterClient>(CTN_TRY(io::NetfilterClient::open()));
+    }
     worker_ = std::make_unique<io::WorkerThread>(loop_, "cnapt-lookup", kWorkerQueue);
     failure = "cannot follow network changes";
     uplinks_ = std::make_unique<Uplinks>(

@@ -21,6 +21,7 @@
 #include "common/dataplane/tun_port.hpp"
 #include "common/flow/flow_table.hpp"
 #include "common/flow/fragment_cache.hpp"
+#include "common/io/netfilter.hpp"
 #include "common/io/pause_watcher.hpp"
 #include "common/io/process_lookup.hpp"
 #include "common/io/wireless_monitor.hpp"
@@ -428,10 +429,6 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void refuse(NodeFlow& node_flow, std::string reason, base::TimePoint now);
     void forward(NodeFlow& node_flow, packet::PacketPtr packet, bool is_syn, base::TimePoint now);
     void answer_refused(base::ByteView packet);
-    void look_up(NodeFlow& node_flow);
-    void on_process_found(const packet::FiveTuple& tuple,
-                          const io::SocketOwner& owner,
-                          std::string user);
     void release_waiting(NodeFlow& node_flow, base::TimePoint now);
     void on_wait_over();
     classifier::FlowFacts facts_of(const NodeFlow& node_flow) const;
@@ -439,6 +436,15 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     void consider_promotion(NodeFlow& node_flow, uint32_t bytes, base::TimePoint now);
     uint16_t app_tag(SnaptLink& link, const classifier::Classification& classification);
     void name_apps(SnaptLink& link);
+    // flow_owner.cpp
+    bool is_gateway() const { return !settings_.uplinks.lan.empty(); }
+    void look_up(NodeFlow& node_flow);
+    void count_for_host(const packet::FiveTuple& tuple,
+                        const io::SocketOwner& owner,
+                        const std::optional<base::IpAddress>& host);
+    void on_process_found(const packet::FiveTuple& tuple,
+                          const io::SocketOwner& owner,
+                          std::string user);
     // For new flows; the best there is, is taken. An idle SNAPT that has died is not missed by the
     // data path, but its control link is lost.
     enum class Fitness : uint8_t { None, NotForwarding, Unlisted, WithoutControl, Good };
@@ -455,6 +461,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     session::SessionScratch scratch_;
     base::MemoryBudget kept_memory_{session::kMaxKeptBytes};  // outlives the sessions
     flow::HeapSlots slots_;
+    flow::HostShares hosts_;  // of a gateway
     flow::FlowTable flows_;
     flow::FragmentCache fragments_;  // up
     flow::FragmentCache fragments_down_;
@@ -475,6 +482,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     io::PauseWatcher pause_watcher_;
     std::unique_ptr<io::WorkerThread> worker_;
     std::shared_ptr<io::ProcessLookup> lookup_;
+    std::shared_ptr<io::NetfilterClient> tracking_;  // of a gateway; on worker_
     std::shared_ptr<const classifier::Ruleset> ruleset_;
     std::vector<std::unique_ptr<SnaptLink>> links_;
     std::vector<NodeFlow*> waiting_flows_;

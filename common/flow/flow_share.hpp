@@ -25,15 +25,16 @@ class FlowShare {
     size_t flows() const { return flows_; }
     // Whether another one finds a place. `limit` 0: none.
     bool has_room(size_t limit, bool is_favoured) const {
-        const size_t ordinary = flows_ - favoured_;
-        return limit == 0 ||
-               (flows_ < limit && (is_favoured || ordinary < limit - limit / kReserveDivisor));
+        return limit == 0 || (flows_ < limit && (is_favoured || leaves_reserve(limit)));
+    }
+    // Whether another ordinary one leaves the reserve as it is.
+    bool leaves_reserve(size_t limit) const {
+        return flows_ - favoured_ < limit - limit / kReserveDivisor;
     }
     // The flow that gives way to such a one: never a favoured one to an ordinary one. Null: none.
-    Flow* gives_way_to(bool is_favoured) const {
-        Flow* ordinary = giving_way_[0].oldest;
-        return ordinary == nullptr && is_favoured ? giving_way_[1].oldest : ordinary;
-    }
+    Flow* gives_way_to(bool is_favoured) const { return oldest(true, is_favoured); }
+    // Of the others, which were answered, the one that was so longest. Null: none.
+    Flow* oldest_answered(bool may_be_favoured) const { return oldest(false, may_be_favoured); }
 
   private:
     friend class FlowTable;
@@ -42,19 +43,22 @@ class FlowShare {
         Flow* newest = nullptr;
     };
     FlowLinks& links(Flow& flow) const { return flow.share_links[static_cast<size_t>(level_)]; }
-    List& list_of(const Flow& flow) { return giving_way_[flow.is_favoured ? 1 : 0]; }
+    List& list_of(const Flow& flow) {
+        return lists_[flow.gives_way ? 1 : 0][flow.is_favoured ? 1 : 0];
+    }
+    Flow* oldest(bool gives_way, bool may_be_favoured) const {
+        const List* lists = lists_[gives_way ? 1 : 0];
+        Flow* ordinary = lists[0].oldest;
+        return ordinary == nullptr && may_be_favoured ? lists[1].oldest : ordinary;
+    }
 
     void add(Flow& flow) {
         ++flows_;
         favoured_ += flow.is_favoured ? 1 : 0;
-        if (flow.gives_way) {
-            append(flow);
-        }
+        append(flow);
     }
     void remove(Flow& flow) {
-        if (flow.gives_way) {
-            unlist(flow);
-        }
+        unlist(flow);
         --flows_;
         favoured_ -= flow.is_favoured ? 1 : 0;
     }
@@ -75,7 +79,7 @@ class FlowShare {
     ShareLevel level_;
     size_t flows_ = 0;
     size_t favoured_ = 0;
-    List giving_way_[2];  // ordinary, favoured
+    List lists_[2][2];  // answered or giving way; ordinary or favoured
 };
 
 }  // namespace continuo::flow

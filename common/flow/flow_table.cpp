@@ -115,6 +115,16 @@ void FlowTable::leave_shares(Flow& flow) {
     }
 }
 
+void FlowTable::set_share(Flow& flow, FlowShare& share) {
+    if (flow.share != &share) {
+        if (flow.share != nullptr) {
+            flow.share->remove(flow);
+        }
+        flow.share = &share;
+        share.add(flow);
+    }
+}
+
 void FlowTable::set_gives_way(Flow& flow, bool gives_way) {
     if (flow.gives_way != gives_way) {
         leave_shares(flow);

@@ -7,6 +7,7 @@
 #include "common/flow/flow.hpp"
 #include "common/flow/flow_share.hpp"
 #include "common/flow/flow_wheel.hpp"
+#include "common/flow/host_shares.hpp"
 #include "common/flow/slot_source.hpp"
 #include "common/packet/rewrite.hpp"
 
@@ -151,6 +152,28 @@ class FlowTable {
         }
         return has_room;
     }
+
+    // The same in a table of `hosts`.
+    template <typename End>
+    bool make_room(bool is_favoured, const HostShares& hosts, End&& end) {
+        for (size_t i = 0; i < kMostGiveWay && !all_.has_room(max_flows_, is_favoured); ++i) {
+            Flow* flow =
+                hosts.gives_way_to(is_favoured, all_.leaves_reserve(max_flows_), max_flows_);
+            flow = flow == nullptr ? all_.gives_way_to(is_favoured) : flow;
+            if (flow == nullptr) {
+                break;
+            }
+            ++gave_way_;
+            end(*flow);
+        }
+        const bool has_room = all_.has_room(max_flows_, is_favoured);
+        if (!has_room) {
+            count_refusal();
+        }
+        return has_room;
+    }
+    // From now on it counts there.
+    static void set_share(Flow& flow, FlowShare& share);
 
     uint64_t gave_way() const { return gave_way_; }  // flows that did, so far
     size_t size() const { return size_; }

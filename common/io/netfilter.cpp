@@ -81,11 +81,13 @@ std::vector<uint8_t> nested_u16(uint16_t type, uint16_t value) {
     return nested(type, bytes);
 }
 
-// An echo request names a conversation by its identifier.
-void append_echo(std::vector<uint8_t>& bytes, const packet::FiveTuple& tuple) {
+// An echo message names a conversation by its identifier.
+void append_echo(std::vector<uint8_t>& bytes, const packet::FiveTuple& tuple, bool is_reply) {
     constexpr std::array<uint8_t, 1> kNoCode = {0};
     const bool is_v4 = tuple.protocol == packet::Protocol::Icmp;
-    const std::array<uint8_t, 1> type = {is_v4 ? uint8_t{ICMP_ECHO} : uint8_t{ICMPV6_ECHO_REQUEST}};
+    const uint8_t request = is_v4 ? uint8_t{ICMP_ECHO} : uint8_t{ICMPV6_ECHO_REQUEST};
+    const uint8_t reply = is_v4 ? uint8_t{ICMP_ECHOREPLY} : uint8_t{ICMPV6_ECHO_REPLY};
+    const std::array<uint8_t, 1> type = {is_reply ? reply : request};
     append(bytes, nested_u16(is_v4 ? uint16_t{CTA_PROTO_ICMP_ID} : uint16_t{CTA_PROTO_ICMPV6_ID},
                              tuple.local_port));
     append(bytes,
@@ -94,20 +96,22 @@ void append_echo(std::vector<uint8_t>& bytes, const packet::FiveTuple& tuple) {
                          kNoCode));
 }
 
-// The kernel's name of a connection that the local end began.
-std::vector<uint8_t> original_of(const packet::FiveTuple& tuple) {
+// The kernel's name of a connection that the local end began, or of the answers to it.
+std::vector<uint8_t> name_of(const packet::FiveTuple& tuple, bool is_reply) {
     const bool is_v4 = tuple.local.is_v4();
-    std::vector<uint8_t> addresses =
-        nested(is_v4 ? uint16_t{CTA_IP_V4_SRC} : uint16_t{CTA_IP_V6_SRC}, tuple.local.bytes());
-    append(addresses,
-           nested(is_v4 ? uint16_t{CTA_IP_V4_DST} : uint16_t{CTA_IP_V6_DST}, tuple.remote.bytes()));
+    const uint16_t source = is_v4 ? uint16_t{CTA_IP_V4_SRC} : uint16_t{CTA_IP_V6_SRC};
+    const uint16_t destination = is_v4 ? uint16_t{CTA_IP_V4_DST} : uint16_t{CTA_IP_V6_DST};
+    std::vector<uint8_t> addresses = nested(is_reply ? destination : source, tuple.local.bytes());
+    append(addresses, nested(is_reply ? source : destination, tuple.remote.bytes()));
     const std::array<uint8_t, 1> number = {static_cast<uint8_t>(tuple.protocol)};
     std::vector<uint8_t> protocol = nested(CTA_PROTO_NUM, number);
     if (tuple.protocol == packet::Protocol::Icmp || tuple.protocol == packet::Protocol::IcmpV6) {
-        append_echo(protocol, tuple);
+        append_echo(protocol, tuple, is_reply);
     } else {
-        append(protocol, nested_u16(CTA_PROTO_SRC_PORT, tuple.local_port));
-        append(protocol, nested_u16(CTA_PROTO_DST_PORT, tuple.remote_port));
+        const uint16_t local = is_reply ? CTA_PROTO_DST_PORT : CTA_PROTO_SRC_PORT;
+        const uint16_t remote = is_reply ? CTA_PROTO_SRC_PORT : CTA_PROTO_DST_PORT;
+        append(protocol, nested_u16(local, tuple.local_port));
+        append(protocol, nested_u16(remote, tuple.remote_port));
     }
     std::vector<uint8_t> bytes = nested(CTA_TUPLE_IP | NLA_F_NESTED, addresses);
     append(bytes, nested(CTA_TUPLE_PROTO | NLA_F_NESTED, protocol));
@@ -259,6 +263,21 @@ Result<uint64_t> NetfilterClient::counted_packets(std::string_view table,
     return *packets;
 }
 
+Result<IpAddress> NetfilterClient::source_of(const packet::FiveTuple& translated) {
+    // The answer says that more follows; the acknowledgement ends it.
+    auto request = request_for(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_GET, NLM_F_ACK,
+                               family_of(translated.local.version));
+    request.attribute(CTA_TUPLE_REPLY | NLA_F_NESTED, ByteView(name_of(translated, true)));
+    std::optional<TrackedConnection> connection;
+    CTN_TRY(socket_.list(request, "look for a connection", [&](const NetlinkMessage& message) {
+        connection = tracked(message.attributes(sizeof(nfgenmsg)), translated.local.is_v4());
+    }));
+    if (!connection) {
+        return Error{Errc::NotFound, "connection"};
+    }
+    return connection->source;
+}
+
 Result<size_t> NetfilterClient::forget_translated(const IpAddress& address) {
     return forget_if(address.version, [&](const TrackedConnection& connection) {
         return connection.translated == address && connection.source != address;
@@ -336,7 +355,7 @@ Result<size_t> NetfilterClient::forget(std::span<const packet::FiveTuple> connec
     for (const packet::FiveTuple& connection : connections) {
         auto removal = request_for(NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_DELETE, NLM_F_ACK,
                                    family_of(connection.local.version));
-        removal.attribute(CTA_TUPLE_ORIG | NLA_F_NESTED, ByteView(original_of(connection)));
+        removal.attribute(CTA_TUPLE_ORIG | NLA_F_NESTED, ByteView(name_of(connection, false)));
         const auto done = socket_.change(removal, "forget connection");
         if (!done && done.error().code != Errc::NotFound && !failed) {
             failed = done.error();

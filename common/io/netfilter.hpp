@@ -41,6 +41,9 @@ class NetfilterClient {
     // Packets of a named counter of a table of the family inet, both by their bare names;
     // microseconds. Errors: NotFound, System.
     base::Result<uint64_t> counted_packets(std::string_view table, std::string_view counter);
+    // The source of a connection that is translated to that local end, as a gateway's are:
+    // microseconds. Errors: NotFound, System.
+    base::Result<base::IpAddress> source_of(const packet::FiveTuple& translated);
     // Forgets the tracked connections whose source is translated to `address`; gives their number.
     // Their next packet begins a connection. Errors: System (a kernel without ctnetlink).
     base::Result<size_t> forget_translated(const base::IpAddress& address);

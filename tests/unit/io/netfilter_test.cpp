@@ -116,6 +116,19 @@ TEST_F(NetfilterTest, ConnectionsTranslatedToAnAddressAreForgottenAndNoOthers) {
             send_datagram(to, port);
         }
     }
+    const auto source_of = [&](const char* local, uint16_t port, const char* remote) {
+        packet::FiveTuple tuple;
+        tuple.local = *IpAddress::parse(local);
+        tuple.remote = *IpAddress::parse(remote);
+        tuple.local_port = port;
+        tuple.remote_port = 9;
+        tuple.protocol = packet::Protocol::Udp;
+        const auto source = client_->source_of(tuple);
+        return source ? source->to_string() : "none";
+    };
+    EXPECT_EQ(source_of("192.0.0.5", 1000, "192.0.2.9"), "192.0.2.1");
+    EXPECT_EQ(source_of("fd43::5", 1000, "2001:db8::9"), "2001:db8::1");
+    EXPECT_EQ(source_of("192.0.0.5", 1001, "192.0.2.9"), "none");
     const auto forget = [&](const char* address) {
         const auto count = client_->forget_translated(*IpAddress::parse(address));
         EXPECT_TRUE(count) << count.error().sys_errno;

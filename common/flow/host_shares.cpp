@@ -1,0 +1,36 @@
+#include "common/flow/host_shares.hpp"
+
+namespace continuo::flow {
+
+FlowShare& HostShares::of(const base::IpAddress& host) {
+    const auto found = shares_.find(host);
+    if (found != shares_.end()) {
+        return found->second;
+    }
+    if (shares_.size() >= kMaxHosts) {
+        std::erase_if(shares_, [](const auto& share) { return share.second.flows() == 0; });
+    }
+    return shares_.size() < kMaxHosts ? shares_[host] : others_;
+}
+
+Flow* HostShares::gives_way_to(bool is_favoured, bool is_reserve_left, size_t limit) const {
+    const FlowShare* most = &own_;
+    size_t hosts = 0;
+    const auto look_at = [&](const FlowShare& share) {
+        hosts += share.flows() > 0 ? 1U : 0U;
+        most = share.flows() > most->flows() ? &share : most;
+    };
+    look_at(own_);
+    look_at(others_);
+    for (const auto& [host, share] : shares_) {
+        look_at(share);
+    }
+    Flow* silent = most->gives_way_to(is_favoured);
+    // Who wants a place may be another one.
+    if (silent != nullptr || most->flows() <= limit / (hosts + 1)) {
+        return silent;
+    }
+    return most->oldest_answered(is_favoured || is_reserve_left);
+}
+
+}  // namespace continuo::flow

@@ -1,0 +1,37 @@
+// HostShares: flows of the hosts behind a gateway, each of which has a share of the gateway's
+// table. When the table is full the host that has most gives way: with what was never answered
+// first, and with what was answered where it has more than its part. So one host keeps no other
+// out. Pure.
+#pragma once
+
+#include "common/base/ip_address.hpp"
+#include "common/flow/flow_share.hpp"
+
+#include <map>
+
+namespace continuo::flow {
+
+// Hosts that have a share each; what is beyond has one together. A /24 of a LAN.
+inline constexpr size_t kMaxHosts = 256;
+
+class HostShares {
+  public:
+    // The host itself, and flows whose host is not known yet, or never.
+    FlowShare& own() { return own_; }
+    FlowShare& unknown() { return unknown_; }
+    // Valid while it has flows.
+    FlowShare& of(const base::IpAddress& host);
+
+    // What gives way in a table of `limit` flows. `is_reserve_left`: an ordinary flow would leave
+    // the reserve as it is. Null: the table's own rule holds.
+    Flow* gives_way_to(bool is_favoured, bool is_reserve_left, size_t limit) const;
+    size_t hosts() const { return shares_.size(); }
+
+  private:
+    FlowShare own_;
+    FlowShare unknown_;
+    FlowShare others_;
+    std::map<base::IpAddress, FlowShare> shares_;
+};
+
+}  // namespace continuo::flow

@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# One host of a LAN that holds as many flows as the gateway's table has, all of them answered, keeps no other host out, nor the
+# gateway itself. IPv6 as well.
+. "$(dirname "$0")/lib.sh"
+require dig curl
+build_topology
+new_namespace lan1 lan2
+for n in 1 2; do
+    connect node "port$n" "lan$n" eth
+    address node "port$n" "10.7.$n.1/24" "fd07:$n::1/64"
+    address "lan$n" eth "10.7.$n.2/24" "fd07:$n::2/64"
+    ip -n "$(ns "lan$n")" route add default via "10.7.$n.1"
+    ip -n "$(ns "lan$n")" -6 route add default via "fd07:$n::1"
+done
+in_ns node sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
+mkdir "$work/www"
+echo small >"$work/www/small"
+http_server "$work/www"
+dns_server
+# Answers datagrams, and holds what connects.
+cat >"$work/echo.py" <<'PY'
+import select, socket
+heard = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+heard.bind(("::", 7))
+doors = socket.create_server(("::", 7), family=socket.AF_INET6, dualstack_ipv6=True, backlog=1000)
+held = []
+while True:
+    ready, _, _ = select.select([heard, doors], [], [])
+    if heard in ready:
+        heard.sendto(*heard.recvfrom(100))
+    if doors in ready:
+        held.append(doors.accept())
+PY
+exec_in_ns inet bash -c "ulimit -n 4096; exec $python $work/echo.py" >"$work/echo.log" 2>&1 &
+pid_of[echo]=$!
+wait_for 5 listens inet 7
+start_snapt 1
+add_user alice
+limit=512
+set_capture 'gateway_interfaces = ["port1", "port2"]'
+sed -i "s/^flows = .*/flows = $limit/" "$work/cnapt.toml"
+grep -q "^flows = $limit" "$work/cnapt.toml" || printf '\n[limits]\nflows = %s\n' $limit >>"$work/cnapt.toml"
+start_cnapt
+
+# fill NS HOST KIND COUNT : so many flows that are answered, which stay as they are until the program is stopped
+fill() {
+    rm -f "$work/filled"
+    exec_in_ns "$1" bash -c 'ulimit -n 4096; exec "$@"' bash "$python" -c 'import socket, sys, time
+host, kind, count, told = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
+family = socket.AF_INET6 if ":" in host else socket.AF_INET
+flows = []
+for i in range(count):
+    s = socket.socket(family, socket.SOCK_DGRAM if kind == "udp" else socket.SOCK_STREAM)
+    s.settimeout(1)
+    try:
+        s.connect((host, 7))
+        if kind == "udp":
+            s.send(b"hello")
+            s.recv(100)
+    except OSError:
+        pass
+    flows.append(s)
+open(told, "w").close()
+time.sleep(1000)' "$2" "$3" "$4" "$work/filled" >"$work/fill.log" 2>&1 &
+    pid_of[fill]=$!
+}
+is_filled() { [ -e "$work/filled" ]; }
+round=0
+answers() { # answers NS HOST : a name, a page, and a datagram, which has no reserve
+    local url
+    round=$((round + 1))
+    url="http://$([[ $2 = *:* ]] && echo "[$2]" || echo "$2")/small"
+    in_ns "$1" dig +time=1 +tries=1 +short "@$2" "a$round.example" | grep -q '^203' &&
+        in_ns "$1" curl -sf -m 1 -o /dev/null "$url" &&
+        in_ns "$1" "$python" -c 'import socket, sys
+s = socket.socket(socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(1)
+s.connect((sys.argv[1], 7))
+s.send(b"hello")
+sys.exit(s.recv(100) != b"hello")' "$2"
+}
+beside() { # beside KIND HOST : what the others get while one host holds more than there are
+    local i failed=0
+    fill lan1 "$2" "$1" 600
+    wait_for 60 is_filled || { cat "$work/fill.log"; exit 1; }
+    for i in $(seq 10); do
+        answers lan2 "$2" || failed=$((failed + 1))
+    done
+    claim "$1, $2: another host's names, pages and datagrams are answered ($failed of 10 not)" equal "$failed" 0
+    claim "$1, $2: those of the gateway itself, too" answers node "$2"
+    claim "$1, $2: the table is full" more_than "$(cnapt_json status | json "d['flows']")" $((limit * 3 / 4))
+    stop fill KILL
+}
+beside udp $inet4
+beside tcp $inet6
+claim "what gave way is counted" more_than "$(cnapt_json status | json "d['flows_gave_way']")" 0
+finish
