@@ -21,6 +21,7 @@
 #include "common/session/session.hpp"
 #include "snapt/app_names.hpp"
 #include "snapt/gone_flows.hpp"
+#include "snapt/refusals.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -81,6 +82,10 @@ inline constexpr uint32_t kMaxRefusalsPerSecond = 100;
 // NAT knows are three quarters of the limit at most: as many as a quarter in each 30 s, for another
 // 90 s. DNS lives too short for that, and TCP that begins without SYN is remembered for hours.
 inline constexpr size_t kFewFlowsDivisor = 4;
+// Packets to where a node may not send, of a session in a second, that go to the rules, which
+// answer them; the rest is dropped here. More than the kernel answers to one address at once (its
+// default limit of ICMP to one host, six and one a second). A choice, not measured.
+inline constexpr uint32_t kRefusalsToAnswer = 32;
 
 struct RelaySettings {
     std::string device = "snapt0";
@@ -101,6 +106,7 @@ struct RelaySettings {
     std::array<session::ClassSettings, base::kTrafficClasses> classes;
     std::array<uint8_t, base::kTrafficClasses> tos{};  // outer, whole octet
     size_t max_kept_bytes = session::kMaxKeptBytes;    // of all sessions together
+    Refusals refusals;                                 // of flows that begin
     dataplane::Recording recording;                    // must outlive the Relay
     // Time as it passes, by which the work for each session is measured.
     std::function<base::TimePoint()> clock = [] { return std::chrono::steady_clock::now(); };
@@ -201,9 +207,11 @@ struct NodeSession : flow::FlowDetails {
     uint64_t up_bytes = 0;         // inner, delivered to the kernel
     dataplane::RecentRates rates;  // of inner packets
     size_t flows = 0;
-    UserShare* share = nullptr;    // of the user
-    dataplane::StreamPort stream;  // into its control link; none: nothing can be sent over TCP
-    bool has_link = false;         // its control link is open
+    base::TimePoint refusals_from{};  // the second in which
+    uint32_t refusals = 0;            // so many packets were let through to be refused
+    UserShare* share = nullptr;       // of the user
+    dataplane::StreamPort stream;     // into its control link; none: nothing can be sent over TCP
+    bool has_link = false;            // its control link is open
     base::TimePoint link_lost_at{};
     base::TimePoint asked_at{};  // for a sign of life, once it was silent
     base::TimePoint heard_at() const { return std::max(session.heard_at(), since); }
@@ -223,6 +231,29 @@ class RelayEvents {
     // Flows that have ended, and that nobody had answered: the kernel's connection tracking shall
     // forget them. True: Relay::on_flows_forgotten() follows. False: not now.
     virtual bool on_flows_gone(std::vector<packet::FiveTuple> flows) = 0;
+};
+
+// Counters of flows: refused ones have some that nobody is charged for.
+class ChargedSlots final : public flow::SlotSource {
+  public:
+    // Number of the session of refused flows, which the ledger has none of.
+    static constexpr uint32_t kNobody = UINT32_MAX;
+
+    ChargedSlots(flow::SlotSource& charged, size_t max_flows)
+        : charged_(charged), refused_(max_flows) {}
+    flow::LiveSlot* take(const flow::SlotRequest& request) override {
+        return of(request.session_number).take(request);
+    }
+    void release(flow::LiveSlot* slot, flow::Cause cause) override {
+        of(slot->session_number).release(slot, cause);
+    }
+
+  private:
+    flow::SlotSource& of(uint32_t session_number) {
+        return session_number == kNobody ? static_cast<flow::SlotSource&>(refused_) : charged_;
+    }
+    flow::SlotSource& charged_;
+    flow::HeapSlots refused_;
 };
 
 class Relay final : public session::SessionHost, public dataplane::SocketDirectory {
@@ -269,6 +300,10 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     void close_stream(uint16_t wire_id);
     // Once a second: of what the rates are made that are reported.
     void look_at_rates(base::TimePoint now);
+    // Addresses of this host, for flows that begin from now on.
+    void set_local_addresses(std::vector<base::IpAddress> addresses) {
+        settings_.refusals.set_local(std::move(addresses));
+    }
     // 0: none, but for `sessions`. Holds for what begins from now on.
     void set_limits(size_t sessions, size_t user_sessions, size_t user_flows);
 
@@ -357,6 +392,7 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     void note_gone(const flow::Flow& flow);
     void tell_gone();
     void drop_idle_shares();
+    bool may_go_up(flow::Flow& flow, base::TimePoint now);
     void apply_modes();
     void on_tun_readable();
     void on_tun_packet(packet::PacketPtr packet, base::TimePoint now);
@@ -412,6 +448,7 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     base::DropCounters drops_;
     packet::PacketPool pool_;
     session::SessionScratch scratch_;
+    ChargedSlots slots_;
     flow::FlowTable flows_;
     std::unique_ptr<io::TunDevice> tun_;
     std::unique_ptr<dataplane::TunPort> tun_port_;
