@@ -86,24 +86,24 @@ class Node final : public session::SessionHost {
         ASSERT_TRUE(loop.run_until(is_known, base::seconds(20)));
     }
 
-    // `count` UDP packets without payload of one flow, in one datagram.
-    Bytes packets(size_t count) {
+    // `count` UDP packets without payload of one flow, in one datagram of that class.
+    Bytes packets(size_t count, TrafficClass traffic_class = TrafficClass::HtHd) {
         Bytes body{0x40};  // a raw section to the end
         // UDP to kFar, from 40000 to 53, not to be remembered: no payload
         const Bytes open{0x3F, 0x01, 0x05, 0xC6, 0x33, 0x64, 0x07, 0x9C, 0x40,
                          0x00, 0x35, 0x01, 0x00, 0x40, 0x00, 0x01, 0x10, 0x00};
         body.insert(body.end(), open.begin(), open.end());
         body.insert(body.end(), count - 1, 0x05);  // the next one of the same flow
-        return seal(body, 0);
+        return seal(body, 0, traffic_class);
     }
-    Bytes seal(const Bytes& body, uint8_t path) {
+    Bytes seal(const Bytes& body, uint8_t path, TrafficClass traffic_class = TrafficClass::HtHd) {
         wire::TunnelHeader header;
         header.epoch = 1;
-        header.traffic_class = TrafficClass::HtHd;
+        header.traffic_class = traffic_class;
         header.path = path;
         header.session_id = wire_id_;
         header.long_sequence = true;
-        header.sequence = static_cast<uint32_t>(next_[path]);
+        header.sequence = static_cast<uint32_t>(next_[header.space_number()]);
         Bytes datagram(header.size() + body.size() + sealer_->tag_bytes());
         base::ByteWriter writer(datagram);
         header.serialize(writer);
@@ -113,7 +113,7 @@ class Node final : public session::SessionHost {
         unit.datagram = datagram;
         unit.header_bytes = static_cast<uint8_t>(header.size());
         unit.space = header.space_number();
-        unit.sequence = next_[path]++;
+        unit.sequence = next_[unit.space]++;
         sealer_->seal(std::span(&unit, 1));
         return datagram;
     }
@@ -179,7 +179,7 @@ class Node final : public session::SessionHost {
     io::UdpReceiveArena arena_;
     std::unique_ptr<session::Session> session_;
     std::unique_ptr<crypto::DatagramCipher> sealer_;
-    std::map<uint8_t, uint64_t> next_;
+    std::map<uint16_t, uint64_t> next_;  // by space
     io::UdpSocket socket_ = open();
 };
 

@@ -22,6 +22,38 @@ TEST_F(RelayInput, AFloodOfPacketsKeepsNoOtherUserWaiting) {
     EXPECT_EQ(other->at_relay().dropped_inputs(), 0U);
 }
 
+// However the flow was opened. Back only after a while: what is late of the class before shall not
+// change it to and fro.
+TEST_F(RelayInput, PacketsAreChargedInTheClassOfTheirDatagrams) {
+    const auto node = make_node(2);
+    const auto send = [&](size_t count, TrafficClass traffic_class) {
+        const uint64_t until = node->packets_up() + count;
+        node->send(node->packets(count, traffic_class));
+        return loop.run_until([&] { return node->packets_up() == until; }, base::seconds(20));
+    };
+    const auto packets_of = [&](TrafficClass traffic_class) {
+        uint64_t packets = flow::value(slots.released_totals(traffic_class).packets_up);
+        relay->flows().for_each([&](const flow::Flow& flow) {
+            packets += flow.traffic_class == traffic_class
+                           ? flow::value(flow.counters->counters.packets_up)
+                           : 0;
+        });
+        return packets;
+    };
+    ASSERT_TRUE(send(3, TrafficClass::HtHd));
+    ASSERT_TRUE(send(100, TrafficClass::HtLd));
+    EXPECT_EQ(packets_of(TrafficClass::HtHd), 3U);
+    EXPECT_EQ(packets_of(TrafficClass::HtLd), 100U);
+    ASSERT_TRUE(send(5, TrafficClass::HtHd));
+    EXPECT_EQ(packets_of(TrafficClass::HtLd), 105U) << "late";
+    const base::TimePoint until = loop.refresh_now() + kClassStays;
+    ASSERT_TRUE(loop.run_until([&] { return loop.refresh_now() >= until; }, base::seconds(20)));
+    ASSERT_TRUE(send(7, TrafficClass::HtHd));
+    EXPECT_EQ(packets_of(TrafficClass::HtHd), 10U);
+    ASSERT_TRUE(send(1, TrafficClass::HtLd));
+    EXPECT_EQ(packets_of(TrafficClass::HtLd), 106U) << "at once";
+}
+
 // Nobody waits for it; the test above has two.
 TEST_F(RelayInput, OneThatSendsAloneIsServedInLongRounds) {
     const auto node = make_node(2);
