@@ -61,9 +61,9 @@ TEST_F(ClosedSim, TheNodeHearsOfFlowsThatEndedAtTheSnapt) {
     for (uint16_t i = 0; i < kFlows; ++i) {
         end_at_snapt(static_cast<uint16_t>(5000 + i));
     }
-    const uint64_t before = pair.snapt.session->counters().overhead_sent;
+    const uint64_t before = pair.snapt.session->counters().overhead_sent();
     pair.run_for(base::seconds(1));
-    EXPECT_EQ(pair.snapt.session->counters().overhead_sent, before) << "nothing leaves for that";
+    EXPECT_EQ(pair.snapt.session->counters().overhead_sent(), before) << "nothing leaves for that";
     send(6000, 40);
     EXPECT_EQ(pair.node.closed_flows, kFlows);
     send(6000, 40);
