@@ -1,5 +1,7 @@
 #include "common/session/unheard.hpp"
 
+#include <algorithm>
+
 namespace continuo::session {
 
 namespace {
@@ -42,9 +44,9 @@ void Unheard::look(base::TimePoint now) {
     }
     state_ = State::Silent;
     if (now - since_ >= kGoneAfter) {
+        settle_all(false);
         state_ = State::Gone;
         probe_at_ = now + kProbeInterval;
-        settle_all(false);
     }
 }
 
@@ -53,7 +55,7 @@ void Unheard::on_sent(const Attribution& part) {
     const flow::UnheardBytes bytes{part.packets, part.inner_bytes, part.payload_bytes,
                                    part.outer_bytes};
     if (state_ == State::Heard) {
-        count(flow, bytes, true);
+        deliver(flow, bytes);
         return;
     }
     if (flow.unheard.is_empty()) {
@@ -82,8 +84,20 @@ void Unheard::forget(flow::Flow& flow) {
     settle(flow, false);
 }
 
+void Unheard::deliver(flow::Flow& flow, const flow::UnheardBytes& bytes) {
+    count(flow, bytes, true);
+    free_bytes_ = std::min(free_bytes_ + bytes.inner / kFreeDivisor, kMostFree);
+}
+
 void Unheard::settle(flow::Flow& flow, bool is_delivered) {
-    count(flow, flow.unheard, is_delivered);
+    const bool is_probe = is_gone() && flow.unheard.inner <= kProbeBytes;
+    const bool is_free = is_probe || flow.unheard.inner <= free_bytes_;
+    if (is_delivered) {
+        deliver(flow, flow.unheard);
+    } else {
+        count(flow, flow.unheard, !is_free);
+        free_bytes_ -= is_free && !is_probe ? flow.unheard.inner : 0;
+    }
     flow.unheard = {};
 }
 

@@ -83,6 +83,30 @@ TEST_F(UnheardTest, WhatIsSentToANodeThatIsGoneIsUndeliveredAndLittle) {
     EXPECT_EQ(undelivered(slot), 138U);
 }
 
+// It is silent until it counts as gone, says a word, and begins again.
+TEST_F(UnheardTest, ANodeThatHidesItsAcknowledgementsPays) {
+    constexpr int kRounds = 1000;
+    for (int round = 0; round < kRounds; ++round) {
+        for (int i = 0; i < 10; ++i) {
+            send_for(seconds(1), flow);
+        }
+        unheard.look(now);
+        EXPECT_TRUE(unheard.is_gone());
+        unheard.on_heard();
+    }
+    const uint64_t sent = kRounds * 100;
+    EXPECT_EQ(charged(slot) + undelivered(slot), sent);
+    EXPECT_LE(undelivered(slot), Unheard::kFreeAtFirst / 1000 + sent / Unheard::kFreeDivisor);
+}
+
+// One of the datagrams that ask is no more than one a second.
+TEST_F(UnheardTest, ANodeThatIsAwayForADayPaysNothingOfIt) {
+    send_for(seconds(10), flow);
+    const uint64_t before = charged(slot);
+    send_for(seconds(20'000), flow);
+    EXPECT_EQ(charged(slot), before);
+}
+
 TEST_F(UnheardTest, SilenceBeginsWithWhatIsSent) {
     now += seconds(3600);
     EXPECT_EQ(send_for(seconds(1), flow), 10);
