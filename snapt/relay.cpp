@@ -195,7 +195,7 @@ Flow* Relay::on_flow_opened(session::Session& session,
         flow =
             make_flow(node, opening.tuple, opening.traffic_class, opening.open, opening.index, now);
         if (flow == nullptr) {
-            answer_refused(node, opening.tuple, now);
+            answer_refused(node, opening, now);
         }
         return flow;
     }

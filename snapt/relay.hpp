@@ -20,6 +20,7 @@
 #include "common/flow/fragment_cache.hpp"
 #include "common/session/session.hpp"
 #include "snapt/app_names.hpp"
+#include "snapt/charged_slots.hpp"
 #include "snapt/gone_flows.hpp"
 #include "snapt/refusals.hpp"
 
@@ -247,29 +248,6 @@ class RelayEvents {
     virtual bool on_flows_gone(std::vector<packet::FiveTuple> flows) = 0;
 };
 
-// Counters of flows: refused ones have some that nobody is charged for.
-class ChargedSlots final : public flow::SlotSource {
-  public:
-    // Number of the session of refused flows, which the ledger has none of.
-    static constexpr uint32_t kNobody = UINT32_MAX;
-
-    ChargedSlots(flow::SlotSource& charged, size_t max_flows)
-        : charged_(charged), refused_(max_flows) {}
-    flow::LiveSlot* take(const flow::SlotRequest& request) override {
-        return of(request.session_number).take(request);
-    }
-    void release(flow::LiveSlot* slot, flow::Cause cause) override {
-        of(slot->session_number).release(slot, cause);
-    }
-
-  private:
-    flow::SlotSource& of(uint32_t session_number) {
-        return session_number == kNobody ? static_cast<flow::SlotSource&>(refused_) : charged_;
-    }
-    flow::SlotSource& charged_;
-    flow::HeapSlots refused_;
-};
-
 class Relay final : public session::SessionHost, public dataplane::SocketDirectory {
   public:
     // All references must outlive this.
@@ -405,7 +383,8 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     // relay_refusal.cpp
     void tell_refusal(NodeSession& node, base::TimePoint now);
     void answer_refused(NodeSession& node, base::ByteView packet, base::TimePoint now);
-    void answer_refused(NodeSession& node, const packet::FiveTuple& tuple, base::TimePoint now);
+    void
+    answer_refused(NodeSession& node, const session::FlowOpening& opening, base::TimePoint now);
     void end_flow(flow::Flow& flow, base::TimePoint now);
     void note_gone(const flow::Flow& flow);
     void tell_gone();

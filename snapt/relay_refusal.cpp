@@ -18,18 +18,26 @@ namespace {
 constexpr base::Duration kRefusalLogInterval = base::seconds(60);
 constexpr uint16_t kDnsPort = 53;
 
-// The headers of a packet of that flow, for ICMP to quote. Nothing for TCP, whose sequence number
-// is not known.
-size_t write_header_of(const packet::FiveTuple& tuple, base::MutableByteView to) {
+// The headers of the packet that opens a flow, for ICMP to quote or a reset to answer. Nothing for
+// TCP where its sequence number is not known.
+size_t write_header_of(const session::FlowOpening& opening, base::MutableByteView to) {
+    const packet::FiveTuple& tuple = opening.tuple;
     packet::HeaderFields fields;
+    if (tuple.protocol == packet::Protocol::Tcp) {
+        if (opening.fields == nullptr) {
+            return 0;
+        }
+        fields.flags = opening.fields->flags;
+        fields.sequence = opening.fields->sequence;
+        fields.acknowledgement = opening.fields->acknowledgement;
+    }
     fields.source = tuple.local;
     fields.destination = tuple.remote;
     fields.protocol = tuple.protocol;
     fields.ttl = 64;
     fields.source_port = tuple.local_port;
     fields.destination_port = tuple.remote_port;
-    return tuple.protocol == packet::Protocol::Tcp ? 0
-                                                   : packet::write_headers(fields, {}, false, to);
+    return packet::write_headers(fields, {}, false, to);
 }
 
 }  // namespace
@@ -84,9 +92,9 @@ void Relay::tell_refusal(NodeSession& node, TimePoint now) {
               node.grant.user.c_str(), node.grant.node.c_str(), share.flows.flows(), flows_.size());
 }
 
-void Relay::answer_refused(NodeSession& node, const packet::FiveTuple& tuple, TimePoint now) {
+void Relay::answer_refused(NodeSession& node, const session::FlowOpening& opening, TimePoint now) {
     std::array<uint8_t, 128> header{};
-    const size_t length = write_header_of(tuple, header);
+    const size_t length = write_header_of(opening, header);
     answer_refused(node, base::ByteView(header).first(length), now);
 }
 

@@ -202,6 +202,7 @@ struct FlowOpening {
     packet::FiveTuple tuple;
     base::TrafficClass traffic_class = base::TrafficClass::LtHd;
     elision::OpenInfo open;
+    const packet::HeaderFields* fields = nullptr;  // of its packet, during the call; null: unknown
 };
 
 // The daemon's side of a session. Called from on_datagrams, poll_transmit and on_timeout only;

@@ -400,12 +400,25 @@ TEST_F(RelayTest, WhoAsksForAFlowTooManyIsAnswered) {
     opening.tuple.remote_port = 10'000;
     EXPECT_EQ(relay.on_flow_opened(node.session, opening, loop.now()), nullptr);
     EXPECT_EQ(node.session.queued_packets(), 1U);
+    // A SYN gets its reset.
+    packet::HeaderFields fields;
+    fields.protocol = packet::Protocol::Tcp;
+    fields.flags = packet::tcp_flag::kSyn;
+    fields.sequence = 12345;
+    opening.tuple.protocol = packet::Protocol::Tcp;
+    opening.fields = &fields;
+    EXPECT_EQ(relay.on_flow_opened(node.session, opening, loop.now()), nullptr);
+    EXPECT_EQ(node.session.queued_packets(), 2U);
+    opening.fields = nullptr;
+    EXPECT_EQ(relay.on_flow_opened(node.session, opening, loop.now()), nullptr);
+    EXPECT_EQ(node.session.queued_packets(), 2U) << "nobody would believe it";
+    opening.tuple.protocol = packet::Protocol::Udp;
     for (uint16_t port = 1; port <= 1000; ++port) {
         opening.tuple.local_port = port;
         EXPECT_EQ(relay.on_flow_opened(node.session, opening, loop.now()), nullptr);
     }
     EXPECT_EQ(node.session.queued_packets(), kMaxRefusalsPerSecond);
-    EXPECT_EQ(relay.drops().count(base::DropReason::FlowLimit), 1001U);
+    EXPECT_EQ(relay.drops().count(base::DropReason::FlowLimit), 1003U);
 }
 
 class SameNumber final : public base::Random {
