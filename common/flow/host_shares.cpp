@@ -1,5 +1,7 @@
 #include "common/flow/host_shares.hpp"
 
+#include <algorithm>
+
 namespace continuo::flow {
 
 FlowShare& HostShares::of(const base::IpAddress& host) {
@@ -25,9 +27,13 @@ Flow* HostShares::gives_way_to(bool is_favoured, bool is_reserve_left, size_t li
     for (const auto& [host, share] : shares_) {
         look_at(share);
     }
-    Flow* silent = most->gives_way_to(is_favoured);
-    // Who wants a place may be another one.
-    if (silent != nullptr || most->flows() <= limit / (hosts + 1)) {
+    // Whose they are turns out later, of many that come at once; they may be of one host.
+    Flow* silent = unknown_.flows() > most->flows() ? unknown_.gives_way_to(is_favoured) : nullptr;
+    silent = silent != nullptr ? silent : most->gives_way_to(is_favoured);
+    // Who wants a place may be another one. However many addresses somebody has: connections that
+    // were answered do not give way for a host with few of them.
+    const size_t part = std::max(limit / (hosts + 1), limit / kLeastPartDivisor);
+    if (silent != nullptr || most->flows() <= part) {
         return silent;
     }
     return most->oldest_answered(is_favoured || is_reserve_left);

@@ -13,6 +13,8 @@ namespace continuo::flow {
 
 // Hosts that have a share each; what is beyond has one together. A /24 of a LAN.
 inline constexpr size_t kMaxHosts = 256;
+// A host with no more than this part of the limit keeps its answered flows. A choice.
+inline constexpr size_t kLeastPartDivisor = 16;
 
 class HostShares {
   public:

@@ -104,6 +104,20 @@ TEST_F(HostSharesTest, WhereNoneHasMoreThanItsPartNoAnsweredOneGivesWay) {
     EXPECT_TRUE(ended.empty());
 }
 
+// Of a flood, faster than hosts are looked up.
+TEST_F(HostSharesTest, FlowsOfHostsThatAreNotKnownYetGiveWayBeforeAnothers) {
+    ASSERT_NE(open(2, 1, false), nullptr);
+    ASSERT_NE(open(2, 2, false), nullptr);
+    ASSERT_NE(open(1, 3, false), nullptr);
+    for (uint16_t port = 100; port < 100 + 2 * kPlaces; ++port) {
+        Flow* flow = open(1, port, false);
+        ASSERT_NE(flow, nullptr);
+        FlowTable::set_share(*flow, hosts.unknown());
+    }
+    EXPECT_NE(table.find(tuple_of(Protocol::Udp, 1)), nullptr);
+    EXPECT_NE(table.find(tuple_of(Protocol::Udp, 2)), nullptr);
+}
+
 TEST_F(HostSharesTest, HostsBeyondTheLimitShareOne) {
     for (uint32_t of = 0; of < kMaxHosts; ++of) {
         hosts.of(host(of));
