@@ -19,6 +19,7 @@ ResolverWatch::Settings
 settings_of(const NodeConfig& config, const CaptureSwitch& capture, const Node& node) {
     ResolverWatch::Settings settings;
     settings.received = [&node] { return received_by(node); };
+    settings.carries = [&node](base::IpVersion version) { return node.carries(version); };
     settings.captures_ipv4 = config.capture.ipv4;
     settings.captures_ipv6 = config.capture.ipv6;
     settings.is_off = !config.dns.servers.empty();

@@ -68,11 +68,15 @@ void ResolverWatch::on_network_changed() {
 }
 
 void ResolverWatch::on_tick() {
-    if (loop_.now() >= ask_again_at_) {
+    if (loop_.now() >= ask_again_at_ || (is_usable_ && carried_ != carried_now())) {
         ask_again_at_ = base::kNever;
         is_to_ask_ = true;
     }
     look();
+}
+
+std::array<bool, 2> ResolverWatch::carried_now() const {
+    return {settings_.carries(base::IpVersion::V4), settings_.carries(base::IpVersion::V6)};
 }
 
 // Reads who the host's servers are, each time: nobody tells of a change.
@@ -112,8 +116,10 @@ void ResolverWatch::ask() {
     step->usable_changes = usable_changes_;
     step->forgets = asks_for_new_network_ == 1;
     asks_for_new_network_ -= std::min(asks_for_new_network_, 1U);
+    carried_ = carried_now();
     for (const IpAddress& server : servers_) {
-        const bool is_captured = server.is_v4() ? settings_.captures_ipv4 : settings_.captures_ipv6;
+        const bool is_captured = server.is_v4() ? settings_.captures_ipv4 && carried_[0]
+                                                : settings_.captures_ipv6 && carried_[1];
         if (!is_captured || server.is_loopback() || server.is_link_local() ||
             is_in(near_, server) || is_in(denied_, server)) {
             ways_.erase(server);
@@ -177,8 +183,8 @@ void ResolverWatch::say(const IpAddress& server, ResolverWay way) const {
         log(LogLevel::Info, "name server %s answers through the tunnel", name.c_str());
     } else if (settings_.is_kill_switch) {
         log(LogLevel::Warning,
-            "name server %s answers its own network only, and the kill switch stops the way there: "
-            "set [dns] servers, or put it into capture.exclude",
+            "name server %s does not answer through the tunnel, and the kill switch stops other "
+            "ways there: set [dns] servers, or put it into capture.exclude",
             name.c_str());
     } else {
         log(LogLevel::Info,

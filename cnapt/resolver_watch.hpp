@@ -10,6 +10,7 @@
 #include "common/io/worker_thread.hpp"
 #include "common/report/json.hpp"
 
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -32,6 +33,8 @@ class ResolverWatch {
         ResolverProbe probe;  // without servers
         // Datagrams that came from SNAPTs so far: silence proves nothing while none comes.
         std::function<uint64_t()> received;
+        // Some SNAPT that answers carries that version. Where none does, silence proves nothing.
+        std::function<bool(base::IpVersion)> carries;
     };
     // `on_change`: other servers are bypassed, or the first answer is there.
     ResolverWatch(io::EventLoop& loop, Settings settings, std::function<void()> on_change);
@@ -58,6 +61,7 @@ class ResolverWatch {
 
   private:
     std::vector<base::IpAddress> not_in_tunnel() const;
+    std::array<bool, 2> carried_now() const;
     void look();
     void on_servers(std::vector<base::IpAddress> servers);
     void ask();
@@ -77,7 +81,8 @@ class ResolverWatch {
     unsigned usable_changes_ = 0;
     // Questions after which what was found in another network goes, unless they prove it here.
     unsigned asks_for_new_network_ = 0;
-    bool is_to_ask_ = true;  // the servers or the network are others
+    std::array<bool, 2> carried_{};  // IPv4 and IPv6, when the servers were asked
+    bool is_to_ask_ = true;          // the servers or the network are others
     bool has_answers_ = false;
     base::TimePoint ask_again_at_ = base::kNever;
     base::Duration rest_ = kFirstAskAgain;
