@@ -392,12 +392,14 @@ Flow* Relay::deliver_whole(session::Session& session,
         end_flow(*flow, now);
         flows_.erase(*flow);
         flow = make_flow(node, summary.tuple, traffic_class, open, index, now);
-        if (flow != nullptr) {
-            flows_.on_packet(*flow, Direction::Up, summary, now);
+        if (flow == nullptr) {
+            answer_refused(node, packet, now);
+            return nullptr;
         }
+        flows_.on_packet(*flow, Direction::Up, summary, now);
     }
     const size_t payload = packet.size() - std::min<size_t>(summary.payload_offset, packet.size());
-    if (flow == nullptr || may_go_up(*flow, now)) {
+    if (may_go_up(*flow, now)) {
         tun_port_->write_packet(packet, flow, payload);
     }
     return flow;

@@ -53,8 +53,10 @@ void Relay::note_gone(const Flow& flow) {
 bool Relay::may_stay_with_nat(const Flow& flow) const {
     const size_t limit = settings_.max_user_flows;  // 0: none, and the NAT's own time holds
     const size_t flows = flow::details_as<NodeSession>(flow)->share->flows.flows();
+    // A node that says of its flows that they have ended shortens their lives, not the NAT's.
+    const bool has_lived = flow.expires_at - flow.last_packet_at >= flow::timeout::kUdpUnanswered;
     return flow.tuple.protocol == packet::Protocol::Udp && flow.tuple.remote_port != kDnsPort &&
-           (limit == 0 || flows <= limit / kFewFlowsDivisor);
+           has_lived && (limit == 0 || flows <= limit / kFewFlowsDivisor);
 }
 
 // One that has begun again keeps what the kernel knows.

@@ -345,16 +345,25 @@ TEST_F(RelayTest, UnansweredFlowsOfAUserAreBoundedInTheKernelToo) {
 TEST_F(RelayTest, OnlyUdpOfAUserWithFewFlowsStaysWithTheNat) {
     relay.set_limits(100, 8, 16);
     NodeSession& node = add_session(2);
+    const auto tuple_at = [&](uint16_t port) {
+        packet::FiveTuple tuple;
+        tuple.local = *node.grant.lease_ipv4;
+        tuple.remote = *base::IpAddress::parse("198.51.100.2");
+        tuple.remote_port = port;
+        tuple.protocol = packet::Protocol::Udp;
+        return tuple;
+    };
     const auto stays = [&](packet::Protocol protocol, uint16_t port) {
         session::FlowOpening opening;
         opening.index = port;
-        opening.tuple.local = *node.grant.lease_ipv4;
-        opening.tuple.remote = *base::IpAddress::parse("198.51.100.2");
-        opening.tuple.remote_port = port;
+        opening.tuple = tuple_at(port);
         opening.tuple.protocol = protocol;
         return relay.may_stay_with_nat(*relay.on_flow_opened(node.session, opening, loop.now()));
     };
     EXPECT_TRUE(stays(packet::Protocol::Udp, 1000));
+    flow::Flow& ended = *relay.flows().find(tuple_at(1000));
+    relay.on_flows_closed(node.session, ended, loop.now());
+    EXPECT_FALSE(relay.may_stay_with_nat(ended)) << "the node ended it";
     EXPECT_FALSE(stays(packet::Protocol::Udp, 53)) << "lives shorter than 30 s";
     EXPECT_FALSE(stays(packet::Protocol::Tcp, 80)) << "without SYN it would be known for hours";
     EXPECT_FALSE(stays(packet::Protocol::Icmp, 0));
