@@ -55,6 +55,7 @@ int64_t user_leases(const SnaptConfig& config) {
 
 RelaySettings relay_settings(const SnaptConfig& config, const LeaseStore& leases) {
     RelaySettings settings;
+    settings.refusals = Refusals(nat_options(config));
     settings.device = config.inner.device;
     settings.listen = config.listen;
     settings.own_ipv4 = leases.own_ipv4().value_or(base::IpAddress::any(base::IpVersion::V4));
@@ -132,6 +133,7 @@ class App final : public control::CredentialSource {
     void on_rules_changed();
     void watch_network(bool is_thorough);
     void tell_trouble();
+    void renew_addresses();
     void on_request(const report::JsonValue& request, const io::UnixReply& reply);
     void answer_user(const report::JsonValue& request, const io::UnixReply& reply);
     void answer_usage(const report::JsonValue& request, const io::UnixReply& reply);
@@ -198,6 +200,7 @@ base::Result<void> App::start(std::string& failure) {
         AdmissionParts{loop_, worker_, config_, *accountant_, *leases_, *users_, &events_,
                        [this] { return network_.has_ipv6(); }});
     RelaySettings settings = relay_settings(config_, *leases_);
+    settings.refusals.set_local(local_addresses().value_or(std::vector<base::IpAddress>()));
     settings.recording = recorders_.recording();
     relay_ = std::make_unique<Relay>(loop_, settings, accountant_->slots(), random_, *admission_);
     CTN_TRY(relay_->start(failure));
@@ -279,6 +282,7 @@ void App::on_tick() {
     (void)worker_.submit([this] { network_.follow_ipv6(*leases_); });
     quick_looks_ -= std::min(quick_looks_, 1U);
     watch_network(true);
+    renew_addresses();
     if (loop_.now() - ports_renewed_at_ >= kPortsInterval) {
         renew_ports(false);
     }
@@ -315,6 +319,18 @@ void App::tell_trouble() {
         log(LogLevel::Error, "packets of nodes do not pass: %s", trouble_.text().c_str());
     }
     admission_->set_forwarding(trouble_.text().empty());
+}
+
+// Flows to an address that this host has got meanwhile are refused by the rules, and charged until
+// the next call.
+void App::renew_addresses() {
+    auto found = std::make_shared<std::optional<std::vector<base::IpAddress>>>();
+    (void)worker_.submit([found] { *found = local_addresses(); },
+                         [this, found] {
+                             if (*found) {
+                                 relay_->set_local_addresses(std::move(**found));
+                             }
+                         });
 }
 
 // Lists sockets, connections and rules: on the helper thread.

@@ -20,10 +20,6 @@ using base::log;
 using base::LogLevel;
 using daemon::describe;
 
-namespace {
-
-constexpr uint32_t kTransmitQueueLength = 1000;
-
 RelayOptions nat_options(const SnaptConfig& config) {
     RelayOptions options;
     options.device = config.inner.device;
@@ -36,6 +32,10 @@ RelayOptions nat_options(const SnaptConfig& config) {
     options.allow_self = config.relay.allow_self;
     return options;
 }
+
+namespace {
+
+constexpr uint32_t kTransmitQueueLength = 1000;
 
 // The ports of `public`, too: a rule of this host, or a router before it, redirects them to those
 // of `listen`.

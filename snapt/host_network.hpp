@@ -28,6 +28,9 @@ base::Result<void> forget_connections_of(const Lease& lease);
 // Any thread. Likewise of those flows; the kernel forgets by itself what it cannot forget now.
 void forget_flows(std::span<const packet::FiveTuple> flows);
 
+// The rules as configured; no ports are left out yet.
+RelayOptions nat_options(const SnaptConfig& config);
+
 class HostNetwork {
   public:
     // `config` must outlive this. Kernel parameters found are kept in `state`, a folder, so that a

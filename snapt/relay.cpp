@@ -33,7 +33,8 @@ Relay::Relay(io::EventLoop& loop,
     , random_(random)
     , events_(events)
     , pool_(kSmallPackets, kLargePackets)
-    , flows_(settings.max_flows, slots, {.hash_seed = random.u64(), .drops = &drops_})
+    , slots_(slots, settings.max_flows)
+    , flows_(settings.max_flows, slots_, {.hash_seed = random.u64(), .drops = &drops_})
     , receiver_(drops_, inputs_)
     , driver_(loop, *this, drops_)
     , housekeeping_(loop, [this] { on_housekeeping(); })
@@ -240,9 +241,10 @@ Flow* Relay::make_flow(NodeSession& node,
         tell_refusal(node, now);
         return nullptr;
     }
+    const bool is_refused = settings_.refusals.refuses(tuple);
     flow::FlowOrigin origin;
     origin.share = &node.share->flows;
-    origin.session_number = node.grant.accounting_number;
+    origin.session_number = is_refused ? ChargedSlots::kNobody : node.grant.accounting_number;
     origin.app = open.app;
     origin.index = index;
     Flow* flow = flows_.create(tuple, traffic_class, now, origin);
@@ -250,6 +252,9 @@ Flow* Relay::make_flow(NodeSession& node,
         return nullptr;
     }
     flow->details = &node;
+    if (is_refused) {
+        flows_.refuse(*flow, now);
+    }
     node.session.set_mode(*flow, node.mode_of(open.app));
     ++node.flows;
     if (index <= elision::kMaxFlowIndex) {
@@ -269,11 +274,33 @@ void Relay::end_flow(Flow& flow, TimePoint now) {
     --node->flows;
 }
 
+// Some packets of a flow that is refused go to the rules, so that the node gets their answer.
+bool Relay::may_go_up(Flow& flow, TimePoint now) {
+    if (flow.state != flow::FlowState::Refused) {
+        return true;
+    }
+    auto& node = *flow::details_as<NodeSession>(flow);
+    flows_.refuse(flow, now);  // it stays as long as something comes
+    if (now - node.refusals_from >= base::seconds(1)) {
+        node.refusals_from = now;
+        node.refusals = 0;
+    }
+    if (node.refusals >= kRefusalsToAnswer) {
+        drops_.add(DropReason::Refused);
+        return false;
+    }
+    ++node.refusals;
+    return true;
+}
+
 void Relay::deliver(session::Session& /*session*/,
                     Flow& flow,
                     const packet::HeaderFields& fields,
                     base::ByteView payload,
                     TimePoint now) {
+    if (!may_go_up(flow, now)) {
+        return;
+    }
     dataplane::track(flows_, flow, Direction::Up, fields, now);
     tun_port_->coalescer().add(fields, payload, &flow);
 }
@@ -341,7 +368,9 @@ Flow* Relay::deliver_whole(session::Session& session,
         }
     }
     const size_t payload = packet.size() - std::min<size_t>(summary.payload_offset, packet.size());
-    tun_port_->write_packet(packet, flow, payload);
+    if (flow == nullptr || may_go_up(*flow, now)) {
+        tun_port_->write_packet(packet, flow, payload);
+    }
     return flow;
 }
 
@@ -408,7 +437,8 @@ void Relay::on_housekeeping() {
     flows_.expire(now, [&](Flow& flow) { end_flow(flow, now); });
     tell_gone();
     for (size_t i = sessions_.size(); i-- > 0;) {
-        const NodeSession& node = *sessions_[i];
+        NodeSession& node = *sessions_[i];
+        node.session.unheard().look(now);
         if (now - node.heard_at() > settings_.idle_timeout) {
             close(node.wire_id, SessionEnd::Idle);
         }

@@ -20,6 +20,7 @@
 #include "common/flow/fragment_cache.hpp"
 #include "common/session/session.hpp"
 #include "snapt/app_names.hpp"
+#include "snapt/refusals.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -77,6 +78,10 @@ base::Duration thread_time();
 inline constexpr uint32_t kMaxRefusalsPerSecond = 100;
 // Flows that gave way and wait to be told of (RelayEvents::on_flows_gave_way); others are not told.
 inline constexpr size_t kMaxGone = 8192;
+// Packets to where a node may not send, of a session in a second, that go to the rules, which
+// answer them; the rest is dropped here. More than the kernel answers to one address at once (its
+// default limit of ICMP to one host, six and one a second). A choice, not measured.
+inline constexpr uint32_t kRefusalsToAnswer = 32;
 
 struct RelaySettings {
     std::string device = "snapt0";
@@ -97,6 +102,7 @@ struct RelaySettings {
     std::array<session::ClassSettings, base::kTrafficClasses> classes;
     std::array<uint8_t, base::kTrafficClasses> tos{};  // outer, whole octet
     size_t max_kept_bytes = session::kMaxKeptBytes;    // of all sessions together
+    Refusals refusals;                                 // of flows that begin
     dataplane::Recording recording;                    // must outlive the Relay
     // Time as it passes, by which the work for each session is measured.
     std::function<base::TimePoint()> clock = [] { return std::chrono::steady_clock::now(); };
@@ -194,10 +200,12 @@ struct NodeSession : flow::FlowDetails {
     uint64_t up_bytes = 0;         // inner, delivered to the kernel
     dataplane::RecentRates rates;  // of inner packets
     size_t flows = 0;
-    UserShare* share = nullptr;    // of the user
-    dataplane::StreamPort stream;  // into its control link; none: nothing can be sent over TCP
-    bool has_link = false;         // its control link is open
-    base::TimePoint asked_at{};    // for a sign of life, once it was silent
+    base::TimePoint refusals_from{};  // the second in which
+    uint32_t refusals = 0;            // so many packets were let through to be refused
+    UserShare* share = nullptr;       // of the user
+    dataplane::StreamPort stream;     // into its control link; none: nothing can be sent over TCP
+    bool has_link = false;            // its control link is open
+    base::TimePoint asked_at{};       // for a sign of life, once it was silent
     base::TimePoint heard_at() const { return std::max(session.heard_at(), since); }
 };
 
@@ -215,6 +223,29 @@ class RelayEvents {
     // Flows that nobody had answered, and that gave way: what the kernel knows of them is of no
     // use.
     virtual void on_flows_gave_way(std::vector<packet::FiveTuple> flows) = 0;
+};
+
+// Counters of flows: refused ones have some that nobody is charged for.
+class ChargedSlots final : public flow::SlotSource {
+  public:
+    // Number of the session of refused flows, which the ledger has none of.
+    static constexpr uint32_t kNobody = UINT32_MAX;
+
+    ChargedSlots(flow::SlotSource& charged, size_t max_flows)
+        : charged_(charged), refused_(max_flows) {}
+    flow::LiveSlot* take(const flow::SlotRequest& request) override {
+        return of(request.session_number).take(request);
+    }
+    void release(flow::LiveSlot* slot, flow::Cause cause) override {
+        of(slot->session_number).release(slot, cause);
+    }
+
+  private:
+    flow::SlotSource& of(uint32_t session_number) {
+        return session_number == kNobody ? static_cast<flow::SlotSource&>(refused_) : charged_;
+    }
+    flow::SlotSource& charged_;
+    flow::HeapSlots refused_;
 };
 
 class Relay final : public session::SessionHost, public dataplane::SocketDirectory {
@@ -260,6 +291,10 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     void close_stream(uint16_t wire_id);
     // Once a second: of what the rates are made that are reported.
     void look_at_rates(base::TimePoint now);
+    // Addresses of this host, for flows that begin from now on.
+    void set_local_addresses(std::vector<base::IpAddress> addresses) {
+        settings_.refusals.set_local(std::move(addresses));
+    }
     // 0: none, but for `sessions`. Holds for what begins from now on.
     void set_limits(size_t sessions, size_t user_sessions, size_t user_flows);
 
@@ -340,6 +375,7 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     void answer_refused(NodeSession& node, const packet::FiveTuple& tuple, base::TimePoint now);
     void end_flow(flow::Flow& flow, base::TimePoint now);
     void tell_gone();
+    bool may_go_up(flow::Flow& flow, base::TimePoint now);
     void apply_modes();
     void on_tun_readable();
     void on_tun_packet(packet::PacketPtr packet, base::TimePoint now);
@@ -392,6 +428,7 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     base::DropCounters drops_;
     packet::PacketPool pool_;
     session::SessionScratch scratch_;
+    ChargedSlots slots_;
     flow::FlowTable flows_;
     std::unique_ptr<io::TunDevice> tun_;
     std::unique_ptr<dataplane::TunPort> tun_port_;

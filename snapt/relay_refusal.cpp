@@ -60,7 +60,8 @@ void Relay::answer_refused(NodeSession& node, const packet::FiveTuple& tuple, Ti
     answer_refused(node, base::ByteView(header).first(length), now);
 }
 
-// The answer goes in a flow of its own, one a session and IP version, which counts for no limit.
+// The answer goes in a flow of its own, one a session and IP version, which counts for no limit and
+// is charged to nobody.
 void Relay::answer_refused(NodeSession& node, base::ByteView packet, TimePoint now) {
     if (now - refusals_began_at_ >= base::seconds(1)) {
         refusals_began_at_ = now;
@@ -92,7 +93,7 @@ void Relay::answer_refused(NodeSession& node, base::ByteView packet, TimePoint n
     Flow* flow = flows_.find(tuple);
     if (flow == nullptr) {
         flow::FlowOrigin origin;
-        origin.session_number = node.grant.accounting_number;
+        origin.session_number = ChargedSlots::kNobody;
         origin.index = elision::kMaxFlowIndex + 1;
         flow = flows_.create(tuple, base::TrafficClass::LtLd, now, origin);
         if (flow == nullptr) {

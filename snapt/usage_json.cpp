@@ -37,6 +37,7 @@ void write_row(report::JsonWriter& json, const UsageRow& row) {
     json.field("inner_down", row.inner_down);
     json.field("pre", row.pre);
     json.field("post", row.post);
+    json.field("undelivered", row.undelivered);
     json.field("saved", row.saved);
     json.key("saved_percent");
     row.saved_percent ? json.number(*row.saved_percent, 2) : json.null();

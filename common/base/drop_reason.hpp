@@ -40,6 +40,8 @@ enum class DropReason : uint8_t {
     ReassemblyLimit,
     PolicyDenied,
     SpoofedSource,
+    Refused,   // to where nodes may not send
+    NodeGone,  // its node has said nothing for long
     // System edge.
     SendFailed,
     TunWriteFailed,
@@ -80,6 +82,8 @@ inline constexpr std::array<std::string_view, kDropReasons> kDropReasonNames = {
     "reassembly_limit",
     "policy_denied",
     "spoofed_source",
+    "refused",
+    "node_gone",
     "send_failed",
     "tun_write_failed",
     "amplification_limit",

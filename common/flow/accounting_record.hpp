@@ -81,6 +81,9 @@ struct UsageRecord {
     Cause cause = Cause::Interval;
     uint32_t flags = 0;
     int64_t account_id = 0;  // of the user; 0: not known
+    // Inner bytes that were sent to the node while it was gone; nothing else counts them. Unknown:
+    // the record is older than that.
+    std::optional<int64_t> undelivered;
 };
 
 }  // namespace continuo::flow

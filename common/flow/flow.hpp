@@ -66,6 +66,24 @@ struct FlowLinks {
     struct Flow* previous = nullptr;
 };
 
+// Bytes of a flow that were sent down and are not known to arrive; changed by session::Unheard
+// alone.
+struct UnheardBytes {
+    uint64_t packets = 0;
+    uint64_t inner = 0;
+    uint64_t payload = 0;
+    uint64_t outer = 0;
+    uint32_t place = 0;  // in the list of those that have some
+
+    bool is_empty() const { return packets == 0 && outer == 0; }
+    void add(const UnheardBytes& more) {
+        packets += more.packets;
+        inner += more.inner;
+        payload += more.payload;
+        outer += more.outer;
+    }
+};
+
 // Who numbers flows derives from it; compared only.
 struct FlowOwner {};
 
@@ -89,6 +107,7 @@ struct Flow {
     LiveSlot* counters = nullptr;  // never null while the flow is in a table
     FlowQueue queue;
     FlowPaths paths;
+    UnheardBytes unheard;
     base::TimePoint created_at{};
     base::TimePoint last_packet_at{};
     base::TimePoint expires_at = base::kNever;

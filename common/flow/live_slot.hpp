@@ -38,6 +38,7 @@ struct LiveCounters {
     Counter active_us{0};
     Counter handovers{0};
     Counter lost_packets{0};
+    Counter undelivered_down{0};  // IP lengths that were sent to a node which was gone: no others
 };
 
 struct LiveSlot {
@@ -54,7 +55,7 @@ struct LiveSlot {
     std::atomic<int64_t> last_at_us{0};
     uint8_t remote_address[16] = {};
     LiveCounters counters;
-    uint8_t reserved[72] = {};
+    uint8_t reserved[64] = {};
 };
 static_assert(sizeof(LiveSlot) == 256);
 static_assert(offsetof(LiveSlot, counters) == 56);

@@ -314,6 +314,13 @@ std::string usage_report_text(const JsonValue& usage, bool is_terminal, size_t c
             {"GROSS", Align::Right, 5}, {"DISCOUNT", Align::Right, 5}, {"NET", Align::Right}};
         shown.insert(shown.end(), std::begin(prices), std::end(prices));
     }
+    const auto& all = rows.items();
+    const bool has_undelivered = std::any_of(all.begin(), all.end(), [](const JsonValue& row) {
+        return row["undelivered"].integer().value_or(0) != 0;
+    });
+    if (has_undelivered) {
+        shown.push_back({"UNDELIVERED", Align::Right, 5});
+    }
     Table table(std::move(shown));
     for (const JsonValue& row : rows.items()) {
         std::vector<std::string> cells;
@@ -330,6 +337,9 @@ std::string usage_report_text(const JsonValue& usage, bool is_terminal, size_t c
             if (is_priced) {
                 cells.push_back(denarii_cell(row[price]));
             }
+        }
+        if (has_undelivered) {
+            cells.push_back(bytes_cell(row["undelivered"]));
         }
         table.add_row(std::move(cells));
     }

@@ -163,6 +163,7 @@ bool Session::attach(Flow& flow) {
 }
 
 void Session::detach(Flow& flow, TimePoint /*now*/) {
+    unheard_.forget(flow);
     scratch_.members.forget(flow);
     ClassState& state = classes_[index_of(flow.traffic_class)];
     const size_t dropped = state.queue.drop_flow(flow);

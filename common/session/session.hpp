@@ -23,7 +23,7 @@
 #include "common/session/sent_ring.hpp"
 #include "common/session/session_paths.hpp"
 #include "common/session/session_types.hpp"
-#include "common/session/transmit_batch.hpp"
+#include "common/session/unheard.hpp"
 #include "common/wire/tunnel_header.hpp"
 #include "common/wire/unsealed.hpp"
 
@@ -98,6 +98,7 @@ class Session : public flow::FlowOwner {
     const ResequencerCounters& resequencing() const { return resequencer_.counters(); }
     const base::DropCounters& drops() const { return drops_; }
     base::TimePoint heard_at() const { return heard_at_; }
+    Unheard& unheard() { return unheard_; }
     // SNAPT: of the latest datagram that was taken in.
     const std::optional<wire::Quote>& latest() const { return latest_; }
     size_t flows() const { return attached_; }
@@ -147,7 +148,6 @@ class Session : public flow::FlowOwner {
         StripeRow row = StripeRow::Data;
         PathMask paths = 0;  // striped over them
     };
-    // Where a datagram is copied to.
     struct CopyWay {
         Destination destination;
         bool is_doubt = false;  // else only packets of flows in mode Redundant are worth it
@@ -237,11 +237,8 @@ class Session : public flow::FlowOwner {
     void cut_or_drop(ClassState& state, ClassQueue::Item item);
 
     // session_repeat.cpp
-    void remember(TransmitBatch& batch,
-                  const TransmitItem& item,
-                  const Draft& draft,
-                  uint64_t first_sequence,
-                  base::TimePoint now);
+    void
+    commit(TransmitBatch& batch, const TransmitItem& item, const Draft& draft, base::TimePoint now);
     void follow_move(Announced move, base::TimePoint now);
     void mark_lost(const Announced& move, base::TimePoint now);
     uint64_t repeatable(uint32_t step, base::TimePoint now) const;
@@ -471,6 +468,7 @@ class Session : public flow::FlowOwner {
     bool keepalive_due_ = false;
     bool keeps_idle_alive_ = true;
     SentRing sent_ring_;  // SNAPT
+    Unheard unheard_;     // SNAPT
     RepeatPace repeat_pace_;
     RepeatLimit repeat_limit_;
     std::optional<Announced> waiting_move_;  // for repeat_limit_

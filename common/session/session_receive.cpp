@@ -148,6 +148,7 @@ void Session::on_authentic(const Opened& opened, TimePoint now) {
     }
     facts.is_urgent = facts.is_urgent || epoch.decoder.has_set();
     heard_at_ = now;
+    unheard_.on_heard();
     if (!epoch.is_heard) {
         on_epoch_heard(epoch, now);
     }

@@ -46,28 +46,40 @@ bool is_under_way(const SentEntry& entry,
 
 }  // namespace
 
-void Session::remember(TransmitBatch& batch,
-                       const TransmitItem& item,
-                       const Draft& draft,
-                       uint64_t first_sequence,
-                       TimePoint now) {
-    if (settings_.role != Role::Snapt) {
-        return;  // the node moves when it likes, and has then sent what it had
+// SNAPT remembers what carries something new. What its node is not there for is only remembered,
+// and leaves when the node is back. A node moves when it likes, and has then sent what it had.
+void Session::commit(TransmitBatch& batch,
+                     const TransmitItem& item,
+                     const Draft& draft,
+                     TimePoint now) {
+    const bool has_new = !batch.open_attributions().empty();
+    if (settings_.role == Role::Node || (!has_new && !draft.has_kept)) {
+        batch.commit(item);
+        return;
     }
-    SentEntry entry;
-    entry.sent_at = now;
-    entry.first_sequence = first_sequence;
-    entry.epoch = draft.epoch->number;
-    entry.space = draft.space_number;
-    entry.segment_bytes = item.segment_bytes;
-    entry.datagrams = item.datagrams;
-    entry.traffic_class = draft.header.traffic_class;
-    sent_ring_.forget_oldest([this, now](const SentEntry& old) {
-        return !is_under_way(old, {current_.get(), previous_.get()}, now);
-    });
-    // While nothing is heard the node may be away: then all is kept that there is room for.
-    const TimePoint from = heard_at_ - std::min<Duration>(kUsefulFor, heard_at_.time_since_epoch());
-    sent_ring_.push(entry, batch.free_space().first(item.length), from);
+    if (has_new) {
+        SentEntry entry;
+        entry.sent_at = now;
+        entry.first_sequence = draft.space->next - item.datagrams;
+        entry.epoch = draft.epoch->number;
+        entry.space = draft.space_number;
+        entry.segment_bytes = item.segment_bytes;
+        entry.datagrams = item.datagrams;
+        entry.traffic_class = draft.header.traffic_class;
+        sent_ring_.forget_oldest([this, now](const SentEntry& old) {
+            return !is_under_way(old, {current_.get(), previous_.get()}, now);
+        });
+        // While nothing is heard the node may be away: then all is kept that there is room for.
+        const TimePoint from =
+            heard_at_ - std::min<Duration>(kUsefulFor, heard_at_.time_since_epoch());
+        sent_ring_.push(entry, batch.free_space().first(item.length), from);
+    }
+    if (unheard_.may_send(now)) {
+        batch.commit(item);
+    } else {
+        batch.discard();
+        drops_.add(base::DropReason::NodeGone, item.datagrams);
+    }
 }
 
 // Looks for what was under way and tells the host of the move, within RepeatLimit. The path itself

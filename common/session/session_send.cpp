@@ -149,10 +149,7 @@ void Session::finish_draft(Draft& draft, size_t body_bytes, TransmitBatch& batch
     if (has_packets) {
         paths_.on_data_sent(item.path, outer, outer, now);
     }
-    if (!members.empty()) {
-        remember(batch, item, draft, unit.sequence, now);
-    }
-    batch.commit(item);
+    commit(batch, item, draft, now);
 }
 
 bool Session::send_probe(TransmitBatch& batch, TimePoint now) {
@@ -429,12 +426,16 @@ void Session::on_sent(const TransmitBatch& batch, const TransmitItem& item) {
         if (part.flow == nullptr || part.flow->counters == nullptr) {
             continue;
         }
+        if (!is_up) {
+            item.session->unheard_.on_sent(part);
+            continue;
+        }
         flow::LiveCounters& counters = part.flow->counters->counters;
-        flow::add(is_up ? counters.packets_up : counters.packets_down, part.packets);
-        flow::add(is_up ? counters.inner_up : counters.inner_down, part.inner_bytes);
-        flow::add(is_up ? counters.payload_up : counters.payload_down, part.payload_bytes);
-        flow::add(is_up ? counters.pre_up : counters.pre_down, part.inner_bytes);
-        flow::add(is_up ? counters.post_up : counters.post_down, part.outer_bytes);
+        flow::add(counters.packets_up, part.packets);
+        flow::add(counters.inner_up, part.inner_bytes);
+        flow::add(counters.payload_up, part.payload_bytes);
+        flow::add(counters.pre_up, part.inner_bytes);
+        flow::add(counters.post_up, part.outer_bytes);
     }
 }
 

@@ -161,8 +161,7 @@ uint32_t Session::send_run(Draft& draft,
     out.length = static_cast<uint32_t>(used);
     out.segment_bytes = static_cast<uint16_t>(count > 1 ? datagram_bytes : 0);
     out.datagrams = static_cast<uint16_t>(count);
-    remember(batch, out, draft, draft.space->next - count, now);
-    batch.commit(out);
+    commit(batch, out, draft, now);
     state.counters.packets += count;
     state.counters.datagrams += count;
     state.counters.inner_bytes += inner;

@@ -90,6 +90,8 @@ class TransmitBatch {
         used_ += item.length;
         items_.push_back(item);
     }
+    // Forgets the attributions added since the last commit: what was written shall not leave.
+    void discard() { attributions_.resize(attributed_); }
     bool fits(const TransmitItem& item) const {
         return kBatchArenaBytes - used_ >= item.length && items_.size() < kBatchItems &&
                kBatchAttributions - attributions_.size() >= item.attributions;

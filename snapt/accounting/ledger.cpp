@@ -385,6 +385,7 @@ UsageRecord Ledger::make_record(const SlotImage& image, const CounterValues& del
     record.post = as_stored(delta.post_up + delta.post_down);
     record.handovers = as_stored(delta.handovers);
     record.lost_pkts = as_stored(delta.lost_packets);
+    record.undelivered = as_stored(delta.undelivered_down);
     record.flags = record_flag::kHasAccount | (is_shared ? record_flag::kAggregate : 0U);
     if (delta.delay_samples > 0) {
         record.delay_us = as_stored(delta.delay_us_sum / delta.delay_samples);

@@ -17,10 +17,10 @@ namespace record_flag = flow::record_flag;
 
 Result<SlotImage> image_from(base::ByteView bytes) {
     SlotImage image;
-    if (bytes.size() != sizeof image) {
+    if (bytes.size() != sizeof image && bytes.size() != kShortSlotImageBytes) {
         return Error{Errc::Malformed, "ledger.db is damaged", 0};
     }
-    std::memcpy(&image, bytes.data(), sizeof image);
+    std::memcpy(&image, bytes.data(), bytes.size());
     return image;
 }
 

@@ -103,6 +103,7 @@ inline constexpr std::array<const char*, kSchemaVersion - 1> kMigrations = {
     "NULL,"
     "  toml TEXT NOT NULL, sha BLOB NOT NULL, PRIMARY KEY(plan_id, rev)) STRICT;",
     kLedgerSql,
+    "ALTER TABLE usage_record ADD COLUMN undelivered INTEGER;",
 };
 
 }  // namespace continuo::snapt

@@ -87,7 +87,8 @@ std::string usage_sql(const UsageQuery& query) {
         }
     }
     sql += "count(DISTINCT epoch||'/'||flow_id||'/'||snapt_id)";
-    for (const char* column : {"pay_up", "pay_down", "inner_up", "inner_down", "pre", "post"}) {
+    for (const char* column :
+         {"pay_up", "pay_down", "inner_up", "inner_down", "pre", "post", "undelivered"}) {
         sql += std::string(", coalesce(sum(") + column + "),0)";
     }
     sql += usage_source_sql(query);
@@ -131,7 +132,7 @@ UsageRow row_of(const Statement& statement, const std::vector<UsageKey>& by) {
         column += columns_of(key);
     }
     for (int64_t* sum : {&row.flows, &row.payload_up, &row.payload_down, &row.inner_up,
-                         &row.inner_down, &row.pre, &row.post}) {
+                         &row.inner_down, &row.pre, &row.post, &row.undelivered}) {
         *sum = statement.integer(column++);
     }
     row.saved = row.pre - row.post;

@@ -56,6 +56,7 @@ struct UsageRow {
     int64_t inner_down = 0;
     int64_t pre = 0;
     int64_t post = 0;
+    int64_t undelivered = 0;              // inner bytes down, in no other sum
     int64_t saved = 0;                    // pre - post; may be negative
     std::optional<double> saved_percent;  // of pre
     std::optional<int64_t> gross_ud;      // unknown without a price plan

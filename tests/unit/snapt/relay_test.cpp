@@ -290,6 +290,47 @@ TEST_F(RelayTest, WhoAsksForAFlowTooManyIsAnswered) {
     EXPECT_EQ(relay.drops().count(base::DropReason::FlowLimit), 1001U);
 }
 
+// To where nodes may not send: nobody is charged, and the ledger has no slot of it.
+TEST_F(RelayTest, ARefusedFlowIsNobodysAndCostsTheRulesLittle) {
+    RelayOptions options;
+    options.lease_ipv4 = base::IpPrefix::parse("100.64.0.0/16");
+    RelaySettings settings;
+    settings.refusals = Refusals(options);
+    Relay refusing(loop, settings, slots, random, events);
+    SessionGrant grant;
+    grant.user = "alice";
+    grant.accounting_number = 5;
+    grant.lease_ipv4 = *base::IpAddress::parse("100.64.0.2");
+    NodeSession& node = *refusing.find(refusing.reserve(grant)->wire_id);
+    const auto open = [&](const char* remote, uint16_t index) {
+        session::FlowOpening opening;
+        opening.index = index;
+        opening.tuple.local = *grant.lease_ipv4;
+        opening.tuple.remote = *base::IpAddress::parse(remote);
+        opening.tuple.local_port = index;
+        opening.tuple.remote_port = 80;
+        opening.tuple.protocol = packet::Protocol::Udp;
+        return refusing.on_flow_opened(node.session, opening, loop.now());
+    };
+    flow::Flow* const refused = open("10.1.1.1", 1);
+    ASSERT_NE(refused, nullptr);
+    EXPECT_EQ(refused->state, flow::FlowState::Refused);
+    EXPECT_EQ(slots.in_use(), 0U);
+    EXPECT_EQ(open("100.64.0.9", 2)->state, flow::FlowState::Refused);
+    flow::Flow* const good = open("203.0.113.10", 3);
+    EXPECT_EQ(good->state, flow::FlowState::Opening);
+    EXPECT_EQ(good->counters->session_number, 5U);
+    EXPECT_EQ(slots.in_use(), 1U);
+    refusing.set_local_addresses({*base::IpAddress::parse("203.0.113.10")});
+    EXPECT_EQ(open("203.0.113.10", 4)->state, flow::FlowState::Refused);
+    EXPECT_EQ(good->state, flow::FlowState::Opening) << "it had begun";
+    // Reclassified, it is still nobody's.
+    EXPECT_TRUE(refusing.flows().reclassify(*refused, base::TrafficClass::HtHd, loop.now()));
+    EXPECT_EQ(slots.in_use(), 1U);
+    refusing.close(node.wire_id);
+    EXPECT_EQ(slots.in_use(), 0U);
+}
+
 // A node that takes nothing keeps the packets of others out of the device otherwise.
 TEST_F(RelayTest, RoomIsMadeAtTheCostOfWhoHoldsMost) {
     const auto fill = [&](NodeSession& node, size_t packets, uint32_t bytes) {

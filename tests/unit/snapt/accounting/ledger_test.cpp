@@ -1,5 +1,6 @@
 #include "common/base/random.hpp"
 #include "snapt/accounting/ledger.hpp"
+#include "snapt/accounting/usage.hpp"
 #include "tests/unit/snapt/accounting/accounting_fixture.hpp"
 
 #include <set>
@@ -369,6 +370,28 @@ TEST_F(LedgerTest, CanonicalTextIsDecimalFieldsInOrderWithEmptyUnknowns) {
     EXPECT_TRUE(canonical_text(record).ends_with("|2|33")) << "of a version without accounts";
     record.flags |= record_flag::kHasAccount;
     EXPECT_TRUE(canonical_text(record).ends_with("|2|289|9"));
+    record.undelivered = 0;
+    EXPECT_TRUE(canonical_text(record).ends_with("|2|289|9|0"));
+}
+
+TEST_F(LedgerTest, WhatWasNotDeliveredHasAColumnOfItsOwn) {
+    auto ledger = open(kNoon);
+    add_session(*ledger, 1, "alice");
+    flow::LiveSlot* const slot = ledger->live().take(request(1, 1, kNoon));
+    count(*slot, 100, kNoon + 1);
+    flow::add(slot->counters.undelivered_down, 5000);
+    ASSERT_TRUE(ledger->seal_now(kNoon + 2));
+    flow::add(slot->counters.undelivered_down, 70);  // and nothing else
+    ASSERT_TRUE(ledger->seal_now(kNoon + 3));
+    const auto all = records(1);
+    ASSERT_EQ(all.size(), 2U);
+    EXPECT_EQ(all[0].undelivered, 5000);
+    EXPECT_EQ(all[0].inner_down, 0);
+    EXPECT_EQ(all[1].undelivered, 70);
+    EXPECT_EQ(all[1].inner_up, 0);
+    EXPECT_EQ(query_usage(ledger->database(), {})->rows[0].undelivered, 5070);
+    ASSERT_TRUE(ledger->database().execute("UPDATE usage_record SET undelivered=NULL"));
+    EXPECT_FALSE(read_records(ledger->database(), 1)) << "the hash is over it";
 }
 
 TEST_F(LedgerTest, RecordsBelongToTheAccountOfTheirSession) {

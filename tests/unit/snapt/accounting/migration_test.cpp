@@ -196,12 +196,16 @@ TEST_F(MigrationTest, ADatabaseOfTheFourthVersionGoesOn) {
     const auto ledger = Ledger::open(options, kNoon);
     ASSERT_TRUE(ledger) << ledger.error().where;
     auto database = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
-    EXPECT_EQ(read_records(database, 1).value().size(), 4U) << "with the hashes that they had";
+    const auto records = read_records(database, 1);
+    ASSERT_TRUE(records) << "with the hashes that they had";
+    ASSERT_EQ(records->size(), 4U);
+    EXPECT_FALSE((*records)[0].undelivered) << "nobody counted it";
     UsageQuery query;
     query.by = {UsageKey::User};
     const auto rows = query_usage(database, query).value().rows;
     ASSERT_EQ(rows.size(), 3U);
     EXPECT_EQ(rows[0].removed, "2026-11-27");
+    EXPECT_EQ(rows[0].undelivered, 0);
     EXPECT_EQ(rows[1].account_id, 4);
     EXPECT_EQ(rows[1].payload_down, 220'123);
     EXPECT_TRUE(list_plans(database).value().empty());
@@ -224,6 +228,19 @@ TEST_F(MigrationTest, ADatabaseOfTheFifthVersionGoesOn) {
     EXPECT_FALSE(database.execute("DELETE FROM ledger")) << "with its triggers";
     const auto checks = verify_ledger(database).value();
     for (const LedgerCheck& check : checks) {
+        EXPECT_TRUE(check.is_good) << check.what << ": " << check.found;
+    }
+}
+
+TEST_F(MigrationTest, ADatabaseOfTheSixthVersionGoesOn) {
+    write_database("6");
+    auto database = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
+    const auto all = balances(database).value();
+    ASSERT_EQ(all.size(), 3U);
+    EXPECT_EQ(all[1].account.id, 4);
+    EXPECT_EQ(all[1].balance_ud, 50'000'000);
+    EXPECT_EQ(all[2].balance_ud, -2'500'000);
+    for (const LedgerCheck& check : verify_ledger(database).value()) {
         EXPECT_TRUE(check.is_good) << check.what << ": " << check.found;
     }
 }
