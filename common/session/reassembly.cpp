@@ -47,9 +47,9 @@ std::optional<Reassembly::Whole> Reassembly::add(base::TrafficClass traffic_clas
         whole_.insert(whole_.end(), partial.pieces[i].begin(), partial.pieces[i].end());
     }
     bytes_ -= partial.bytes;
-    const uint32_t earlier = partial.outer_bytes - std::min(partial.outer_bytes, outer_bytes);
+    const uint32_t outer = partial.outer_bytes;
     reset(partial);
-    return Whole{whole_, earlier};
+    return Whole{whole_, outer};
 }
 
 Reassembly::Partial&

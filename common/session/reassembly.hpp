@@ -24,10 +24,11 @@ class Reassembly {
     explicit Reassembly(base::DropCounters& drops) : drops_(drops) {}
 
     struct Whole {
-        base::ByteView entry;              // valid until the next call
-        uint32_t earlier_outer_bytes = 0;  // of the datagrams with its other pieces
+        base::ByteView entry;      // valid until the next call
+        uint32_t outer_bytes = 0;  // of all its pieces
     };
-    // The whole entry when this piece completes it. `outer_bytes`: of the datagram with the piece.
+    // The whole entry when this piece completes it. `outer_bytes`: the piece's share of those of
+    // its datagram.
     std::optional<Whole> add(base::TrafficClass traffic_class,
                              const wire::Fragment& fragment,
                              uint32_t outer_bytes,

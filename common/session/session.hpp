@@ -388,7 +388,10 @@ class Session : public flow::FlowOwner {
     bool take_frame(const Opened& opened, const wire::BodyItem& item, BodyFacts& facts);
     static bool is_copy_allowed(const Opened& opened, const wire::Copy& copy);
     static bool is_delivered(const Opened& opened, const std::optional<wire::Copy>& copy);
-    bool decode_fragments(const Opened& opened, size_t& arena_used, base::TimePoint now);
+    bool decode_fragments(const Opened& opened,
+                          size_t section_bytes,
+                          size_t& arena_used,
+                          base::TimePoint now);
     bool decode_section(EpochState& epoch,
                         const wire::Section& section,
                         size_t& arena_used,
@@ -476,10 +479,11 @@ class Session : public flow::FlowOwner {
     std::optional<uint8_t> sends_on_;        // the path of the last poll_transmit
     base::TimePoint sends_on_since_{};
     uint64_t lost_in_silence_ = 0;
-    uint64_t retired_losses_ = 0;     // of epochs that have ended
-    uint32_t split_outer_bytes_ = 0;  // earlier pieces of packets that this datagram completed
-    ExpansionBudget expansion_;       // SNAPT: of what the node sends
-    size_t paid_bytes_ = 0;           // that may become of the datagram at hand without the budget
+    uint64_t retired_losses_ = 0;      // of epochs that have ended
+    uint32_t split_outer_bytes_ = 0;   // of all pieces of packets that this datagram completed
+    uint32_t pieces_outer_bytes_ = 0;  // of the pieces in this datagram
+    ExpansionBudget expansion_;        // SNAPT: of what the node sends
+    size_t paid_bytes_ = 0;            // that may become of the datagram at hand without the budget
     CompressionGovernor compression_;
     CopyBudget copy_budget_;
     Resequencer resequencer_;

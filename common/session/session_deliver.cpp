@@ -126,11 +126,13 @@ void Session::attribute_received(uint32_t own) {
         }
     }
     scratch_.members.clear();
+    // The cost of pieces is booked as overhead until their packet is whole.
+    counters_.overhead_received += pieces_outer_bytes_;
+    own -= pieces_outer_bytes_;
     if (shares.empty()) {
         counters_.overhead_received += own;
         return;
     }
-    // What earlier pieces of a split packet cost was booked as overhead until it was whole.
     counters_.overhead_received -=
         std::min<uint64_t>(counters_.overhead_received, split_outer_bytes_);
     const auto direction =

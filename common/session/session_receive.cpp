@@ -138,6 +138,7 @@ void Session::on_authentic(const Opened& opened, TimePoint now) {
     expansion_.earn(outer, now);
     BodyFacts facts;
     split_outer_bytes_ = 0;
+    pieces_outer_bytes_ = 0;
     paid_bytes_ = outer;  // what comes as it is becomes no more
     epoch.decoder.begin(space, opened.sequence);
     if (!decode_body(opened, facts, now)) {
@@ -275,6 +276,7 @@ bool Session::decode_body(const Opened& opened, BodyFacts& facts, TimePoint now)
     wire::BodyReader reader(opened.body);
     wire::BodyItem item;
     size_t arena_used = 0;
+    size_t section_bytes = 0;
     for (;;) {
         const auto more = reader.next(item);
         if (!more) {
@@ -285,6 +287,7 @@ bool Session::decode_body(const Opened& opened, BodyFacts& facts, TimePoint now)
             break;
         }
         if (const auto* section = std::get_if<wire::Section>(&item)) {
+            section_bytes += section->content.size();
             if (epoch.decoder.is_below_floor()) {
                 drops_.add(DropReason::BelowFloor);
                 return false;
@@ -298,7 +301,7 @@ bool Session::decode_body(const Opened& opened, BodyFacts& facts, TimePoint now)
         }
     }
     facts.is_delivered = is_delivered(opened, facts.copy);
-    if (!facts.is_delivered && !decode_fragments(opened, arena_used, now)) {
+    if (!facts.is_delivered && !decode_fragments(opened, section_bytes, arena_used, now)) {
         return false;
     }
     if (facts.copy && epoch.decoder.has_set()) {
@@ -355,15 +358,28 @@ bool Session::is_delivered(const Opened& opened, const std::optional<wire::Copy>
 }
 
 // Pieces are taken over only when the whole body was good. A completed entry is copied: several may
-// be in one body.
-bool Session::decode_fragments(const Opened& opened, size_t& arena_used, TimePoint now) {
-    const uint32_t outer = outer_bytes_of(opened);
+// be in one body. Pieces and sections share the outer bytes of their datagram by length.
+bool Session::decode_fragments(const Opened& opened,
+                               size_t section_bytes,
+                               size_t& arena_used,
+                               TimePoint now) {
+    const uint64_t outer = outer_bytes_of(opened);
+    size_t all_bytes = section_bytes;
+    for (const wire::BodyItem& item : scratch_.frames) {
+        const auto* fragment = std::get_if<wire::Fragment>(&item);
+        all_bytes += fragment != nullptr ? fragment->piece.size() : 0;
+    }
+    size_t taken_bytes = 0;
     for (const wire::BodyItem& item : scratch_.frames) {
         const auto* fragment = std::get_if<wire::Fragment>(&item);
         if (fragment == nullptr) {
             continue;
         }
-        const auto whole = reassembly_.add(opened.header.traffic_class, *fragment, outer, now);
+        taken_bytes += fragment->piece.size();
+        const auto until = static_cast<uint32_t>(outer * taken_bytes / all_bytes);
+        const uint32_t share = until - pieces_outer_bytes_;
+        pieces_outer_bytes_ = until;
+        const auto whole = reassembly_.add(opened.header.traffic_class, *fragment, share, now);
         paid_bytes_ -= fragment->piece.size();  // they pay for the packet when it is whole
         if (!whole) {
             continue;
@@ -376,7 +392,7 @@ bool Session::decode_fragments(const Opened& opened, size_t& arena_used, TimePoi
         const MutableByteView copy(scratch_.decompressed.get() + arena_used, whole->entry.size());
         std::memcpy(copy.data(), whole->entry.data(), copy.size());
         arena_used += copy.size();
-        split_outer_bytes_ += whole->earlier_outer_bytes;
+        split_outer_bytes_ += whole->outer_bytes;
         if (const auto decoded = opened.epoch->decoder.decode_section(copy); !decoded) {
             drops_.add(elision::drop_reason(decoded.error()));
             return false;

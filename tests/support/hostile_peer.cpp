@@ -210,12 +210,13 @@ void Victim::deliver(session::Session& /*session*/,
     delivered += make_packet(fields, payload).empty() ? 0U : 1U;
 }
 
-flow::Flow* Victim::deliver_whole(session::Session& /*session*/,
+flow::Flow* Victim::deliver_whole(session::Session& session,
                                   base::TrafficClass /*traffic_class*/,
                                   base::MutableByteView packet,
                                   base::TimePoint /*now*/) {
     delivered += packet.empty() ? 0U : 1U;
-    return nullptr;
+    const auto found = packet::summarize(packet, packet::NodeSide::Source);
+    return found.summary ? find_flow(session, found.summary->tuple) : nullptr;
 }
 
 }  // namespace continuo::tests

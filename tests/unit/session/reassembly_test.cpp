@@ -39,7 +39,7 @@ TEST(Reassembly, GivesTheEntryInWhateverOrderThePiecesCome) {
         ASSERT_TRUE(whole);
         EXPECT_TRUE(
             std::equal(whole->entry.begin(), whole->entry.end(), p.entry.begin(), p.entry.end()));
-        EXPECT_EQ(whole->earlier_outer_bytes, 700U);
+        EXPECT_EQ(whole->outer_bytes, 1150U);
     }
 }
 
