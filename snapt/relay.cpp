@@ -201,12 +201,7 @@ Flow* Relay::on_flow_opened(session::Session& session,
     }
     flow->app = opening.open.app;
     session.set_mode(*flow, node.mode_of(flow->app));
-    if (flow->traffic_class != opening.traffic_class) {
-        const base::TrafficClass former = flow->traffic_class;
-        if (flows_.reclassify(*flow, opening.traffic_class, now)) {
-            session.requeue(*flow, former);
-        }
-    }
+    on_other_class(session, *flow, opening.traffic_class, now);
     if (flow->owner == &session && flow->index == opening.index) {
         return flow;
     }
@@ -216,6 +211,28 @@ Flow* Relay::on_flow_opened(session::Session& session,
     }
     flow->index = opening.index;
     return session.attach(*flow) ? flow : nullptr;
+}
+
+// A flow has the class of what it sends, whatever it was opened as. Classes come in the order of
+// their price: a dearer one counts at once, a cheaper one when the flow has not changed for a
+// while.
+void Relay::on_other_class(session::Session& session,
+                           Flow& flow,
+                           base::TrafficClass traffic_class,
+                           TimePoint now) {
+    const bool is_dearer = base::index_of(traffic_class) < base::index_of(flow.traffic_class);
+    if (flow.traffic_class == traffic_class ||
+        (!is_dearer && now - flow.class_changed_at < kClassStays)) {
+        return;
+    }
+    if (tun_port_) {
+        tun_port_->coalescer().flush();  // what came before is of the former one
+    }
+    const base::TrafficClass former = flow.traffic_class;
+    if (flows_.reclassify(flow, traffic_class, now)) {
+        flow.class_changed_at = now;
+        session.requeue(flow, former);
+    }
 }
 
 Flow* Relay::find_flow(session::Session& session, const packet::FiveTuple& tuple) {
@@ -355,6 +372,9 @@ Flow* Relay::deliver_whole(session::Session& session,
     if (flow->details != &node) {
         drops_.add(DropReason::SpoofedSource);
         return nullptr;
+    }
+    if (!summary.is_icmp_error) {
+        on_other_class(session, *flow, traffic_class, now);
     }
     if (flows_.on_packet(*flow, Direction::Up, summary, now) ==
         flow::PacketVerdict::NewConnection) {

@@ -70,6 +70,10 @@ inline constexpr int kSilentKeepalives = 3;
 // Fragmented packets under way, of one user and direction.
 inline constexpr size_t kUserFragments = 64;
 
+// A flow that has changed its class does not change to a cheaper one for so long, so that what is
+// late of the class before leaves it alone. A choice: longer than datagrams overtake each other.
+inline constexpr base::Duration kClassStays = base::seconds(1);
+
 // Processor time of the calling thread.
 base::Duration thread_time();
 
@@ -320,6 +324,10 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     flow::Flow* on_flow_opened(session::Session& session,
                                const session::FlowOpening& opening,
                                base::TimePoint now) override;
+    void on_other_class(session::Session& session,
+                        flow::Flow& flow,
+                        base::TrafficClass traffic_class,
+                        base::TimePoint now) override;
     flow::Flow* find_flow(session::Session& session, const packet::FiveTuple& tuple) override;
     void deliver(session::Session& session,
                  flow::Flow& flow,

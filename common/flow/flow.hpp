@@ -110,6 +110,7 @@ struct Flow {
     UnheardBytes unheard;
     base::TimePoint created_at{};
     base::TimePoint last_packet_at{};
+    base::TimePoint class_changed_at{};  // the daemon's own
     base::TimePoint expires_at = base::kNever;
     Flow* next_in_bucket = nullptr;  // FlowTable's own links
     Flow* wheel_next = nullptr;

@@ -209,6 +209,9 @@ Flow* Session::flow_of_entry(const Opened& opened,
                (entry.open.continues && flow->traffic_class != opened.header.traffic_class)) {
         flow = host_.on_flow_opened(*this, opening, now);
     }
+    if (flow != nullptr && flow->traffic_class != opening.traffic_class) {
+        host_.on_other_class(*this, *flow, opening.traffic_class, now);
+    }
     return flow;
 }
 

@@ -191,6 +191,11 @@ class SessionHost {
     // it (counted, its packets are dropped).
     virtual flow::Flow*
     on_flow_opened(Session& session, const FlowOpening& opening, base::TimePoint now) = 0;
+    // A packet of the flow, which was opened before, came in a datagram of another class.
+    virtual void on_other_class(Session& /*session*/,
+                                flow::Flow& /*flow*/,
+                                base::TrafficClass /*traffic_class*/,
+                                base::TimePoint /*now*/) {}
     // A flow of this session by its tuple; null when there is none.
     virtual flow::Flow* find_flow(Session& session, const packet::FiveTuple& tuple) = 0;
     // One restored segment, node's address in place.
