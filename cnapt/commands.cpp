@@ -328,8 +328,8 @@ void write_link_details(JsonWriter& json, const SnaptLink& link) {
     json.field("queued_bytes", session.queued_bytes());
     json.field("datagrams_received", counters.datagrams_received);
     json.field("bytes_received", counters.bytes_received);
-    json.field("overhead_sent", counters.overhead_sent);
-    json.field("overhead_received", counters.overhead_received);
+    json.field("overhead_sent", counters.overhead_sent());
+    json.field("overhead_received", counters.overhead_received());
     json.field("lost_datagrams", counters.lost_datagrams);
     json.field("duplicates", counters.duplicates);
     json.field("acks_sent", counters.acks_sent);

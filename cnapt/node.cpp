@@ -391,7 +391,7 @@ void Node::measure_throughput(SnaptLink& link, TimePoint now) {
         return;
     }
     const session::SessionCounters& counters = link.session->counters();
-    uint64_t bytes = counters.bytes_received + counters.overhead_sent;
+    uint64_t bytes = counters.bytes_received + counters.overhead_sent();
     for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
         bytes += link.session->class_counters(traffic_class).wire_bytes;
     }

@@ -280,7 +280,7 @@ void Node::watch_throttle(SnaptLink& link, TimePoint now) {
     traffic.received_datagrams = counters.datagrams_received;
     traffic.lost_datagrams = link.session->missing_datagrams();
     traffic.received_inner_bytes = counters.inner_bytes_received;
-    traffic.sent_bytes = counters.overhead_sent;
+    traffic.sent_bytes = counters.overhead_sent();
     for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
         traffic.sent_bytes += link.session->class_counters(traffic_class).wire_bytes;
     }

@@ -15,9 +15,9 @@ using report::JsonWriter;
 
 namespace {
 
-constexpr std::array<std::string_view, 9> kSummed = {"flows",    "payload_up", "payload_down",
-                                                     "inner_up", "inner_down", "pre",
-                                                     "post",     "saved",      "undelivered"};
+constexpr std::array<std::string_view, 12> kSummed = {
+    "flows", "payload_up", "payload_down", "inner_up", "inner_down", "pre",
+    "post",  "saved",      "undelivered",  "tun_up",   "tun_down",   "as_sent"};
 constexpr size_t kPre = 5;
 constexpr size_t kSaved = 7;
 constexpr size_t kMaxAnswerBytes = size_t{64} * 1024;

@@ -32,7 +32,7 @@ class UsageSum {
   private:
     static constexpr const char* kNoAnswer = "no answer";
 
-    static constexpr size_t kNumbers = 9;
+    static constexpr size_t kNumbers = 12;
     static constexpr size_t kPriced = 3;
     struct Row {
         std::vector<std::string> keys;  // as JSON

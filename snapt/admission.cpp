@@ -436,8 +436,8 @@ void Admission::on_closed(LinkId id, const control::LinkClosed& closed) {
 void Admission::on_session_closed(const NodeSession& session) {
     note_end(session);
     SessionOverhead overhead;
-    overhead.tun_up = session.session.counters().overhead_received;
-    overhead.tun_down = session.session.counters().overhead_sent;
+    overhead.tun_up = session.session.counters().overhead_received();
+    overhead.tun_down = session.session.counters().overhead_sent();
     parts_.accountant.close_session(session.grant.accounting_number, overhead, utc_us());
     note_seen(session);
     if (!has_finished_leases_) {

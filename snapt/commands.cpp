@@ -158,7 +158,7 @@ void write_session(JsonWriter& json, const NodeSession& node, base::TimePoint no
     }
     const session::SessionCounters& counters = session.counters();
     const uint64_t up_wire =
-        counters.bytes_received - std::min(counters.bytes_received, counters.overhead_received);
+        counters.bytes_received - std::min(counters.bytes_received, counters.overhead_received());
     const auto saved = report::saved_percent(node.up_bytes + down_inner, up_wire + down_wire);
     json.begin_object();
     json.field("user", node.grant.user);
@@ -191,8 +191,8 @@ void write_session(JsonWriter& json, const NodeSession& node, base::TimePoint no
     json.field("lost_datagrams", counters.lost_datagrams);
     json.field("repeated_datagrams", counters.repeated_datagrams);
     dataplane::write_several_paths(json, session);
-    json.field("overhead_sent", counters.overhead_sent);
-    json.field("overhead_received", counters.overhead_received);
+    json.field("overhead_sent", counters.overhead_sent());
+    json.field("overhead_received", counters.overhead_received());
     json.field("control_pauses", node.control_pauses->load());
     json.field("input_drops", node.dropped_inputs());
     json.end_object();

@@ -74,6 +74,10 @@ inline constexpr size_t kUserFragments = 64;
 // late of the class before leaves it alone. A choice: longer than datagrams overtake each other.
 inline constexpr base::Duration kClassStays = base::seconds(1);
 
+// The tunnel's own bytes of a session and class are handed on when there are so many, and when it
+// ends: an idle node's keepalives make a record in hours, not one in each interval. A choice.
+inline constexpr uint64_t kOverheadStep = uint64_t{16} * 1024;
+
 // Processor time of the calling thread.
 base::Duration thread_time();
 
@@ -204,6 +208,12 @@ struct NodeSession : flow::FlowDetails {
     uint64_t up_bytes = 0;         // inner, delivered to the kernel
     dataplane::RecentRates rates;  // of inner packets
     size_t flows = 0;
+    // Bytes that it sends and gets beside packets; slots once there are some.
+    struct TunnelBytes {
+        flow::LiveSlot* slot = nullptr;
+        session::SessionCounters::Overhead counted;
+    };
+    std::array<TunnelBytes, base::kTrafficClasses> tunnel{};
     base::TimePoint refusals_from{};  // the second in which
     uint32_t refusals = 0;            // so many packets were let through to be refused
     UserShare* share = nullptr;       // of the user
@@ -383,6 +393,7 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     void answer_refused(NodeSession& node, const packet::FiveTuple& tuple, base::TimePoint now);
     void end_flow(flow::Flow& flow, base::TimePoint now);
     void tell_gone();
+    void count_tunnel(NodeSession& node, bool is_last);
     bool may_go_up(flow::Flow& flow, base::TimePoint now);
     void apply_modes();
     void on_tun_readable();

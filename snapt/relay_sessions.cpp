@@ -210,6 +210,7 @@ void Relay::close(uint16_t wire_id, SessionEnd why) {
     if (why == SessionEnd::NotAllowed) {
         tell_ended(*node);
     }
+    count_tunnel(*node, true);
     driver_.remove(node->session);
     forget_input(*node);
     by_wire_id_[wire_id] = nullptr;
@@ -349,10 +350,44 @@ void Relay::look_at_rates(TimePoint now) {
         const uint64_t up = node->session.counters().inner_bytes_received;
         const uint64_t down = dataplane::inner_bytes_sent(node->session);
         node->rates.look(up, down, now);
+        count_tunnel(*node, false);
         up_bytes += up;
         down_bytes += down;
     }
     rates_.look(up_bytes, down_bytes, now);
+}
+
+// Whole steps, or with `is_last` all that there is; its slots are given back then.
+void Relay::count_tunnel(NodeSession& node, bool is_last) {
+    for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
+        const size_t index = base::index_of(traffic_class);
+        const auto& now = node.session.counters().overhead[index];
+        auto& [slot, counted] = node.tunnel[index];
+        // Bytes that were counted may be a packet's, as it turns out later.
+        const uint64_t up = now.received - std::min(now.received, counted.received);
+        const uint64_t down = now.sent - std::min(now.sent, counted.sent);
+        if (up + down >= (is_last ? 1 : kOverheadStep)) {
+            if (slot == nullptr) {
+                flow::SlotRequest request;
+                request.session_number = node.grant.accounting_number;
+                request.flow_id = flow::kTunnelFlowIdBase +
+                                  uint64_t{request.session_number} * base::kTrafficClasses + index;
+                request.traffic_class = traffic_class;
+                request.opened_at_us = flows_.utc_us(loop_.now());
+                slot = slots_.take(request);
+            }
+            if (slot != nullptr) {
+                flow::add(slot->counters.tunnel_up, up);
+                flow::add(slot->counters.tunnel_down, down);
+                slot->last_at_us.store(flows_.utc_us(loop_.now()), std::memory_order_relaxed);
+                counted.received += up;
+                counted.sent += down;
+            }
+        }
+        if (is_last && slot != nullptr) {
+            slots_.release(std::exchange(slot, nullptr), flow::Cause::SessionEnd);
+        }
+    }
 }
 
 base::DropCounters Relay::all_drops() const {

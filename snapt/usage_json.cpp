@@ -38,6 +38,9 @@ void write_row(report::JsonWriter& json, const UsageRow& row) {
     json.field("pre", row.pre);
     json.field("post", row.post);
     json.field("undelivered", row.undelivered);
+    json.field("tun_up", row.tun_up);
+    json.field("tun_down", row.tun_down);
+    json.field("as_sent", row.as_sent);
     json.field("saved", row.saved);
     json.key("saved_percent");
     row.saved_percent ? json.number(*row.saved_percent, 2) : json.null();

@@ -63,7 +63,7 @@ void ReceivedFigures::add(const session::Session& session) {
     const session::SessionCounters& counters = session.counters();
     inner_bytes += counters.inner_bytes_received;
     wire_bytes +=
-        counters.bytes_received - std::min(counters.bytes_received, counters.overhead_received);
+        counters.bytes_received - std::min(counters.bytes_received, counters.overhead_received());
 }
 
 uint64_t inner_bytes_sent(const session::Session& session) {

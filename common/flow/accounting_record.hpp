@@ -34,6 +34,7 @@ inline constexpr uint32_t kAggregate = 128;  // several flows of one session and
 // Its hash is over the account, too. Without: the record is older than accounts were, and was given
 // to one afterwards.
 inline constexpr uint32_t kHasAccount = 256;
+inline constexpr uint32_t kTunnel = 512;  // of no flow: only tun_up and tun_down
 }  // namespace record_flag
 
 // Parts that `delay_us` is the sum of.
@@ -84,6 +85,10 @@ struct UsageRecord {
     // Inner bytes that were sent to the node while it was gone; nothing else counts them. Unknown:
     // the record is older than that.
     std::optional<int64_t> undelivered;
+    // Outer bytes of datagrams that brought no packets of their own: control, padding, copies, what
+    // was sent again. Unknown as above; both or none.
+    std::optional<int64_t> tun_up;
+    std::optional<int64_t> tun_down;
 };
 
 }  // namespace continuo::flow

@@ -12,12 +12,13 @@ namespace continuo::flow {
 
 // In the order of LiveCounters.
 inline constexpr std::array kCounterMembers = {
-    &LiveCounters::payload_up,   &LiveCounters::payload_down,    &LiveCounters::inner_up,
-    &LiveCounters::inner_down,   &LiveCounters::packets_up,      &LiveCounters::packets_down,
-    &LiveCounters::pre_up,       &LiveCounters::pre_down,        &LiveCounters::post_up,
-    &LiveCounters::post_down,    &LiveCounters::delay_us_sum,    &LiveCounters::delay_samples,
-    &LiveCounters::delay_us_max, &LiveCounters::active_us,       &LiveCounters::handovers,
-    &LiveCounters::lost_packets, &LiveCounters::undelivered_down};
+    &LiveCounters::payload_up,   &LiveCounters::payload_down,     &LiveCounters::inner_up,
+    &LiveCounters::inner_down,   &LiveCounters::packets_up,       &LiveCounters::packets_down,
+    &LiveCounters::pre_up,       &LiveCounters::pre_down,         &LiveCounters::post_up,
+    &LiveCounters::post_down,    &LiveCounters::delay_us_sum,     &LiveCounters::delay_samples,
+    &LiveCounters::delay_us_max, &LiveCounters::active_us,        &LiveCounters::handovers,
+    &LiveCounters::lost_packets, &LiveCounters::undelivered_down, &LiveCounters::tunnel_up,
+    &LiveCounters::tunnel_down};
 static_assert(sizeof(LiveCounters) == kCounterMembers.size() * sizeof(uint64_t));
 
 struct CounterValues {
@@ -38,17 +39,20 @@ struct CounterValues {
     uint64_t handovers = 0;
     uint64_t lost_packets = 0;
     uint64_t undelivered_down = 0;
+    uint64_t tunnel_up = 0;
+    uint64_t tunnel_down = 0;
 
     bool operator==(const CounterValues&) const = default;
 };
 
 inline constexpr std::array kValueMembers = {
-    &CounterValues::payload_up,   &CounterValues::payload_down,    &CounterValues::inner_up,
-    &CounterValues::inner_down,   &CounterValues::packets_up,      &CounterValues::packets_down,
-    &CounterValues::pre_up,       &CounterValues::pre_down,        &CounterValues::post_up,
-    &CounterValues::post_down,    &CounterValues::delay_us_sum,    &CounterValues::delay_samples,
-    &CounterValues::delay_us_max, &CounterValues::active_us,       &CounterValues::handovers,
-    &CounterValues::lost_packets, &CounterValues::undelivered_down};
+    &CounterValues::payload_up,   &CounterValues::payload_down,     &CounterValues::inner_up,
+    &CounterValues::inner_down,   &CounterValues::packets_up,       &CounterValues::packets_down,
+    &CounterValues::pre_up,       &CounterValues::pre_down,         &CounterValues::post_up,
+    &CounterValues::post_down,    &CounterValues::delay_us_sum,     &CounterValues::delay_samples,
+    &CounterValues::delay_us_max, &CounterValues::active_us,        &CounterValues::handovers,
+    &CounterValues::lost_packets, &CounterValues::undelivered_down, &CounterValues::tunnel_up,
+    &CounterValues::tunnel_down};
 static_assert(kValueMembers.size() == kCounterMembers.size());
 
 inline CounterValues read_counters(const LiveCounters& counters) {

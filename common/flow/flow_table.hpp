@@ -73,6 +73,7 @@ class FlowTable {
     // UTC microseconds minus monotonic microseconds, for the slots' times. Set before the first
     // flow and on clock steps.
     void set_utc_offset_us(int64_t offset_us) { utc_offset_us_ = offset_us; }
+    int64_t utc_us(base::TimePoint at) const;  // by that offset
 
     Flow* find(const packet::FiveTuple& tuple) const;
     // A flow in state Opening; null, and counted, when the table or the slots are full. The tuple
@@ -179,7 +180,6 @@ class FlowTable {
     Flow* take_flow();
     void give_back(Flow& flow);
     LiveSlot* take_slot(const Flow& flow, uint32_t session_number, uint64_t id, base::TimePoint at);
-    int64_t utc_us(base::TimePoint at) const;
 
     SlotSource& slots_;
     FlowTableOptions options_;

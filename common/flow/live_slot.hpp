@@ -39,6 +39,8 @@ struct LiveCounters {
     Counter handovers{0};
     Counter lost_packets{0};
     Counter undelivered_down{0};  // IP lengths that were sent to a node which was gone: no others
+    Counter tunnel_up{0};         // outer IP bytes that brought no packets of their own: no others
+    Counter tunnel_down{0};
 };
 
 struct LiveSlot {
@@ -55,7 +57,7 @@ struct LiveSlot {
     std::atomic<int64_t> last_at_us{0};
     uint8_t remote_address[16] = {};
     LiveCounters counters;
-    uint8_t reserved[64] = {};
+    uint8_t reserved[48] = {};
 };
 static_assert(sizeof(LiveSlot) == 256);
 static_assert(offsetof(LiveSlot, counters) == 56);

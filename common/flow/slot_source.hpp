@@ -14,6 +14,10 @@
 
 namespace continuo::flow {
 
+// Ids of what is no flow but the tunnel's own bytes of a session, one for each class. Below
+// those that are shared or merged (snapt/accounting).
+inline constexpr uint64_t kTunnelFlowIdBase = uint64_t{1} << 61U;
+
 // Identity of the flow that asks; it is written into the slot.
 struct SlotRequest {
     uint64_t flow_id = 0;

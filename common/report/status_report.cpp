@@ -305,8 +305,8 @@ std::string usage_report_text(const JsonValue& usage, bool is_terminal, size_t c
     }
     const Table::Column numbers[] = {{"FLOWS", Align::Right, 3},     {"PAYLOAD UP", Align::Right},
                                      {"PAYLOAD DOWN", Align::Right}, {"BEFORE", Align::Right, 2},
-                                     {"AFTER", Align::Right, 2},     {"SAVED", Align::Right, 4},
-                                     {"SAVED %", Align::Right, 1}};
+                                     {"AFTER", Align::Right, 2},     {"AS SENT", Align::Right, 4},
+                                     {"SAVED", Align::Right, 5},     {"SAVED %", Align::Right, 1}};
     shown.insert(shown.end(), std::begin(numbers), std::end(numbers));
     const bool is_priced = any_has(rows, "net_ud");
     if (is_priced) {
@@ -327,10 +327,10 @@ std::string usage_report_text(const JsonValue& usage, bool is_terminal, size_t c
         for (const UsageKeyColumn& key : keys) {
             cells.push_back(key.key == "user" ? user_cell(row) : cell(row[key.key]));
         }
-        for (std::string text :
-             {count_cell(row["flows"]), bytes_cell(row["payload_up"]),
-              bytes_cell(row["payload_down"]), bytes_cell(row["pre"]), bytes_cell(row["post"]),
-              bytes_cell(row["saved"]), percent_cell(row["saved_percent"])}) {
+        for (std::string text : {count_cell(row["flows"]), bytes_cell(row["payload_up"]),
+                                 bytes_cell(row["payload_down"]), bytes_cell(row["pre"]),
+                                 bytes_cell(row["post"]), bytes_cell(row["as_sent"]),
+                                 bytes_cell(row["saved"]), percent_cell(row["saved_percent"])}) {
             cells.push_back(std::move(text));
         }
         for (const char* price : {"gross_ud", "discount_ud", "net_ud"}) {

@@ -237,7 +237,7 @@ class Session : public flow::FlowOwner {
     void cut_or_drop(ClassState& state, ClassQueue::Item item);
 
     // session_repeat.cpp
-    void
+    bool
     commit(TransmitBatch& batch, const TransmitItem& item, const Draft& draft, base::TimePoint now);
     void follow_move(Announced move, base::TimePoint now);
     void mark_lost(const Announced& move, base::TimePoint now);
@@ -443,7 +443,7 @@ class Session : public flow::FlowOwner {
     bool pays_for_packets(const Opened& opened, base::TimePoint now);
     void deliver_held(uint32_t index, base::TimePoint now);
     bool deliver_due(base::TimePoint now);
-    void attribute_received(uint32_t own);
+    void attribute_received(uint32_t own, uint64_t& overhead);
 
     SessionSettings settings_;
     SessionHost& host_;

@@ -64,7 +64,8 @@ void Session::deliver_entries(const Opened& opened, const wire::Order* order, Ti
     for (size_t i = 0; order != nullptr && i < order->count; ++i) {
         deliver_held(order->places[i].index, now);
     }
-    attribute_received(own);
+    attribute_received(own,
+                       counters_.overhead[base::index_of(opened.header.traffic_class)].received);
 }
 
 // The flow's packets in this datagram stand at one place, which is told to the resequencer when the
@@ -116,7 +117,7 @@ bool Session::deliver_due(TimePoint now) {
 
 // A flow may have ended by what was delivered: detach() took it out. Counters are looked up only
 // now.
-void Session::attribute_received(uint32_t own) {
+void Session::attribute_received(uint32_t own, uint64_t& overhead) {
     auto& shares = scratch_.shares;
     shares.clear();
     for (const ReceivedMembers::Member& member : scratch_.members.all()) {
@@ -127,14 +128,13 @@ void Session::attribute_received(uint32_t own) {
     }
     scratch_.members.clear();
     // The cost of pieces is booked as overhead until their packet is whole.
-    counters_.overhead_received += pieces_outer_bytes_;
+    overhead += pieces_outer_bytes_;
     own -= pieces_outer_bytes_;
     if (shares.empty()) {
-        counters_.overhead_received += own;
+        overhead += own;
         return;
     }
-    counters_.overhead_received -=
-        std::min<uint64_t>(counters_.overhead_received, split_outer_bytes_);
+    overhead -= std::min<uint64_t>(overhead, split_outer_bytes_);
     const auto direction =
         settings_.role == Role::Node ? flow::Direction::Down : flow::Direction::Up;
     flow::attribute(shares, own + split_outer_bytes_, direction);

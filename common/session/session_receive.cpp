@@ -164,7 +164,7 @@ void Session::on_authentic(const Opened& opened, TimePoint now) {
     }
     if (facts.is_delivered) {
         ++counters_.copies_dropped;
-        counters_.overhead_received += outer;
+        counters_.overhead[base::index_of(opened.header.traffic_class)].received += outer;
         if (!facts.copy) {
             open_flows(opened, now);
         }

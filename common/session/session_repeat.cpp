@@ -46,16 +46,17 @@ bool is_under_way(const SentEntry& entry,
 
 }  // namespace
 
-// SNAPT remembers what carries something new. What its node is not there for is only remembered,
-// and leaves when the node is back. A node moves when it likes, and has then sent what it had.
-void Session::commit(TransmitBatch& batch,
+// True when it leaves. SNAPT remembers what carries something new. What its node is not there for
+// is only remembered, and leaves when the node is back. A node moves when it likes, and has then
+// sent what it had.
+bool Session::commit(TransmitBatch& batch,
                      const TransmitItem& item,
                      const Draft& draft,
                      TimePoint now) {
     const bool has_new = !batch.open_attributions().empty();
     if (settings_.role == Role::Node || (!has_new && !draft.has_kept)) {
         batch.commit(item);
-        return;
+        return true;
     }
     if (has_new) {
         SentEntry entry;
@@ -74,12 +75,13 @@ void Session::commit(TransmitBatch& batch,
             heard_at_ - std::min<Duration>(kUsefulFor, heard_at_.time_since_epoch());
         sent_ring_.push(entry, batch.free_space().first(item.length), from);
     }
-    if (unheard_.may_send(now)) {
-        batch.commit(item);
-    } else {
+    if (!unheard_.may_send(now)) {
         batch.discard();
         drops_.add(base::DropReason::NodeGone, item.datagrams);
+        return false;
     }
+    batch.commit(item);
+    return true;
 }
 
 // Looks for what was under way and tells the host of the move, within RepeatLimit. The path itself
@@ -194,7 +196,7 @@ bool Session::send_again(TransmitBatch& batch, TimePoint now) {
         const uint64_t outer =
             outer_bytes_of_run(item.path, item.to.address, bytes.size(), item.segment_bytes);
         paths_.on_data_sent(item.path, step + overhead, outer, now);
-        counters_.overhead_sent += outer;
+        counters_.overhead[base::index_of(entry.traffic_class)].sent += outer;
         counters_.repeated_datagrams += count;
         pay_repeat(bytes.size(), now);
         entry.repeated = static_cast<uint16_t>(entry.repeated + count);

@@ -132,9 +132,8 @@ void Session::finish_draft(Draft& draft, size_t body_bytes, TransmitBatch& batch
     item.to = draft.destination.to;
     item.from = draft.destination.from;
     item.length = static_cast<uint32_t>(length);
-    if (members.empty()) {
-        counters_.overhead_sent += outer;
-    } else {
+    const bool is_overhead = members.empty();
+    if (!is_overhead) {
         std::array<uint32_t, kMaxPacketsPerDatagram> weights{};
         std::array<uint32_t, kMaxPacketsPerDatagram> shares{};
         for (size_t i = 0; i < members.size(); ++i) {
@@ -149,7 +148,9 @@ void Session::finish_draft(Draft& draft, size_t body_bytes, TransmitBatch& batch
     if (has_packets) {
         paths_.on_data_sent(item.path, outer, outer, now);
     }
-    commit(batch, item, draft, now);
+    if (commit(batch, item, draft, now) && is_overhead) {
+        counters_.overhead[index_of(item.marked_class)].sent += outer;
+    }
 }
 
 bool Session::send_probe(TransmitBatch& batch, TimePoint now) {

@@ -160,8 +160,27 @@ struct SessionCounters {
     uint64_t datagrams_received = 0;
     uint64_t bytes_received = 0;        // outer IP lengths
     uint64_t inner_bytes_received = 0;  // IP lengths of what was accepted
-    uint64_t overhead_sent = 0;         // outer bytes of datagrams without packets
-    uint64_t overhead_received = 0;
+    // Outer bytes of datagrams, by their class, that brought no packets of their own: control,
+    // padding, copies, what was sent again.
+    struct Overhead {
+        uint64_t sent = 0;
+        uint64_t received = 0;
+    };
+    std::array<Overhead, base::kTrafficClasses> overhead{};  // by base::index_of
+    uint64_t overhead_sent() const {
+        uint64_t sum = 0;
+        for (const Overhead& of_class : overhead) {
+            sum += of_class.sent;
+        }
+        return sum;
+    }
+    uint64_t overhead_received() const {
+        uint64_t sum = 0;
+        for (const Overhead& of_class : overhead) {
+            sum += of_class.received;
+        }
+        return sum;
+    }
     uint64_t acks_sent = 0;
     uint64_t acks_received = 0;
     uint64_t lost_datagrams = 0;  // gaps that were not filled

@@ -365,7 +365,8 @@ UsageRecord Ledger::make_record(const SlotImage& image, const CounterValues& del
     record.cls = image.traffic_class;
     record.proto = image.protocol;
     const bool is_shared = image.flow_id >= kSharedFlowIdBase;
-    if (options_.destinations != Destinations::None && !is_shared) {
+    const bool is_tunnel = image.flow_id >= flow::kTunnelFlowIdBase && !is_shared;
+    if (options_.destinations != Destinations::None && !is_shared && !is_tunnel) {
         record.dport = image.remote_port;
         if (options_.destinations == Destinations::Full) {
             const base::ByteView octets(image.remote_address);
@@ -386,7 +387,10 @@ UsageRecord Ledger::make_record(const SlotImage& image, const CounterValues& del
     record.handovers = as_stored(delta.handovers);
     record.lost_pkts = as_stored(delta.lost_packets);
     record.undelivered = as_stored(delta.undelivered_down);
-    record.flags = record_flag::kHasAccount | (is_shared ? record_flag::kAggregate : 0U);
+    record.tun_up = as_stored(delta.tunnel_up);
+    record.tun_down = as_stored(delta.tunnel_down);
+    record.flags = record_flag::kHasAccount | (is_shared ? record_flag::kAggregate : 0U) |
+                   (is_tunnel ? record_flag::kTunnel : 0U);
     if (delta.delay_samples > 0) {
         record.delay_us = as_stored(delta.delay_us_sum / delta.delay_samples);
         record.delay_max_us = as_stored(delta.delay_us_max);

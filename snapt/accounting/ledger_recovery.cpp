@@ -17,7 +17,9 @@ namespace record_flag = flow::record_flag;
 
 Result<SlotImage> image_from(base::ByteView bytes) {
     SlotImage image;
-    if (bytes.size() != sizeof image && bytes.size() != kShortSlotImageBytes) {
+    const bool is_short = std::find(kShortSlotImageBytes.begin(), kShortSlotImageBytes.end(),
+                                    bytes.size()) != kShortSlotImageBytes.end();
+    if (bytes.size() != sizeof image && !is_short) {
         return Error{Errc::Malformed, "ledger.db is damaged", 0};
     }
     std::memcpy(&image, bytes.data(), bytes.size());

@@ -104,6 +104,8 @@ inline constexpr std::array<const char*, kSchemaVersion - 1> kMigrations = {
     "  toml TEXT NOT NULL, sha BLOB NOT NULL, PRIMARY KEY(plan_id, rev)) STRICT;",
     kLedgerSql,
     "ALTER TABLE usage_record ADD COLUMN undelivered INTEGER;",
+    "ALTER TABLE usage_record ADD COLUMN tun_up INTEGER;"
+    "ALTER TABLE usage_record ADD COLUMN tun_down INTEGER;",
 };
 
 }  // namespace continuo::snapt

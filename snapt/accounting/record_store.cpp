@@ -12,8 +12,8 @@ using base::Error;
 using base::Result;
 using flow::UsageRecord;
 
-// Calls `visit` with each field in canonical order, but for account_id and undelivered; the columns
-// below have the same order, with these last.
+// Calls `visit` with each field in canonical order, but for those that later versions added, from
+// account_id on; the columns below have the same order, with these last.
 template <typename Record, typename Visit>
 void for_each_field(Record& record, Visit&& visit) {
     visit(record.snapt_id);
@@ -55,8 +55,8 @@ constexpr const char* kInsertSql =
     "proto,app,dport,dst,t_start,t_end,active_us,pay_up,pay_down,inner_up,inner_down,pkt_up,pkt_"
     "down,"
     "pre,post,delay_us,delay_max_us,delay_src,jitter_us,handovers,lost_pkts,cause,flags,account_id,"
-    "undelivered,sha) "
-    "VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
+    "undelivered,tun_up,tun_down,sha) "
+    "VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
 // The question for records; `rest` says for which, and in what order.
 std::string select_records(std::string_view rest) {
     std::string sql = "SELECT snapt_id,epoch,seq,user_id,session_id,cnapt_id,sharer_id,flow_id,cls,"
@@ -65,7 +65,7 @@ std::string select_records(std::string_view rest) {
                       "down,"
                       "pre,post,delay_us,delay_max_us,delay_src,jitter_us,handovers,lost_pkts,"
                       "cause,flags,account_id,"
-                      "undelivered,sha FROM usage_record ";
+                      "undelivered,tun_up,tun_down,sha FROM usage_record ";
     sql += rest;
     return sql;
 }
@@ -155,6 +155,10 @@ std::string canonical_text(const UsageRecord& record) {
     if (record.undelivered) {
         maker(*record.undelivered);
     }
+    if (record.tun_up) {
+        maker(*record.tun_up);
+        maker(record.tun_down);
+    }
     return maker.text;
 }
 
@@ -177,6 +181,8 @@ Result<void> RecordStore::insert(const UsageRecord& record) {
     for_each_field(record, binder);
     binder(record.account_id);
     binder(record.undelivered);
+    binder(record.tun_up);
+    binder(record.tun_down);
     insert_.bind(binder.parameter + 1, base::ByteView(digest));
     return insert_.run();
 }
@@ -189,6 +195,8 @@ Result<bool> load(Statement& row, UsageRecord& record) {
     for_each_field(record, loader);
     loader(record.account_id);
     loader(record.undelivered);
+    loader(record.tun_up);
+    loader(record.tun_down);
     const RecordDigest digest = CTN_TRY(digest_of(record));
     const base::ByteView stored = row.blob(loader.column);
     return std::equal(digest.begin(), digest.end(), stored.begin(), stored.end());

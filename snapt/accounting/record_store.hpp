@@ -15,8 +15,8 @@ namespace continuo::snapt {
 using RecordDigest = std::array<uint8_t, 32>;
 
 // The fields in the order of UsageRecord, joined by '|': integers decimal, session_id in lower-case
-// hex, unknown values empty; account_id with record_flag::kHasAccount and undelivered where it is
-// known, else neither. The sinks and `verify` hash the same text.
+// hex, unknown values empty; account_id with record_flag::kHasAccount, undelivered where it is
+// known, tun_up and tun_down likewise, else none. The sinks and `verify` hash the same text.
 std::string canonical_text(const flow::UsageRecord& record);
 base::Result<RecordDigest> digest_of(const flow::UsageRecord& record);
 

@@ -8,7 +8,7 @@
 namespace continuo::snapt {
 
 inline constexpr int64_t kApplicationId = 0x43544E4C;  // "CTNL"
-inline constexpr int64_t kSchemaVersion = 7;
+inline constexpr int64_t kSchemaVersion = 8;
 
 inline constexpr const char* kSchemaSql = R"sql(
 CREATE TABLE state(k TEXT PRIMARY KEY, v INTEGER NOT NULL) STRICT;
@@ -33,7 +33,7 @@ CREATE TABLE open_flow(
   t_open INTEGER NOT NULL, t_sealed INTEGER NOT NULL, sealed BLOB NOT NULL, ckpt BLOB NOT NULL,
   closed INTEGER NOT NULL) STRICT;
 -- `user_id` is the name that the account had. The hash is over `account_id` where the flag says so, and over
--- `undelivered` where it is no null.
+-- `undelivered`, and `tun_up` with `tun_down`, where they are no null.
 CREATE TABLE usage_record(
   snapt_id TEXT NOT NULL, epoch INTEGER NOT NULL, seq INTEGER NOT NULL,
   user_id TEXT NOT NULL, session_id BLOB NOT NULL, cnapt_id TEXT NOT NULL, sharer_id TEXT NOT NULL,
@@ -45,7 +45,7 @@ CREATE TABLE usage_record(
   delay_us INTEGER, delay_max_us INTEGER, delay_src INTEGER, jitter_us INTEGER,
   handovers INTEGER NOT NULL DEFAULT 0, lost_pkts INTEGER,
   cause INTEGER NOT NULL, flags INTEGER NOT NULL DEFAULT 0, sha BLOB NOT NULL,
-  account_id INTEGER NOT NULL DEFAULT 0, undelivered INTEGER,
+  account_id INTEGER NOT NULL DEFAULT 0, undelivered INTEGER, tun_up INTEGER, tun_down INTEGER,
   PRIMARY KEY(snapt_id, epoch, seq)) STRICT, WITHOUT ROWID;
 CREATE INDEX usage_account_time ON usage_record(user_id, account_id, t_end);
 CREATE INDEX usage_time ON usage_record(t_end);

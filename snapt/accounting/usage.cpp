@@ -1,5 +1,7 @@
 #include "snapt/accounting/usage.hpp"
 
+#include "common/flow/accounting_record.hpp"
+
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -86,9 +88,10 @@ std::string usage_sql(const UsageQuery& query) {
             ++columns;
         }
     }
-    sql += "count(DISTINCT epoch||'/'||flow_id||'/'||snapt_id)";
-    for (const char* column :
-         {"pay_up", "pay_down", "inner_up", "inner_down", "pre", "post", "undelivered"}) {
+    static_assert(flow::record_flag::kTunnel == 512);
+    sql += "count(DISTINCT CASE WHEN flags&512=0 THEN epoch||'/'||flow_id||'/'||snapt_id END)";
+    for (const char* column : {"pay_up", "pay_down", "inner_up", "inner_down", "pre", "post",
+                               "undelivered", "tun_up", "tun_down"}) {
         sql += std::string(", coalesce(sum(") + column + "),0)";
     }
     sql += usage_source_sql(query);
@@ -131,11 +134,13 @@ UsageRow row_of(const Statement& statement, const std::vector<UsageKey>& by) {
         read_key(statement, column, key, row);
         column += columns_of(key);
     }
-    for (int64_t* sum : {&row.flows, &row.payload_up, &row.payload_down, &row.inner_up,
-                         &row.inner_down, &row.pre, &row.post, &row.undelivered}) {
+    for (int64_t* sum :
+         {&row.flows, &row.payload_up, &row.payload_down, &row.inner_up, &row.inner_down, &row.pre,
+          &row.post, &row.undelivered, &row.tun_up, &row.tun_down}) {
         *sum = statement.integer(column++);
     }
     row.saved = row.pre - row.post;
+    row.as_sent = row.post + row.tun_up + row.tun_down;
     if (row.pre > 0) {
         row.saved_percent = 100.0 * static_cast<double>(row.saved) / static_cast<double>(row.pre);
     }

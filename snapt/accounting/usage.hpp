@@ -57,6 +57,9 @@ struct UsageRow {
     int64_t pre = 0;
     int64_t post = 0;
     int64_t undelivered = 0;              // inner bytes down, in no other sum
+    int64_t tun_up = 0;                   // outer bytes of control, padding, copies and repeats
+    int64_t tun_down = 0;                 // the same
+    int64_t as_sent = 0;                  // post and both: all that the tunnel carried
     int64_t saved = 0;                    // pre - post; may be negative
     std::optional<double> saved_percent;  // of pre
     std::optional<int64_t> gross_ud;      // unknown without a price plan

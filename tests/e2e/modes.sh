@@ -89,6 +89,23 @@ mode() {
 # T_doubt, 2 s with the queues full, 50 packets a second, two deaths; held to three quarters of that. The transfers' TCP tries again
 # after twice that and an RTO, 0.8 s with the queue (5.3 s); held to less.
 mode redundant 3 0
+
+# Both uplinks work: what the tunnel carries of a stream is twice what it costs once, in either direction, and usage says so.
+carried() { snapt_json 1 usage --by class | json "sum(r['$1'] for r in d['rows'] if r['class'] == 'ht-ld')"; }
+cat >"$work/stream.py" <<'PY'
+import os, socket, sys, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for n in range(2000):
+    s.sendto(os.urandom(500), (sys.argv[1], 7001))
+    time.sleep(0.002)
+PY
+once=$(carried post) all=$(carried as_sent)
+in_ns node "$python" "$work/stream.py" $inet4
+sees_twice() { # 2 MB of packets; less than 16 KiB of what the tunnel carries beside them waits
+    local post=$(($(carried post) - once)) sent=$(($(carried as_sent) - all))
+    [ $post -gt 1500000 ] && [ $((sent * 10)) -gt $((post * 19)) ]
+}
+claim "redundant: usage has twice the carriage" wait_for 10 sees_twice
 mode packet 3 150
 mode flow 1.6 150
 finish

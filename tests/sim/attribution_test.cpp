@@ -79,7 +79,7 @@ class Attribution : public ::testing::Test {
     uint64_t post() const {
         return flow::value(victim_.known().front()->counters->counters.post_up);
     }
-    uint64_t overhead() { return victim_.session().counters().overhead_received; }
+    uint64_t overhead() { return victim_.session().counters().overhead_received(); }
 
     static Bytes whole_entry() {
         const Bytes packet = make_packet(udp_fields(), Bytes(1000, 7));

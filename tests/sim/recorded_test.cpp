@@ -22,7 +22,7 @@ struct State {
         const session::SessionCounters& counters = session.counters();
         numbers = {counters.datagrams_received,
                    counters.bytes_received,
-                   counters.overhead_received,
+                   counters.overhead_received(),
                    counters.acks_received,
                    counters.duplicates,
                    counters.handovers,

@@ -18,7 +18,7 @@ const std::vector<Uplink> kUnequalRates{{30, milliseconds(1)}, {10, milliseconds
 // Datagrams without packets that an end has sent: acknowledgements, most of them.
 uint64_t without_packets(const SessionEnd& end) {
     constexpr uint64_t kSmallest = 50;
-    return end.session->counters().overhead_sent / kSmallest;
+    return end.session->counters().overhead_sent() / kSmallest;
 }
 
 // Of the rates of all, headers apart.

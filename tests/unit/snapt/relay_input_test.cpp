@@ -184,6 +184,35 @@ TEST_F(RelayInput, PacketsAreChargedInTheClassOfTheirDatagrams) {
     EXPECT_EQ(packets_of(TrafficClass::HtLd), 106U) << "at once";
 }
 
+// Control, padding, copies, repeats: of a session and class, as it goes on and to the last byte.
+TEST_F(RelayInput, WhatTheTunnelCarriesBesidePacketsIsCounted) {
+    const auto node = make_node(2);
+    const auto& counters = node->at_relay().session.counters();
+    const auto tunnel_bytes = [&] {
+        uint64_t bytes = 0;
+        for (const TrafficClass traffic_class : base::kAllTrafficClasses) {
+            const flow::LiveCounters& sums = slots.released_totals(traffic_class);
+            bytes += flow::value(sums.tunnel_up) + flow::value(sums.tunnel_down);
+        }
+        return bytes;
+    };
+    Bytes padding(1300);
+    base::ByteWriter writer(padding);
+    wire::Pad{padding.size()}.serialize(writer);
+    for (size_t i = 0; i < 20; ++i) {
+        node->send(node->seal(padding, 0));
+    }
+    ASSERT_TRUE(loop.run_until([&] { return counters.overhead_received() > 20 * padding.size(); },
+                               base::seconds(20)));
+    EXPECT_EQ(slots.in_use(), 0U);
+    relay->look_at_rates(loop.now());
+    EXPECT_EQ(slots.in_use(), 1U) << "what is less than a step waits";
+    const uint64_t bytes = counters.overhead_received() + counters.overhead_sent();
+    relay->close(node->wire_id());
+    EXPECT_EQ(slots.in_use(), 0U);
+    EXPECT_EQ(tunnel_bytes(), bytes);
+}
+
 // Nobody waits for it; the test above has two.
 TEST_F(RelayInput, OneThatSendsAloneIsServedInLongRounds) {
     const auto node = make_node(2);

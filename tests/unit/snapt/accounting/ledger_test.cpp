@@ -372,6 +372,9 @@ TEST_F(LedgerTest, CanonicalTextIsDecimalFieldsInOrderWithEmptyUnknowns) {
     EXPECT_TRUE(canonical_text(record).ends_with("|2|289|9"));
     record.undelivered = 0;
     EXPECT_TRUE(canonical_text(record).ends_with("|2|289|9|0"));
+    record.tun_up = 5;
+    record.tun_down = 6;
+    EXPECT_TRUE(canonical_text(record).ends_with("|2|289|9|0|5|6"));
 }
 
 TEST_F(LedgerTest, WhatWasNotDeliveredHasAColumnOfItsOwn) {
@@ -391,6 +394,33 @@ TEST_F(LedgerTest, WhatWasNotDeliveredHasAColumnOfItsOwn) {
     EXPECT_EQ(all[1].inner_up, 0);
     EXPECT_EQ(query_usage(ledger->database(), {})->rows[0].undelivered, 5070);
     ASSERT_TRUE(ledger->database().execute("UPDATE usage_record SET undelivered=NULL"));
+    EXPECT_FALSE(read_records(ledger->database(), 1)) << "the hash is over it";
+}
+
+TEST_F(LedgerTest, WhatTheTunnelCarriesBesidePacketsIsNoFlow) {
+    auto ledger = open(kNoon);
+    add_session(*ledger, 1, "alice");
+    flow::LiveSlot* const slot = ledger->live().take(request(1, 1, kNoon));
+    count(*slot, 100, kNoon + 1);
+    flow::LiveSlot* const tunnel =
+        ledger->live().take(request(flow::kTunnelFlowIdBase + 7, 1, kNoon));
+    flow::add(tunnel->counters.tunnel_up, 3000);
+    flow::add(tunnel->counters.tunnel_down, 5000);
+    ASSERT_TRUE(ledger->seal_now(kNoon + 2));
+    flow::add(tunnel->counters.tunnel_down, 60);
+    ledger.reset();  // and no stop
+    ledger = open(kNoon + kSecond);
+    const auto all = records(1);
+    ASSERT_EQ(all.size(), 3U);
+    EXPECT_EQ(all[0].flags & record_flag::kTunnel, 0U);
+    EXPECT_NE(all[1].flags & record_flag::kTunnel, 0U);
+    EXPECT_EQ(all[2].tun_down, 60) << "recovered";
+    const UsageRow row = query_usage(ledger->database(), {})->rows[0];
+    EXPECT_EQ(row.flows, 1);
+    EXPECT_EQ(row.tun_up, 3000);
+    EXPECT_EQ(row.tun_down, 5060);
+    EXPECT_EQ(row.as_sent, row.post + 8060);
+    ASSERT_TRUE(ledger->database().execute("UPDATE usage_record SET tun_up=1"));
     EXPECT_FALSE(read_records(ledger->database(), 1)) << "the hash is over it";
 }
 

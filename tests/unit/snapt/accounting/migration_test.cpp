@@ -245,6 +245,20 @@ TEST_F(MigrationTest, ADatabaseOfTheSixthVersionGoesOn) {
     }
 }
 
+TEST_F(MigrationTest, ADatabaseOfTheSeventhVersionGoesOn) {
+    write_database("7");
+    auto database = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
+    const auto records = read_records(database, 1);
+    ASSERT_TRUE(records) << "with the hashes that they had";
+    ASSERT_EQ(records->size(), 4U);
+    EXPECT_FALSE((*records)[0].undelivered);
+    EXPECT_EQ((*records)[3].undelivered, 4112);
+    EXPECT_FALSE((*records)[3].tun_up) << "nobody counted it";
+    const auto rows = query_usage(database, {}).value().rows;
+    ASSERT_EQ(rows.size(), 1U);
+    EXPECT_EQ(rows[0].as_sent, rows[0].post);
+}
+
 // Columns, indexes and triggers, whatever their order.
 std::set<std::string> tables_of(Database& database) {
     std::set<std::string> all;
