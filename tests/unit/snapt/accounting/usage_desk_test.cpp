@@ -18,7 +18,7 @@ constexpr std::chrono::seconds kPatience{20};
 constexpr int64_t kHour = 3600 * kSecond;
 constexpr int64_t kDay = 24 * kHour;
 
-// Its answer is taken when that is let go.
+// Its answer is taken when that is let go. It must outlive who answers.
 class Held {
   public:
     UsageDesk::Done taker() {
@@ -71,8 +71,8 @@ class UsageDeskTest : public LedgerTest {
 };
 
 TEST_F(UsageDeskTest, NobodyWhoLogsInWaitsForAnAnswer) {
-    auto accountant = Accountant::start(options(), kNoon).value();
     Held held;
+    auto accountant = Accountant::start(options(), kNoon).value();
     ASSERT_TRUE(accountant->usage(own("alice"), kNoon + 1, held.taker()));
     ASSERT_TRUE(held.wait());
     std::promise<void> committed;
@@ -86,8 +86,8 @@ TEST_F(UsageDeskTest, NobodyWhoLogsInWaitsForAnAnswer) {
 
 TEST_F(UsageDeskTest, AUserWithManyQuestionsKeepsNobodyElseFromAsking) {
     { const auto ledger = open(kNoon); }
-    auto desk = UsageDesk::start(path(kLedgerFileName), 0).value();
     Held held;
+    auto desk = UsageDesk::start(path(kLedgerFileName), 0).value();
     ASSERT_TRUE(desk->ask(own("alice"), held.taker()));
     ASSERT_TRUE(held.wait());
     std::vector<std::string> order;
