@@ -4,15 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 require dig curl
 build_topology
-new_namespace lan1 lan2
-for n in 1 2; do
-    connect node "port$n" "lan$n" eth
-    address node "port$n" "10.7.$n.1/24" "fd07:$n::1/64"
-    address "lan$n" eth "10.7.$n.2/24" "fd07:$n::2/64"
-    ip -n "$(ns "lan$n")" route add default via "10.7.$n.1"
-    ip -n "$(ns "lan$n")" -6 route add default via "fd07:$n::1"
-done
-in_ns node sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
+two_lan_hosts
 in_ns inet nft 'add table inet hole; add chain inet hole in { type filter hook input priority 0; }
     add rule inet hole in udp dport 10000-29999 drop'
 mkdir "$work/www" "$work/s1"

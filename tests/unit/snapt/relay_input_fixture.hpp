@@ -3,9 +3,8 @@
 #pragma once
 
 #include "common/dataplane/epoch_install.hpp"
-#include "common/flow/slot_source.hpp"
-#include "snapt/relay.hpp"
 #include "tests/support/net_namespace.hpp"
+#include "tests/unit/snapt/relay_fixture.hpp"
 
 #include <cstring>
 #include <functional>
@@ -23,18 +22,6 @@ using Bytes = std::vector<uint8_t>;
 
 inline const base::Endpoint kRelay = *base::Endpoint::parse("127.0.0.1:9347");
 inline const base::IpAddress kFar = *base::IpAddress::parse("198.51.100.7");
-
-class NoEvents final : public RelayEvents {
-  public:
-    void on_session_closed(const NodeSession& /*session*/) override {}
-    void on_session_moved(const NodeSession& /*session*/) override {}
-    void on_session_silent(const NodeSession& /*session*/) override {}
-    bool on_flows_gone(std::vector<packet::FiveTuple> flows) override {
-        gone = std::move(flows);
-        return true;
-    }
-    std::vector<packet::FiveTuple> gone;
-};
 
 inline control::EpochKeys keys_of(uint8_t node) {
     control::EpochKeys keys;
