@@ -213,16 +213,16 @@ Flow* Relay::on_flow_opened(session::Session& session,
     return session.attach(*flow) ? flow : nullptr;
 }
 
-// A flow has the class of what it sends, whatever it was opened as. Classes come in the order of
-// their price: a dearer one counts at once, a cheaper one when the flow has not changed for a
-// while.
+// A flow has the class of what it sends, whatever it was opened as. Classes come in the order in
+// which they are served: an earlier one counts at once, a later one when the flow has not changed
+// for a while.
 void Relay::on_other_class(session::Session& session,
                            Flow& flow,
                            base::TrafficClass traffic_class,
                            TimePoint now) {
-    const bool is_dearer = base::index_of(traffic_class) < base::index_of(flow.traffic_class);
+    const bool is_earlier = base::index_of(traffic_class) < base::index_of(flow.traffic_class);
     if (flow.traffic_class == traffic_class ||
-        (!is_dearer && now - flow.class_changed_at < kClassStays)) {
+        (!is_earlier && now - flow.class_changed_at < kClassStays)) {
         return;
     }
     if (tun_port_) {

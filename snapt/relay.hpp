@@ -72,8 +72,9 @@ inline constexpr int kSilentKeepalives = 3;
 // Fragmented packets under way, of one user and direction.
 inline constexpr size_t kUserFragments = 64;
 
-// A flow that has changed its class does not change to a cheaper one for so long, so that what is
-// late of the class before leaves it alone. A choice: longer than datagrams overtake each other.
+// A flow that has changed its class does not change to one that is served later for so long, so
+// that what is late of the class before leaves it alone. A choice: longer than datagrams overtake
+// each other.
 inline constexpr base::Duration kClassStays = base::seconds(1);
 
 // The tunnel's own bytes of a session and class are handed on when there are so many, and when it
