@@ -70,8 +70,8 @@ void PlainControl::on_tick() {
     resolvers_.on_tick();
 }
 
-// What a SNAPT carries it carries again when it is back: those that are away count, and until all
-// have been heard nothing goes beside the tunnel.
+// SNAPTs that are away count, too: each carries again what it did when it is back. Until all have
+// been heard nothing goes beside the tunnel.
 std::vector<base::IpPrefix> PlainControl::denied() const {
     std::vector<const std::vector<base::IpPrefix>*> lists;
     for (const auto& link : node_.links()) {

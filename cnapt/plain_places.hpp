@@ -26,8 +26,8 @@ denied_by_all(std::span<const std::vector<base::IpPrefix>* const> lists);
 // Adds the private prefixes that the host reaches by other routes than default ones.
 void add_near_prefixes(const io::NetSnapshot& snapshot, std::vector<base::IpPrefix>& to);
 
-// What is another one once the host is in another network: default routes, and the addresses of the
-// interfaces they lead to. Bridges and containers that come and go change nothing.
+// Marks of the network that the host is in: default routes, and the addresses of the interfaces
+// they lead to. Bridges and containers that come and go change nothing.
 struct NetworkMarks {
     std::vector<std::pair<uint32_t, base::IpAddress>> gateways;
     std::vector<std::pair<uint32_t, base::IpAddress>> addresses;

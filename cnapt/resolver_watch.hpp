@@ -42,7 +42,7 @@ class ResolverWatch {
     ResolverWatch& operator=(const ResolverWatch&) = delete;
     ~ResolverWatch();
 
-    // What is known of the network, before the calls below: servers in `near` are asked beside the
+    // The places of the network, before the calls below: servers in `near` are asked beside the
     // tunnel anyway, those in `denied` are not reached through it.
     void set_places(std::vector<base::IpPrefix> near, std::vector<base::IpPrefix> denied);
     // Servers are asked once traffic may pass through the tunnel.

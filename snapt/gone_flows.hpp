@@ -13,12 +13,12 @@ namespace continuo::snapt {
 
 class GoneFlows {
   public:
-    // Of one user that are not forgotten yet, beside as many flows as it may have. Ordinary flows
-    // leave an eighth of it to favoured ones (flow::FlowShare).
+    // Flows of one user that are not forgotten yet, beside as many flows as it may have. Ordinary
+    // flows leave an eighth of it to favoured ones (flow::FlowShare).
     static constexpr size_t kMostOfUser = 1024;
-    // Of all; what is more is left to the kernel's own time-outs, and counted.
+    // Flows of all users; more are left to the kernel's own time-outs, and counted.
     static constexpr size_t kMost = 131'072;
-    // That are forgotten at once: microseconds each, on a thread that gives leases, too.
+    // Flows that are forgotten at once: microseconds each, on a thread that gives leases, too.
     static constexpr size_t kMostInOneGo = 4096;
 
     struct Share {

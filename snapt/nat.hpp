@@ -45,8 +45,9 @@ std::span<const base::IpPrefix> built_in_deny_list();
 // `snapt status` prints. An address of 64:ff9b::/96 is in it if the IPv4 address at its end is.
 std::vector<base::IpPrefix> effective_deny_list(std::span<const base::IpPrefix> allow,
                                                 std::span<const base::IpPrefix> deny);
-// What of that list lies in private prefixes (RFC 1918, RFC 6598, ULA), for nodes to know; `limit`
-// at most. Left out is the vicinity of `leases`, of 16 bits, where this host itself is reached.
+// The part of that list that lies in private prefixes (RFC 1918, RFC 6598, ULA), for nodes to know;
+// `limit` at most. Left out is the vicinity of `leases`, of 16 bits, where this host itself is
+// reached.
 std::vector<base::IpPrefix>
 denied_private(std::span<const base::IpPrefix> allow,
                std::span<const base::IpPrefix> deny,

@@ -220,8 +220,8 @@ void Relay::serve_turn(Lane& lane, TimePoint start, TimePoint now) {
     frames_wait_from_ = {};
 }
 
-// What came before its sender's address was known, and is not handled yet when it is, goes into the
-// lane of its session.
+// A datagram that came before its sender's address was known, and still waits when it is, goes into
+// the lane of its session.
 bool Relay::goes_home(const Input& input) {
     const base::MutableByteView left = input.packet->bytes().subspan(input.done_bytes);
     const size_t step = input.segment_bytes == 0 ? left.size() : input.segment_bytes;

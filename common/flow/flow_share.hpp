@@ -33,7 +33,7 @@ class FlowShare {
     }
     // The flow that gives way to such a one: never a favoured one to an ordinary one. Null: none.
     Flow* gives_way_to(bool is_favoured) const { return oldest(true, is_favoured); }
-    // Of the others, which were answered, the one that was so longest. Null: none.
+    // The oldest flow of those that were answered. Null: none.
     Flow* oldest_answered(bool may_be_favoured) const { return oldest(false, may_be_favoured); }
 
   private:

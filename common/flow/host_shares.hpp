@@ -24,8 +24,8 @@ class HostShares {
     // Valid while it has flows.
     FlowShare& of(const base::IpAddress& host);
 
-    // What gives way in a table of `limit` flows. `is_reserve_left`: an ordinary flow would leave
-    // the reserve as it is. Null: the table's own rule holds.
+    // The flow that gives way in a table of `limit` flows. `is_reserve_left`: an ordinary flow
+    // would leave the reserve as it is. Null: the table's own rule holds.
     Flow* gives_way_to(bool is_favoured, bool is_reserve_left, size_t limit) const;
     size_t hosts() const { return shares_.size(); }
 

@@ -64,8 +64,8 @@ struct SessionSettings {
     uint64_t rekey_datagrams = wire::kRekeyDatagrams;  // new keys at the latest after so many
     bool is_readable =
         false;  // authenticate only: a section may hold packets of several remote addresses
-    // What is kept to be sent again, held to be put in order, and known of what is under way, of
-    // all sessions of the process. Must outlive them; null: no limit but those of each session.
+    // Memory of all sessions of the process: datagrams kept to be sent again, packets held for
+    // order, logs of what is under way. Must outlive them; null: no limit but those of each.
     base::MemoryBudget* memory = nullptr;
 };
 

@@ -39,7 +39,7 @@ ip -n "$(ns core)" -6 route add 2001:db8:11::/48 via 2001:db8:21::2
 container docker0 17 2
 container docker0 17 3
 
-# What the gateway sees of requests to the server, whoever sends them.
+# Requests to the server that the gateway sees, whoever sends them.
 in_ns gw1 nft 'add table inet seen; add counter inet seen beside; add chain inet seen pre { type filter hook prerouting priority -300; };
     add rule inet seen pre iifname lan ip daddr 203.0.113.10 tcp dport 80 counter name beside;
     add rule inet seen pre iifname lan ip6 daddr 2001:db8:3::10 tcp dport 80 counter name beside;

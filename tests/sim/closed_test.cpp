@@ -21,7 +21,7 @@ packet::FiveTuple udp(uint16_t port) {
 
 class ClosedSim : public testing::Test {
   protected:
-    // What the node sends in a flow, and what SNAPT acknowledges.
+    // The node sends in a flow, and SNAPT acknowledges it.
     void send(uint16_t port, size_t packets) {
         packet::HeaderFields fields;
         const packet::FiveTuple tuple = udp(port);

@@ -44,7 +44,7 @@ ATTACKS = [
     ("all", "all at once", "bytes", 1_000_000, 0),
     ("forged", "forged session ids of a stranger", "datagrams", 20_000, 0),
 ]
-# What the SNAPT drops of an attack that comes as far as it should, a second at least.
+# Drops at the SNAPT of an attack that comes as far as it should, a second at least.
 DROPS = {"forged": ("unauthentic", 1_000), "expansions": ("inflation_limit", 1)}
 
 # Attacks that need a download first, which does not count.

@@ -20,7 +20,7 @@ class Pace {
         : until_(until), rate_(rate), ready_(std::move(ready)), began_(clock_now()) {}
     // Waits for the next round; false: the time is over.
     bool next();
-    // What was done before does not count. With a file to be made, waits until it may be seen.
+    // Counting begins here. With a file to be made, waits until it may be seen.
     void begin_now();
 
   private:

@@ -104,7 +104,7 @@ TEST_F(HostSharesTest, WhereNoneHasMoreThanItsPartNoAnsweredOneGivesWay) {
     EXPECT_TRUE(ended.empty());
 }
 
-// Of a flood, faster than hosts are looked up.
+// A flood is faster than hosts are looked up.
 TEST_F(HostSharesTest, FlowsOfHostsThatAreNotKnownYetGiveWayBeforeAnothers) {
     ASSERT_NE(open(2, 1, false), nullptr);
     ASSERT_NE(open(2, 2, false), nullptr);

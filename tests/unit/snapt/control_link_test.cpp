@@ -149,8 +149,7 @@ TEST_F(ControlLinkTest, TriesTheNextAddressWhenOneRefuses) {
     EXPECT_EQ(node_side.last_remote, server->endpoints()[0]);
 }
 
-// What takes connections at an address of its own and says nothing, as a network may, or closes
-// them.
+// Takes connections at an address of its own and says nothing, as a network may, or closes them.
 class Taker {
   public:
     explicit Taker(bool closes) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {

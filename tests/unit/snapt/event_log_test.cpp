@@ -58,7 +58,7 @@ TEST_F(EventLogTest, NoUserHidesWhatIsDoneWithTheKeyOfAnother) {
     }
 }
 
-// What strangers say they are is no user's limit.
+// A name that a stranger gives counts for no user's limit.
 TEST_F(EventLogTest, StrangersHaveOneLimitWhateverTheySay) {
     for (int i = 0; i < 1000; ++i) {
         events.write(Kind::Stranger, {{"user", "user" + std::to_string(i)}}, now);

@@ -37,7 +37,7 @@ TEST_F(RelayInput, ANodeThatMovesIsHeardWhateverItHasSentBefore) {
     EXPECT_EQ(node->at_relay().dropped_inputs(), 0U);
 }
 
-// What comes from a new address is handled one by one until one is authentic. The rest is the
+// Datagrams from a new address are handled one by one until one is authentic. The rest is the
 // session's then, and nothing is lost, whatever each has cost: the first ones find cold caches.
 TEST_F(RelayInput, TheFirstBurstFromANewAddressArrives) {
     constexpr size_t kDatagrams = 14;
@@ -103,7 +103,7 @@ TEST_F(RelayInput, WhatANodeSendsFromElsewhereCostsItsOwnTime) {
     EXPECT_GT(hostile->at_relay().dropped_inputs(), kDatagrams / 2);
 }
 
-// What names no session takes nobody's time.
+// A datagram that names no session takes nobody's time.
 TEST_F(RelayInput, AStrayDatagramBehindAFirstBurstChangesNothing) {
     look = base::microseconds(300);
     Node node(*relay, 2);
