@@ -84,8 +84,8 @@ inline constexpr uint64_t kOverheadStep = uint64_t{16} * 1024;
 // Processor time of the calling thread.
 base::Duration thread_time();
 
-// Packets that are answered because there is no place for their flow, in a second; others are
-// dropped as they are.
+// Packets of a user that are answered because there is no place for their flow, in a second; others
+// are dropped as they are. A user who asks for more takes nobody else's answers. A choice.
 inline constexpr uint32_t kMaxRefusalsPerSecond = 100;
 // UDP whose time is up without an answer (flow::timeout::kUdpUnanswered) stays with the NAT for its
 // own time while its user has no more flows than its limit divided by this. So those that only the
@@ -181,6 +181,8 @@ struct UserShare {
     GoneFlows::Share gone;  // flows; it lives until they are forgotten
     size_t sessions = 0;
     base::TimePoint refusal_told_at{};                  // in the log
+    base::TimePoint answers_from{};                     // the second in which
+    uint32_t answered = 0;                              // refused packets were answered
     std::unique_ptr<flow::FragmentCache> fragments_up;  // made when first needed
     std::unique_ptr<flow::FragmentCache> fragments_down;
 };
@@ -485,8 +487,6 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     dataplane::EndedSessions ended_;
     dataplane::RecentRates rates_;
     GoneFlows gone_;
-    base::TimePoint refusals_began_at_{};  // the second in which refusals_ were sent
-    uint32_t refusals_ = 0;
     base::TimePoint unknown_window_at_{};
     uint32_t unknown_answers_ = 0;
 };

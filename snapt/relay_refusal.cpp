@@ -103,14 +103,15 @@ void Relay::answer_refused(NodeSession& node, const session::FlowOpening& openin
 // The answer goes in a flow of its own, one a session and IP version, which counts for no limit and
 // is charged to nobody.
 void Relay::answer_refused(NodeSession& node, base::ByteView packet, TimePoint now) {
-    if (now - refusals_began_at_ >= base::seconds(1)) {
-        refusals_began_at_ = now;
-        refusals_ = 0;
+    UserShare& share = *node.share;
+    if (now - share.answers_from >= base::seconds(1)) {
+        share.answers_from = now;
+        share.answered = 0;
     }
-    if (packet.empty() || refusals_ >= kMaxRefusalsPerSecond) {
+    if (packet.empty() || share.answered >= kMaxRefusalsPerSecond) {
         return;
     }
-    ++refusals_;
+    ++share.answered;
     packet::PacketPtr reply = pool_.take(packet::kMaxReplyBytes);
     if (reply == nullptr) {
         drops_.add(base::DropReason::PoolEmpty);

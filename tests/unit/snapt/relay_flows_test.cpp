@@ -187,6 +187,34 @@ TEST_F(RelayTest, WhoAsksForAFlowTooManyIsAnswered) {
     EXPECT_EQ(relay.drops().count(base::DropReason::FlowLimit), 1003U);
 }
 
+TEST_F(RelayTest, WhoAsksForTooMuchTakesNobodyElsesAnswer) {
+    relay.set_limits(100, 8, 1);
+    const auto is_answered = [&](NodeSession& node) {
+        const size_t before = node.session.queued_packets();
+        session::FlowOpening opening;
+        opening.index = 99;
+        opening.tuple.local = *node.grant.lease_ipv4;
+        opening.tuple.remote = *base::IpAddress::parse("198.51.100.2");
+        opening.tuple.protocol = packet::Protocol::Udp;
+        opening.tuple.remote_port = 10'000;
+        EXPECT_EQ(relay.on_flow_opened(node.session, opening, loop.now()), nullptr);
+        return node.session.queued_packets() > before;
+    };
+    NodeSession& greedy = add_session(2);
+    NodeSession& modest = add_session(3);
+    for (NodeSession* node : {&greedy, &modest}) {
+        packet::PacketSummary answer;
+        flow::Flow& only = add_flow(*node, 0);
+        answer.tuple = only.tuple;
+        relay.flows().on_packet(only, flow::Direction::Down, answer, loop.now());
+    }
+    for (uint32_t i = 0; i < kMaxRefusalsPerSecond; ++i) {
+        EXPECT_TRUE(is_answered(greedy));
+    }
+    EXPECT_FALSE(is_answered(greedy));
+    EXPECT_TRUE(is_answered(modest));
+}
+
 // To where nodes may not send: nobody is charged, and the ledger has no slot of it.
 TEST_F(RelayTest, ARefusedFlowIsNobodysAndCostsTheRulesLittle) {
     RelayOptions options;
