@@ -34,6 +34,8 @@ using daemon::utc_us;
 namespace {
 
 constexpr size_t kWorkerQueue = 4096;
+// As the ledger's thread: behind what carries data.
+constexpr int kWorkerNiceness = kAccountantNiceness;
 // Between looks who listens at this host.
 constexpr base::Duration kPortsInterval = base::seconds(60);
 // Changes of nftables come in groups, and on some hosts without end: a look follows so long after
@@ -100,7 +102,7 @@ class App final : public control::CredentialSource {
         , recorders_(loop_, config_.debug, std::move(files), config_.inner.device)
         , network_(config_, options_.state)
         , look_timer_(loop_, [this] { watch_network(false); })
-        , worker_(loop_, "snapt-lease", kWorkerQueue)
+        , worker_(loop_, "snapt-lease", kWorkerQueue, kWorkerNiceness)
         , controls_(loop_,
                     {[this](const report::JsonValue& request,
                             const io::UnixRequest& /*raw*/,

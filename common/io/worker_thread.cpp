@@ -9,6 +9,7 @@
 #include <thread>
 
 #include <pthread.h>
+#include <sys/resource.h>
 
 namespace continuo::io {
 
@@ -31,7 +32,10 @@ struct WorkerThread::Inner {
     Inner(EventLoop& on, size_t most) : loop(on), capacity(most) {}
     void stop();
 
-    static void run(const std::shared_ptr<Inner>& self) {
+    static void run(const std::shared_ptr<Inner>& self, int niceness) {
+        if (niceness != 0) {
+            static_cast<void>(::setpriority(PRIO_PROCESS, 0, niceness));  // of this thread
+        }
         static_cast<void>(keep_capabilities(kNetworkRights));
         for (;;) {
             Task task;
@@ -58,14 +62,14 @@ struct WorkerThread::Inner {
     }
 };
 
-WorkerThread::WorkerThread(EventLoop& loop, const char* name, size_t capacity)
+WorkerThread::WorkerThread(EventLoop& loop, const char* name, size_t capacity, int niceness)
     : inner_(std::make_shared<Inner>(loop, capacity)) {
     // Signals belong to the loop's thread.
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    inner_->thread = std::thread([self = inner_] { Inner::run(self); });
+    inner_->thread = std::thread([self = inner_, niceness] { Inner::run(self, niceness); });
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     pthread_setname_np(inner_->thread.native_handle(), name);
 }

@@ -13,8 +13,9 @@ namespace continuo::io {
 class WorkerThread {
   public:
     // `loop` must outlive this. `name` is what ps shows (15 characters). `capacity`: work waiting
-    // at most.
-    WorkerThread(EventLoop& loop, const char* name, size_t capacity);
+    // at most. `niceness`: how far it stands back behind the loop where processors are short
+    // (nice(2)).
+    WorkerThread(EventLoop& loop, const char* name, size_t capacity, int niceness = 0);
     WorkerThread(const WorkerThread&) = delete;
     WorkerThread& operator=(const WorkerThread&) = delete;
     // Waits for the work in progress; what still waits is dropped, and no completion runs any more.
