@@ -2,6 +2,7 @@
 // caller reads files, the host name and the key file.
 #pragma once
 
+#include "cnapt/fwmark.hpp"
 #include "common/base/ip_address.hpp"
 #include "common/config/class_knobs.hpp"
 #include "common/config/debug_section.hpp"
@@ -39,7 +40,7 @@ struct CaptureConfig {
     bool ipv4 = true;
     bool ipv6 = true;
     uint32_t routing_table = 9347;
-    uint32_t fwmark = 0x9347;
+    uint32_t fwmark = kDefaultFwmark;
     std::vector<base::IpPrefix> exclude;
     std::vector<base::IpPrefix> near;  // public ones that stay beside the tunnel where routed so
     std::vector<std::string> gateway_interfaces;

@@ -38,6 +38,7 @@
 #pragma once
 
 #include "cnapt/forward_links.hpp"
+#include "cnapt/fwmark.hpp"
 #include "common/io/route_entry.hpp"
 #include "common/io/sysctl.hpp"
 
@@ -77,7 +78,7 @@ struct CaptureOptions {
     std::optional<base::IpAddress> ipv6;
     uint32_t routing_table = 9347;
     uint32_t rule_priority = 9347;
-    uint32_t fwmark = 0x9347;
+    uint32_t fwmark = kDefaultFwmark;
     std::vector<base::IpPrefix> exclude;
     std::vector<BypassMatch> bypass;
     std::optional<PortalBypass> portal;

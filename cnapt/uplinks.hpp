@@ -3,6 +3,7 @@
 // its path index on the wire. Data loop only.
 #pragma once
 
+#include "cnapt/fwmark.hpp"
 #include "cnapt/snapt_addresses.hpp"
 #include "common/base/traffic_class.hpp"
 #include "common/io/net_monitor.hpp"
@@ -25,7 +26,7 @@ struct UplinkRules {
     // Interfaces of a gateway's LAN, globs: uplinks when a default route leads there or `allow`
     // names them.
     std::vector<std::string> lan;
-    uint32_t fwmark = 0x9347;
+    uint32_t fwmark = kDefaultFwmark;
     std::array<uint8_t, base::kTrafficClasses> tos{};  // whole octet
 };
 

@@ -93,8 +93,8 @@ wait_for 10 listens gw1 80 && wait_for 10 listens vpn 80
 # its connections have no mark).
 in_ns node nft 'add table inet plain; add counter inet plain past; add chain inet plain out { type filter hook output priority 300; };
     add rule inet plain out tcp flags & rst == rst return;
-    add rule inet plain out meta mark != 0x9347 oifname { "up1", "up2" } ip daddr { 203.0.113.10, 198.51.100.200 } counter name past;
-    add rule inet plain out meta mark != 0x9347 oifname { "up1", "up2" } ip6 daddr { 2001:db8:3::10, 2001:db8:77::1 } counter name past'
+    add rule inet plain out meta mark != 0x1034 oifname { "up1", "up2" } ip daddr { 203.0.113.10, 198.51.100.200 } counter name past;
+    add rule inet plain out meta mark != 0x1034 oifname { "up1", "up2" } ip6 daddr { 2001:db8:3::10, 2001:db8:77::1 } counter name past'
 past() { in_ns node nft -j list counter inet plain past | json '[o["counter"]["packets"] for o in d["nftables"] if "counter" in o][0]'; }
 body() { equal "$(in_ns node curl -sS -m 5 "http://$2/small")" "$1"; } # body EXPECTED HOST
 tunnelled() {

@@ -105,7 +105,7 @@ TEST(NodeConfig, LooksLikeTheSample) {
     for (const std::string_view line :
          {"\nkey = \"3q2+7wABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhs=\" # base64, 32 bytes; or "
           "key_file\n",
-          "\n[class.ht-hd]\nhold_ms = 20\n", "\nfwmark = 0x9347",
+          "\n[class.ht-hd]\nhold_ms = 20\n", "\nfwmark = 0x1034",
           "\naddresses = [\"203.0.113.9:9347\", \"snapt.example.org:1\"] # UDP and TCP"}) {
         EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;
     }

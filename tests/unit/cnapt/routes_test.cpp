@@ -83,7 +83,7 @@ TEST(CapturePlan, OuterDatagramsComeFirstAndCaptureOnlyUnspecifiedSources) {
         }
         std::stable_sort(rules.begin(), rules.end(),
                          [](auto& a, auto& b) { return a.priority < b.priority; });
-        EXPECT_EQ(rules.front().fwmark, 0x9347U);
+        EXPECT_EQ(rules.front().fwmark, 0x1034U);
         EXPECT_EQ(rules.front().action, RuleAction::Goto);
         size_t captured = 0;
         for (const RuleEntry& rule : rules) {
@@ -147,7 +147,7 @@ TEST(CapturePlan, BypassOfMarkedSocketsStandsAmongTheOtherRulesAndHasAMarkOfItsO
     }
     ASSERT_EQ(found.size(), 2U);
     EXPECT_TRUE(found[0].users);
-    EXPECT_EQ(found[1].fwmark, 0x934AU);
+    EXPECT_EQ(found[1].fwmark, 0x1037U);
     EXPECT_EQ(with_mark, 2U) << "one a version";
 }
 
@@ -240,11 +240,11 @@ TEST(CapturePlan, TableIsReplacedInOneTransactionAndTracksConnectionsOnlyWhenNee
     EXPECT_TRUE(
         contains(plan.ruleset, "oifname \"my-tun.1\" ip saddr != 192.0.0.5 snat ip to 192.0.0.5"));
     EXPECT_TRUE(
-        contains(plan.ruleset, "iifname \"br-lan\" ct state new ct mark 0 ct mark set 0x00009348"));
+        contains(plan.ruleset, "iifname \"br-lan\" ct state new ct mark 0 ct mark set 0x00001035"));
     options.kill_switch = true;
     options.exclude = {prefix("192.0.2.0/24")};
     plan = build_capture_plan(options);
-    EXPECT_TRUE(contains(plan.ruleset, "meta mark 0x00009347 return"));
+    EXPECT_TRUE(contains(plan.ruleset, "meta mark 0x00001034 return"));
     EXPECT_TRUE(contains(plan.ruleset, "ip daddr 192.0.2.0/24 return"));
     EXPECT_TRUE(contains(plan.ruleset, "counter name kill_switch drop"));
 }
@@ -254,11 +254,11 @@ TEST(CapturePlan, LanSidesMayBeThoseWhoseNamesBeginSo) {
     options.gateway_interfaces = {"docker0", "br-*"};
     const CapturePlan plan = build_capture_plan(options);
     const std::string chain = "inet continuo_cnapt_cnapt0 lan_begins";
-    const std::string rule = " ct state new ct mark 0 ct mark set 0x00009348\n";
+    const std::string rule = " ct state new ct mark 0 ct mark set 0x00001035\n";
     EXPECT_EQ(plan.close_gateway, "flush chain " + chain + "\n");
     EXPECT_EQ(plan.open_gateway, plan.close_gateway + "add rule " + chain + " iifname \"docker0\"" +
                                      rule + "add rule " + chain + " iifname \"br-*\"" + rule);
-    EXPECT_TRUE(contains(plan.ruleset, "iifname \"br-*\" ct mark 0 ct mark set 0x00009349"));
+    EXPECT_TRUE(contains(plan.ruleset, "iifname \"br-*\" ct mark 0 ct mark set 0x00001036"));
     for (const char* name : {"br-lan", "br-*", "a*"}) {
         EXPECT_TRUE(is_gateway_pattern(name)) << name;
     }
@@ -336,4 +336,12 @@ TEST(CapturePlan, OnlyHarmlessInterfaceNamesAreSafe) {
 }
 
 }  // namespace
+TEST(Routes, NoOtherSoftwareKnowsTheBitsOfTheDefaultMark) {
+    // kube-proxy, portmap and netavark, Cilium, AWS' CNI, Tailscale and Calico.
+    constexpr uint32_t kKnown = 0x8000 | 0x4000 | 0x2000 | 0x0F00 | 0x80 | 0xFFFF0000;
+    for (uint32_t mark = kDefaultFwmark; mark <= bypass_mark(kDefaultFwmark); ++mark) {
+        EXPECT_EQ(mark & kKnown, 0U);
+    }
+}
+
 }  // namespace continuo::cnapt
