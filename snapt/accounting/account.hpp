@@ -6,6 +6,8 @@
 
 namespace continuo::snapt {
 
+inline constexpr int64_t kUsPerSecond = 1'000'000;
+
 // Id that no account has.
 inline constexpr int64_t kNoAccount = 0;
 

@@ -347,4 +347,10 @@ Result<void> Transaction::commit() {
     return {};
 }
 
+ReadMoment::~ReadMoment() {
+    if (database_.in_transaction()) {
+        static_cast<void>(database_.execute("ROLLBACK"));
+    }
+}
+
 }  // namespace continuo::snapt

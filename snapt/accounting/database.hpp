@@ -109,4 +109,17 @@ class Transaction {
     Database* database_;
 };
 
+// Questions that see the same moment, until it is destroyed.
+class ReadMoment {
+  public:
+    explicit ReadMoment(Database& database) : database_(database) {}
+    ReadMoment(const ReadMoment&) = delete;
+    ReadMoment& operator=(const ReadMoment&) = delete;
+    ~ReadMoment();
+    base::Result<void> begin() { return database_.execute("BEGIN"); }
+
+  private:
+    Database& database_;
+};
+
 }  // namespace continuo::snapt

@@ -91,6 +91,26 @@ CREATE TRIGGER ledger_is_not_changed BEFORE UPDATE ON ledger BEGIN SELECT RAISE(
 CREATE TRIGGER ledger_is_not_shortened BEFORE DELETE ON ledger BEGIN SELECT RAISE(ABORT, 'entries are only added'); END;
 )sql";
 
+// To version 9.
+inline constexpr const char* kChargesSql = R"sql(
+DROP INDEX ledger_account;
+CREATE INDEX ledger_account ON ledger(account_id, entry_id, amount_ud);
+CREATE TABLE plan_use(
+  use_id INTEGER PRIMARY KEY, account_id INTEGER NOT NULL, plan_id INTEGER NOT NULL, valid_from INTEGER NOT NULL,
+  at INTEGER NOT NULL, actor TEXT NOT NULL) STRICT;
+CREATE TABLE booked(snapt_id TEXT PRIMARY KEY, epoch INTEGER NOT NULL, seq INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE charge(
+  charge_id INTEGER PRIMARY KEY, account_id INTEGER NOT NULL, snapt_id TEXT NOT NULL, epoch INTEGER NOT NULL,
+  first_seq INTEGER NOT NULL, last_seq INTEGER NOT NULL, quarter INTEGER NOT NULL, cls INTEGER NOT NULL,
+  plan_id INTEGER NOT NULL, plan_rev INTEGER NOT NULL, records INTEGER NOT NULL,
+  pay_up INTEGER NOT NULL, pay_down INTEGER NOT NULL, pre INTEGER NOT NULL, post INTEGER NOT NULL,
+  gross_ud INTEGER NOT NULL, discount_ud INTEGER NOT NULL, entry_id INTEGER, discount_id INTEGER,
+  replaces INTEGER UNIQUE) STRICT;
+CREATE INDEX charge_account ON charge(account_id, quarter);
+CREATE TRIGGER charge_is_not_changed BEFORE UPDATE ON charge BEGIN SELECT RAISE(ABORT, 'charges are only added'); END;
+CREATE TRIGGER charge_is_not_removed BEFORE DELETE ON charge BEGIN SELECT RAISE(ABORT, 'charges are only added'); END;
+)sql";
+
 // Entry i brings a database of version i + 1 to version i + 2.
 inline constexpr std::array<const char*, kSchemaVersion - 1> kMigrations = {
     "ALTER TABLE credential ADD COLUMN device TEXT NOT NULL DEFAULT '';"
@@ -106,6 +126,7 @@ inline constexpr std::array<const char*, kSchemaVersion - 1> kMigrations = {
     "ALTER TABLE usage_record ADD COLUMN undelivered INTEGER;",
     "ALTER TABLE usage_record ADD COLUMN tun_up INTEGER;"
     "ALTER TABLE usage_record ADD COLUMN tun_down INTEGER;",
+    kChargesSql,
 };
 
 }  // namespace continuo::snapt

@@ -8,7 +8,7 @@
 namespace continuo::snapt {
 
 inline constexpr int64_t kApplicationId = 0x43544E4C;  // "CTNL"
-inline constexpr int64_t kSchemaVersion = 8;
+inline constexpr int64_t kSchemaVersion = 9;
 
 inline constexpr const char* kSchemaSql = R"sql(
 CREATE TABLE state(k TEXT PRIMARY KEY, v INTEGER NOT NULL) STRICT;
@@ -78,9 +78,28 @@ CREATE TABLE ledger(
   kind TEXT NOT NULL CHECK(kind IN('usage','discount','topup','adjust','refund','reward')),
   amount_ud INTEGER NOT NULL, ref TEXT NOT NULL UNIQUE, at INTEGER NOT NULL, note TEXT NOT NULL,
   actor TEXT NOT NULL, sha BLOB NOT NULL) STRICT;
-CREATE INDEX ledger_account ON ledger(account_id);
+CREATE INDEX ledger_account ON ledger(account_id, entry_id, amount_ud);
 CREATE TRIGGER ledger_is_not_changed BEFORE UPDATE ON ledger BEGIN SELECT RAISE(ABORT, 'entries are only added'); END;
 CREATE TRIGGER ledger_is_not_shortened BEFORE DELETE ON ledger BEGIN SELECT RAISE(ABORT, 'entries are only added'); END;
+-- Plans that hold from a time on: for an account, or for all that have none of their own (0). Plan 0 is none, -1 that
+-- of the others. Only added.
+CREATE TABLE plan_use(
+  use_id INTEGER PRIMARY KEY, account_id INTEGER NOT NULL, plan_id INTEGER NOT NULL, valid_from INTEGER NOT NULL,
+  at INTEGER NOT NULL, actor TEXT NOT NULL) STRICT;
+-- The last record of each SNAPT that is booked; all before it are.
+CREATE TABLE booked(snapt_id TEXT PRIMARY KEY, epoch INTEGER NOT NULL, seq INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+-- Charges for the records of an account and class that are numbered first_seq to last_seq and ended in a quarter of an
+-- hour, with the entries they are booked by. `replaces`: the charge that this one stands for since a re-rating. Only added.
+CREATE TABLE charge(
+  charge_id INTEGER PRIMARY KEY, account_id INTEGER NOT NULL, snapt_id TEXT NOT NULL, epoch INTEGER NOT NULL,
+  first_seq INTEGER NOT NULL, last_seq INTEGER NOT NULL, quarter INTEGER NOT NULL, cls INTEGER NOT NULL,
+  plan_id INTEGER NOT NULL, plan_rev INTEGER NOT NULL, records INTEGER NOT NULL,
+  pay_up INTEGER NOT NULL, pay_down INTEGER NOT NULL, pre INTEGER NOT NULL, post INTEGER NOT NULL,
+  gross_ud INTEGER NOT NULL, discount_ud INTEGER NOT NULL, entry_id INTEGER, discount_id INTEGER,
+  replaces INTEGER UNIQUE) STRICT;
+CREATE INDEX charge_account ON charge(account_id, quarter);
+CREATE TRIGGER charge_is_not_changed BEFORE UPDATE ON charge BEGIN SELECT RAISE(ABORT, 'charges are only added'); END;
+CREATE TRIGGER charge_is_not_removed BEFORE DELETE ON charge BEGIN SELECT RAISE(ABORT, 'charges are only added'); END;
 )sql";
 
 }  // namespace continuo::snapt

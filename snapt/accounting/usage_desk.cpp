@@ -2,6 +2,7 @@
 
 #include "common/base/log.hpp"
 #include "common/io/privileges.hpp"
+#include "snapt/accounting/charges.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -117,29 +118,39 @@ bool UsageDesk::ask(const UsageQuery& query, Done done) {
 }
 
 void UsageDesk::tick(int64_t now_us) {
+    {
+        const std::lock_guard lock(mutex_);
+        note_prune_time(now_us);
+        const int64_t quarter = (now_us - kBookDelayUs) / kQuarterUs;
+        if (std::exchange(booked_quarter_, quarter) != quarter) {
+            book_at_us_ = now_us;
+        }
+        if (!has_work()) {
+            return;
+        }
+    }
+    wake_.notify_one();
+}
+
+void UsageDesk::note_prune_time(int64_t now_us) {
     if (retention_days_ == 0) {
         return;
     }
-    {
-        const std::lock_guard lock(mutex_);
-        if (std::abs(now_us - std::exchange(last_tick_us_, now_us)) > kDayUs) {
-            prune_at_us_ = now_us + kPruneIntervalUs;
-        }
-        if (now_us < prune_at_us_) {
-            return;
-        }
+    if (std::abs(now_us - std::exchange(last_tick_us_, now_us)) > kDayUs) {
+        prune_at_us_ = now_us + kPruneIntervalUs;
+    }
+    if (now_us >= prune_at_us_) {
         prune_at_us_ = now_us + kPruneIntervalUs;
         prune_before_us_ = now_us - int64_t{retention_days_} * kDayUs;
     }
-    wake_.notify_one();
 }
 
 void UsageDesk::run() {
     std::unique_lock lock(mutex_);
     while (!is_ending_) {
         // First: there may be a question at any time.
-        if (prune_before_us_ && Clock::now() >= next_batch_at_) {
-            prune_batch(lock);
+        if (has_work() && Clock::now() >= next_batch_at_) {
+            work_batch(lock);
         } else if (const auto question = take_due_question()) {
             answer(*question, lock);
         } else if (const Time until = wake_at(); until != Time::max()) {
@@ -167,7 +178,7 @@ std::optional<UsageDesk::Question> UsageDesk::take_due_question() {
 
 // All that wait are of users who pause.
 UsageDesk::Time UsageDesk::wake_at() const {
-    Time first = prune_before_us_ ? next_batch_at_ : Time::max();
+    Time first = has_work() ? next_batch_at_ : Time::max();
     for (const Question& waiting : questions_) {
         first = std::min(first, paused_until_.at(waiting.query.user));
     }
@@ -198,15 +209,29 @@ void UsageDesk::answer(const Question& question, std::unique_lock<std::mutex>& l
     }
 }
 
-void UsageDesk::prune_batch(std::unique_lock<std::mutex>& lock) {
-    const int64_t before_us = *prune_before_us_;
+// Books before it removes: what is removed cannot be booked.
+void UsageDesk::work_batch(std::unique_lock<std::mutex>& lock) {
+    auto& wanted_us = book_at_us_ ? book_at_us_ : prune_before_us_;
+    const bool books = &wanted_us == &book_at_us_;
+    const int64_t at_us = *wanted_us;
     lock.unlock();
-    const bool has_more = prune(before_us);
+    const bool has_more = books ? book(at_us) : prune(at_us);
     lock.lock();
     next_batch_at_ = Clock::now() + kBetweenBatches;
-    if (!has_more && prune_before_us_ == before_us) {
-        prune_before_us_.reset();
+    if (!has_more && wanted_us == at_us) {
+        wanted_us.reset();
     }
+}
+
+bool UsageDesk::book(int64_t now_us) {
+    const auto booked = book_usage(writer_, plans_, now_us, kBookBatch);
+    if (!booked) {
+        base::log(base::LogLevel::Error, "accounting: usage is not booked: %.*s",
+                  static_cast<int>(booked.error().where.size()), booked.error().where.data());
+        return false;
+    }
+    booked_.fetch_add(booked->records, std::memory_order_relaxed);
+    return booked->records > 0;
 }
 
 bool UsageDesk::prune(int64_t before_us) {

@@ -1,7 +1,8 @@
-// UsageDesk: answers questions for usage, and removes records that are too old, on a thread of its
-// own with connections of its own: nobody who logs in waits for it.
+// UsageDesk: answers questions for usage, books usage, and removes records that are too old, on a
+// thread of its own with connections of its own: nobody who logs in waits for it.
 #pragma once
 
+#include "snapt/accounting/plan_book.hpp"
 #include "snapt/accounting/usage.hpp"
 
 #include <atomic>
@@ -34,6 +35,11 @@ inline constexpr int kUsageDeskNiceness = 10;
 inline constexpr int64_t kPruneIntervalUs = 3'600'000'000;
 inline constexpr size_t kPruneBatch = 500;
 
+// Usage is booked when a quarter of an hour is over, and its records are sealed; in transactions of
+// so many records, as above.
+inline constexpr int64_t kBookDelayUs = 10'000'000;
+inline constexpr size_t kBookBatch = 500;
+
 // Removes records that ended before `before_us`, `limit` at most; gives how many.
 base::Result<size_t> prune_records(Database& database, int64_t before_us, size_t limit);
 
@@ -52,10 +58,12 @@ class UsageDesk {
     // Any thread. `done` runs on the desk's. False: too many wait.
     bool may_ask(const UsageQuery& query) const;
     bool ask(const UsageQuery& query, Done done);
-    // Each second. Records are removed from an hour on after the start, or after the wall clock
-    // was set by more than a day: a wrong one is to be noticed before.
+    // Each second. Usage is booked from the first call on, records are removed from an hour on
+    // after the start, or after the wall clock was set by more than a day: a wrong one is to be
+    // noticed before.
     void tick(int64_t now_us);
 
+    uint64_t booked_records() const { return booked_.load(std::memory_order_relaxed); }
     uint64_t pruned_records() const { return pruned_.load(std::memory_order_relaxed); }
 
   private:
@@ -73,13 +81,18 @@ class UsageDesk {
     Time wake_at() const;
     // These functions release the lock while they work.
     void answer(const Question& question, std::unique_lock<std::mutex>& lock);
-    void prune_batch(std::unique_lock<std::mutex>& lock);
-    // True: there is more to remove.
+    void work_batch(std::unique_lock<std::mutex>& lock);
+    // True: there is more to remove, or to book.
     bool prune(int64_t before_us);
+    bool book(int64_t now_us);
+    bool has_work() const { return prune_before_us_ || book_at_us_; }  // locked
+    void note_prune_time(int64_t now_us);                              // locked
 
     Database reader_;  // the thread's, as the other one
     Database writer_;
     uint32_t retention_days_;
+    PlanBook plans_;  // the thread's
+    std::atomic<uint64_t> booked_{0};
     std::atomic<uint64_t> pruned_{0};
     std::atomic<bool> is_ending_{false};
 
@@ -91,6 +104,8 @@ class UsageDesk {
     int64_t prune_at_us_ = 0;
     std::map<std::optional<std::string>, Time> paused_until_;  // users that have asked lately
     std::optional<int64_t> prune_before_us_;                   // there is something to remove
+    int64_t booked_quarter_ = -1;
+    std::optional<int64_t> book_at_us_;  // there may be something to book
     Time next_batch_at_{};
 
     std::thread thread_;

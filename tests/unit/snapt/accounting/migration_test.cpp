@@ -1,7 +1,7 @@
 // Databases as earlier versions made them.
 #include "snapt/accounting/folder_lock.hpp"
 #include "snapt/accounting/lease_store.hpp"
-#include "snapt/accounting/money.hpp"
+#include "snapt/accounting/charges.hpp"
 #include "snapt/accounting/plan_store.hpp"
 #include "snapt/accounting/schema.hpp"
 #include "snapt/accounting/usage.hpp"
@@ -258,6 +258,22 @@ TEST_F(MigrationTest, ADatabaseOfTheSeventhVersionGoesOn) {
     const auto rows = query_usage(database, {}).value().rows;
     ASSERT_EQ(rows.size(), 1U);
     EXPECT_EQ(rows[0].as_sent, rows[0].post);
+}
+
+TEST_F(MigrationTest, ADatabaseOfTheEighthVersionGoesOn) {
+    write_database("8");
+    auto database = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
+    const auto records = read_records(database, 1);
+    ASSERT_TRUE(records) << "with the hashes that they had";
+    EXPECT_EQ((*records)[2].tun_up, 5352);
+    EXPECT_EQ((*records)[3].undelivered, 4112);
+    PlanBook plans;
+    EXPECT_EQ(book_usage(database, plans, kNoon, 100)->records, 0U) << "no plan was in use";
+    ASSERT_TRUE(use_plan(database, {kNoAccount, 1, 0}, kNoon, "root"));
+    EXPECT_EQ(book_usage(database, plans, kNoon, 100)->records, 4U);
+    for (const LedgerCheck& check : verify_ledger(database).value()) {
+        EXPECT_TRUE(check.is_good) << check.what << ": " << check.found;
+    }
 }
 
 // Columns, indexes and triggers, whatever their order.

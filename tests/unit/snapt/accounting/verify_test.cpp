@@ -67,12 +67,13 @@ TEST_F(VerifyTest, FindsNothingInWhatWasWritten) {
     EXPECT_EQ(faults(), "");
     auto database = open_database();
     const auto checks = verify_ledger(database).value();
-    ASSERT_EQ(checks.size(), 5U);
+    ASSERT_EQ(checks.size(), 6U);
     EXPECT_EQ(checks[0].found, "40 as they were written");
     EXPECT_EQ(checks[1].found, "no hole");
     EXPECT_EQ(checks[2].found, "1 revisions as they were added");
     EXPECT_EQ(checks[3].found, "4 as they were booked");
     EXPECT_EQ(checks[4].found, "2 accounts, each the sum of entries");
+    EXPECT_EQ(checks[5].found, "0 as their records make them");
 }
 
 TEST_F(VerifyTest, AnEmptyLedgerIsGood) {

@@ -1,0 +1,123 @@
+#include "snapt/accounting/account_statement.hpp"
+
+#include "snapt/accounting/time_zone.hpp"
+
+#include <array>
+#include <cstdio>
+
+namespace continuo::snapt {
+namespace {
+
+using base::Errc;
+using base::Error;
+using base::Result;
+
+constexpr Error kNoMonth{Errc::InvalidConfig, "expected a month, such as 2026-11", 0};
+
+// The month behind, which exists for every month that has four digits of a year.
+Result<std::string> month_after(const std::string& month) {
+    int year = 0;
+    int number = 0;
+    char rest = 0;
+    constexpr size_t kMonthBytes = 7;
+    if (month.size() != kMonthBytes ||
+        std::sscanf(month.c_str(), "%4d-%2d%c", &year, &number, &rest) != 2 || year < 1970 ||
+        number < 1 || number > 12) {
+        return kNoMonth;
+    }
+    std::array<char, 16> text{};
+    std::snprintf(text.data(), text.size(), "%04d-%02d", number == 12 ? year + 1 : year,
+                  number == 12 ? 1 : number + 1);
+    return std::string(text.data());
+}
+
+Result<std::string> account_zone(Database& database, int64_t account_id) {
+    Statement select = CTN_TRY(database.prepare("SELECT zone FROM account WHERE account_id=?"));
+    return CTN_TRY(select.bind(1, account_id).step()) ? select.text(0) : std::string("UTC");
+}
+
+Result<void> take_span(AccountStatement& statement) {
+    const TimeZone zone = CTN_TRY(TimeZone::load(statement.zone));
+    const auto from_us = zone.parse_time_us(statement.month);
+    const auto to_us = zone.parse_time_us(CTN_TRY(month_after(statement.month)));
+    if (!from_us || !to_us) {
+        return kNoMonth;
+    }
+    statement.from_us = *from_us;
+    statement.to_us = *to_us;
+    return {};
+}
+
+// As charged in the month itself: what was late, or rated again, is told apart.
+Result<void> take_usage(Database& database, AccountStatement& statement) {
+    Statement select = CTN_TRY(database.prepare(
+        "SELECT c.cls,sum(c.records),sum(c.pay_up),sum(c.pay_down),sum(c.pre),sum(c.post),"
+        "sum(c.gross_ud),sum(c.discount_ud) FROM charge c LEFT JOIN ledger e USING(entry_id) "
+        "WHERE c.account_id=?1 AND c.quarter>=?2 AND c.quarter<?3 AND c.replaces IS NULL AND "
+        "coalesce(e.kind,'usage')='usage' GROUP BY c.cls ORDER BY c.cls"));
+    select.bind(1, statement.account.id)
+        .bind(2, statement.from_us / kQuarterUs)
+        .bind(3, statement.to_us / kQuarterUs);
+    while (CTN_TRY(select.step())) {
+        StatementUsage usage;
+        usage.cls = select.integer(0);
+        int column = 1;
+        for (int64_t ChargeSums::*member :
+             {&ChargeSums::records, &ChargeSums::pay_up, &ChargeSums::pay_down, &ChargeSums::pre,
+              &ChargeSums::post, &ChargeSums::gross_ud, &ChargeSums::discount_ud}) {
+            usage.sums.*member = select.integer(column++);
+            statement.total.*member += usage.sums.*member;
+        }
+        statement.usage.push_back(usage);
+    }
+    return {};
+}
+
+void take_entry(AccountStatement& statement, MoneyEntry entry) {
+    if (entry.kind == EntryKind::Usage) {
+        statement.usage_ud += entry.amount_ud;
+    } else if (entry.kind == EntryKind::Discount) {
+        statement.discount_ud += entry.amount_ud;
+    } else if (entry.ref.starts_with(kUsageRef)) {
+        statement.late_ud += entry.amount_ud;
+    } else if (entry.ref.starts_with(kRerateRef)) {
+        statement.rerated_ud += entry.amount_ud;
+    } else if (statement.bookings.size() < kMaxStatementBookings) {
+        statement.bookings.push_back(std::move(entry));
+    } else {
+        ++statement.further_bookings;
+        statement.further_ud += entry.amount_ud;
+    }
+}
+
+Result<void> take_entries(Database& database, AccountStatement& statement) {
+    CTN_TRY(visit_entries_of(database, statement.account.id, [&](MoneyEntry entry) {
+        statement.closing_ud += entry.at_us < statement.to_us ? entry.amount_ud : 0;
+        if (entry.at_us < statement.from_us) {
+            statement.opening_ud += entry.amount_ud;
+        } else if (entry.at_us < statement.to_us) {
+            take_entry(statement, std::move(entry));
+        }
+    }));
+    return {};
+}
+
+}  // namespace
+
+Result<AccountStatement> account_statement(Database& database,
+                                           int64_t account_id,
+                                           const std::string& month,
+                                           const std::string& zone) {
+    ReadMoment moment(database);
+    CTN_TRY(moment.begin());
+    AccountStatement statement;
+    statement.account = CTN_TRY(balance_of(database, account_id)).account;
+    statement.month = month;
+    statement.zone = zone.empty() ? CTN_TRY(account_zone(database, account_id)) : zone;
+    CTN_TRY(take_span(statement));
+    CTN_TRY(take_usage(database, statement));
+    CTN_TRY(take_entries(database, statement));
+    return statement;
+}
+
+}  // namespace continuo::snapt
