@@ -10,8 +10,10 @@
 #include "snapt/doctor.hpp"
 #include "snapt/money_commands.hpp"
 #include "snapt/plan_commands.hpp"
+#include "snapt/record_commands.hpp"
 
 #include <algorithm>
+#include <cstdio>
 
 namespace continuo::snapt {
 
@@ -173,6 +175,9 @@ std::vector<report::CommandSpec> commands() {
     for (report::CommandSpec& command : money_commands(state_option())) {
         all.push_back(std::move(command));
     }
+    for (report::CommandSpec& command : record_commands(state_option())) {
+        all.push_back(std::move(command));
+    }
     return all;
 }
 
@@ -261,6 +266,12 @@ int run_program(std::span<const char* const> arguments) {
         }
         if (is_money_command(command.name)) {
             return money_command(command, is_terminal, columns);
+        }
+        if (is_record_command(command.name)) {
+            const auto write = [](std::string_view text) {
+                std::fwrite(text.data(), 1, text.size(), stdout);
+            };
+            return record_command(command, write, is_terminal, columns);
         }
         return command.name.starts_with("user ")
                    ? user_command(access, command, is_terminal, columns)

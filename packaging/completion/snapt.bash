@@ -13,7 +13,7 @@ _snapt()
     COMPREPLY=()
     for ((at = 1; at < COMP_CWORD; at++)); do
         case ${COMP_WORDS[at]} in
-            help | init | run | status | sessions | flows | usage | rate | balance | topup | adjust | statement | verify | check | doctor | reload)
+            help | init | run | status | sessions | flows | usage | records | export | rate | balance | topup | adjust | statement | verify | check | doctor | reload)
                 command=${COMP_WORDS[at]}
                 break
                 ;;
@@ -74,19 +74,23 @@ _snapt()
             _snapt_zones "$current"
             return
             ;;
+        --format)
+            COMPREPLY=($(compgen -W 'csv jsonl' -- "$current"))
+            return
+            ;;
         --user)
             _snapt_users "$current"
             return
             ;;
-        --timeout | --from | --to | --name | --public | --quota | --device | --key-id | --overlap | --plan | --rev | --account | --ref | --note | --credit | --debit | --month) return ;;
+        --timeout | --from | --to | --name | --public | --quota | --device | --key-id | --overlap | --plan | --rev | --account | --ref | --note | --credit | --debit | --month | --limit) return ;;
     esac
 
     case $command in
-        '') options='init run user status sessions flows usage plan rate balance topup adjust statement verify check doctor reload help --help --version' ;;
+        '') options='init run user status sessions flows usage records export plan rate balance topup adjust statement verify check doctor reload help --help --version' ;;
         help)
             options=''
             if [[ $current != -* ]]; then
-                COMPREPLY=($(compgen -W 'init run user status sessions flows usage plan rate balance topup adjust statement verify check doctor reload' -- "$current"))
+                COMPREPLY=($(compgen -W 'init run user status sessions flows usage records export plan rate balance topup adjust statement verify check doctor reload' -- "$current"))
                 return
             fi
             ;;
@@ -113,6 +117,8 @@ _snapt()
         reload) options='' ;;
         doctor) options='--config --state' ;;
         usage) options='--by --from --to --zone --user --wide --watch' ;;
+        records) options='--from --to --zone --user --limit --csv --wide --state' ;;
+        export) options='--format --from --to --zone --user --limit --state' ;;
         plan) options='check add use show' ;;
         'plan check' | 'plan add')
             options=''

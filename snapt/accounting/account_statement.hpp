@@ -38,7 +38,8 @@ struct AccountStatement {
     int64_t closing_ud = 0;
 };
 
-// `month` as "2026-11"; without `zone` that of the account. InvalidConfig for what is none, NotFound for an unknown zone or account.
+// `month` as "2026-11"; without `zone` that of the account. InvalidConfig for what is none,
+// NotFound for an unknown zone or account.
 base::Result<AccountStatement> account_statement(Database& database,
                                                  int64_t account_id,
                                                  const std::string& month,

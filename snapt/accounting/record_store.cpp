@@ -1,6 +1,7 @@
 #include "snapt/accounting/record_store.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include <openssl/evp.h>
 
@@ -226,6 +227,26 @@ visit_records(Database& database,
         UsageRecord record;
         const bool is_genuine = CTN_TRY(load(select, record));
         visit(record, is_genuine);
+    }
+    return {};
+}
+
+Result<void> visit_records_of(Database& database,
+                              const UsageQuery& query,
+                              size_t limit,
+                              const std::function<void(const UsageRecord& record)>& visit) {
+    // The question has usage_source_sql() from FROM on.
+    std::string sql = select_records("");
+    sql.resize(sql.rfind(" FROM"));
+    sql += usage_source_sql(query) + " ORDER BY snapt_id,epoch,seq LIMIT ?5";
+    Statement select = CTN_TRY(database.prepare(sql.c_str()));
+    bind_usage(select, query);
+    select.bind(5,
+                static_cast<int64_t>(std::min<size_t>(limit, std::numeric_limits<int64_t>::max())));
+    while (CTN_TRY(select.step())) {
+        UsageRecord record;
+        CTN_TRY(load(select, record));
+        visit(record);
     }
     return {};
 }

@@ -4,6 +4,7 @@
 
 #include "common/flow/accounting_record.hpp"
 #include "snapt/accounting/database.hpp"
+#include "snapt/accounting/usage.hpp"
 
 #include <array>
 #include <functional>
@@ -40,5 +41,12 @@ base::Result<std::vector<flow::UsageRecord>> read_records(Database& database, in
 base::Result<void>
 visit_records(Database& database,
               const std::function<void(const flow::UsageRecord& record, bool is_genuine)>& visit);
+
+// Those that a query is about, `limit` at most, in the order of their keys.
+base::Result<void>
+visit_records_of(Database& database,
+                 const UsageQuery& query,
+                 size_t limit,
+                 const std::function<void(const flow::UsageRecord& record)>& visit);
 
 }  // namespace continuo::snapt

@@ -1,7 +1,7 @@
 // Databases as earlier versions made them.
+#include "snapt/accounting/charges.hpp"
 #include "snapt/accounting/folder_lock.hpp"
 #include "snapt/accounting/lease_store.hpp"
-#include "snapt/accounting/charges.hpp"
 #include "snapt/accounting/plan_store.hpp"
 #include "snapt/accounting/schema.hpp"
 #include "snapt/accounting/usage.hpp"
