@@ -10,6 +10,7 @@
 #include "snapt/doctor.hpp"
 #include "snapt/money_commands.hpp"
 #include "snapt/plan_commands.hpp"
+#include "snapt/quota_commands.hpp"
 #include "snapt/record_commands.hpp"
 
 #include <algorithm>
@@ -178,6 +179,9 @@ std::vector<report::CommandSpec> commands() {
     for (report::CommandSpec& command : record_commands(state_option())) {
         all.push_back(std::move(command));
     }
+    for (report::CommandSpec& command : quota_commands(state_option())) {
+        all.push_back(std::move(command));
+    }
     return all;
 }
 
@@ -266,6 +270,9 @@ int run_program(std::span<const char* const> arguments) {
         }
         if (is_money_command(command.name)) {
             return money_command(command, is_terminal, columns);
+        }
+        if (is_quota_command(command.name)) {
+            return quota_command(command, is_terminal, columns);
         }
         if (is_record_command(command.name)) {
             const auto write = [](std::string_view text) {

@@ -28,6 +28,17 @@ _snapt()
                 esac
                 break
                 ;;
+            quota)
+                command=quota
+                case ${COMP_WORDS[at + 1]-} in
+                    show | set)
+                        if ((at + 1 < COMP_CWORD)); then
+                            command="quota ${COMP_WORDS[at + 1]}"
+                        fi
+                        ;;
+                esac
+                break
+                ;;
             plan)
                 command=plan
                 case ${COMP_WORDS[at + 1]-} in
@@ -86,11 +97,11 @@ _snapt()
     esac
 
     case $command in
-        '') options='init run user status sessions flows usage records export plan rate balance topup adjust statement verify check doctor reload help --help --version' ;;
+        '') options='init run user status sessions flows usage quota records export plan rate balance topup adjust statement verify check doctor reload help --help --version' ;;
         help)
             options=''
             if [[ $current != -* ]]; then
-                COMPREPLY=($(compgen -W 'init run user status sessions flows usage records export plan rate balance topup adjust statement verify check doctor reload' -- "$current"))
+                COMPREPLY=($(compgen -W 'init run user status sessions flows usage quota records export plan rate balance topup adjust statement verify check doctor reload' -- "$current"))
                 return
             fi
             ;;
@@ -117,6 +128,17 @@ _snapt()
         reload) options='' ;;
         doctor) options='--config --state' ;;
         usage) options='--by --from --to --zone --user --wide --watch' ;;
+        quota) options='show set' ;;
+        'quota show' | 'quota set')
+            case $command in
+                'quota show') options='--state --wide --watch' ;;
+                *) options='--zone --state' ;;
+            esac
+            if [[ $current != -* ]]; then
+                _snapt_users "$current"
+                return
+            fi
+            ;;
         records) options='--from --to --zone --user --limit --csv --wide --state' ;;
         export) options='--format --from --to --zone --user --limit --state' ;;
         plan) options='check add use show' ;;
