@@ -397,6 +397,45 @@ TEST_F(ChargesTest, TheDeskBooksWhenAQuarterOfAnHourIsOver) {
     EXPECT_EQ(balance(kAlice), -net_ud(kAlice, *shipped_));
 }
 
+TEST_F(ChargesTest, UsageTellsWhatIsBooked) {
+    use(add_flat("flat", "0.001").plan_id);
+    put_many(200);
+    EXPECT_EQ(query_usage(database_, {})->rows.at(0).net_ud, 0) << "nothing yet";
+    book_all();
+    add_flat("flat", "0.0005");
+    rate_again({kNoon, kNoon + 15 * kMinute, "alice", {}});
+    for (const std::vector<UsageKey>& by : {std::vector<UsageKey>{},
+                                            {UsageKey::User},
+                                            {UsageKey::Class, UsageKey::Day},
+                                            {UsageKey::Snapt, UsageKey::User, UsageKey::Month}}) {
+        UsageQuery query;
+        query.by = by;
+        query.zone = "Asia/Kathmandu";
+        int64_t net_ud = 0;
+        const auto rows = query_usage(database_, query)->rows;
+        for (const UsageRow& row : rows) {
+            EXPECT_GT(row.net_ud, 0);
+            net_ud += row.net_ud.value_or(0);
+        }
+        EXPECT_EQ(net_ud, -balance(kAlice) - balance(kBob)) << by.size();
+    }
+    UsageQuery query;
+    query.user = "bob";
+    query.is_own = true;
+    query.account_id = kBob;
+    query.by = {UsageKey::User};
+    EXPECT_EQ(query_usage(database_, query)->rows.at(0).net_ud, -balance(kBob));
+    query.from_us = kNoon;
+    query.to_us = kNoon + 15 * kMinute;
+    EXPECT_LT(query_usage(database_, query)->rows.at(0).net_ud, -balance(kBob));
+    EXPECT_GT(query_usage(database_, query)->rows.at(0).net_ud, 0);
+    query.to_us = kNoon + kMinute;
+    EXPECT_FALSE(query_usage(database_, query)->rows.at(0).net_ud) << "charges are of quarters";
+    query.to_us.reset();
+    query.by = {UsageKey::App};
+    EXPECT_FALSE(query_usage(database_, query)->rows.at(0).net_ud) << "and of all applications";
+}
+
 TEST_F(ChargesTest, RecordsOfNobodyCostNobodyAnything) {
     use(add_shipped().plan_id);
     flow::UsageRecord orphan = record(kNoAccount, base::TrafficClass::HtHd, 0);
