@@ -276,7 +276,7 @@ int run_program(std::span<const char* const> arguments) {
         }
         if (is_record_command(command.name)) {
             const auto write = [](std::string_view text) {
-                std::fwrite(text.data(), 1, text.size(), stdout);
+                return std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
             };
             return record_command(command, write, is_terminal, columns);
         }

@@ -12,7 +12,9 @@
 #include "snapt/ledger_access.hpp"
 #include "snapt/usage_json.hpp"
 
+#include <cerrno>
 #include <limits>
+#include <system_error>
 
 namespace continuo::snapt {
 
@@ -142,20 +144,24 @@ struct JsonFields {
 // Hands on what it is given in large pieces.
 class Chunks {
   public:
-    explicit Chunks(const std::function<void(std::string_view)>& write) : write_(write) {}
-    void add(const std::string& text) {
+    explicit Chunks(const std::function<bool(std::string_view)>& write) : write_(write) {}
+    // False: it cannot be written, and nothing more is.
+    bool add(const std::string& text) {
         text_ += text;
-        if (text_.size() >= kChunkBytes) {
-            flush();
+        return text_.size() < kChunkBytes || flush();
+    }
+    bool flush() {
+        if (error_ == 0 && !text_.empty() && !write_(text_)) {
+            error_ = errno == 0 ? EIO : errno;
         }
-    }
-    void flush() {
-        write_(text_);
         text_.clear();
+        return error_ == 0;
     }
+    int error() const { return error_; }
 
   private:
-    const std::function<void(std::string_view)>& write_;
+    const std::function<bool(std::string_view)>& write_;
+    int error_ = 0;
     std::string text_;
 };
 
@@ -280,7 +286,7 @@ bool is_record_command(std::string_view name) {
 }
 
 CommandOutput record_command(const ParsedCommand& command,
-                             const std::function<void(std::string_view)>& write,
+                             const std::function<bool(std::string_view)>& write,
                              bool is_terminal,
                              size_t columns) {
     CommandOutput failure;
@@ -310,12 +316,15 @@ CommandOutput record_command(const ParsedCommand& command,
             chunks.add(before + record_json(record) + (*format == Format::JsonLines ? "\n" : ""));
         }
         ++count;
+        return chunks.error() == 0;
     });
     io::match_owner(command.value_or("--state", kDefaultState));
     if (*format == Format::Json) {
         chunks.add(count == 0 ? "[]\n" : "]\n");
     }
-    chunks.flush();
+    if (!chunks.flush()) {
+        return told("cannot write the output: " + std::generic_category().message(chunks.error()));
+    }
     if (!shown) {
         return told("cannot read the records: " + daemon::describe(shown.error()));
     }

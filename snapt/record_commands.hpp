@@ -18,10 +18,10 @@ inline constexpr size_t kShownRecords = 1000;
 
 std::vector<report::CommandSpec> record_commands(const report::OptionSpec& state);
 bool is_record_command(std::string_view name);
-// `write` gets the answer in pieces, so that it need not fit the memory; the output is what is to
-// be printed behind them.
+// `write` gets the answer in pieces, so that it need not fit the memory; false: it is not written
+// (errno), and nothing follows. The output is what is to be printed behind them.
 report::CommandOutput record_command(const report::ParsedCommand& command,
-                                     const std::function<void(std::string_view)>& write,
+                                     const std::function<bool(std::string_view)>& write,
                                      bool is_terminal,
                                      size_t columns = report::kAnyWidth);
 

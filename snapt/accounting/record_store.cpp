@@ -231,22 +231,61 @@ visit_records(Database& database,
     return {};
 }
 
-Result<void> visit_records_of(Database& database,
-                              const UsageQuery& query,
-                              size_t limit,
-                              const std::function<void(const UsageRecord& record)>& visit) {
+namespace {
+
+// The place of a record in the order of keys; before the first of all.
+struct RecordPlace {
+    std::string snapt_id;
+    int64_t epoch = std::numeric_limits<int64_t>::min();
+    int64_t seq = 0;
+};
+
+// Records of a query behind `after`. Few are found by the query's index, many in the order in which
+// they lie, so that nothing is sorted.
+Result<std::vector<UsageRecord>> read_page(Database& database,
+                                           const UsageQuery& query,
+                                           const RecordPlace& after,
+                                           size_t limit,
+                                           bool is_few) {
     // The question has usage_source_sql() from FROM on.
     std::string sql = select_records("");
     sql.resize(sql.rfind(" FROM"));
-    sql += usage_source_sql(query) + " ORDER BY snapt_id,epoch,seq LIMIT ?5";
+    sql += is_few ? usage_source_sql(query) : usage_scan_sql(query);
+    sql += " AND (snapt_id,epoch,seq)>(?6,?7,?8) ORDER BY snapt_id,epoch,seq LIMIT ?5";
     Statement select = CTN_TRY(database.prepare(sql.c_str()));
     bind_usage(select, query);
-    select.bind(5,
-                static_cast<int64_t>(std::min<size_t>(limit, std::numeric_limits<int64_t>::max())));
+    select.bind(5, static_cast<int64_t>(limit))
+        .bind(6, std::string_view(after.snapt_id))
+        .bind(7, after.epoch)
+        .bind(8, after.seq);
+    std::vector<UsageRecord> page;
     while (CTN_TRY(select.step())) {
-        UsageRecord record;
-        CTN_TRY(load(select, record));
-        visit(record);
+        CTN_TRY(load(select, page.emplace_back()));
+    }
+    return page;
+}
+
+}  // namespace
+
+Result<void> visit_records_of(Database& database,
+                              const UsageQuery& query,
+                              size_t limit,
+                              const std::function<bool(const UsageRecord& record)>& visit) {
+    const bool is_few = limit <= kRecordPage;
+    RecordPlace after;
+    for (size_t left = limit; left > 0;) {
+        const size_t wanted = std::min(left, kRecordPage);
+        const auto page = CTN_TRY(read_page(database, query, after, wanted, is_few));
+        for (const UsageRecord& record : page) {
+            if (!visit(record)) {
+                return {};
+            }
+        }
+        if (page.size() < wanted) {
+            break;
+        }
+        after = {page.back().snapt_id, page.back().epoch, page.back().seq};
+        left -= page.size();
     }
     return {};
 }

@@ -42,11 +42,13 @@ base::Result<void>
 visit_records(Database& database,
               const std::function<void(const flow::UsageRecord& record, bool is_genuine)>& visit);
 
-// Those that a query is about, `limit` at most, in the order of their keys.
+// Those that a query is about, `limit` at most, in the order of their keys, until `visit` says
+// false. Each so many are read before they are visited: nobody's log of the database waits for it.
+inline constexpr size_t kRecordPage = 2'000;
 base::Result<void>
 visit_records_of(Database& database,
                  const UsageQuery& query,
                  size_t limit,
-                 const std::function<void(const flow::UsageRecord& record)>& visit);
+                 const std::function<bool(const flow::UsageRecord& record)>& visit);
 
 }  // namespace continuo::snapt

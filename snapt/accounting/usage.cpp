@@ -70,6 +70,15 @@ std::string usage_source_sql(const UsageQuery& query) {
     return sql + " t_end>?1 AND t_end<=?2";
 }
 
+std::string usage_scan_sql(const UsageQuery& query) {
+    std::string sql = " FROM usage_record WHERE";
+    if (query.user) {
+        sql += " +user_id=?3 AND";
+        sql += query.is_own ? " +account_id=?4 AND" : "";
+    }
+    return sql + " +t_end>?1 AND +t_end<=?2";
+}
+
 void bind_usage(Statement& statement, const UsageQuery& query) {
     statement.bind(1, query.from_us.value_or(std::numeric_limits<int64_t>::min()))
         .bind(2, query.to_us.value_or(std::numeric_limits<int64_t>::max()));

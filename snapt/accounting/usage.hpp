@@ -85,6 +85,8 @@ std::string usage_sql(const UsageQuery& query);
 // The records that a query is about: SQL from FROM on, without grouping, and its parameters, of
 // which a statement has no others.
 std::string usage_source_sql(const UsageQuery& query);
+// The same, by no index but that of the records' keys.
+std::string usage_scan_sql(const UsageQuery& query);
 void bind_usage(Statement& statement, const UsageQuery& query);
 
 }  // namespace continuo::snapt

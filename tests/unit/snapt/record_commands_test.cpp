@@ -5,6 +5,7 @@
 #include "snapt/record_commands.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 
@@ -66,7 +67,13 @@ class RecordCommands : public testing::Test {
         }
         std::string written;
         CommandOutput output = record_command(
-            *line.command, [&written](std::string_view text) { written += text; }, false);
+            *line.command,
+            [&](std::string_view text) {
+                written += text;
+                errno = ENOSPC;
+                return written.size() <= room_;
+            },
+            false);
         output.out = written + output.out;
         return output;
     }
@@ -75,6 +82,7 @@ class RecordCommands : public testing::Test {
     }
 
     std::string folder_;
+    size_t room_ = SIZE_MAX;  // for what is written
 };
 
 TEST_F(RecordCommands, ExportHasAllOfEachRecord) {
@@ -112,6 +120,40 @@ TEST_F(RecordCommands, RecordsAreChosenByUserAndTime) {
     EXPECT_EQ(two.find("7/2"), std::string::npos);
     EXPECT_TRUE(two.ends_with("the first 2; see --limit\n"));
     EXPECT_EQ(lines(run({"records", "--csv"}).out), 5);
+}
+
+TEST_F(RecordCommands, WhatIsNotWrittenIsNoAnswer) {
+    auto database = Database::open(folder_ + "/" + kLedgerFileName, OpenMode::ReadWrite).value();
+    ASSERT_TRUE(database.execute(
+        "INSERT INTO usage_record SELECT snapt_id,epoch,seq+n.value,user_id,session_id,cnapt_id,"
+        "sharer_id,flow_id,cls,proto,app,dport,dst,t_start,t_end,active_us,pay_up,pay_down,"
+        "inner_up,inner_down,pkt_up,pkt_down,pre,post,delay_us,delay_max_us,delay_src,jitter_us,"
+        "handovers,lost_pkts,cause,flags,sha,account_id,undelivered,tun_up,tun_down "
+        "FROM usage_record,(WITH RECURSIVE n(value) AS (SELECT 10 UNION ALL SELECT value+1 FROM n "
+        "WHERE value<5009) SELECT value FROM n) n WHERE seq=0"));
+    EXPECT_EQ(lines(run({"export", "--format", "jsonl"}).out), 5004) << "in pages";
+    EXPECT_EQ(lines(run({"export", "--format", "jsonl", "--user", "alice"}).out), 5002);
+    EXPECT_EQ(lines(run({"export", "--format", "jsonl", "--limit", "4001"}).out), 4001);
+    room_ = size_t{300} * 1024;
+    const CommandOutput cut = run({"export", "--format", "csv"});
+    EXPECT_EQ(cut.exit_code, report::kExitError);
+    EXPECT_EQ(cut.err, "snapt: cannot write the output: No space left on device\n");
+    EXPECT_LE(cut.out.size(), room_ + size_t{80} * 1024) << "it stops";
+}
+
+// The log begins anew only when nobody reads.
+TEST_F(RecordCommands, AReaderThatWaitsHoldsNothing) {
+    auto database = Database::open(folder_ + "/" + kLedgerFileName, OpenMode::ReadWrite).value();
+    int64_t seen = 0;
+    ASSERT_TRUE(visit_records_of(database, {}, SIZE_MAX, [&](const flow::UsageRecord&) {
+        auto writer = Database::open(folder_ + "/" + kLedgerFileName, OpenMode::ReadWrite).value();
+        EXPECT_TRUE(writer.execute("INSERT INTO event(at,kind,detail) VALUES(0,'a','b')"));
+        auto checkpoint = writer.prepare("PRAGMA wal_checkpoint(TRUNCATE)").value();
+        EXPECT_TRUE(*checkpoint.step());
+        EXPECT_EQ(checkpoint.integer(0), 0) << "busy";
+        return ++seen < 2;
+    }));
+    EXPECT_EQ(seen, 2);
 }
 
 TEST_F(RecordCommands, WhatCannotBeMeantIsRefused) {
