@@ -348,7 +348,9 @@ SnaptInfo App::info() {
     info.started_at = started_at_;
     info.now = loop_.now();
     info.ledger = accountant_->status();
-    info.state = info.ledger->write_error || !trouble_.text().empty() ? "degraded" : "up";
+    const bool is_degraded =
+        info.ledger->write_error || !info.ledger->booking_error.empty() || !trouble_.text().empty();
+    info.state = is_degraded ? "degraded" : "up";
     info.forwarding_error = trouble_.text();
     info.deny = effective_deny_list(config_.relay.allow, config_.relay.deny);
     info.allow_self = config_.relay.allow_self;

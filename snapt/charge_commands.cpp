@@ -5,8 +5,8 @@
 #include "common/io/privileges.hpp"
 #include "common/report/json.hpp"
 #include "common/report/table.hpp"
-#include "snapt/accounting/charges.hpp"
 #include "snapt/accounting/time_zone.hpp"
+#include "snapt/accounting/usage_booker.hpp"
 #include "snapt/cli.hpp"
 #include "snapt/ledger_access.hpp"
 
@@ -24,8 +24,8 @@ namespace {
 
 constexpr std::string_view kNoneText = "none";
 constexpr std::string_view kDefaultText = "default";
-// In a transaction, so that others write between.
-constexpr size_t kCommandBatch = 1000;
+// Charges that are looked at for a transaction.
+constexpr size_t kCommandBatch = 200;
 
 // A quarter of an hour has one plan.
 int64_t quarter_from(int64_t at_us) {
@@ -105,15 +105,19 @@ bool take_terms(Database& database,
     return true;
 }
 
-base::Result<Booked> book_all(Database& database, PlanBook& plans) {
+base::Result<Booked> book_all(UsageBooker& booker) {
     Booked all;
     while (true) {
-        const Booked some = CTN_TRY(book_usage(database, plans, daemon::utc_us(), kCommandBatch));
-        if (some.records == 0) {
-            return all;
-        }
+        const Booked some = CTN_TRY(booker.step(daemon::utc_us(), kBookAll));
         all.records += some.records;
         all.entries += some.entries;
+        all.faults += some.faults;
+        if (!some.has_more) {
+            return all;
+        }
+        if (some.has_written) {
+            pause_between_transactions();
+        }
     }
 }
 
@@ -129,6 +133,9 @@ base::Result<Rerated> rerate_all(Database& database, PlanBook& plans, const Rera
         if (all.next == 0) {
             return all;
         }
+        if (some.charges > 0) {
+            pause_between_transactions();
+        }
     }
 }
 
@@ -138,12 +145,14 @@ std::string count_text(size_t count, const std::string& what) {
 
 CommandOutput rated_output(const ParsedCommand& command,
                            const Booked& booked,
-                           const std::optional<Rerated>& rerated) {
+                           const std::optional<Rerated>& rerated,
+                           const std::string& trouble) {
     if (command.has("--json")) {
         JsonWriter json;
         json.begin_object().field("dry_run", false);
         json.field("booked_records", static_cast<int64_t>(booked.records));
         json.field("entries", static_cast<int64_t>(booked.entries));
+        json.field("faults", static_cast<int64_t>(booked.faults));
         json.key("rerated");
         if (rerated) {
             json.begin_object().field("charges", static_cast<int64_t>(rerated->charges));
@@ -167,6 +176,7 @@ CommandOutput rated_output(const ParsedCommand& command,
                     " as before: their records were removed\n";
         }
     }
+    text += trouble.empty() ? "" : trouble + "\n";
     return {text, "", report::kExitGood};
 }
 
@@ -253,8 +263,8 @@ CommandOutput rate_and_book(const ParsedCommand& command, const UsageQuery& quer
     if (!take_terms(*database, command, span.terms, failure)) {
         return failure;
     }
-    PlanBook plans;
-    const auto booked = book_all(*database, plans);
+    UsageBooker booker(*database);
+    const auto booked = book_all(booker);
     if (!booked) {
         return told("cannot book usage: " + daemon::describe(booked.error()));
     }
@@ -263,6 +273,7 @@ CommandOutput rate_and_book(const ParsedCommand& command, const UsageQuery& quer
         span.from_us = query.from_us.value_or(0);
         span.to_us = query.to_us.value_or(std::numeric_limits<int64_t>::max());
         span.user = query.user;
+        PlanBook plans;
         const auto again = rerate_all(*database, plans, span);
         if (!again) {
             return told("cannot rate again: " + daemon::describe(again.error()));
@@ -270,10 +281,14 @@ CommandOutput rate_and_book(const ParsedCommand& command, const UsageQuery& quer
         rerated = *again;
     }
     io::match_owner(command.value_or("--state", kDefaultState));
-    if (plans.is_empty()) {
+    if (booker.has_no_plan()) {
         return told("no price plan is in use: see `snapt plan use`");
     }
-    return rated_output(command, *booked, rerated);
+    const auto trouble = charge_trouble(*database);
+    if (!trouble) {
+        return told("cannot read the charges: " + daemon::describe(trouble.error()));
+    }
+    return rated_output(command, *booked, rerated, *trouble);
 }
 
 }  // namespace continuo::snapt

@@ -219,6 +219,9 @@ std::string ledger_text(const JsonValue& ledger) {
         text += "\n          cannot be written, " + error +
                 ": nodes that log in are refused, usage records wait";
     }
+    if (const std::string error = ledger.text("booking_error"); !error.empty()) {
+        text += "\n          " + error;
+    }
     return text + "\n";
 }
 

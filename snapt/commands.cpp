@@ -54,6 +54,8 @@ void write_ledger(JsonWriter& json, const SnaptInfo& info) {
     json.field("write_error_since", ledger.write_error
                                         ? std::optional(ledger.write_error_since_us / kMicroseconds)
                                         : std::nullopt);
+    json.field("booking_error", ledger.booking_error.empty() ? std::optional<std::string>()
+                                                             : std::optional(ledger.booking_error));
     json.field("refused_commands", info.refused_ledger_commands);
     json.field("pruned_records", info.pruned_records);
     json.end_object();

@@ -129,6 +129,7 @@ void Accountant::note_write(const std::optional<base::Error>& error) {
 LedgerStatus Accountant::status() const {
     const std::lock_guard lock(mutex_);
     LedgerStatus status = status_;
+    status.booking_error = desk_->booking_trouble();
     if (write_error_) {
         status.write_error = write_error_->where;
         status.write_error_since_us = write_error_since_us_;

@@ -1,7 +1,7 @@
-// Charges: usage records become money. Records of an account that ended in one quarter of an hour
-// are charged together, under the plan that is in force at its beginning; no day or month of any
-// zone begins within one. Charges and their entries are only added, and each record is in one
-// charge that was not replaced.
+// Charges: usage records become money. Records of an account and class that ended in one quarter of
+// an hour are charged together, under the plan that is in force at its beginning; no day or month
+// of any zone begins within one. UsageBooker makes them. Charges and their entries are only added,
+// and each record is in one charge that was not replaced.
 #pragma once
 
 #include "rating/rate.hpp"
@@ -33,6 +33,21 @@ struct ChargeSums {
     int64_t net_ud() const { return gross_ud - discount_ud; }
 };
 
+// A usage record, as far as its charge is made of it.
+struct ChargedRecord {
+    std::string user;
+    int64_t account_id = kNoAccount;
+    int64_t epoch = 0;
+    int64_t seq = 0;
+    int64_t end_us = 0;
+    int64_t cls = 0;
+    ChargeSums bytes;
+    rating::Usage usage;
+
+    // A record is booked at its last microsecond.
+    int64_t quarter() const { return (end_us - 1) / kQuarterUs; }
+};
+
 struct Charge {
     int64_t charge_id = 0;
     int64_t account_id = kNoAccount;
@@ -47,18 +62,10 @@ struct Charge {
     std::optional<int64_t> entry_id;     // none: it came to nothing
     std::optional<int64_t> discount_id;  // of a usage entry
     std::optional<int64_t> replaces;
+    std::string fault;  // why it is of no plan although there is one; empty: no fault
 
     int64_t from_us() const { return quarter * kQuarterUs; }
 };
-
-struct Booked {
-    size_t records = 0;  // none: there are no more
-    size_t entries = 0;
-};
-
-// Books up to `limit` records that follow those booked before; commits all of it or nothing. Call
-// again while there are records.
-base::Result<Booked> book_usage(Database& database, PlanBook& plans, int64_t now_us, size_t limit);
 
 // Charges of quarters that begin in a span.
 struct RerateSpan {
@@ -74,7 +81,7 @@ struct Rerated {
     int64_t next = 0;    // where to go on; 0: done
 };
 // Replaces charges whose plan is another one, each difference booked as a correction, and commits;
-// `limit` are looked at, from `after` on (0, then Rerated::next).
+// `limit` are looked at, from `after` on (0, then Rerated::next), before others are locked out.
 base::Result<Rerated> rerate(Database& database,
                              PlanBook& plans,
                              const RerateSpan& span,
@@ -83,11 +90,16 @@ base::Result<Rerated> rerate(Database& database,
                              int64_t after,
                              size_t limit);
 
+// When usage begins whose charge has a fault, and was not rated again since; nothing: none is.
+base::Result<std::optional<int64_t>> first_fault_us(Database& database);
+// The same as a sentence, with how many there are; empty: none.
+base::Result<std::string> charge_trouble(Database& database);
+
 // Charges that were not replaced, or with `all` every one, in their order.
 base::Result<void> visit_charges(Database& database,
                                  bool all,
                                  const std::function<base::Result<void>(const Charge&)>& visit);
-// Sums of charges anew, from the records that are still there. Charges that were booked together
+// Sums of charges anew, from the records that are still there. Charges of an account and quarter
 // are best asked for one after the other: it keeps the records of the latest.
 class ChargeSummer {
   public:
@@ -96,18 +108,11 @@ class ChargeSummer {
     base::Result<ChargeSums> sums(const Charge& charge, const rating::Plan* plan);
 
   private:
-    struct Record {
-        int64_t account_id = kNoAccount;
-        int64_t quarter = 0;
-        int64_t cls = 0;
-        ChargeSums bytes;
-        rating::Usage usage;
-    };
     base::Result<void> load(const Charge& charge);
 
     Database& database_;
     Charge range_;  // that records_ are of
-    std::vector<Record> records_;
+    std::vector<ChargedRecord> records_;
 };
 
 }  // namespace continuo::snapt

@@ -102,7 +102,8 @@ struct LedgerStatus {
     std::optional<uint64_t> free_bytes{};
     std::optional<std::string> write_error{};  // of the latest write, if it failed
     int64_t write_error_since_us = 0;
-    bool is_disk_full = false;  // that is why
+    bool is_disk_full = false;    // that is why
+    std::string booking_error{};  // why usage is not booked, or not all of it; empty: it is
 };
 
 class Ledger {

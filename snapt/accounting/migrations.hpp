@@ -93,20 +93,26 @@ CREATE TRIGGER ledger_is_not_shortened BEFORE DELETE ON ledger BEGIN SELECT RAIS
 
 // To version 9.
 inline constexpr const char* kChargesSql = R"sql(
-DROP INDEX ledger_account;
-CREATE INDEX ledger_account ON ledger(account_id, entry_id, amount_ud);
+CREATE TABLE balance(account_id INTEGER PRIMARY KEY, balance_ud INTEGER NOT NULL, entries INTEGER NOT NULL) STRICT;
+INSERT INTO balance SELECT account_id, sum(amount_ud), count(*) FROM ledger GROUP BY account_id;
+CREATE TRIGGER ledger_is_summed AFTER INSERT ON ledger BEGIN
+  INSERT INTO balance(account_id, balance_ud, entries) VALUES(NEW.account_id, NEW.amount_ud, 1)
+    ON CONFLICT DO UPDATE SET balance_ud = balance_ud + excluded.balance_ud, entries = entries + 1; END;
 CREATE TABLE plan_use(
   use_id INTEGER PRIMARY KEY, account_id INTEGER NOT NULL, plan_id INTEGER NOT NULL, valid_from INTEGER NOT NULL,
   at INTEGER NOT NULL, actor TEXT NOT NULL) STRICT;
-CREATE TABLE booked(snapt_id TEXT PRIMARY KEY, epoch INTEGER NOT NULL, seq INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE booked(
+  snapt_id TEXT PRIMARY KEY, epoch INTEGER NOT NULL, seq INTEGER NOT NULL, until_seq INTEGER,
+  account_id INTEGER NOT NULL, quarter INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE charge(
   charge_id INTEGER PRIMARY KEY, account_id INTEGER NOT NULL, snapt_id TEXT NOT NULL, epoch INTEGER NOT NULL,
   first_seq INTEGER NOT NULL, last_seq INTEGER NOT NULL, quarter INTEGER NOT NULL, cls INTEGER NOT NULL,
   plan_id INTEGER NOT NULL, plan_rev INTEGER NOT NULL, records INTEGER NOT NULL,
   pay_up INTEGER NOT NULL, pay_down INTEGER NOT NULL, pre INTEGER NOT NULL, post INTEGER NOT NULL,
   gross_ud INTEGER NOT NULL, discount_ud INTEGER NOT NULL, entry_id INTEGER, discount_id INTEGER,
-  replaces INTEGER UNIQUE) STRICT;
+  replaces INTEGER UNIQUE, fault TEXT) STRICT;
 CREATE INDEX charge_account ON charge(account_id, quarter);
+CREATE INDEX charge_fault ON charge(quarter) WHERE fault IS NOT NULL;
 CREATE TRIGGER charge_is_not_changed BEFORE UPDATE ON charge BEGIN SELECT RAISE(ABORT, 'charges are only added'); END;
 CREATE TRIGGER charge_is_not_removed BEFORE DELETE ON charge BEGIN SELECT RAISE(ABORT, 'charges are only added'); END;
 )sql";

@@ -135,10 +135,9 @@ Result<void> insert_entry(Database& database, const MoneyEntry& entry, const Dig
 // The question for balances; `where` is about the account.
 std::string select_balances(std::string_view where) {
     std::string sql =
-        "SELECT a.account_id,a.user_id,a.removed,coalesce(sum(l.amount_ud),0),count(l.entry_id) "
-        "FROM account a LEFT JOIN ledger l ON l.account_id=a.account_id WHERE ";
+        "SELECT a.account_id,a.user_id,a.removed,coalesce(b.balance_ud,0),coalesce(b.entries,0) "
+        "FROM account a LEFT JOIN balance b ON b.account_id=a.account_id WHERE ";
     sql += where;
-    sql += " GROUP BY a.account_id";
     return sql;
 }
 
@@ -241,8 +240,6 @@ Result<BookedEntry> book(Database& database, const MoneyEntry& wanted) {
     return BookedEntry{std::move(entry), true};
 }
 
-// Sums are in the order in which entries were booked, so that none on the way is beyond the bounds
-// of a balance.
 Result<Balance> balance_of(Database& database, int64_t account_id) {
     Statement select = CTN_TRY(database.prepare(select_balances("a.account_id=?1").c_str()));
     if (!CTN_TRY(select.bind(1, account_id).step())) {
@@ -253,7 +250,7 @@ Result<Balance> balance_of(Database& database, int64_t account_id) {
 
 Result<std::vector<Balance>> balances(Database& database, const std::optional<std::string>& user) {
     std::string sql = select_balances(user ? "a.user_id=?1" : "?1 IS NULL");
-    sql += " HAVING a.removed IS NULL OR count(l.entry_id)>0 ORDER BY a.user_id,a.account_id";
+    sql += " AND (a.removed IS NULL OR b.entries>0) ORDER BY a.user_id,a.account_id";
     Statement select = CTN_TRY(database.prepare(sql.c_str()));
     select.bind(1, user);
     std::vector<Balance> all;

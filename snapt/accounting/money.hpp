@@ -1,4 +1,5 @@
-// Money: what was booked for accounts, as entries that are only ever added; a balance is their sum.
+// Money: what was booked for accounts, as entries that are only ever added; a balance is their sum,
+// which the database keeps as entries are added.
 // Amounts are in micro-denarii (ud), positive where the user gains. Each entry carries a SHA-256
 // over itself and the one before, so that a change, or a removal but of the last ones, is noticed.
 #pragma once

@@ -5,7 +5,17 @@ namespace continuo::snapt {
 using base::Error;
 using base::Result;
 
-Result<void> PlanBook::refresh(Database& database) {
+Result<bool> PlanBook::refresh(Database& database) {
+    Statement count = CTN_TRY(database.prepare(
+        "SELECT (SELECT coalesce(max(use_id),0) FROM plan_use),(SELECT count(*) FROM plan)"));
+    if (!CTN_TRY(count.step())) {
+        return Error{base::Errc::Malformed, "ledger.db is damaged", 0};
+    }
+    const std::pair rows(count.integer(0), count.integer(1));
+    if (seen_ == rows) {
+        return false;
+    }
+    seen_.reset();
     const std::vector<PlanUse> uses = CTN_TRY(list_plan_uses(database));
     uses_.clear();
     for (const PlanUse& use : uses) {
@@ -17,7 +27,8 @@ Result<void> PlanBook::refresh(Database& database) {
     while (CTN_TRY(select.step())) {
         revisions_[select.integer(0)].push_back({select.integer(1), select.integer(2)});
     }
-    return {};
+    seen_ = rows;
+    return true;
 }
 
 // The one that was said last wins among those that are valid from the same time on.

@@ -7,6 +7,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -22,8 +23,8 @@ struct PlanTerms {
 
 class PlanBook {
   public:
-    // Reads what was said since.
-    base::Result<void> refresh(Database& database);
+    // Reads what was said since; true if there was anything.
+    base::Result<bool> refresh(Database& database);
     // No plan was ever in use: nothing is charged.
     bool is_empty() const { return uses_.empty(); }
     // The account's own plan, else that of all others; of it the latest revision that is valid.
@@ -39,6 +40,7 @@ class PlanBook {
     };
     int64_t plan_of(int64_t account_id, int64_t at_us) const;
 
+    std::optional<std::pair<int64_t, int64_t>> seen_;     // rows of both tables, only added
     std::map<int64_t, std::vector<PlanUse>> uses_;        // by account
     std::map<int64_t, std::vector<Revision>> revisions_;  // by plan
     std::map<std::pair<int64_t, int64_t>, std::shared_ptr<const rating::Plan>> plans_;

@@ -78,26 +78,36 @@ CREATE TABLE ledger(
   kind TEXT NOT NULL CHECK(kind IN('usage','discount','topup','adjust','refund','reward')),
   amount_ud INTEGER NOT NULL, ref TEXT NOT NULL UNIQUE, at INTEGER NOT NULL, note TEXT NOT NULL,
   actor TEXT NOT NULL, sha BLOB NOT NULL) STRICT;
-CREATE INDEX ledger_account ON ledger(account_id, entry_id, amount_ud);
+CREATE INDEX ledger_account ON ledger(account_id);
 CREATE TRIGGER ledger_is_not_changed BEFORE UPDATE ON ledger BEGIN SELECT RAISE(ABORT, 'entries are only added'); END;
 CREATE TRIGGER ledger_is_not_shortened BEFORE DELETE ON ledger BEGIN SELECT RAISE(ABORT, 'entries are only added'); END;
+-- What the entries of each account come to, kept with them.
+CREATE TABLE balance(account_id INTEGER PRIMARY KEY, balance_ud INTEGER NOT NULL, entries INTEGER NOT NULL) STRICT;
+CREATE TRIGGER ledger_is_summed AFTER INSERT ON ledger BEGIN
+  INSERT INTO balance(account_id, balance_ud, entries) VALUES(NEW.account_id, NEW.amount_ud, 1)
+    ON CONFLICT DO UPDATE SET balance_ud = balance_ud + excluded.balance_ud, entries = entries + 1; END;
 -- Plans that hold from a time on: for an account, or for all that have none of their own (0). Plan 0 is none, -1 that
 -- of the others. Only added.
 CREATE TABLE plan_use(
   use_id INTEGER PRIMARY KEY, account_id INTEGER NOT NULL, plan_id INTEGER NOT NULL, valid_from INTEGER NOT NULL,
   at INTEGER NOT NULL, actor TEXT NOT NULL) STRICT;
--- The last record of each SNAPT that is booked; all before it are.
-CREATE TABLE booked(snapt_id TEXT PRIMARY KEY, epoch INTEGER NOT NULL, seq INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+-- The last record of each SNAPT that is booked; all before it are. With `until_seq` so are those up to it of accounts
+-- and quarters up to (account_id, quarter).
+CREATE TABLE booked(
+  snapt_id TEXT PRIMARY KEY, epoch INTEGER NOT NULL, seq INTEGER NOT NULL, until_seq INTEGER,
+  account_id INTEGER NOT NULL, quarter INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 -- Charges for the records of an account and class that are numbered first_seq to last_seq and ended in a quarter of an
--- hour, with the entries they are booked by. `replaces`: the charge that this one stands for since a re-rating. Only added.
+-- hour, with the entries they are booked by. `replaces`: the charge that this one stands for since a re-rating. `fault`:
+-- why it costs nothing although a plan is in force. Only added.
 CREATE TABLE charge(
   charge_id INTEGER PRIMARY KEY, account_id INTEGER NOT NULL, snapt_id TEXT NOT NULL, epoch INTEGER NOT NULL,
   first_seq INTEGER NOT NULL, last_seq INTEGER NOT NULL, quarter INTEGER NOT NULL, cls INTEGER NOT NULL,
   plan_id INTEGER NOT NULL, plan_rev INTEGER NOT NULL, records INTEGER NOT NULL,
   pay_up INTEGER NOT NULL, pay_down INTEGER NOT NULL, pre INTEGER NOT NULL, post INTEGER NOT NULL,
   gross_ud INTEGER NOT NULL, discount_ud INTEGER NOT NULL, entry_id INTEGER, discount_id INTEGER,
-  replaces INTEGER UNIQUE) STRICT;
+  replaces INTEGER UNIQUE, fault TEXT) STRICT;
 CREATE INDEX charge_account ON charge(account_id, quarter);
+CREATE INDEX charge_fault ON charge(quarter) WHERE fault IS NOT NULL;
 CREATE TRIGGER charge_is_not_changed BEFORE UPDATE ON charge BEGIN SELECT RAISE(ABORT, 'charges are only added'); END;
 CREATE TRIGGER charge_is_not_removed BEFORE DELETE ON charge BEGIN SELECT RAISE(ABORT, 'charges are only added'); END;
 )sql";

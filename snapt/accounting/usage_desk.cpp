@@ -2,7 +2,7 @@
 
 #include "common/base/log.hpp"
 #include "common/io/privileges.hpp"
-#include "snapt/accounting/charges.hpp"
+#include "snapt/accounting/charge_rows.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -19,7 +19,6 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 constexpr int64_t kDayUs = 86'400'000'000;
-constexpr std::chrono::milliseconds kBetweenBatches{50};
 
 struct RecordKey {
     std::string snapt_id;
@@ -33,12 +32,17 @@ bool are_alike(const UsageQuery& one, const UsageQuery& other) {
 
 }  // namespace
 
+// Where a plan is in use, what is behind the place up to where records are booked stays, and what a
+// charge that could not be made is to be made of.
 Result<size_t> prune_records(Database& database, int64_t before_us, size_t limit) {
     // The keys first, without the lock that others wait for.
-    Statement select = CTN_TRY(
-        database.prepare("SELECT snapt_id,epoch,seq FROM usage_record INDEXED BY usage_time "
-                         "WHERE t_end<?1 ORDER BY t_end LIMIT ?2"));
-    select.bind(1, before_us).bind(2, static_cast<int64_t>(limit));
+    Statement select = CTN_TRY(database.prepare(
+        "SELECT snapt_id,epoch,seq FROM usage_record r INDEXED BY usage_time WHERE t_end<?1 AND "
+        "(NOT EXISTS(SELECT 1 FROM plan_use) OR EXISTS(SELECT 1 FROM booked b WHERE "
+        "b.snapt_id=r.snapt_id AND (r.epoch,r.seq)<=(b.epoch,b.seq))) ORDER BY t_end LIMIT ?2"));
+    const auto faulty_us = CTN_TRY(first_fault_us(database));
+    select.bind(1, std::min(before_us, faulty_us.value_or(before_us)))
+        .bind(2, static_cast<int64_t>(limit));
     std::vector<RecordKey> keys;
     while (CTN_TRY(select.step())) {
         keys.push_back({select.text(0), select.integer(1), select.integer(2)});
@@ -68,7 +72,10 @@ Result<std::unique_ptr<UsageDesk>> UsageDesk::start(const std::string& path,
 }
 
 UsageDesk::UsageDesk(Database reader, Database writer, uint32_t retention_days)
-    : reader_(std::move(reader)), writer_(std::move(writer)), retention_days_(retention_days) {
+    : reader_(std::move(reader))
+    , writer_(std::move(writer))
+    , retention_days_(retention_days)
+    , booker_(writer_) {
     thread_ = std::thread([this] {
         static_cast<void>(io::keep_capabilities({}));
         static_cast<void>(::setpriority(PRIO_PROCESS, 0, kUsageDeskNiceness));  // of this thread
@@ -122,8 +129,10 @@ void UsageDesk::tick(int64_t now_us) {
         const std::lock_guard lock(mutex_);
         note_prune_time(now_us);
         const int64_t quarter = (now_us - kBookDelayUs) / kQuarterUs;
-        if (std::exchange(booked_quarter_, quarter) != quarter) {
+        const bool is_again = failed_at_us_ && std::abs(now_us - *failed_at_us_) >= kBookAgainUs;
+        if (std::exchange(booked_quarter_, quarter) != quarter || is_again) {
             book_at_us_ = now_us;
+            failed_at_us_.reset();
         }
         if (!has_work()) {
             return;
@@ -217,21 +226,41 @@ void UsageDesk::work_batch(std::unique_lock<std::mutex>& lock) {
     lock.unlock();
     const bool has_more = books ? book(at_us) : prune(at_us);
     lock.lock();
-    next_batch_at_ = Clock::now() + kBetweenBatches;
+    next_batch_at_ = Clock::now() + kBetweenTransactions;
     if (!has_more && wanted_us == at_us) {
         wanted_us.reset();
     }
 }
 
 bool UsageDesk::book(int64_t now_us) {
-    const auto booked = book_usage(writer_, plans_, now_us, kBookBatch);
+    const int64_t quarter = (now_us - kBookDelayUs) / kQuarterUs;
+    const auto booked = booker_.step(now_us, quarter * kQuarterUs);
     if (!booked) {
-        base::log(base::LogLevel::Error, "accounting: usage is not booked: %.*s",
-                  static_cast<int>(booked.error().where.size()), booked.error().where.data());
+        note_trouble("usage is not booked: " + std::string(booked.error().where), true, now_us);
         return false;
     }
     booked_.fetch_add(booked->records, std::memory_order_relaxed);
-    return booked->records > 0;
+    if (!booked->has_more) {
+        const auto trouble = charge_trouble(writer_);
+        note_trouble(trouble ? *trouble
+                             : "usage is not booked: " + std::string(trouble.error().where),
+                     !trouble, now_us);
+    }
+    return booked->has_more;
+}
+
+void UsageDesk::note_trouble(const std::string& trouble, bool has_failed, int64_t now_us) {
+    const std::lock_guard lock(mutex_);
+    if (!trouble.empty() && trouble != booking_trouble_) {
+        base::log(base::LogLevel::Error, "accounting: %s", trouble.c_str());
+    }
+    booking_trouble_ = trouble;
+    failed_at_us_ = has_failed ? std::optional(now_us) : std::nullopt;
+}
+
+std::string UsageDesk::booking_trouble() const {
+    const std::lock_guard lock(mutex_);
+    return booking_trouble_;
 }
 
 bool UsageDesk::prune(int64_t before_us) {

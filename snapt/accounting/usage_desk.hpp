@@ -2,8 +2,8 @@
 // thread of its own with connections of its own: nobody who logs in waits for it.
 #pragma once
 
-#include "snapt/accounting/plan_book.hpp"
 #include "snapt/accounting/usage.hpp"
+#include "snapt/accounting/usage_booker.hpp"
 
 #include <atomic>
 #include <condition_variable>
@@ -35,12 +35,13 @@ inline constexpr int kUsageDeskNiceness = 10;
 inline constexpr int64_t kPruneIntervalUs = 3'600'000'000;
 inline constexpr size_t kPruneBatch = 500;
 
-// Usage is booked when a quarter of an hour is over, and its records are sealed; in transactions of
-// so many records, as above.
+// Usage is booked when a quarter of an hour is over, and its records are sealed. When it fails, it
+// is tried again so much later.
 inline constexpr int64_t kBookDelayUs = 10'000'000;
-inline constexpr size_t kBookBatch = 500;
+inline constexpr int64_t kBookAgainUs = 60'000'000;
 
-// Removes records that ended before `before_us`, `limit` at most; gives how many.
+// Removes records that ended before `before_us`, `limit` at most; gives how many. Those stay that
+// are to be booked, or rated again because of a Charge::fault.
 base::Result<size_t> prune_records(Database& database, int64_t before_us, size_t limit);
 
 class UsageDesk {
@@ -64,6 +65,8 @@ class UsageDesk {
     void tick(int64_t now_us);
 
     uint64_t booked_records() const { return booked_.load(std::memory_order_relaxed); }
+    // Why usage is not booked, or some is not charged; empty: nothing is amiss.
+    std::string booking_trouble() const;
     uint64_t pruned_records() const { return pruned_.load(std::memory_order_relaxed); }
 
   private:
@@ -85,13 +88,14 @@ class UsageDesk {
     // True: there is more to remove, or to book.
     bool prune(int64_t before_us);
     bool book(int64_t now_us);
+    void note_trouble(const std::string& trouble, bool has_failed, int64_t now_us);
     bool has_work() const { return prune_before_us_ || book_at_us_; }  // locked
     void note_prune_time(int64_t now_us);                              // locked
 
     Database reader_;  // the thread's, as the other one
     Database writer_;
     uint32_t retention_days_;
-    PlanBook plans_;  // the thread's
+    UsageBooker booker_;  // the thread's, with writer_
     std::atomic<uint64_t> booked_{0};
     std::atomic<uint64_t> pruned_{0};
     std::atomic<bool> is_ending_{false};
@@ -105,7 +109,9 @@ class UsageDesk {
     std::map<std::optional<std::string>, Time> paused_until_;  // users that have asked lately
     std::optional<int64_t> prune_before_us_;                   // there is something to remove
     int64_t booked_quarter_ = -1;
-    std::optional<int64_t> book_at_us_;  // there may be something to book
+    std::optional<int64_t> book_at_us_;    // there may be something to book
+    std::optional<int64_t> failed_at_us_;  // booking did
+    std::string booking_trouble_;
     Time next_batch_at_{};
 
     std::thread thread_;

@@ -1,5 +1,6 @@
 #include "snapt/accounting/verify.hpp"
 
+#include "snapt/accounting/charged_once.hpp"
 #include "snapt/accounting/charges.hpp"
 #include "snapt/accounting/plan_store.hpp"
 #include "snapt/accounting/record_store.hpp"
@@ -23,24 +24,6 @@ constexpr int64_t kPrunedEdgeUs = 3'600'000'000;
 std::string key_text(const UsageRecord& record) {
     return record.snapt_id + "/" + std::to_string(record.epoch) + "/" + std::to_string(record.seq);
 }
-
-// "12 records", or what is wrong with some of them and where it begins.
-class Faults {
-  public:
-    void add(const std::string& where) {
-        if (count_++ == 0) {
-            first_ = where;
-        }
-    }
-    bool has_any() const { return count_ > 0; }
-    std::string text(const std::string& what, const std::string& good) const {
-        return count_ == 0 ? good : std::to_string(count_) + " " + what + ", the first " + first_;
-    }
-
-  private:
-    uint64_t count_ = 0;
-    std::string first_;
-};
 
 struct Place {
     std::string snapt_id;
@@ -182,7 +165,7 @@ void add_due(std::map<int64_t, int64_t>& due, const std::optional<int64_t>& entr
 // Charges anew from their records, where all of them are there.
 Result<void> verify_charges(Database& database, std::vector<LedgerCheck>& checks) {
     PlanBook plans;
-    CTN_TRY(plans.refresh(database));
+    static_cast<void>(CTN_TRY(plans.refresh(database)));
     ChargeSummer summer(database);
     Faults faults;
     uint64_t count = 0;
@@ -212,8 +195,9 @@ Result<void> verify_charges(Database& database, std::vector<LedgerCheck>& checks
     CTN_TRY(visit_charges(database, true, look));
     CTN_TRY(visit_entries(database, [&](const MoneyEntry& entry, bool) {
         const auto wanted = due.find(entry.entry_id);
-        const bool is_ours = is_reserved_ref(entry.ref);
-        if (is_ours != (wanted != due.end()) || (is_ours && wanted->second != entry.amount_ud)) {
+        const bool is_usage = entry.kind == EntryKind::Usage || entry.kind == EntryKind::Discount;
+        const bool is_ours = wanted != due.end();
+        if ((is_usage && !is_ours) || (is_ours && wanted->second != entry.amount_ud)) {
             faults.add("entry " + std::to_string(entry.entry_id));
         }
         due.erase(entry.entry_id);
@@ -221,9 +205,11 @@ Result<void> verify_charges(Database& database, std::vector<LedgerCheck>& checks
     for (const auto& [entry_id, amount_ud] : due) {
         faults.add("entry " + std::to_string(entry_id) + ", which there is not");
     }
-    checks.push_back({"charges", !faults.has_any(),
-                      faults.text("are not what their records cost, or were booked otherwise",
-                                  std::to_string(count) + " as their records make them")});
+    CTN_TRY(verify_charged_once(database, faults));
+    checks.push_back(
+        {"charges", !faults.has_any(),
+         faults.text("are not what their records cost, or are booked otherwise or not once",
+                     std::to_string(count) + " as their records make them")});
     return {};
 }
 

@@ -1,13 +1,14 @@
 #include "common/report/json_value.hpp"
-#include "snapt/accounting/charges.hpp"
 #include "snapt/accounting/ledger.hpp"
 #include "snapt/accounting/plan_store.hpp"
 #include "snapt/accounting/record_store.hpp"
+#include "snapt/accounting/usage_booker.hpp"
 #include "snapt/cli.hpp"
 #include "snapt/money_commands.hpp"
 #include "snapt/plan_commands.hpp"
 #include "tests/unit/rating/plans.hpp"
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 
@@ -103,12 +104,44 @@ TEST_F(ChargeCommands, WhatWasBookedIsRatedAgain) {
     EXPECT_EQ(run({"verify"}).exit_code, report::kExitGood);
 }
 
+// Those who log in meanwhile wait for the same lock.
+TEST_F(ChargeCommands, OthersWriteBetweenTheTransactionsOfOneCommand) {
+    ASSERT_EQ(run({"plan", "use", "1", "--from", "2026-11-01"}).exit_code, report::kExitGood);
+    {
+        auto database = open();
+        ASSERT_TRUE(database.execute(
+            "WITH RECURSIVE n(i) AS (SELECT 3 UNION ALL SELECT i+1 FROM n WHERE i<302) "
+            "INSERT INTO account(account_id,user_id) SELECT i,'u'||i FROM n"));
+        auto store = RecordStore::open(database).value();
+        for (int64_t seq = 1; seq <= 300; ++seq) {
+            flow::UsageRecord record;
+            record.snapt_id = "zrh-1";
+            record.epoch = 1;
+            record.seq = seq;
+            record.account_id = 2 + seq;
+            record.user_id = "u" + std::to_string(record.account_id);
+            record.t_end = kNoonUs;
+            record.flags = flow::record_flag::kHasAccount;
+            ASSERT_TRUE(store.insert(record));
+        }
+    }
+    const auto took_at_least = [this](const std::vector<std::string>& words, int pauses) {
+        const auto began = std::chrono::steady_clock::now();
+        EXPECT_EQ(run(words).exit_code, report::kExitGood);
+        return std::chrono::steady_clock::now() - began >= pauses * kBetweenTransactions;
+    };
+    EXPECT_TRUE(took_at_least({"rate"}, 3)) << "301 accounts, 100 a transaction";
+    ASSERT_EQ(run({"plan", "use", "none", "--from", "2026-11-01"}).exit_code, report::kExitGood);
+    EXPECT_TRUE(took_at_least({"rate", "--from", "2026-11-01"}, 1)) << "301 charges, 200 at a time";
+}
+
 TEST_F(ChargeCommands, AStatementTellsTheMonth) {
     ASSERT_EQ(run({"plan", "use", "standard", "--from", "2026-11-01"}).exit_code,
               report::kExitGood);
     auto database = open();
-    PlanBook plans;
-    ASSERT_EQ(book_usage(database, plans, kNoonUs + 1, 10)->records, 1U);
+    UsageBooker booker(database);
+    while (booker.step(kNoonUs + 1, kBookAll)->has_more) {
+    }
     MoneyEntry entry;
     entry.account_id = 1;
     entry.user_id = "alice";

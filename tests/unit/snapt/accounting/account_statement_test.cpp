@@ -1,5 +1,6 @@
 #include "snapt/accounting/account_statement.hpp"
 #include "snapt/accounting/record_store.hpp"
+#include "snapt/accounting/usage_booker.hpp"
 #include "snapt/statement_command.hpp"
 #include "tests/unit/rating/plans.hpp"
 #include "tests/unit/snapt/accounting/accounting_fixture.hpp"
@@ -41,8 +42,8 @@ class StatementTest : public StateFolder {
         ASSERT_TRUE(RecordStore::open(database_)->insert(record));
     }
     void book_all(int64_t now_us) {
-        PlanBook plans;
-        while (book_usage(database_, plans, now_us, 100)->records > 0) {
+        UsageBooker booker(database_);
+        while (booker.step(now_us, kBookAll)->has_more) {
         }
     }
     void pay(EntryKind kind, int64_t amount_ud, int64_t at_us, const std::string& ref) {

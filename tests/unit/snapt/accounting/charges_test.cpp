@@ -1,12 +1,5 @@
-#include "rating/rate.hpp"
-#include "snapt/accounting/charges.hpp"
-#include "snapt/accounting/record_store.hpp"
-#include "snapt/accounting/usage_desk.hpp"
-#include "snapt/accounting/verify.hpp"
-#include "tests/unit/rating/plans.hpp"
-#include "tests/unit/snapt/accounting/accounting_fixture.hpp"
+#include "tests/unit/snapt/accounting/charges_fixture.hpp"
 
-#include <map>
 #include <random>
 #include <thread>
 
@@ -14,149 +7,6 @@
 
 namespace continuo::snapt {
 namespace {
-
-constexpr int64_t kMinute = 60 * kSecond;
-constexpr int64_t kAlice = 1;
-constexpr int64_t kBob = 2;
-
-class ChargesTest : public StateFolder {
-  protected:
-    ChargesTest() {
-        EXPECT_TRUE(database_.execute(
-            "INSERT INTO account(account_id,user_id) VALUES(1,'alice'),(2,'bob');"
-            "INSERT INTO user(user_id,created,disabled,account_id) VALUES('alice',0,0,1),"
-            "('bob',0,0,2)"));
-    }
-    // The next record, which ended so long after noon.
-    flow::UsageRecord record(int64_t account_id, base::TrafficClass traffic_class, int64_t after) {
-        flow::UsageRecord record;
-        record.snapt_id = "zrh-1";
-        record.epoch = 1;
-        record.seq = next_seq_++;
-        record.account_id = account_id;
-        record.user_id = account_id == kAlice ? "alice" : "bob";
-        record.flow_id = record.seq;
-        record.cls = static_cast<int64_t>(base::index_of(traffic_class));
-        record.t_end = kNoon + after;
-        record.t_start = record.t_end - 10 * kSecond;
-        record.active_us = 10 * kSecond;
-        record.flags = flow::record_flag::kHasAccount;
-        return record;
-    }
-    void put(const flow::UsageRecord& record) {
-        auto store = RecordStore::open(database_);
-        ASSERT_TRUE(store->insert(record));
-        records_.push_back(record);
-    }
-    // Any size, in some quarters of an hour.
-    void put_many(int64_t count) {
-        Transaction transaction = Transaction::begin(database_).value();
-        for (int64_t number = 0; number < count; ++number) {
-            const auto traffic_class = base::kAllTrafficClasses[static_cast<size_t>(number % 4)];
-            flow::UsageRecord one =
-                record(number % 3 == 0 ? kBob : kAlice, traffic_class, number * 7 * kSecond);
-            one.pay_up = 900 * (number % 211);
-            one.pay_down = 70'000 * (number % 17);
-            one.pre = one.pay_up + one.pay_down + 4000;
-            one.post = one.pre / (1 + number % 3);
-            if (number % 5 != 0) {
-                one.delay_us = 7'000 * (number % 60);
-            }
-            put(one);
-        }
-        ASSERT_TRUE(transaction.commit());
-    }
-    PlanTerms add_shipped(const std::string& change = "") {
-        const auto added =
-            add_plan(database_, "standard",
-                     rating::tests::text_of_file(rating::tests::kShippedPlan) + change, 0)
-                .value();
-        return {added.plan.plan_id, added.plan.revision};
-    }
-    // A plan of that name with one price for everything.
-    PlanTerms add_flat(const std::string& name, const std::string& price, int64_t from_us = 0) {
-        std::string text = "version = 1\n[plan]\nname = \"" + name +
-                           "\"\ndelay_unknown_ms = 100\np_min_denarii_per_vu = " + price +
-                           "\np_max_denarii_per_vu = " + price + "\n";
-        for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
-            text += "[plan.class." + std::string(base::token(traffic_class)) +
-                    "]\nx_kbps = [0, 64]\nd_ms = [0, 100]\nu = [[0, 0], [0, 0]]\nk_x = 1.0\n"
-                    "k_d = 0.0\n";
-        }
-        const auto parsed = rating::parse_plan(text, "plan.toml");
-        EXPECT_TRUE(parsed.plan) << rating::tests::joined(parsed.diagnostics);
-        const auto added = add_plan(database_, name, text, from_us).value();
-        return {added.plan.plan_id, added.plan.revision};
-    }
-    void use(int64_t plan_id, int64_t from_us = 0, int64_t account_id = kNoAccount) {
-        ASSERT_TRUE(use_plan(database_, {account_id, plan_id, from_us}, kNoon, "root"));
-    }
-    // Books all that there is; gives the records.
-    size_t book_all(size_t limit = 1000, int64_t now_us = kNoon + kMinute) {
-        size_t records = 0;
-        while (true) {
-            const auto booked = book_usage(database_, plans_, now_us, limit);
-            EXPECT_TRUE(booked) << booked.error().where;
-            if (!booked || booked->records == 0) {
-                return records;
-            }
-            records += booked->records;
-        }
-    }
-    Rerated rate_again(const RerateSpan& span, size_t limit = 3) {
-        Rerated all;
-        do {
-            const Rerated some =
-                rerate(database_, plans_, span, kNoon + kMinute, "root", all.next, limit).value();
-            all.charges += some.charges;
-            all.gone += some.gone;
-            all.net_ud += some.net_ud;
-            all.next = some.next;
-        } while (all.next != 0);
-        return all;
-    }
-    int64_t number(const std::string& sql) {
-        auto select = database_.prepare(sql.c_str()).value();
-        EXPECT_TRUE(*select.step()) << sql;
-        return select.integer(0);
-    }
-    int64_t balance(int64_t account_id) {
-        return balance_of(database_, account_id).value().balance_ud;
-    }
-    // As the records cost under that plan, each for itself.
-    int64_t net_ud(int64_t account_id, const rating::Plan& plan) const {
-        int64_t sum = 0;
-        for (const flow::UsageRecord& record : records_) {
-            if (record.account_id == account_id) {
-                sum += rating::rate(plan, {static_cast<base::TrafficClass>(record.cls),
-                                           static_cast<uint64_t>(record.pay_up + record.pay_down),
-                                           record.active_us, record.delay_us, record.pre,
-                                           record.post, false})
-                           .net_ud;
-            }
-        }
-        return sum;
-    }
-    void expect_verified() {
-        for (const LedgerCheck& check : verify_ledger(database_).value()) {
-            EXPECT_TRUE(check.is_good || check.what == "sequence")
-                << check.what << ": " << check.found;
-        }
-    }
-    bool are_charges_good() {
-        const auto checks = verify_ledger(database_).value();
-        const auto charges = std::find_if(checks.begin(), checks.end(), [](const auto& check) {
-            return check.what == "charges";
-        });
-        return charges != checks.end() && charges->is_good;
-    }
-
-    Database database_ = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
-    PlanBook plans_;
-    std::shared_ptr<const rating::Plan> shipped_ = rating::tests::shipped_plan();
-    std::vector<flow::UsageRecord> records_;
-    int64_t next_seq_ = 0;
-};
 
 // The contract's example: 12 downloads, 60 calls, 6 late ones, 60 of a terminal.
 TEST_F(ChargesTest, TheWorkedExampleCostsWhatItSays) {
@@ -216,13 +66,13 @@ TEST_F(ChargesTest, BookersAtTheSameTimeBookOnce) {
     for (size_t& records : booked) {
         threads.emplace_back([this, &records] {
             auto own = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
-            PlanBook plans;
+            UsageBooker booker(own, {9, 2, 9, 9});
             while (true) {
-                const auto some = book_usage(own, plans, kNoon, 9);
-                if (!some || some->records == 0) {
+                const auto some = booker.step(kNoon, kBookAll);
+                if (some && !some->has_more) {
                     return;
                 }
-                records += some->records;
+                records += some ? some->records : 0;
             }
         });
     }
@@ -240,16 +90,18 @@ TEST_F(ChargesTest, ACrashNeitherLosesNorRepeats) {
     put_many(1500);
     std::mt19937 random(7);
     size_t kills = 0;
-    while (number("SELECT coalesce(max(seq),-1) FROM booked") < next_seq_ - 1) {
+    while (number("SELECT coalesce(max(seq),-1) FROM booked WHERE until_seq IS NULL") <
+           next_seq_ - 1) {
         std::array<int, 2> ends{};
         ASSERT_EQ(pipe(ends.data()), 0);
         const pid_t child = fork();
         if (child == 0) {
             auto own = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
-            PlanBook plans;
+            const size_t limit = 1 + random() % 20;
+            UsageBooker booker(own, {limit, 1 + random() % 5, limit, limit});
             while (true) {
-                const auto some = book_usage(own, plans, kNoon, 1 + random() % 20);
-                if (!some || some->records == 0 || write(ends[1], "+", 1) != 1) {
+                const auto some = booker.step(kNoon, kBookAll);
+                if (!some || !some->has_more || write(ends[1], "+", 1) != 1) {
                     _exit(0);
                 }
             }
@@ -388,12 +240,18 @@ TEST_F(ChargesTest, TheDeskBooksWhenAQuarterOfAnHourIsOver) {
         }
         return desk->booked_records() == records;
     };
-    desk->tick(kNoon);
+    ASSERT_TRUE(database_.execute("UPDATE state SET v=2 WHERE k='epoch'"));
+    const int64_t quarter = kNoon + 12 * 15 * kMinute;
+    desk->tick(quarter);
     EXPECT_TRUE(are_booked(1200)) << "what an earlier run left";
-    put_many(3);
-    desk->tick(kNoon + 9 * kSecond);
-    desk->tick(kNoon + kBookDelayUs);
-    EXPECT_TRUE(are_booked(1203));
+    ASSERT_TRUE(database_.execute("UPDATE state SET v=1 WHERE k='epoch'"));
+    put(record(kAlice, base::TrafficClass::HtHd, quarter - kNoon));
+    put(record(kAlice, base::TrafficClass::HtHd, quarter - kNoon + 1));
+    desk->tick(quarter + 9 * kSecond);
+    desk->tick(quarter + kBookDelayUs);
+    EXPECT_TRUE(are_booked(1201)) << "the other one is of the quarter that is not over";
+    desk->tick(quarter + 15 * kMinute + kBookDelayUs);
+    EXPECT_TRUE(are_booked(1202));
     EXPECT_EQ(balance(kAlice), -net_ud(kAlice, *shipped_));
 }
 

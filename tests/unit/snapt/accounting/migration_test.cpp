@@ -1,10 +1,10 @@
 // Databases as earlier versions made them.
-#include "snapt/accounting/charges.hpp"
 #include "snapt/accounting/folder_lock.hpp"
 #include "snapt/accounting/lease_store.hpp"
 #include "snapt/accounting/plan_store.hpp"
 #include "snapt/accounting/schema.hpp"
 #include "snapt/accounting/usage.hpp"
+#include "snapt/accounting/usage_booker.hpp"
 #include "snapt/accounting/user_store.hpp"
 #include "snapt/accounting/verify.hpp"
 #include "tests/unit/snapt/accounting/accounting_fixture.hpp"
@@ -267,10 +267,14 @@ TEST_F(MigrationTest, ADatabaseOfTheEighthVersionGoesOn) {
     ASSERT_TRUE(records) << "with the hashes that they had";
     EXPECT_EQ((*records)[2].tun_up, 5352);
     EXPECT_EQ((*records)[3].undelivered, 4112);
-    PlanBook plans;
-    EXPECT_EQ(book_usage(database, plans, kNoon, 100)->records, 0U) << "no plan was in use";
+    UsageBooker booker(database);
+    EXPECT_FALSE(booker.step(kNoon, kBookAll)->has_more) << "no plan was in use";
     ASSERT_TRUE(use_plan(database, {kNoAccount, 1, 0}, kNoon, "root"));
-    EXPECT_EQ(book_usage(database, plans, kNoon, 100)->records, 4U);
+    size_t booked = 0;
+    for (Booked some; (some = booker.step(kNoon, kBookAll).value()).has_more;) {
+        booked += some.records;
+    }
+    EXPECT_EQ(booked, 4U);
     for (const LedgerCheck& check : verify_ledger(database).value()) {
         EXPECT_TRUE(check.is_good) << check.what << ": " << check.found;
     }
