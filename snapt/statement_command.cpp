@@ -74,6 +74,8 @@ std::string statement_json(const AccountStatement& statement) {
     }
     json.end_array().key("total").begin_object();
     write_sums(json, statement.total);
+    json.end_object().key("late").begin_object();
+    write_sums(json, statement.late);
     json.end_object().field("usage_ud", statement.usage_ud);
     json.field("discount_ud", statement.discount_ud).field("late_ud", statement.late_ud);
     json.field("rerated_ud", statement.rerated_ud).key("bookings").begin_array();
@@ -109,6 +111,9 @@ std::string usage_text(const AccountStatement& statement, bool is_terminal, size
         add(class_name(usage.cls), usage.sums);
     }
     add("all", statement.total);
+    if (statement.late.records > 0) {
+        add("booked late", statement.late);
+    }
     return table.render(is_terminal, columns);
 }
 
@@ -126,7 +131,7 @@ std::string bookings_text(const AccountStatement& statement, bool is_terminal, s
     add("", statement.usage_ud, "usage", "", "");
     add("", statement.discount_ud, "discount", "", "");
     if (statement.late_ud != 0) {
-        add("", statement.late_ud, "usage of earlier months", "", "");
+        add("", statement.late_ud, "usage booked late", "", "");
     }
     if (statement.rerated_ud != 0) {
         add("", statement.rerated_ud, "usage rated again", "", "");
@@ -163,6 +168,17 @@ std::string csv_line(const std::vector<std::string>& fields) {
     return line + "\r\n";
 }
 
+std::string
+csv_usage(const std::string& what, const std::string& traffic_class, const ChargeSums& sums) {
+    std::vector<std::string> fields = {what, traffic_class};
+    for (const int64_t value : {sums.records, sums.pay_up, sums.pay_down, sums.pre, sums.post,
+                                sums.gross_ud, sums.discount_ud, -sums.net_ud()}) {
+        fields.push_back(std::to_string(value));
+    }
+    fields.insert(fields.end(), {"", "", ""});
+    return csv_line(fields);
+}
+
 std::string csv_sum(const std::string& what, int64_t amount_ud) {
     return csv_line({what, "", "", "", "", "", "", "", "", std::to_string(amount_ud), "", "", ""});
 }
@@ -190,16 +206,9 @@ std::string statement_csv(const AccountStatement& statement) {
                        "amount_ud,at,ref,note\r\n";
     text += csv_sum("before", statement.opening_ud);
     for (const StatementUsage& usage : statement.usage) {
-        const ChargeSums& sums = usage.sums;
-        std::vector<std::string> fields = {"usage", class_name(usage.cls)};
-        for (const int64_t value : {sums.records, sums.pay_up, sums.pay_down, sums.pre, sums.post,
-                                    sums.gross_ud, sums.discount_ud, -sums.net_ud()}) {
-            fields.push_back(std::to_string(value));
-        }
-        fields.insert(fields.end(), {"", "", ""});
-        text += csv_line(fields);
+        text += csv_usage("usage", class_name(usage.cls), usage.sums);
     }
-    text += csv_sum("usage of earlier months", statement.late_ud);
+    text += csv_usage("usage booked late", "", statement.late);
     text += csv_sum("usage rated again", statement.rerated_ud);
     for (const MoneyEntry& entry : statement.bookings) {
         text += csv_line({std::string(booking_name(entry.kind)), "", "", "", "", "", "", "", "",

@@ -90,7 +90,11 @@ std::string usage_table(const AccountStatement& statement) {
     for (const StatementUsage& usage : statement.usage) {
         html += html_row(usage_cells(class_name(usage.cls), usage.sums));
     }
-    return html + html_row(usage_cells("all", statement.total), "sum") + std::string(kEnd);
+    html += html_row(usage_cells("all", statement.total), "sum");
+    if (statement.late.records > 0) {
+        html += html_row(usage_cells("booked late", statement.late));
+    }
+    return html + std::string(kEnd);
 }
 
 std::string bookings_table(const AccountStatement& statement) {
@@ -126,7 +130,7 @@ std::string statement_page(const AccountStatement& statement) {
     html += html_row({"usage", report::format_denarii(statement.usage_ud)});
     html += html_row({"discount", report::format_denarii(statement.discount_ud)});
     if (statement.late_ud != 0) {
-        html += html_row({"usage of earlier months", report::format_denarii(statement.late_ud)});
+        html += html_row({"usage booked late", report::format_denarii(statement.late_ud)});
     }
     if (statement.rerated_ud != 0) {
         html += html_row({"usage rated again", report::format_denarii(statement.rerated_ud)});

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdio>
+#include <map>
 
 namespace continuo::snapt {
 namespace {
@@ -73,15 +74,41 @@ Result<void> take_usage(Database& database, AccountStatement& statement) {
     return {};
 }
 
-void take_entry(AccountStatement& statement, MoneyEntry entry) {
+// Corrections that are for charges, with whether they are for usage that was rated again.
+using ChargeEntries = std::map<int64_t, bool>;
+
+Result<ChargeEntries> take_late(Database& database, AccountStatement& statement) {
+    Statement select = CTN_TRY(database.prepare(
+        "SELECT e.entry_id,c.replaces IS NOT NULL,e.at,c.records,c.pay_up,c.pay_down,c.pre,c.post,"
+        "c.gross_ud,c.discount_ud FROM charge c JOIN ledger e USING(entry_id) "
+        "WHERE c.account_id=?1 AND e.kind='adjust'"));
+    select.bind(1, statement.account.id);
+    ChargeEntries entries;
+    while (CTN_TRY(select.step())) {
+        const bool is_rerated = select.integer(1) != 0;
+        entries[select.integer(0)] = is_rerated;
+        if (is_rerated || select.integer(2) < statement.from_us ||
+            select.integer(2) >= statement.to_us) {
+            continue;
+        }
+        int column = 3;
+        for (int64_t ChargeSums::*member :
+             {&ChargeSums::records, &ChargeSums::pay_up, &ChargeSums::pay_down, &ChargeSums::pre,
+              &ChargeSums::post, &ChargeSums::gross_ud, &ChargeSums::discount_ud}) {
+            statement.late.*member += select.integer(column++);
+        }
+    }
+    return entries;
+}
+
+void take_entry(AccountStatement& statement, const ChargeEntries& of_charges, MoneyEntry entry) {
+    const auto of_charge = of_charges.find(entry.entry_id);
     if (entry.kind == EntryKind::Usage) {
         statement.usage_ud += entry.amount_ud;
     } else if (entry.kind == EntryKind::Discount) {
         statement.discount_ud += entry.amount_ud;
-    } else if (entry.ref.starts_with(kUsageRef)) {
-        statement.late_ud += entry.amount_ud;
-    } else if (entry.ref.starts_with(kRerateRef)) {
-        statement.rerated_ud += entry.amount_ud;
+    } else if (of_charge != of_charges.end()) {
+        (of_charge->second ? statement.rerated_ud : statement.late_ud) += entry.amount_ud;
     } else if (statement.bookings.size() < kMaxStatementBookings) {
         statement.bookings.push_back(std::move(entry));
     } else {
@@ -91,12 +118,13 @@ void take_entry(AccountStatement& statement, MoneyEntry entry) {
 }
 
 Result<void> take_entries(Database& database, AccountStatement& statement) {
+    const ChargeEntries of_charges = CTN_TRY(take_late(database, statement));
     CTN_TRY(visit_entries_of(database, statement.account.id, [&](MoneyEntry entry) {
         statement.closing_ud += entry.at_us < statement.to_us ? entry.amount_ud : 0;
         if (entry.at_us < statement.from_us) {
             statement.opening_ud += entry.amount_ud;
         } else if (entry.at_us < statement.to_us) {
-            take_entry(statement, std::move(entry));
+            take_entry(statement, of_charges, std::move(entry));
         }
     }));
     return {};

@@ -30,7 +30,8 @@ struct AccountStatement {
     ChargeSums total;
     int64_t usage_ud = 0;              // entries, below zero
     int64_t discount_ud = 0;           // entries
-    int64_t late_ud = 0;               // usage of months that were closed
+    int64_t late_ud = 0;               // usage that was booked in the month, late
+    ChargeSums late;                   // of it; in no row of `usage`
     int64_t rerated_ud = 0;            // differences since usage was rated again
     std::vector<MoneyEntry> bookings;  // payments, corrections, refunds, rewards
     int64_t further_bookings = 0;      // beyond kMaxStatementBookings

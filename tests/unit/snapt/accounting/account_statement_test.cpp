@@ -127,16 +127,25 @@ TEST_F(StatementTest, WhatIsLateOrRatedAgainIsToldApart) {
     put_download(kNoon + kSecond);
     book_all(kDecember + 3 * kOneDay);
     EXPECT_EQ(month("2026-11").total.records, 1);
+    EXPECT_EQ(month("2026-11").late.records, 0);
     EXPECT_EQ(month("2026-12").late_ud, -9'075);
+    EXPECT_EQ(month("2026-12").late.records, 1);
+    EXPECT_EQ(month("2026-12").late.pay_down, month("2026-11").total.pay_down);
+    put_download(kDecember + kSecond);
+    book_all(kDecember + 3 * kOneDay + 1);
+    EXPECT_EQ(month("2026-12").total.records, 0) << "late within the month";
+    EXPECT_EQ(month("2026-12").late.records, 2);
     PlanBook plans;
     ASSERT_TRUE(use_plan(database_, {kNoAccount, kNoPlan, 0}, kNoon, "root"));
     ASSERT_EQ(
         rerate(database_, plans, {0, INT64_MAX, {}, {}}, kDecember + 4 * kOneDay, "root", 0, 10)
             ->charges,
-        2U);
+        3U);
+    pay(EntryKind::Adjust, 7, kDecember + 4 * kOneDay, "r:7");
     const AccountStatement december = month("2026-12");
-    EXPECT_EQ(december.rerated_ud, 2 * 9'075);
-    EXPECT_EQ(december.closing_ud, 0);
+    EXPECT_EQ(december.rerated_ud, 3 * 9'075);
+    EXPECT_EQ(december.bookings.size(), 1U) << "a reference that an earlier version let be";
+    EXPECT_EQ(december.closing_ud, 7);
     expect_sums(december);
     expect_sums(month("2026-11"));
 }
@@ -178,7 +187,7 @@ TEST_F(StatementTest, ThePageAndTheLinesTakeAnyText) {
               "at,ref,note\r\n"
               "before,,,,,,,,,0,,,\r\n"
               "usage,ht-hd,1,0,2500000,2580000,1420000,18149,9074,-9075,,,\r\n"
-              "usage of earlier months,,,,,,,,,0,,,\r\n"
+              "usage booked late,,0,0,0,0,0,0,0,0,,,\r\n"
               "usage rated again,,,,,,,,,0,,,\r\n"
               "payment,,,,,,,,,50000000,2026-11-20T12:00:00Z,\"INV \"\"17\"\", <script>\","
               "\"<b>&\"\"\"\r\n"
