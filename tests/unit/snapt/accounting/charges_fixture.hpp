@@ -145,7 +145,8 @@ class ChargesTest : public StateFolder {
         return sum;
     }
     void expect_verified() {
-        for (const LedgerCheck& check : verify_ledger(database_).value()) {
+        const auto checks = verify_ledger(database_).value();
+        for (const LedgerCheck& check : checks) {
             EXPECT_TRUE(check.is_good || check.what == "sequence")
                 << check.what << ": " << check.found;
         }

@@ -275,7 +275,8 @@ TEST_F(MigrationTest, ADatabaseOfTheEighthVersionGoesOn) {
         booked += some.records;
     }
     EXPECT_EQ(booked, 4U);
-    for (const LedgerCheck& check : verify_ledger(database).value()) {
+    const auto checks = verify_ledger(database).value();
+    for (const LedgerCheck& check : checks) {
         EXPECT_TRUE(check.is_good) << check.what << ": " << check.found;
     }
 }
