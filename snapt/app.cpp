@@ -6,6 +6,7 @@
 #include "common/daemon/forward_rules.hpp"
 #include "common/dataplane/class_settings.hpp"
 #include "common/dataplane/recording.hpp"
+#include "common/io/clock_sync.hpp"
 #include "common/io/file.hpp"
 #include "common/io/rule_monitor.hpp"
 #include "common/io/system_random.hpp"
@@ -179,6 +180,7 @@ base::Result<void> App::start_stores(std::string& failure) {
     ledger.user_records = config_.accounting.user_records;
     ledger.user_slots = config_.accounting.live_slots / kUsersOfAllSlots;
     ledger.min_free_bytes = config_.accounting.min_free_bytes;
+    ledger.is_clock_synchronised = io::is_clock_synchronised;
     accountant_ = CTN_TRY(Accountant::start(ledger, utc_us(), config_.accounting.retention_days));
     failure = "cannot open the user database in " + options_.state;
     users_ = CTN_TRY(UserStore::open(options_.state));

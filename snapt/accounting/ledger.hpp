@@ -62,6 +62,9 @@ struct LedgerOptions {
     uint64_t min_free_bytes = 0;  // with less flows are merged; 0: they never are for that
     // Free bytes of a folder's disk; nothing when unknown.
     std::function<std::optional<uint64_t>(const std::string& folder)> free_bytes = free_disk_bytes;
+    // Whether the wall clock is synchronised; asked until it is. Records before that are marked, and
+    // those of that interval.
+    std::function<bool()> is_clock_synchronised{};  // empty: it is
 };
 
 struct SessionIdentity {
@@ -198,6 +201,9 @@ class Ledger {
     base::Result<void> write_state(int64_t epoch, int64_t next_seq);
     flow::UsageRecord make_record(const SlotImage& image, const flow::CounterValues& delta) const;
     int64_t boundary_before(int64_t now_us) const;
+    void look_at_clock() {
+        is_unsynchronised_ = options_.is_clock_synchronised && !options_.is_clock_synchronised();
+    }
 
     LedgerOptions options_;
     Database database_;
@@ -217,6 +223,7 @@ class Ledger {
     bool must_reload_ = false;  // after a failed commit the database knows better what is sealed
     int64_t last_tick_us_ = 0;
     int64_t boundary_us_ = 0;
+    bool is_unsynchronised_ = false;  // the wall clock, since the start
     mutable LedgerStatus status_;
 };
 

@@ -276,6 +276,9 @@ Result<Booked> UsageBooker::step(int64_t now_us, int64_t until_us) {
             return booked;
         }
     }
+    if (now_us < kEarliestUs) {
+        return Error{Errc::InvalidState, "the clock of this host is wrong: it is before 2026", 0};
+    }
     booked.has_more = true;
     if (!is_read_) {
         const auto read = read_page(now_us, until_us);

@@ -14,6 +14,10 @@
 
 namespace continuo::snapt {
 
+// No clock that is right shows an earlier time: 2026-01-01. What a host without a clock of its own
+// shows until it has asked for the time is no time to book by.
+inline constexpr int64_t kEarliestUs = 1'767'225'600'000'000;
+
 struct BookLimits {
     size_t page = 5'000;  // records read at a time
     size_t bills = 100;   // accounts and quarters in a transaction
@@ -40,9 +44,10 @@ class UsageBooker {
     // `database` must outlive it.
     explicit UsageBooker(Database& database, const BookLimits& limits = {})
         : database_(database), limits_(limits) {}
-    // Reads some records, or writes some accounts in a transaction. An account whose charge goes
-    // beyond the bounds of a balance, or whose plan cannot be read, is charged nothing, which is in
-    // Charge::fault until it is rated again: others go on.
+    // Reads some records, or writes some accounts in a transaction. InvalidState before
+    // kEarliestUs. An account whose charge goes beyond the bounds of a balance, or whose plan
+    // cannot be read, is charged nothing, which is in Charge::fault until it is rated again: others
+    // go on.
     base::Result<Booked> step(int64_t now_us, int64_t until_us);
     // No plan was ever in use: nothing is charged. As of the last step.
     bool has_no_plan() const { return plans_.is_empty(); }

@@ -66,6 +66,17 @@ TEST_F(UsageBookerTest, WhatEndedBesideTheBoundaryIsBookedOnce) {
     expect_verified();
 }
 
+// As of a host without a battery before it has asked for the time: no plan would be in force.
+TEST_F(UsageBookerTest, AClockThatCannotBeRightBooksNothing) {
+    use(add_flat("flat", "0.001").plan_id);
+    put_unit(kAlice, 0);
+    UsageBooker booker(database_);
+    const auto refused = booker.step(0, kBookAll);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, base::Errc::InvalidState);
+    EXPECT_EQ(book_until(kBookAll).records, 1U);
+}
+
 TEST_F(UsageBookerTest, ATransactionHasSomeAccounts) {
     use(add_flat("flat", "0.001").plan_id);
     put_quarter(0);
