@@ -5,6 +5,7 @@
 #include "common/base/ip_address.hpp"
 #include "common/base/memory_budget.hpp"
 #include "common/base/path_mode.hpp"
+#include "common/base/token_bucket.hpp"
 #include "common/crypto/datagram_cipher.hpp"
 #include "common/elision/types.hpp"
 #include "common/flow/flow.hpp"
@@ -67,6 +68,9 @@ struct SessionSettings {
     // Memory of all sessions of the process: datagrams kept to be sent again, packets held for
     // order, logs of what is under way. Must outlive them; null: no limit but those of each.
     base::MemoryBudget* memory = nullptr;
+    // Of inner packets that leave, in IP bytes; what is over it waits in its class. Sessions may
+    // share one. Must outlive them; null: no limit.
+    base::TokenBucket* rate = nullptr;
 };
 
 // Some 60 sessions with both at their own limits.
