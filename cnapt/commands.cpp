@@ -1,5 +1,6 @@
 #include "cnapt/commands.hpp"
 
+#include "cnapt/allowance_json.hpp"
 #include "common/daemon/startup.hpp"
 #include "common/dataplane/figures.hpp"
 
@@ -122,6 +123,8 @@ void write_snapt_states(JsonWriter& json, const Node& node) {
         json.field("address", address_of(*link));
         json.field("state", state_of(*link));
         write_failure(json, link->failure);
+        json.key("allowance");
+        write_allowance(json, link->allowance);
         json.end_object();
     }
     json.end_array();

@@ -1,5 +1,6 @@
 #include "cnapt/failure_text.hpp"
 
+#include "common/report/allowance_text.hpp"
 #include "common/report/status_report.hpp"
 #include "common/report/table.hpp"
 
@@ -49,6 +50,12 @@ std::string snapt_errors_text(const JsonValue& snapts, size_t columns) {
     std::string text;
     for (const JsonValue& snapt : snapts.items()) {
         text += error_line(report::cell(snapt["snapt"]), snapt["last_error"], columns);
+        const JsonValue& allowance = snapt["allowance"];
+        const std::string left = report::allowance_text(allowance);
+        if (!left.empty() && allowance.text("state") != "free") {
+            text += report::wrapped(report::cell(snapt["snapt"]) + ": " + left + "\n", columns,
+                                    kIndent);
+        }
     }
     return text;
 }

@@ -10,8 +10,8 @@ namespace continuo::cnapt {
 // "tunnel: all; kill switch off"; empty for an answer that does not say.
 std::string tunnel_text(const report::JsonValue& status);
 
-// A line for each that does not work now, with the time, in lines of so many columns:
-// "zrh-1: login refused: … (TIME)".
+// A line for each that does not work now, with the time, and for each where a quota or credit nears
+// its end, in lines of so many columns: "zrh-1: login refused: … (TIME)".
 std::string snapt_errors_text(const report::JsonValue& snapts, size_t columns);
 std::string path_errors_text(const report::JsonValue& paths, size_t columns);
 

@@ -72,7 +72,8 @@ struct SnaptLink {
     uint16_t local_id = 0;                      // wire session id that we listen for
     std::unique_ptr<session::Session> session;  // once accepted; lives over reconnects
     control::Accept accept;
-    bool is_up = false;  // keys installed, and a path has answered and not died since
+    control::Allowance allowance;  // as told lately
+    bool is_up = false;            // keys installed, and a path has answered and not died since
     bool is_control_open = false;
     std::optional<uint8_t> active_slot;
     base::TimePoint moving_since = base::kNever;  // a handover is under way

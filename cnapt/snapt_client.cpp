@@ -1,5 +1,6 @@
 #include "cnapt/snapt_client.hpp"
 
+#include "cnapt/allowance_json.hpp"
 #include "common/base/log.hpp"
 #include "common/crypto/datagram_cipher.hpp"
 #include "common/daemon/startup.hpp"
@@ -216,7 +217,8 @@ void SnaptClient::on_established(const base::Endpoint& remote,
     told_failures_.clear();
     is_rekeying_ = false;
     is_session_gone_ = false;
-    fail_usage();  // what was asked over a link that this one has replaced
+    fail_usage();          // what was asked over a link that this one has replaced
+    link_.allowance = {};  // it is told anew
     // Another way than the wanted one was faster: that one gives way.
     const std::optional<uint8_t> by = slot_of(from);
     const Uplink* wanted = uplink(remote.address.version);
@@ -276,6 +278,17 @@ void SnaptClient::on_session_state(bool known) {
         is_session_gone_ = true;
         link_.is_control_open = false;
         client_.restart();
+    }
+}
+
+void SnaptClient::on_allowance(const control::Allowance& allowance) {
+    const bool is_other = allowance.state != link_.allowance.state;
+    link_.allowance = allowance;
+    if (is_other) {
+        const std::string_view state = to_string(allowance.state);
+        log(LogLevel::Info, "%s: %s: %.*s", link_.name.c_str(),
+            allowance.kind == control::AllowanceKind::Credit ? "credit" : "quota",
+            static_cast<int>(state.size()), state.data());
     }
 }
 

@@ -107,6 +107,7 @@ class SnaptClient final : public ControlClientHandler {
     void on_keepalive_request() override { node_.request_keepalive(link_); }
     void on_usage(const control::UsageReply& reply) override;
     void on_session_state(bool known) override;
+    void on_allowance(const control::Allowance& allowance) override;
     void on_datagrams(dataplane::DatagramQueue& queue) override { node_.on_stream(link_, queue); }
     void on_stream_room() override { node_.on_stream_room(link_); }
     void on_stream_lost() override { node_.on_stream_lost(link_); }

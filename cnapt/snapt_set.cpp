@@ -1,5 +1,6 @@
 #include "cnapt/snapt_set.hpp"
 
+#include "cnapt/allowance_json.hpp"
 #include "cnapt/near_links.hpp"
 #include "common/base/log.hpp"
 #include "common/daemon/startup.hpp"
@@ -326,6 +327,9 @@ void SnaptSet::ask_usage(const std::string& line, OnUsage on_usage) {
     std::vector<std::pair<SnaptClient*, uint32_t>> to_ask;
     for (const Member& member : members_) {
         const SnaptLink& link = member.client->link();
+        report::JsonWriter allowance;
+        write_allowance(allowance, link.allowance);
+        question.sum.set_allowance(link.name, allowance.take());
         if (link.is_control_open) {
             question.sum.expect(link.name);
             question.asked[next_request_] = link.name;
