@@ -97,6 +97,7 @@ class Admission final : public ControlHandler, public RelayEvents {
         bool is_waiting = false;            // for its lease, or the ledger
         bool holds_lease = false;           // until its session does
         bool knows_directory = false;
+        control::Allowance told{};  // of the user's quota and credit
     };
 
     std::optional<control::ProtectionOffer> choose_protection(const control::Hello& hello) const;
@@ -112,6 +113,9 @@ class Admission final : public ControlHandler, public RelayEvents {
     void note_seen(const NodeSession& session);
     void write_seen();
     void tell_directories();
+    // admission_allowance.cpp
+    void tell_allowances();
+    void tell_allowance(LinkId id, Link& link);
     // admission_events.cpp
     void note(EventLog::Kind kind, EventLog::Fields fields);
     // Refuses a link in links_. `cause` goes to the log only.

@@ -69,6 +69,7 @@ RelaySettings relay_settings(const SnaptConfig& config, const LeaseStore& leases
         config.limits.flows != 0 ? config.limits.flows : config.accounting.live_slots;
     settings.max_user_sessions = config.limits.user_sessions;
     settings.max_user_flows = config.limits.user_flows;
+    settings.user_bits_per_s = config.limits.user_rate_bits_per_s;
     settings.idle_timeout = config.session.idle_timeout;
     settings.keepalive = config.session.keepalive;
     settings.rekey_datagrams = config.session.rekey_datagrams;
@@ -280,6 +281,7 @@ void App::on_tick() {
     const base::TimePoint now = loop_.refresh_now();
     relay_->flows().set_utc_offset_us(wall_clock_offset_us(now));
     relay_->look_at_rates(now);
+    relay_->look_at_meters();
     accountant_->tick(utc_us());
     admission_->on_tick();
     events_.on_tick(now);
@@ -448,6 +450,7 @@ std::string App::reload() {
     relay_->set_classes(dataplane::class_table(config_.classes, config_.limits.queue_bytes));
     relay_->set_limits(max_sessions(config_), config_.limits.user_sessions,
                        config_.limits.user_flows);
+    relay_->set_user_rate(config_.limits.user_rate_bits_per_s);
     server_->set_user_sessions(config_.limits.user_sessions);
     if (const auto read = users_->refresh(); !read) {
         log(LogLevel::Error, "cannot read the users' keys: %s", describe(read.error()).c_str());

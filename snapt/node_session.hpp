@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/base/path_mode.hpp"
+#include "common/base/token_bucket.hpp"
 #include "common/control/message.hpp"
 #include "common/dataplane/datagram_queue.hpp"
 #include "common/dataplane/figures.hpp"
@@ -12,6 +13,7 @@
 #include "common/flow/flow_share.hpp"
 #include "common/flow/fragment_cache.hpp"
 #include "common/session/session.hpp"
+#include "snapt/accounting/user_meter.hpp"
 #include "snapt/app_names.hpp"
 #include "snapt/gone_flows.hpp"
 
@@ -70,10 +72,22 @@ struct Lane : dataplane::Turn {
     size_t at_once = 1;  // datagrams between two looks at the clock: few after such as cost much
 };
 
+// An unused rate is saved up for so long. What is over it waits in its class on the way down, so
+// little is enough. What comes up is dropped: TCP fills a rate on average only if it may catch up
+// on what its windows, halved by a loss, left unused. Choices, measured by tests/e2e/quotas.sh.
+inline constexpr base::Duration kDownBurst = base::milliseconds(50);
+inline constexpr base::Duration kUpBurst = base::milliseconds(500);
+
 // State that the sessions of one user share.
 struct UserShare {
     flow::FlowShare flows;
-    GoneFlows::Share gone;  // flows; it lives until they are forgotten
+    std::shared_ptr<UserMeter> meter;         // of its account; there is one once it has a session
+    base::TokenBucket down_rate{kDownBurst};  // packets of all its nodes
+    base::TokenBucket up_rate{kUpBurst};
+    bool is_stopped = false;         // and its flows have ended
+    base::TimePoint answers_from{};  // the second in which
+    uint32_t answers = 0;            // so many of its packets were answered, as there is no place
+    GoneFlows::Share gone;           // flows; it lives until they are forgotten
     size_t sessions = 0;
     base::TimePoint refusal_told_at{};                  // in the log
     std::unique_ptr<flow::FragmentCache> fragments_up;  // made when first needed

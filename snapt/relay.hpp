@@ -75,9 +75,13 @@ inline constexpr uint64_t kOverheadStep = uint64_t{16} * 1024;
 // Processor time of the calling thread.
 base::Duration thread_time();
 
-// Packets of a user that are answered because there is no place for their flow, in a second; others
-// are dropped as they are. A user who asks for more takes nobody else's answers. A choice.
+// Packets of a user that are answered because there is no place for their flow, or its quota is
+// used up, in a second; others are dropped as they are. A user who asks for more takes nobody
+// else's answers. A choice.
 inline constexpr uint32_t kMaxRefusalsPerSecond = 100;
+// What waits in a class of a user with a rate lasts so long, but for a few super-packets. A choice.
+inline constexpr base::Duration kRateQueue = base::milliseconds(250);
+inline constexpr uint64_t kLeastRateQueue = uint64_t{128} * 1024;
 // UDP whose time is up without an answer (flow::timeout::kUdpUnanswered) stays with the NAT for its
 // own time while its user has no more flows than its limit divided by this. So those that only the
 // NAT knows are three quarters of the limit at most: as many as a quarter in each 30 s, for another
@@ -98,6 +102,7 @@ struct RelaySettings {
     size_t max_flows = 65536;
     size_t max_user_sessions = 8;  // 0: none
     size_t max_user_flows = 4096;  // 0: none
+    uint64_t user_bits_per_s = 0;  // each way, all its nodes together; 0: none
     base::Duration idle_timeout = base::seconds(86400);
     base::Duration keepalive = base::seconds(25);  // as nodes are told
     // For the sign of life of a node that was asked for one. A choice: some round trips, and what
@@ -187,6 +192,10 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     }
     // 0: none, but for `sessions`. Holds for what begins from now on.
     void set_limits(size_t sessions, size_t user_sessions, size_t user_flows);
+    // At once, as look_at_meters().
+    void set_user_rate(uint64_t bits_per_s);
+    // Once a second: users whose quota is used up get their rate, and get rid of it.
+    void look_at_meters();
 
     // Those of RelayEvents::on_flows_gone() are.
     void on_flows_forgotten();
@@ -274,12 +283,29 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     void answer_refused(NodeSession& node, base::ByteView packet, base::TimePoint now);
     void
     answer_refused(NodeSession& node, const session::FlowOpening& opening, base::TimePoint now);
+    bool may_answer(NodeSession& node, base::TimePoint now);
+    void send_answer(NodeSession& node, base::ByteView answer, base::TimePoint now);
+    // relay_quota.cpp
+    void apply_rate(UserShare& share);
+    std::array<session::ClassSettings, base::kTrafficClasses>
+    class_settings_of(const UserShare& share) const;
+    void take_meter(UserShare& share, const SessionGrant& grant);
+    void end_flows_of(UserShare& share, base::TimePoint now);
+    static bool is_stopped(const NodeSession& node) { return node.share->meter->is_stopped(); }
+    bool may_go_up(flow::Flow& flow, size_t bytes, base::TimePoint now);
+    void refuse_up(NodeSession& node,
+                   flow::Flow& flow,
+                   const packet::HeaderFields& fields,
+                   base::TimePoint now);
+    void refuse_down(NodeSession& node,
+                     const packet::PacketSummary& summary,
+                     base::ByteView packet,
+                     base::TimePoint now);
     void end_flow(flow::Flow& flow, base::TimePoint now);
     void note_gone(const flow::Flow& flow);
     void tell_gone();
     void drop_idle_shares();
     void count_tunnel(NodeSession& node, bool is_last);
-    bool may_go_up(flow::Flow& flow, base::TimePoint now);
     void apply_modes();
     void on_tun_readable();
     void on_tun_packet(packet::PacketPtr packet, base::TimePoint now);

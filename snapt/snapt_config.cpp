@@ -267,9 +267,6 @@ void warn_of_no_effect(Section& root, const SnaptConfig& config) {
         }
     };
     warn(root, "workers", config.workers == 1, "there is one data loop", "workers = 1");
-    Section limits = root.child("limits");
-    warn(limits, "user_rate_bits_per_s", config.limits.user_rate_bits_per_s == 0,
-         "rates are not limited", "user_rate_bits_per_s = 0");
     Section section = root.child("accounting");
     const AccountingConfig& accounting = config.accounting;
     warn(section, "enabled", accounting.is_enabled, "usage is always counted", "enabled = true");
@@ -340,6 +337,8 @@ std::string render_limits(const SnaptConfig& config) {
     std::string text = "\n" + line("[limits]", "0: none");
     text += line("user_sessions = " + std::to_string(limits.user_sessions));
     text += line("user_flows = " + std::to_string(limits.user_flows));
+    text += line("user_rate_bits_per_s = " + std::to_string(limits.user_rate_bits_per_s),
+                 "each way, of all nodes of a user");
     text += line("sessions = " + std::to_string(limits.sessions));
     text += line("flows = " + std::to_string(limits.flows));
     text += line("queue_bytes = " + std::to_string(limits.queue_bytes), "per class and session");

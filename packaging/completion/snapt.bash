@@ -132,7 +132,7 @@ _snapt()
         'quota show' | 'quota set')
             case $command in
                 'quota show') options='--state --wide --watch' ;;
-                *) options='--zone --state' ;;
+                *) options='--then --credit --zone --state' ;;
             esac
             if [[ $current != -* ]]; then
                 _snapt_users "$current"

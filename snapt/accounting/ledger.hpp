@@ -62,8 +62,8 @@ struct LedgerOptions {
     uint64_t min_free_bytes = 0;  // with less flows are merged; 0: they never are for that
     // Free bytes of a folder's disk; nothing when unknown.
     std::function<std::optional<uint64_t>(const std::string& folder)> free_bytes = free_disk_bytes;
-    // Whether the wall clock is synchronised; asked until it is. Records before that are marked, and
-    // those of that interval.
+    // Whether the wall clock is synchronised; asked until it is. Records before that are marked,
+    // and those of that interval.
     std::function<bool()> is_clock_synchronised{};  // empty: it is
 };
 
@@ -137,6 +137,8 @@ class Ledger {
     // records come when the interval ends.
     base::Result<size_t> seal_now(int64_t now_us);
     base::Result<size_t> seal_for(const std::set<std::string>& users, int64_t now_us);
+    // Payload of the account, both ways, that seals have merged in this interval.
+    int64_t merged_payload(int64_t account_id) const;
     // Last seal of all flows and sessions. Nobody may count any more.
     base::Result<size_t> stop(int64_t now_us, flow::Cause cause);
 

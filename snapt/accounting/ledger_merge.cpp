@@ -170,4 +170,15 @@ void Ledger::take_merged(Sealing& sealing) {
     }
 }
 
+int64_t Ledger::merged_payload(int64_t account_id) const {
+    uint64_t bytes = 0;
+    for (const auto& [key, image] : merged_) {
+        const auto session = sessions_.find(key.first);
+        if (session != sessions_.end() && session->second.identity.account_id == account_id) {
+            bytes += image.counters.payload_up + image.counters.payload_down;
+        }
+    }
+    return static_cast<int64_t>(bytes);
+}
+
 }  // namespace continuo::snapt

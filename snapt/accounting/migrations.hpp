@@ -133,6 +133,10 @@ inline constexpr std::array<const char*, kSchemaVersion - 1> kMigrations = {
     "ALTER TABLE usage_record ADD COLUMN tun_up INTEGER;"
     "ALTER TABLE usage_record ADD COLUMN tun_down INTEGER;",
     kChargesSql,
+    "ALTER TABLE account DROP COLUMN credit_limit_ud;"  // 0 everywhere: nothing set one
+    "ALTER TABLE account ADD COLUMN credit_limit_ud INTEGER;"
+    "ALTER TABLE account ADD COLUMN on_exhausted TEXT NOT NULL DEFAULT 'notify';"
+    "ALTER TABLE account ADD COLUMN throttle_bits_per_s INTEGER;",
 };
 
 }  // namespace continuo::snapt

@@ -8,7 +8,7 @@
 namespace continuo::snapt {
 
 inline constexpr int64_t kApplicationId = 0x43544E4C;  // "CTNL"
-inline constexpr int64_t kSchemaVersion = 9;
+inline constexpr int64_t kSchemaVersion = 10;
 
 inline constexpr const char* kSchemaSql = R"sql(
 CREATE TABLE state(k TEXT PRIMARY KEY, v INTEGER NOT NULL) STRICT;
@@ -59,11 +59,11 @@ CREATE TABLE credential(
   account_id INTEGER NOT NULL, key_id TEXT NOT NULL, secret BLOB NOT NULL, created INTEGER NOT NULL,
   disabled INTEGER NOT NULL, revoked INTEGER, device TEXT NOT NULL DEFAULT '', seen INTEGER, expires INTEGER,
   PRIMARY KEY(account_id, key_id)) STRICT;
--- Rows are never deleted.
+-- Rows are never deleted. Without `credit_limit_ud` no balance is too low. `on_exhausted`: notify, throttle or stop.
 CREATE TABLE account(
   account_id INTEGER PRIMARY KEY AUTOINCREMENT, user_id TEXT NOT NULL, removed INTEGER, plan_id INTEGER,
-  status TEXT, credit_limit_ud INTEGER NOT NULL DEFAULT 0, quota_bytes INTEGER, quota_period TEXT,
-  zone TEXT NOT NULL DEFAULT 'UTC') STRICT;
+  status TEXT, quota_bytes INTEGER, quota_period TEXT, zone TEXT NOT NULL DEFAULT 'UTC',
+  credit_limit_ud INTEGER, on_exhausted TEXT NOT NULL DEFAULT 'notify', throttle_bits_per_s INTEGER) STRICT;
 CREATE INDEX account_user ON account(user_id);
 CREATE TABLE lease(
   account_id INTEGER NOT NULL, user_id TEXT NOT NULL, node TEXT NOT NULL, address_index INTEGER NOT NULL UNIQUE,

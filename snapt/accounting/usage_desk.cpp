@@ -67,20 +67,31 @@ Result<std::unique_ptr<UsageDesk>> UsageDesk::start(const std::string& path,
                                                     uint32_t retention_days) {
     Database reader = CTN_TRY(Database::open(path, OpenMode::ReadOnly));
     Database writer = CTN_TRY(Database::open(path, OpenMode::ReadWrite));
-    return std::unique_ptr<UsageDesk>(
-        new UsageDesk(std::move(reader), std::move(writer), retention_days));
+    Database quota_reader = CTN_TRY(Database::open(path, OpenMode::ReadOnly));
+    return std::unique_ptr<UsageDesk>(new UsageDesk(std::move(reader), std::move(writer),
+                                                    std::move(quota_reader), retention_days));
 }
 
-UsageDesk::UsageDesk(Database reader, Database writer, uint32_t retention_days)
+UsageDesk::UsageDesk(Database reader,
+                     Database writer,
+                     Database quota_reader,
+                     uint32_t retention_days)
     : reader_(std::move(reader))
     , writer_(std::move(writer))
     , retention_days_(retention_days)
-    , booker_(writer_) {
-    thread_ = std::thread([this] {
-        static_cast<void>(io::keep_capabilities({}));
-        static_cast<void>(::setpriority(PRIO_PROCESS, 0, kUsageDeskNiceness));  // of this thread
-        run();
-    });
+    , booker_(writer_)
+    , quota_reader_(std::move(quota_reader))
+    , quotas_(quota_reader_) {
+    const auto begin = [this](void (UsageDesk::*work)()) {
+        return std::thread([this, work] {
+            static_cast<void>(io::keep_capabilities({}));
+            // Of this thread.
+            static_cast<void>(::setpriority(PRIO_PROCESS, 0, kUsageDeskNiceness));
+            (this->*work)();
+        });
+    };
+    thread_ = begin(&UsageDesk::run);
+    quota_thread_ = begin(&UsageDesk::run_quotas);
 }
 
 UsageDesk::~UsageDesk() {
@@ -89,7 +100,9 @@ UsageDesk::~UsageDesk() {
         is_ending_ = true;
     }
     wake_.notify_one();
+    wake_quotas_.notify_one();
     thread_.join();
+    quota_thread_.join();
 }
 
 bool UsageDesk::may_ask(const UsageQuery& query) const {
@@ -134,11 +147,82 @@ void UsageDesk::tick(int64_t now_us) {
             book_at_us_ = now_us;
             failed_at_us_.reset();
         }
+        // By a clock that cannot be right another period would seem to be now.
+        if (has_meters_ && now_us >= kEarliestUs &&
+            std::abs(now_us - looked_at_us_) >= kQuotaLookUs) {
+            look_at_us_ = now_us;
+            looked_at_us_ = now_us;
+            wake_quotas_.notify_one();
+        }
         if (!has_work()) {
             return;
         }
     }
     wake_.notify_one();
+}
+
+void UsageDesk::watch(std::shared_ptr<UserMeter> meter) {
+    const std::lock_guard lock(mutex_);
+    new_meters_.push_back(std::move(meter));
+    has_meters_ = true;
+    looked_at_us_ = 0;  // with the next tick
+}
+
+std::vector<std::shared_ptr<UserMeter>> UsageDesk::take_to_seal(int64_t now_us) {
+    const std::lock_guard lock(mutex_);
+    // Booking waits as long for the records of a quarter that is over.
+    const int64_t quarter = (now_us - kBookDelayUs) / kQuarterUs;
+    auto& due = std::exchange(sealed_quarter_, quarter) != quarter ? with_quota_ : to_seal_;
+    return std::exchange(due, {});
+}
+
+void UsageDesk::on_sealed(std::vector<SealedMeter> sealed) {
+    const std::lock_guard lock(mutex_);
+    sealed_.insert(sealed_.end(), std::make_move_iterator(sealed.begin()),
+                   std::make_move_iterator(sealed.end()));
+    looked_at_us_ = 0;
+}
+
+void UsageDesk::run_quotas() {
+    std::unique_lock lock(mutex_);
+    while (!is_ending_) {
+        if (look_at_us_) {
+            look_at_quotas(lock);
+        } else {
+            wake_quotas_.wait(lock);
+        }
+    }
+}
+
+void UsageDesk::look_at_quotas(std::unique_lock<std::mutex>& lock) {
+    const int64_t at_us = *look_at_us_;
+    auto added = std::exchange(new_meters_, {});
+    auto sealed = std::exchange(sealed_, {});
+    to_seal_.clear();  // they hold meters, too
+    with_quota_.clear();
+    lock.unlock();
+    for (auto& meter : added) {
+        quotas_.add(std::move(meter));
+    }
+    for (SealedMeter& one : sealed) {
+        quotas_.on_sealed(one);
+        one.meter.reset();
+    }
+    const auto looked = quotas_.look(at_us);
+    if (!looked && must_tell_) {
+        base::log(base::LogLevel::Error, "accounting: quotas cannot be read: %.*s",
+                  static_cast<int>(looked.error().where.size()), looked.error().where.data());
+    }
+    must_tell_ = looked.has_value();
+    auto to_seal = quotas_.to_seal(false);
+    auto with_quota = quotas_.to_seal(true);
+    lock.lock();
+    to_seal_ = std::move(to_seal);
+    with_quota_ = std::move(with_quota);
+    has_meters_ = !quotas_.is_empty() || !new_meters_.empty();
+    if (look_at_us_ == at_us) {
+        look_at_us_.reset();
+    }
 }
 
 void UsageDesk::note_prune_time(int64_t now_us) {

@@ -1,7 +1,9 @@
 // UsageDesk: answers questions for usage, books usage, and removes records that are too old, on a
-// thread of its own with connections of its own: nobody who logs in waits for it.
+// thread of its own with connections of its own: nobody who logs in waits for it. Quotas are looked
+// at on another one, which waits for no question.
 #pragma once
 
+#include "snapt/accounting/quota_watch.hpp"
 #include "snapt/accounting/usage.hpp"
 #include "snapt/accounting/usage_booker.hpp"
 
@@ -40,6 +42,9 @@ inline constexpr size_t kPruneBatch = 500;
 inline constexpr int64_t kBookDelayUs = 10'000'000;
 inline constexpr int64_t kBookAgainUs = 60'000'000;
 
+// Between looks at what accounts may use: a change, the end of a period, a payment.
+inline constexpr int64_t kQuotaLookUs = 2'000'000;
+
 // Removes records that ended before `before_us`, `limit` at most; gives how many. Those stay that
 // are to be booked, or rated again because of a Charge::fault.
 base::Result<size_t> prune_records(Database& database, int64_t before_us, size_t limit);
@@ -64,6 +69,13 @@ class UsageDesk {
     // noticed before.
     void tick(int64_t now_us);
 
+    // Any thread. The user's quota and credit act on it, until nobody else holds it.
+    void watch(std::shared_ptr<UserMeter> meter);
+    // Meters whose users' records are to be sealed, now that `now_us` is: of each once, and again
+    // after each quarter of an hour. on_sealed() follows.
+    std::vector<std::shared_ptr<UserMeter>> take_to_seal(int64_t now_us);
+    void on_sealed(std::vector<SealedMeter> sealed);
+
     uint64_t booked_records() const { return booked_.load(std::memory_order_relaxed); }
     // Why usage is not booked, or some is not charged; empty: nothing is amiss.
     std::string booking_trouble() const;
@@ -75,9 +87,10 @@ class UsageDesk {
         Done done;
     };
 
-    UsageDesk(Database reader, Database writer, uint32_t retention_days);
+    UsageDesk(Database reader, Database writer, Database quota_reader, uint32_t retention_days);
     bool has_room_for(const UsageQuery& query) const;  // locked
     void run();
+    void run_quotas();
     using Time = std::chrono::steady_clock::time_point;
     // Locked. Null: none may be answered yet.
     std::optional<Question> take_due_question();
@@ -88,6 +101,7 @@ class UsageDesk {
     // True: there is more to remove, or to book.
     bool prune(int64_t before_us);
     bool book(int64_t now_us);
+    void look_at_quotas(std::unique_lock<std::mutex>& lock);
     void note_trouble(const std::string& trouble, bool has_failed, int64_t now_us);
     bool has_work() const { return prune_before_us_ || book_at_us_; }  // locked
     void note_prune_time(int64_t now_us);                              // locked
@@ -95,13 +109,17 @@ class UsageDesk {
     Database reader_;  // the thread's, as the other one
     Database writer_;
     uint32_t retention_days_;
-    UsageBooker booker_;  // the thread's, with writer_
+    UsageBooker booker_;     // the thread's, with writer_
+    Database quota_reader_;  // the other thread's, as the two below
+    QuotaWatch quotas_;
+    bool must_tell_ = true;  // that quotas cannot be read
     std::atomic<uint64_t> booked_{0};
     std::atomic<uint64_t> pruned_{0};
     std::atomic<bool> is_ending_{false};
 
     mutable std::mutex mutex_;  // guards what follows
     std::condition_variable wake_;
+    std::condition_variable wake_quotas_;
     std::deque<Question> questions_;
     std::optional<UsageQuery> asked_;  // being answered
     int64_t last_tick_us_ = 0;
@@ -112,9 +130,18 @@ class UsageDesk {
     std::optional<int64_t> book_at_us_;    // there may be something to book
     std::optional<int64_t> failed_at_us_;  // booking did
     std::string booking_trouble_;
+    std::optional<int64_t> look_at_us_;  // quotas are to be looked at
+    int64_t looked_at_us_ = 0;
+    bool has_meters_ = false;
+    std::vector<std::shared_ptr<UserMeter>> new_meters_;
+    std::vector<SealedMeter> sealed_;
+    std::vector<std::shared_ptr<UserMeter>> to_seal_;  // for the first time
+    std::vector<std::shared_ptr<UserMeter>> with_quota_;
+    int64_t sealed_quarter_ = 0;
     Time next_batch_at_{};
 
     std::thread thread_;
+    std::thread quota_thread_;
 };
 
 }  // namespace continuo::snapt

@@ -80,11 +80,12 @@ TEST_F(QuotaCommands, UsedIsThePayloadOfThePeriodInTheZone) {
     ASSERT_EQ(run({"quota", "set", "alice", "10kB/day", "--zone", "Europe/Zurich"}).exit_code,
               report::kExitGood);
     const QuotaUse day = use(kDecemberUs + 4 * kHourUs);
-    EXPECT_EQ(day.from_us, kDecemberUs - kHourUs);
+    EXPECT_EQ(day.terms.from_us, kDecemberUs - kHourUs);
+    EXPECT_EQ(day.terms.until_us, kDecemberUs + 23 * kHourUs);
     EXPECT_EQ(day.used_bytes, 4000);
-    EXPECT_EQ(day.zone, "Europe/Zurich");
+    EXPECT_EQ(day.terms.zone, "Europe/Zurich");
     ASSERT_EQ(run({"quota", "set", "alice", "1GiB/month"}).exit_code, report::kExitGood);
-    EXPECT_EQ(use(kDecemberUs).zone, "Europe/Zurich") << "it stays";
+    EXPECT_EQ(use(kDecemberUs).terms.zone, "Europe/Zurich") << "it stays";
 }
 
 TEST_F(QuotaCommands, AreShownAndTakenAway) {
@@ -101,7 +102,35 @@ TEST_F(QuotaCommands, AreShownAndTakenAway) {
     EXPECT_EQ(run({"quota", "show"}).out, "no quotas\n");
 }
 
+TEST_F(QuotaCommands, WhatHappensAtTheEndIsSaidWithAQuotaOrAlone) {
+    EXPECT_EQ(run({"quota", "set", "alice", "5MB/day", "--then", "stop"}).out,
+              "quota of alice: 5MB/day, then stop\n");
+    EXPECT_EQ(use(kDecemberUs).terms.then.action, OnExhausted::Stop);
+    EXPECT_EQ(run({"quota", "set", "alice", "--then", "throttle=1mbit", "--credit", "2.5"}).out,
+              "quota of alice: then throttle=1mbit, credit 2.5\n");
+    const AccountTerms terms = use(kDecemberUs).terms;
+    EXPECT_EQ(terms.quota->bytes, 5'000'000) << "it stays";
+    EXPECT_EQ(terms.then.bits_per_s, 1'000'000U);
+    EXPECT_EQ(terms.credit_limit_ud, 2'500'000);
+    EXPECT_FALSE(terms.is_out_of_credit());
+    ASSERT_EQ(run({"quota", "set", "alice", "none"}).exit_code, report::kExitGood);
+    const auto answer = JsonValue::parse(run({"quota", "show", "alice", "--json"}).out);
+    ASSERT_TRUE(answer && answer->items().size() == 1U) << "with a credit it is there";
+    EXPECT_TRUE(answer->items()[0]["quota_bytes"].is_null());
+    EXPECT_EQ(answer->items()[0]["credit_limit_ud"].integer(), 2'500'000);
+    EXPECT_EQ(answer->items()[0].text("then"), "throttle=1000000");
+    ASSERT_EQ(run({"quota", "set", "alice", "--credit", "none"}).exit_code, report::kExitGood);
+    EXPECT_EQ(run({"quota", "show"}).out, "no quotas\n");
+}
+
 TEST_F(QuotaCommands, WhatCannotBeMeantIsRefused) {
+    for (const auto& words : std::vector<std::vector<std::string>>{
+             {"quota", "set", "alice"},
+             {"quota", "set", "alice", "--then", "throttle"},
+             {"quota", "set", "alice", "--then", "throttle=1kbit"},
+             {"quota", "set", "alice", "--credit", "-1"}}) {
+        EXPECT_EQ(run(words).exit_code, report::kExitUsage) << words.back();
+    }
     EXPECT_EQ(run({"quota", "set", "alice", "much"}).exit_code, report::kExitUsage);
     EXPECT_EQ(run({"quota", "set", "carol", "1GB/day"}).err,
               "snapt: nothing is changed: no such user\n");

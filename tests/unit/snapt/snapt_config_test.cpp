@@ -67,7 +67,7 @@ TEST(SnaptConfig, TakesEveryAccountingKey) {
 
 TEST(SnaptConfig, OfKeysWithoutEffectWhatHappensAnywayIsNoWarning) {
     good(std::string(kBeginning) +
-         "workers = 1\n[limits]\nuser_rate_bits_per_s = 0\n"
+         "workers = 1\n"
          "[accounting]\nenabled = true\ncheckpoint_s = 60\ngranularity = \"flow\"\n"
          "on_ledger_failure = \"refuse\"\n");
 }

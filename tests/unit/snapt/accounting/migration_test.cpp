@@ -2,6 +2,7 @@
 #include "snapt/accounting/folder_lock.hpp"
 #include "snapt/accounting/lease_store.hpp"
 #include "snapt/accounting/plan_store.hpp"
+#include "snapt/accounting/quota.hpp"
 #include "snapt/accounting/schema.hpp"
 #include "snapt/accounting/usage.hpp"
 #include "snapt/accounting/usage_booker.hpp"
@@ -275,6 +276,23 @@ TEST_F(MigrationTest, ADatabaseOfTheEighthVersionGoesOn) {
         booked += some.records;
     }
     EXPECT_EQ(booked, 4U);
+    const auto checks = verify_ledger(database).value();
+    for (const LedgerCheck& check : checks) {
+        EXPECT_TRUE(check.is_good) << check.what << ": " << check.found;
+    }
+}
+
+TEST_F(MigrationTest, ADatabaseOfTheNinthVersionGoesOn) {
+    write_database("9");
+    auto database = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
+    const auto terms = account_terms(database, std::nullopt, kNoon).value();
+    ASSERT_EQ(terms.size(), 1U);
+    EXPECT_EQ(terms[0].account.id, 4);
+    EXPECT_EQ(terms[0].quota, (Quota{1'000'000'000, "day"}));
+    EXPECT_EQ(terms[0].zone, "Europe/Zurich");
+    EXPECT_EQ(terms[0].then, Exhaustion{}) << "nobody is stopped by an update";
+    EXPECT_FALSE(terms[0].credit_limit_ud);
+    EXPECT_EQ(terms[0].balance_ud, 49'862'320);
     const auto checks = verify_ledger(database).value();
     for (const LedgerCheck& check : checks) {
         EXPECT_TRUE(check.is_good) << check.what << ": " << check.found;
