@@ -17,6 +17,7 @@
 #include "snapt/host_network.hpp"
 #include "snapt/nat.hpp"
 #include "snapt/relay_check.hpp"
+#include "snapt/rest_service.hpp"
 #include "snapt/settled_trouble.hpp"
 #include "snapt/usage_json.hpp"
 #include "snapt/user_commands.hpp"
@@ -89,13 +90,6 @@ std::string fit_to_host(SnaptConfig& config) {
     return why;
 }
 
-// Nodes would log in, and their packets go nowhere.
-void say_relay_faults(const SnaptConfig& config) {
-    report::Findings findings;
-    check_relay(config, findings);
-    daemon::log_failures(findings);
-}
-
 class App final : public control::CredentialSource {
   public:
     App(daemon::RunOptions options, SnaptConfig config, dataplane::RecordingFiles files)
@@ -148,6 +142,7 @@ class App final : public control::CredentialSource {
     io::SystemRandom random_;
     io::EventLoop loop_;
     dataplane::Recorders recorders_;
+    std::unique_ptr<RestService> rest_;  // outlives what answers it
     std::unique_ptr<Accountant> accountant_;
     std::unique_ptr<UserStore> users_;
     EventLog events_;
@@ -210,7 +205,9 @@ base::Result<void> App::start(std::string& failure) {
     relay_ = std::make_unique<Relay>(loop_, settings, accountant_->slots(), random_, *admission_);
     CTN_TRY(relay_->start(failure));
     CTN_TRY(network_.set_up(*leases_, failure));
-    say_relay_faults(config_);
+    report::Findings findings;  // nodes would log in, and their packets go nowhere
+    check_relay(config_, findings);
+    daemon::log_failures(findings);
     if (auto monitor = io::RuleMonitor::start(loop_, [this] { on_rules_changed(); })) {
         monitor_ = std::move(*monitor);
     }
@@ -228,6 +225,11 @@ base::Result<void> App::start(std::string& failure) {
     CTN_TRY(server_->start(std::move(control)));
     failure = "cannot open command socket " + options_.socket;
     CTN_TRY(controls_.open(options_.socket));
+    rest_ = std::make_unique<RestService>(RestSources{
+        loop_, *accountant_,
+        [this](std::string_view command) { return answer(*relay_, info(), command); },
+        [this](const std::string& session) { return admission_->end_session(session) > 0; }});
+    CTN_TRY(rest_->start({config_.rest.listen, config_.name, options_.state}, failure));
     failure.clear();
     trouble_.begin(network_.watch(true));
     if (!trouble_.text().empty()) {
@@ -243,6 +245,9 @@ base::Result<void> App::start(std::string& failure) {
 void App::stop() {
     io::notify_service_manager("STOPPING=1");
     controls_.close();
+    if (rest_) {
+        rest_->stop();
+    }
     if (server_) {
         server_->stop();
     }

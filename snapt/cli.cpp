@@ -12,6 +12,7 @@
 #include "snapt/plan_commands.hpp"
 #include "snapt/quota_commands.hpp"
 #include "snapt/record_commands.hpp"
+#include "snapt/token_commands.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -182,6 +183,9 @@ std::vector<report::CommandSpec> commands() {
     for (report::CommandSpec& command : quota_commands(state_option())) {
         all.push_back(std::move(command));
     }
+    for (report::CommandSpec& command : token_commands(config_option(), state_option())) {
+        all.push_back(std::move(command));
+    }
     return all;
 }
 
@@ -276,6 +280,9 @@ int run_program(std::span<const char* const> arguments) {
         }
         if (is_quota_command(command.name)) {
             return quota_command(command, is_terminal, columns);
+        }
+        if (is_token_command(command.name)) {
+            return token_command(command, is_terminal, columns);
         }
         if (is_record_command(command.name)) {
             const auto write = [](std::string_view text) {

@@ -128,16 +128,6 @@ std::string status_json(Relay& relay, const SnaptInfo& info) {
     return json.take();
 }
 
-std::string hex_of(const control::SessionId& id) {
-    constexpr std::string_view kDigits = "0123456789abcdef";
-    std::string text;
-    for (const uint8_t octet : id) {
-        text += kDigits[octet >> 4U];
-        text += kDigits[octet & 0x0FU];
-    }
-    return text;
-}
-
 // Down direction, on the path in use.
 void write_mtu(JsonWriter& json, const Session& session) {
     const auto active = session.paths().active();
@@ -225,6 +215,16 @@ std::string flows_json(Relay& relay, const SnaptInfo& info) {
 }
 
 }  // namespace
+
+std::string hex_of(const control::SessionId& id) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    std::string text;
+    for (const uint8_t octet : id) {
+        text += kDigits[octet >> 4U];
+        text += kDigits[octet & 0x0FU];
+    }
+    return text;
+}
 
 std::string answer(Relay& relay, const SnaptInfo& info, std::string_view command) {
     if (command == "status") {

@@ -257,6 +257,28 @@ void read_accounting(Section& root, AccountingConfig& accounting) {
     section.finish();
 }
 
+// What is expected, when it is another text.
+std::optional<std::string_view> check_rest_listen(std::string_view text) {
+    constexpr size_t kMaxPath = 107;  // sockaddr_un
+    const auto endpoint = text.starts_with('/') ? std::nullopt : parse_listen(text);
+    const bool is_good = text.starts_with('/') ? text.size() <= kMaxPath
+                                               : endpoint && endpoint->address.is_loopback();
+    return is_good ? std::nullopt
+                   : std::optional<std::string_view>(
+                         "a loopback address and port such as \"127.0.0.1:9348\", or the path of a "
+                         "Unix socket; from elsewhere it is reached by a proxy with TLS");
+}
+
+void read_rest(Section& root, RestConfig& rest) {
+    Section section = root.child("rest");
+    rest.listen = section.texts("listen", check_rest_listen);
+    if (rest.listen.size() > kMaxRestListen) {
+        section.error("listen", std::to_string(rest.listen.size()) + " addresses",
+                      std::to_string(kMaxRestListen) + " at most");
+    }
+    section.finish();
+}
+
 // Keys that are accepted, and with which this version does what it does without them.
 void warn_of_no_effect(Section& root, const SnaptConfig& config) {
     const auto warn = [](Section& section, std::string_view key, bool is_so, std::string truth,
@@ -365,6 +387,11 @@ std::string render_accounting(const AccountingConfig& accounting) {
     return text;
 }
 
+std::string render_rest() {
+    return "\n" + line("[rest]") +
+           line("listen = []", "such as \"127.0.0.1:9348\": the web page and REST");
+}
+
 }  // namespace
 
 SnaptConfig default_snapt_config() {
@@ -391,6 +418,7 @@ ParsedSnaptConfig parse_snapt_config(std::string_view text, const std::string& f
         config.classes = config::read_class_knobs(root);
         config.debug = config::read_debug(root);
         read_accounting(root, config.accounting);
+        read_rest(root, config.rest);
         root.finish();
         if (!sink.has_errors()) {
             warn_of_no_effect(root, config);
@@ -425,7 +453,7 @@ std::string render_snapt_config(std::string_view name,
     }
     return render_top(config) + render_network(config) + render_limits(config) + "\n" +
            config::render_class_knobs(config.classes, "down") +
-           render_accounting(config.accounting);
+           render_accounting(config.accounting) + render_rest();
 }
 
 }  // namespace continuo::snapt

@@ -88,6 +88,15 @@ struct AccountingConfig {
     bool operator==(const AccountingConfig&) const = default;
 };
 
+// Most entries of `rest.listen`. A choice, not measured.
+inline constexpr size_t kMaxRestListen = 8;
+
+struct RestConfig {
+    std::vector<std::string> listen;  // paths of Unix sockets, loopback addresses; empty: none
+
+    bool operator==(const RestConfig&) const = default;
+};
+
 inline constexpr size_t kMaxOtherSnapts = 63;
 
 struct SnaptConfig {
@@ -108,6 +117,7 @@ struct SnaptConfig {
     config::ClassKnobTable classes = config::default_class_knobs();
     config::DebugConfig debug;
     AccountingConfig accounting;
+    RestConfig rest;
 
     bool operator==(const SnaptConfig&) const = default;
 };

@@ -83,6 +83,7 @@ ConfigChanges changes_between(const SnaptConfig& running, const SnaptConfig& fre
     changes.applied = config::changed_class_knobs(running.classes, fresh.classes);
     compare_limits(running.limits, fresh.limits, changes.applied);
     note(changes.applied, "snapt", running.snapts == fresh.snapts);
+    note(changes.needs_restart, "rest.listen", running.rest.listen == fresh.rest.listen);
     note(changes.needs_restart, "limits.flows", running.limits.flows == fresh.limits.flows);
     return changes;
 }

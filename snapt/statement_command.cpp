@@ -60,37 +60,6 @@ void write_sums(JsonWriter& json, const ChargeSums& sums) {
     json.field("net_ud", sums.net_ud());
 }
 
-std::string statement_json(const AccountStatement& statement) {
-    JsonWriter json;
-    json.begin_object().field("user", statement.account.user);
-    json.field("account", statement.account.id).field("month", statement.month);
-    json.field("zone", statement.zone).field("from", statement.from_us / kUsPerSecond);
-    json.field("to", statement.to_us / kUsPerSecond);
-    json.field("opening_ud", statement.opening_ud).key("usage").begin_array();
-    for (const StatementUsage& usage : statement.usage) {
-        json.begin_object().field("class", class_name(usage.cls));
-        write_sums(json, usage.sums);
-        json.end_object();
-    }
-    json.end_array().key("total").begin_object();
-    write_sums(json, statement.total);
-    json.end_object().key("late").begin_object();
-    write_sums(json, statement.late);
-    json.end_object().field("usage_ud", statement.usage_ud);
-    json.field("discount_ud", statement.discount_ud).field("late_ud", statement.late_ud);
-    json.field("rerated_ud", statement.rerated_ud).key("bookings").begin_array();
-    for (const MoneyEntry& entry : statement.bookings) {
-        json.begin_object().field("entry_id", entry.entry_id);
-        json.field("kind", to_string(entry.kind)).field("amount_ud", entry.amount_ud);
-        json.field("at", entry.at_us / kUsPerSecond).field("ref", entry.ref);
-        json.field("note", entry.note).end_object();
-    }
-    json.end_array().field("further_bookings", statement.further_bookings);
-    json.field("further_ud", statement.further_ud);
-    json.field("closing_ud", statement.closing_ud).end_object();
-    return json.take() + "\n";
-}
-
 std::string usage_text(const AccountStatement& statement, bool is_terminal, size_t columns) {
     Table table({{"CLASS"},
                  {"PAYLOAD UP", Align::Right, 1},
@@ -201,6 +170,37 @@ std::string class_name(int64_t cls) {
     return is_known ? std::string(base::token(static_cast<base::TrafficClass>(cls))) : "?";
 }
 
+std::string statement_json(const AccountStatement& statement) {
+    JsonWriter json;
+    json.begin_object().field("user", statement.account.user);
+    json.field("account", statement.account.id).field("month", statement.month);
+    json.field("zone", statement.zone).field("from", statement.from_us / kUsPerSecond);
+    json.field("to", statement.to_us / kUsPerSecond);
+    json.field("opening_ud", statement.opening_ud).key("usage").begin_array();
+    for (const StatementUsage& usage : statement.usage) {
+        json.begin_object().field("class", class_name(usage.cls));
+        write_sums(json, usage.sums);
+        json.end_object();
+    }
+    json.end_array().key("total").begin_object();
+    write_sums(json, statement.total);
+    json.end_object().key("late").begin_object();
+    write_sums(json, statement.late);
+    json.end_object().field("usage_ud", statement.usage_ud);
+    json.field("discount_ud", statement.discount_ud).field("late_ud", statement.late_ud);
+    json.field("rerated_ud", statement.rerated_ud).key("bookings").begin_array();
+    for (const MoneyEntry& entry : statement.bookings) {
+        json.begin_object().field("entry_id", entry.entry_id);
+        json.field("kind", to_string(entry.kind)).field("amount_ud", entry.amount_ud);
+        json.field("at", entry.at_us / kUsPerSecond).field("ref", entry.ref);
+        json.field("note", entry.note).end_object();
+    }
+    json.end_array().field("further_bookings", statement.further_bookings);
+    json.field("further_ud", statement.further_ud);
+    json.field("closing_ud", statement.closing_ud).end_object();
+    return json.take();
+}
+
 std::string statement_csv(const AccountStatement& statement) {
     std::string text = "what,class,records,payload_up,payload_down,pre,post,gross_ud,discount_ud,"
                        "amount_ud,at,ref,note\r\n";
@@ -271,7 +271,7 @@ CommandOutput statement_command(const ParsedCommand& command, bool is_terminal, 
         return told("no statement: " + daemon::describe(statement.error()));
     }
     if (command.has("--json")) {
-        return {statement_json(*statement), "", report::kExitGood};
+        return {statement_json(*statement) + "\n", "", report::kExitGood};
     }
     if (command.has("--csv")) {
         return {statement_csv(*statement), "", report::kExitGood};

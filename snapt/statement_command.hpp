@@ -19,6 +19,7 @@ std::string_view booking_name(EntryKind kind);
 std::string class_name(int64_t cls);
 // One HTML document without anything from elsewhere, for screen and paper.
 std::string statement_page(const AccountStatement& statement);
+std::string statement_json(const AccountStatement& statement);
 // RFC 4180: a line for each row with the columns of its header; amounts in micro-denarii.
 std::string statement_csv(const AccountStatement& statement);
 

@@ -39,6 +39,17 @@ _snapt()
                 esac
                 break
                 ;;
+            token)
+                command=token
+                case ${COMP_WORDS[at + 1]-} in
+                    add | list | remove)
+                        if ((at + 1 < COMP_CWORD)); then
+                            command="token ${COMP_WORDS[at + 1]}"
+                        fi
+                        ;;
+                esac
+                break
+                ;;
             plan)
                 command=plan
                 case ${COMP_WORDS[at + 1]-} in
@@ -89,19 +100,23 @@ _snapt()
             COMPREPLY=($(compgen -W 'csv jsonl' -- "$current"))
             return
             ;;
-        --user)
+        --scope)
+            COMPREPLY=($(compgen -W 'read bill admin' -- "$current"))
+            return
+            ;;
+        --user | --self)
             _snapt_users "$current"
             return
             ;;
-        --timeout | --from | --to | --name | --public | --quota | --device | --key-id | --overlap | --plan | --rev | --account | --ref | --note | --credit | --debit | --month | --limit) return ;;
+        --timeout | --from | --to | --name | --public | --quota | --device | --key-id | --overlap | --plan | --rev | --account | --ref | --note | --credit | --debit | --month | --limit | --url) return ;;
     esac
 
     case $command in
-        '') options='init run user status sessions flows usage quota records export plan rate balance topup adjust statement verify check doctor reload help --help --version' ;;
+        '') options='init run user status sessions flows usage quota token records export plan rate balance topup adjust statement verify check doctor reload help --help --version' ;;
         help)
             options=''
             if [[ $current != -* ]]; then
-                COMPREPLY=($(compgen -W 'init run user status sessions flows usage quota records export plan rate balance topup adjust statement verify check doctor reload' -- "$current"))
+                COMPREPLY=($(compgen -W 'init run user status sessions flows usage quota token records export plan rate balance topup adjust statement verify check doctor reload' -- "$current"))
                 return
             fi
             ;;
@@ -139,6 +154,10 @@ _snapt()
                 return
             fi
             ;;
+        token) options='add list remove' ;;
+        'token add') options='--scope --self --url --config --state' ;;
+        'token list') options='--state --wide --watch' ;;
+        'token remove') options='--state' ;;
         records) options='--from --to --zone --user --limit --csv --wide --state' ;;
         export) options='--format --from --to --zone --user --limit --state' ;;
         plan) options='check add use show' ;;

@@ -233,13 +233,6 @@ visit_records(Database& database,
 
 namespace {
 
-// The place of a record in the order of keys; before the first of all.
-struct RecordPlace {
-    std::string snapt_id;
-    int64_t epoch = std::numeric_limits<int64_t>::min();
-    int64_t seq = 0;
-};
-
 // Records of a query behind `after`. Few are found by the query's index, many in the order in which
 // they lie, so that nothing is sorted.
 Result<std::vector<UsageRecord>> read_page(Database& database,
@@ -270,9 +263,10 @@ Result<std::vector<UsageRecord>> read_page(Database& database,
 Result<void> visit_records_of(Database& database,
                               const UsageQuery& query,
                               size_t limit,
-                              const std::function<bool(const UsageRecord& record)>& visit) {
+                              const std::function<bool(const UsageRecord& record)>& visit,
+                              const RecordPlace& first_after) {
     const bool is_few = limit <= kRecordPage;
-    RecordPlace after;
+    RecordPlace after = first_after;
     for (size_t left = limit; left > 0;) {
         const size_t wanted = std::min(left, kRecordPage);
         const auto page = CTN_TRY(read_page(database, query, after, wanted, is_few));

@@ -72,6 +72,17 @@ TEST(SnaptConfig, OfKeysWithoutEffectWhatHappensAnywayIsNoWarning) {
          "on_ledger_failure = \"refuse\"\n");
 }
 
+TEST(SnaptConfig, RestListensOnThisHostAlone) {
+    const std::string rest = std::string(kBeginning) + "[rest]\nlisten = ";
+    EXPECT_EQ(good(rest + R"(["127.0.0.1:9348", "[::1]:9348", "/run/x.sock"])").rest.listen,
+              (std::vector<std::string>{"127.0.0.1:9348", "[::1]:9348", "/run/x.sock"}));
+    EXPECT_TRUE(good(rest + "[]").rest.listen.empty());
+    for (const char* text : {R"(["0.0.0.0:9348"])", R"(["192.0.2.1:9348"])", R"(["127.0.0.1"])",
+                             R"(["127.0.0.1:0"])", R"(["run/x.sock"])", R"([""])"}) {
+        EXPECT_FALSE(parse_snapt_config(rest + text, "snapt.toml").config) << text;
+    }
+}
+
 TEST(SnaptConfig, WarnsOfSinksAndGoesOn) {
     const ParsedSnaptConfig parsed = parse_snapt_config(
         std::string(kBeginning) + "[accounting.sink.postgres]\nrequired = true\n", "snapt.toml");
@@ -118,13 +129,14 @@ TEST(SnaptConfig, TellsReloadFromRestart) {
     fresh.inner.mtu = 1400;
     fresh.relay.allow_self = {*SelfService::parse("tcp/22")};
     fresh.accounting.interval_s = 30;
+    fresh.rest.listen = {"127.0.0.1:9348"};
     fresh.limits.user_flows = 1;
     fresh.classes[1].dscp = 0;
     const ConfigChanges changes = changes_between(running, fresh);
     EXPECT_EQ(changes.applied, (std::vector<std::string>{"class.ht-ld.dscp", "limits.user_flows"}));
     EXPECT_EQ(changes.needs_restart,
               (std::vector<std::string>{"workers", "inner.mtu", "relay.allow_self",
-                                        "accounting.interval_s"}));
+                                        "accounting.interval_s", "rest.listen"}));
 }
 
 }  // namespace
