@@ -174,6 +174,7 @@ base::Result<void> App::start_stores(std::string& failure) {
     ledger.live_slots = config_.accounting.live_slots;
     ledger.destinations = config_.accounting.destinations;
     ledger.user_records = config_.accounting.user_records;
+    ledger.is_aggregate = config_.accounting.granularity == Granularity::Aggregate;
     ledger.user_slots = config_.accounting.live_slots / kUsersOfAllSlots;
     ledger.min_free_bytes = config_.accounting.min_free_bytes;
     ledger.is_clock_synchronised = io::is_clock_synchronised;

@@ -33,8 +33,6 @@ constexpr std::array<Choice<Granularity>, 2> kGranularities = {
     {{"flow", Granularity::Flow}, {"aggregate", Granularity::Aggregate}}};
 constexpr std::array<Choice<Destinations>, 3> kDestinations = {
     {{"none", Destinations::None}, {"port", Destinations::Port}, {"full", Destinations::Full}}};
-constexpr std::array<Choice<OnLedgerFailure>, 2> kOnLedgerFailure = {
-    {{"refuse", OnLedgerFailure::Refuse}, {"forward", OnLedgerFailure::Forward}}};
 
 std::optional<base::Endpoint> parse_listen(std::string_view text) {
     const auto endpoint = base::Endpoint::parse(text);
@@ -222,9 +220,27 @@ void read_session(Section& root, SessionConfig& session) {
     section.finish();
 }
 
+// Keys that have one value in this version: another would say what does not happen.
+void read_decided(Section& section) {
+    if (!section.boolean("enabled", true)) {
+        section.error("enabled", "\"enabled\" is false", "true: usage is always counted");
+    }
+    const std::string on_failure = section.text("on_ledger_failure", "refuse");
+    if (on_failure != "refuse") {
+        section.error("on_ledger_failure", "\"on_ledger_failure\" is " + quote(on_failure),
+                      "\"refuse\": a session that cannot be written to the ledger is refused");
+    }
+    Section sinks = section.child("sink");
+    for (const config::Member& sink : sinks.members()) {
+        sinks.error(sink.key,
+                    "[accounting.sink." + config::printable(sink.key) +
+                        "] is not supported in this version",
+                    "no sink; usage stays in the ledger");
+    }
+}
+
 void read_accounting(Section& root, AccountingConfig& accounting) {
     Section section = root.child("accounting");
-    accounting.is_enabled = section.boolean("enabled", accounting.is_enabled);
     accounting.interval_s =
         section.integer<uint32_t>("interval_s", accounting.interval_s, 1, kIntervalDivisor);
     if (kIntervalDivisor % accounting.interval_s != 0) {
@@ -239,21 +255,13 @@ void read_accounting(Section& root, AccountingConfig& accounting) {
         section.choice<Destinations>("destinations", accounting.destinations, kDestinations);
     accounting.retention_days =
         section.integer<uint32_t>("retention_days", accounting.retention_days, 1, 36'500);
-    accounting.on_ledger_failure = section.choice<OnLedgerFailure>(
-        "on_ledger_failure", accounting.on_ledger_failure, kOnLedgerFailure);
     accounting.live_slots =
         section.integer<uint32_t>("live_slots", accounting.live_slots, 1024, kMaxCount);
     accounting.user_records =
         section.integer<uint32_t>("user_records", accounting.user_records, 0, kMaxCount);
     accounting.min_free_bytes =
         section.integer<uint64_t>("min_free_bytes", accounting.min_free_bytes, 0, kMaxFreeBytes);
-    Section sinks = section.child("sink");
-    for (const config::Member& sink : sinks.members()) {
-        sinks.warning(sink.key,
-                      "[accounting.sink." + config::printable(sink.key) +
-                          "] is not supported in this version",
-                      "no sink; usage stays in the ledger");
-    }
+    read_decided(section);
     section.finish();
 }
 
@@ -289,14 +297,6 @@ void warn_of_no_effect(Section& root, const SnaptConfig& config) {
         }
     };
     warn(root, "workers", config.workers == 1, "there is one data loop", "workers = 1");
-    Section section = root.child("accounting");
-    const AccountingConfig& accounting = config.accounting;
-    warn(section, "enabled", accounting.is_enabled, "usage is always counted", "enabled = true");
-    warn(section, "granularity", accounting.granularity == Granularity::Flow, "records are by flow",
-         "granularity = \"flow\"");
-    warn(section, "on_ledger_failure", accounting.on_ledger_failure == OnLedgerFailure::Refuse,
-         "a session that cannot be written to the ledger is refused",
-         "on_ledger_failure = \"refuse\"");
 }
 
 std::string line(std::string text, std::string_view comment = {}) {
@@ -377,6 +377,7 @@ std::string render_accounting(const AccountingConfig& accounting) {
     text += line("interval_s = " + std::to_string(accounting.interval_s), "divides 900");
     text += line("checkpoint_s = " + std::to_string(accounting.checkpoint_s),
                  "what a power loss may cost");
+    text += line("granularity = \"flow\"", "aggregate: one record a session and class");
     text += line("destinations = \"none\"", "none | port | full, in the records");
     text += line("live_slots = " + std::to_string(accounting.live_slots), "flows counted singly");
     text += line("user_records = " + std::to_string(accounting.user_records),

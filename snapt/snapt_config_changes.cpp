@@ -49,13 +49,11 @@ void compare_network(const SnaptConfig& from,
 void compare_accounting(const AccountingConfig& from,
                         const AccountingConfig& to,
                         std::vector<std::string>& keys) {
-    note(keys, "accounting.enabled", from.is_enabled == to.is_enabled);
     note(keys, "accounting.interval_s", from.interval_s == to.interval_s);
     note(keys, "accounting.checkpoint_s", from.checkpoint_s == to.checkpoint_s);
     note(keys, "accounting.granularity", from.granularity == to.granularity);
     note(keys, "accounting.destinations", from.destinations == to.destinations);
     note(keys, "accounting.retention_days", from.retention_days == to.retention_days);
-    note(keys, "accounting.on_ledger_failure", from.on_ledger_failure == to.on_ledger_failure);
     note(keys, "accounting.live_slots", from.live_slots == to.live_slots);
     note(keys, "accounting.user_records", from.user_records == to.user_records);
     note(keys, "accounting.min_free_bytes", from.min_free_bytes == to.min_free_bytes);

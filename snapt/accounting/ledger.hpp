@@ -58,6 +58,7 @@ struct LedgerOptions {
     Destinations destinations = Destinations::None;
     // Records of a user in an interval, beside one for each session and class; 0: any number.
     uint32_t user_records = 1000;
+    bool is_aggregate = false;    // no others than those
     uint32_t user_slots = 0;      // as LiveFileOptions
     uint64_t min_free_bytes = 0;  // with less flows are merged; 0: they never are for that
     // Free bytes of a folder's disk; nothing when unknown.

@@ -67,8 +67,8 @@ Result<void> Ledger::probe_write(int64_t now_us) {
 }
 
 bool Ledger::may_have_record(uint32_t session_number, Sealing& sealing) const {
-    if (status_.is_coarse || options_.user_records == 0) {
-        return !status_.is_coarse;
+    if (status_.is_coarse || options_.is_aggregate || options_.user_records == 0) {
+        return !status_.is_coarse && !options_.is_aggregate;
     }
     const auto session = sessions_.find(session_number);
     const std::string user = session == sessions_.end() ? "?" : session->second.identity.user_id;

@@ -53,23 +53,21 @@ TEST(SnaptConfig, AVersionIsSwitchedOffAsInTheNodesFileOrByAnEmptyPrefix) {
 // Keys without effect cause a warning: tests/vectors/bad_config.
 TEST(SnaptConfig, TakesEveryAccountingKey) {
     const ParsedSnaptConfig parsed = parse_snapt_config(
-        std::string(kBeginning) + "[accounting]\nenabled = false\ninterval_s = 900\n"
+        std::string(kBeginning) + "[accounting]\nenabled = true\ninterval_s = 900\n"
                                   "checkpoint_s = 1\ngranularity = \"aggregate\"\n"
                                   "destinations = \"full\"\nretention_days = 30\n"
-                                  "on_ledger_failure = \"forward\"\nlive_slots = 4096\n"
+                                  "on_ledger_failure = \"refuse\"\nlive_slots = 4096\n"
                                   "user_records = 0\nmin_free_bytes = 1\n",
         "snapt.toml");
     ASSERT_TRUE(parsed.config) << joined(parsed.diagnostics);
-    EXPECT_EQ(parsed.config->accounting,
-              (AccountingConfig{false, 900, 1, Granularity::Aggregate, Destinations::Full, 30,
-                                OnLedgerFailure::Forward, 4096, 0, 1}));
+    EXPECT_EQ(parsed.config->accounting, (AccountingConfig{900, 1, Granularity::Aggregate,
+                                                           Destinations::Full, 30, 4096, 0, 1}));
 }
 
 TEST(SnaptConfig, OfKeysWithoutEffectWhatHappensAnywayIsNoWarning) {
     good(std::string(kBeginning) +
          "workers = 1\n"
-         "[accounting]\nenabled = true\ncheckpoint_s = 60\ngranularity = \"flow\"\n"
-         "on_ledger_failure = \"refuse\"\n");
+         "[accounting]\nenabled = true\non_ledger_failure = \"refuse\"\n");
 }
 
 TEST(SnaptConfig, RestListensOnThisHostAlone) {
@@ -83,12 +81,12 @@ TEST(SnaptConfig, RestListensOnThisHostAlone) {
     }
 }
 
-TEST(SnaptConfig, WarnsOfSinksAndGoesOn) {
+TEST(SnaptConfig, SinksAreRefused) {
     const ParsedSnaptConfig parsed = parse_snapt_config(
         std::string(kBeginning) + "[accounting.sink.postgres]\nrequired = true\n", "snapt.toml");
-    EXPECT_TRUE(parsed.config);
+    EXPECT_FALSE(parsed.config);
     EXPECT_EQ(joined(parsed.diagnostics),
-              "snapt.toml:3:1: warning: [accounting.sink.postgres] is not supported in this "
+              "snapt.toml:3:1: error: [accounting.sink.postgres] is not supported in this "
               "version; expected no sink; usage stays in the ledger");
 }
 
