@@ -6,6 +6,7 @@
 #include "cnapt/reach_probe.hpp"
 #include "cnapt/tcp_connect.hpp"
 #include "common/daemon/doctor_context.hpp"
+#include "common/io/net_monitor.hpp"
 
 #include <string>
 #include <vector>
@@ -44,6 +45,10 @@ struct NodeDoctor : daemon::ConfiguredDoctor<NodeConfig> {  // with its key
 void check_configuration(NodeDoctor& doctor);
 void check_policy(NodeDoctor& doctor);
 void check_daemon(NodeDoctor& doctor);
+// doctor_uplinks.cpp
+// Adds to the network the addresses that uplinks borrow; gives what there is to say of uplinks that
+// have none.
+std::vector<report::Finding> borrow_addresses(const NodeDoctor& doctor, io::NetSnapshot& network);
 // doctor_network.cpp
 void check_uplinks(NodeDoctor& doctor);
 void check_names(NodeDoctor& doctor);

@@ -316,7 +316,9 @@ void check_uplinks(NodeDoctor& doctor) {
         doctor.findings.fail(check, daemon::describe(monitor.error()), "a kernel with rtnetlink");
         return;
     }
-    const UplinkLook look(*doctor.config, (*monitor)->snapshot());
+    io::NetSnapshot network = (*monitor)->snapshot();
+    const std::vector<report::Finding> borrowed = borrow_addresses(doctor, network);
+    const UplinkLook look(*doctor.config, network);
     doctor.uplinks = look.usable();
     std::vector<std::string> names;
     for (const ControlUplink& uplink : doctor.uplinks) {
@@ -327,9 +329,12 @@ void check_uplinks(NodeDoctor& doctor) {
         doctor.findings.fail(check,
                              "no interface leads to a SNAPT" + (why.empty() ? "" : ": " + why),
                              "connect one, or correct [uplinks]");
-        return;
+    } else {
+        doctor.findings.ok(check, joined(names));
     }
-    doctor.findings.ok(check, joined(names));
+    for (const report::Finding& finding : borrowed) {
+        doctor.findings.add(finding);
+    }
     check_reverse_path(doctor);
 }
 

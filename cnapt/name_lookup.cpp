@@ -1,5 +1,6 @@
 #include "cnapt/name_lookup.hpp"
 
+#include "cnapt/borrowed_addresses.hpp"
 #include "cnapt/dns_message.hpp"
 #include "cnapt/resolv_conf.hpp"
 #include "common/io/file.hpp"
@@ -74,6 +75,9 @@ ask(const base::Endpoint& server, const std::vector<uint8_t>& query, uint32_t fw
     const int family = server.address.is_v4() ? AF_INET : AF_INET6;
     const io::UniqueFd fd(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     const io::SocketAddress to(server);
+    if (fwmark != 0) {
+        bind_beside(fd.value(), server.address, fwmark);
+    }
     const bool is_sent = fd.is_open() &&
                          (fwmark == 0 || ::setsockopt(fd.value(), SOL_SOCKET, SO_MARK, &fwmark,
                                                       sizeof fwmark) == 0) &&

@@ -15,17 +15,13 @@ using base::IpPrefix;
 constexpr std::array<uint8_t, 3> kNetworkProtocols = {1, 9, 16};  // redirect, ra, dhcp
 constexpr uint8_t kKernelProtocol = 2;
 
-// Point-to-point and overlay networks that the host's owner has set up. On other kinds (hardware,
-// veth, vlan, bridge, bond) a stranger in the network may have chosen the host's addresses and
-// prefixes. No flag of the kernel says so: a lease without end looks like an address set by hand.
+// On other kinds (hardware, veth, vlan, bridge, bond) a stranger in the network may have chosen the
+// host's addresses and prefixes. No flag of the kernel says so: a lease without end looks like an
+// address set by hand.
 constexpr auto kTunnelKinds = std::to_array<std::string_view>(
     {"tun",    "wireguard", "ovpn",    "ipip",      "ip6tnl", "sit",   "gre",  "gretap",
      "ip6gre", "ip6gretap", "erspan",  "ip6erspan", "vti",    "vti6",  "xfrm", "ppp",
      "vxlan",  "geneve",    "bareudp", "gtp",       "amt",    "batadv"});
-
-bool is_tunnel(const io::LinkEntry& link) {
-    return std::find(kTunnelKinds.begin(), kTunnelKinds.end(), link.kind) != kTunnelKinds.end();
-}
 
 bool is_private(const IpPrefix& prefix) {
     return std::any_of(private_prefixes().begin(), private_prefixes().end(),
@@ -88,6 +84,10 @@ std::span<const IpPrefix> private_prefixes() {
 bool is_private(const IpAddress& address) {
     return std::any_of(private_prefixes().begin(), private_prefixes().end(),
                        [&](const IpPrefix& prefix) { return prefix.contains(address); });
+}
+
+bool is_tunnel(const io::LinkEntry& link) {
+    return std::find(kTunnelKinds.begin(), kTunnelKinds.end(), link.kind) != kTunnelKinds.end();
 }
 
 NearLinks near_links(const io::NetSnapshot& snapshot,

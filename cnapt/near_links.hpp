@@ -14,6 +14,9 @@ namespace continuo::cnapt {
 std::span<const base::IpPrefix> private_prefixes();
 bool is_private(const base::IpAddress& address);
 
+// Point-to-point and overlay networks that the host's owner has set up, by their kind.
+bool is_tunnel(const io::LinkEntry& link);
+
 // Longest prefix that still is a default route in parts, as 0.0.0.0/1 and 128.0.0.0/1.
 inline constexpr uint8_t kLongestPartOfDefault = 7;
 

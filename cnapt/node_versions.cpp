@@ -49,6 +49,7 @@ void Node::offer_addresses(SnaptLink& link, const std::vector<base::Endpoint>& a
             set_address(link, *first);
         }
     }
+    follow_snapt_addresses();  // control begins by the uplinks that lead there
     note_ways();
 }
 

@@ -1,5 +1,6 @@
 #include "cnapt/tcp_connect.hpp"
 
+#include "cnapt/borrowed_addresses.hpp"
 #include "common/control/control_link.hpp"
 #include "common/io/socket_address.hpp"
 #include "common/io/tcp_stream.hpp"
@@ -41,6 +42,8 @@ begin_connect(const base::Endpoint& to, const std::optional<ControlUplink>& from
         if (::bind(fd.value(), source.data(), source.size()) != 0) {
             return system_error("TCP bind");
         }
+    } else if (fwmark != 0) {
+        bind_beside(fd.value(), to.address, fwmark);
     }
     io::tune_tcp(fd.value(), kUnacknowledged, kKeepaliveIdle);
     if (::setsockopt(fd.value(), IPPROTO_TCP, TCP_MAXSEG, &kSegmentBytes, sizeof kSegmentBytes) !=

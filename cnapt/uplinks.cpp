@@ -83,6 +83,7 @@ Uplinks::Uplinks(io::EventLoop& loop,
                  OnWritable on_writable)
     : loop_(loop)
     , rules_(std::move(rules))
+    , ask_source_(ask_kernel(rules_.fwmark))
     , on_readable_(std::move(on_readable))
     , on_writable_(std::move(on_writable))
     , offload_(io::probe_udp_offload()) {}
@@ -90,6 +91,7 @@ Uplinks::Uplinks(io::EventLoop& loop,
 Uplinks::Change Uplinks::update(const io::NetSnapshot& snapshot) {
     Change change;
     std::vector<base::IpAddress> refused;
+    const std::vector<io::UsableAddress> addresses = with_borrowed(snapshot);
     const auto usable = [&](const io::UsableAddress& address) -> const io::LinkEntry* {
         const io::LinkEntry* link = snapshot.link(address.interface_index);
         const bool is_usable = link != nullptr && link->is_up && !link->is_loopback &&
@@ -103,17 +105,17 @@ Uplinks::Change Uplinks::update(const io::NetSnapshot& snapshot) {
             continue;
         }
         const bool is_there =
-            std::any_of(snapshot.addresses.begin(), snapshot.addresses.end(),
-                        [&](const io::UsableAddress& address) {
-                            return address.interface_index == slot->interface_index &&
-                                   address.address == slot->address && usable(address) != nullptr;
-                        });
+            std::any_of(addresses.begin(), addresses.end(), [&](const io::UsableAddress& address) {
+                return address.interface_index == slot->interface_index &&
+                       address.address == slot->address && usable(address) != nullptr;
+            });
         if (!is_there) {
             change.removed.push_back(slot->slot);
             slot.reset();
         }
     }
-    for (const io::UsableAddress& address : snapshot.addresses) {
+    for (size_t i = 0; i < addresses.size(); ++i) {
+        const io::UsableAddress& address = addresses[i];
         const io::LinkEntry* link = usable(address);
         if (link == nullptr) {
             continue;
@@ -121,6 +123,7 @@ Uplinks::Change Uplinks::update(const io::NetSnapshot& snapshot) {
         const auto mtu = static_cast<uint16_t>(std::min<uint32_t>(link->mtu, kLargestMtu));
         if (Uplink* known = find(address)) {
             known->is_deprecated = address.deprecated;
+            known->is_borrowed = i >= snapshot.addresses.size();
             if (known->mtu != mtu) {
                 known->mtu = mtu;
                 change.resized.push_back(known->slot);
@@ -150,6 +153,7 @@ Uplinks::Change Uplinks::update(const io::NetSnapshot& snapshot) {
         uplink->interface = link->name;
         uplink->address = address.address;
         uplink->mtu = mtu;
+        uplink->is_borrowed = i >= snapshot.addresses.size();
         uplink->is_deprecated = address.deprecated;
         uplink->has_carrier = link->has_carrier;
         if (open_ports(*uplink)) {
@@ -161,6 +165,24 @@ Uplinks::Change Uplinks::update(const io::NetSnapshot& snapshot) {
     }
     refused_ = std::move(refused);
     return change;
+}
+
+// Those of the snapshot come first.
+std::vector<io::UsableAddress> Uplinks::with_borrowed(const io::NetSnapshot& snapshot) const {
+    std::vector<io::UsableAddress> addresses = snapshot.addresses;
+    std::vector<io::UsableAddress> in_use;
+    for (const auto& slot : slots_) {
+        if (slot != nullptr && slot->is_borrowed) {
+            in_use.push_back({slot->interface_index, slot->address});
+        }
+    }
+    const auto links = bare_links(snapshot, snapts_, rules_.own_device, in_use, ask_source_);
+    for (const BareLink& bare : links) {
+        if (bare.source) {
+            addresses.push_back(bare.borrowed());
+        }
+    }
+    return addresses;
 }
 
 bool Uplinks::set_snapts(std::vector<base::IpAddress> snapts) {

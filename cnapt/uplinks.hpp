@@ -1,8 +1,10 @@
-// Uplinks: local interfaces with an address over which a SNAPT may be reached, and their sockets:
-// one UDP socket for each class, bound to device and source, never connected. An uplink's slot is
-// its path index on the wire. Data loop only.
+// Uplinks: local interfaces over which a SNAPT may be reached, with their addresses, own or
+// borrowed (borrowed_addresses.hpp), and their sockets: one UDP socket for each class, bound to
+// device and source, never connected. An uplink's slot is its path index on the wire. Data loop
+// only.
 #pragma once
 
+#include "cnapt/borrowed_addresses.hpp"
 #include "cnapt/fwmark.hpp"
 #include "cnapt/snapt_addresses.hpp"
 #include "common/base/traffic_class.hpp"
@@ -36,6 +38,7 @@ struct Uplink {
     std::string interface;
     base::IpAddress address;
     uint16_t mtu = 1500;
+    bool is_borrowed = false;  // the address is another interface's
     bool is_deprecated = false;
     bool is_captive = false;  // a portal answers in the place of SNAPTs
     std::string portal_url;   // where it leads, if it said so
@@ -80,7 +83,9 @@ class Uplinks {
     using SlotSet = std::bitset<kSlots>;
     // Follows the host's state. An address becomes an uplink when its interface has a default route
     // of its IP version (also in parts), or a route to a SNAPT, or is named by a glob of `allow`
-    // other than "*". It stays one as long as it is there: routes may be replaced in two steps.
+    // other than "*". It stays one as long as it is there: routes may be replaced in two steps. An
+    // interface with a route to a SNAPT and no address is one with the address that it borrows, as
+    // long as it does; for that the kernel is asked.
     Change update(const io::NetSnapshot& snapshot);
     // Addresses of SNAPTs, for the next update(). True: they are others than before.
     bool set_snapts(std::vector<base::IpAddress> snapts);
@@ -109,6 +114,7 @@ class Uplinks {
     uint64_t failed() const { return failed_; }
 
   private:
+    std::vector<io::UsableAddress> with_borrowed(const io::NetSnapshot& snapshot) const;
     Uplink* find(const io::UsableAddress& address);
     bool has_better_version(const Uplink& uplink,
                             const SnaptAddresses& snapt,
@@ -128,6 +134,7 @@ class Uplinks {
 
     io::EventLoop& loop_;
     UplinkRules rules_;
+    AskSource ask_source_;
     OnReadable on_readable_;
     OnWritable on_writable_;
     io::UdpOffloadSupport offload_;

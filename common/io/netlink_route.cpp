@@ -237,6 +237,34 @@ Result<std::string> RouteClient::interface_of(NetlinkRequest request) {
     return std::string(name.data());
 }
 
+Result<RouteClient::Way>
+RouteClient::way_to(const IpAddress& destination, uint32_t mark, uint32_t interface_index) {
+    NetlinkRequest request(RTM_GETROUTE, 0);
+    rtmsg info{};
+    info.rtm_family = family_of(destination.version);
+    info.rtm_dst_len = static_cast<uint8_t>(destination.bytes().size() * 8);
+    request.fixed(info);
+    request.attribute(RTA_DST, destination.bytes());
+    if (interface_index != 0) {
+        request.attribute(RTA_OIF, interface_index);
+    }
+    request.attribute(RTA_MARK, mark);
+    std::optional<Way> way;
+    CTN_TRY(socket_.list(request, "look up route", [&](const NetlinkMessage& message) {
+        const base::ByteView attributes = message.attributes(sizeof(rtmsg));
+        const auto source = find_attribute(attributes, RTA_PREFSRC);
+        const uint32_t by = find_u32(attributes, RTA_OIF).value_or(0);
+        const bool is_meant = interface_index == 0 || by == interface_index;
+        if (is_meant && source && source->size() == destination.bytes().size()) {
+            way = Way{by, destination.is_v4() ? IpAddress::v4(*source) : IpAddress::v6(*source)};
+        }
+    }));
+    if (!way) {
+        return Error{Errc::NotFound, "look up route"};
+    }
+    return *way;
+}
+
 Result<size_t> RouteClient::remove_own_routes(uint32_t table) {
     size_t removed = 0;
     for (const IpVersion version : {IpVersion::V4, IpVersion::V6}) {

@@ -71,6 +71,14 @@ class RouteClient {
         uint32_t mark = 0;
     };
     base::Result<std::string> interface_to(const ForwardedPacket& packet);
+    // By which interface, and with which source, a packet of this host to that address would leave
+    // with that mark of routing; `interface_index` 0: by any interface. Errors: also NotFound.
+    struct Way {
+        uint32_t interface_index = 0;
+        base::IpAddress source;
+    };
+    base::Result<Way>
+    way_to(const base::IpAddress& destination, uint32_t mark, uint32_t interface_index = 0);
 
     const std::string& last_error_text() const { return socket_.error_text(); }
 

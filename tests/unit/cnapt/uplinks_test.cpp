@@ -167,6 +167,32 @@ TEST_F(UplinksTest, WhatLeadsNowhereIsNoUplink) {
     EXPECT_EQ(update().added, (Slots{0, 1})) << "named by its operator";
 }
 
+// The address is on a bridge, as that of a delegated prefix.
+TEST_F(UplinksTest, WhatHasNoAddressSendsWithTheOneThatTheKernelWouldUse) {
+    ASSERT_EQ(std::system("ip link add lan0 type bridge && ip link set lan0 up && ip addr add "
+                          "192.0.2.9/24 dev lan0 && ip addr add 192.0.2.10/24 dev lan0 && ip addr "
+                          "flush dev cable && ip route add default dev cable src 192.0.2.10"),
+              0);
+    const auto monitor = io::NetMonitor::start(loop_, [](const io::NetEvent&) {});
+    ASSERT_TRUE(monitor);
+    snapshot_ = (*monitor)->snapshot();
+    EXPECT_TRUE(update().added.empty()) << "it leads to no SNAPT that is known";
+    EXPECT_TRUE(uplinks_->set_snapts({kSnapt.current().address}));
+    ASSERT_EQ(update().added, Slots{0});
+    EXPECT_EQ(uplink(0).interface, "cable");
+    EXPECT_EQ(uplink(0).address.to_string(), "192.0.2.10");
+    EXPECT_TRUE(uplink(0).is_borrowed);
+    EXPECT_NE(uplink(0).ports[0], nullptr) << "its sockets are bound to both";
+    EXPECT_EQ(best(), "cable");
+    ASSERT_EQ(std::system("ip addr add 192.168.1.2/24 dev cable"), 0);
+    snapshot_.addresses.push_back(
+        {uplink(0).interface_index, *IpAddress::parse("192.168.1.2"), 24});
+    const Uplinks::Change change = update();
+    EXPECT_EQ(change.removed, Slots{0}) << "it has one of its own now";
+    ASSERT_EQ(change.added, Slots{1});
+    EXPECT_FALSE(uplink(1).is_borrowed);
+}
+
 TEST_F(UplinksTest, WhatHasNoCarrierIsTheLastToBeChosen) {
     update();
     snapshot_.links[0].has_carrier = false;

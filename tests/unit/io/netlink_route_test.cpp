@@ -274,6 +274,30 @@ TEST_F(RouteClientTest, TheInterfaceOfAWayIsTheOneThatTheKernelWouldTake) {
     EXPECT_EQ(client_->interface_to(address("127.0.0.1")).value(), "lo");
 }
 
+TEST_F(RouteClientTest, TheSourceByAnInterfaceIsTheOneThatTheKernelWouldTake) {
+    set_up();
+    const auto source = [&](const char* to) {
+        const auto found = client_->way_to(address(to), 8, index_);
+        return found ? found->source.to_string() : std::string();
+    };
+    EXPECT_EQ(source("203.0.113.1"), "") << "no way";
+    ASSERT_TRUE(net().shell(
+        "ip link add lan0 type bridge && ip link set lan0 up && ip address add 192.0.2.5/24 dev "
+        "lan0 && ip address add 2001:db8:9::5/64 dev lan0 nodad && ip route add default dev d0 && "
+        "ip route add 198.51.100.0/24 dev lan0 && ip -6 route add default dev d0"));
+    EXPECT_EQ(source("203.0.113.1"), "192.0.2.5") << "d0 has no address";
+    EXPECT_EQ(source("2001:db8:1::1"), "2001:db8:9::5");
+    ASSERT_TRUE(net().shell("ip address add 192.0.2.129/32 dev lo && ip route add 203.0.113.0/24 "
+                            "dev d0 src 192.0.2.129"));
+    EXPECT_EQ(source("203.0.113.1"), "192.0.2.129");
+    ASSERT_TRUE(net().shell("ip rule add fwmark 8 lookup 77 && ip route add default dev d0 table "
+                            "77 src 192.0.2.5"));
+    EXPECT_EQ(source("203.0.113.1"), "192.0.2.5") << "by the rule for that mark";
+    const auto way = client_->way_to(address("198.51.100.9"), 0);
+    ASSERT_TRUE(way);
+    EXPECT_EQ(way->interface_index, client_->interface_index("lan0").value());
+}
+
 TEST_F(RouteClientTest, TheWayOfAForwardedPacketGoesByTheRulesOfItsInterfaceAndItsMark) {
     ASSERT_TRUE(
         net().shell("ip link add from0 type veth peer name a0; ip link add out0 type veth "
