@@ -24,7 +24,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <map>
 
 namespace continuo::cnapt {
 
@@ -50,6 +49,7 @@ node_settings(const NodeConfig& config, const CaptureSwitch& capture, const std:
     settings.uplinks.lan = config.capture.gateway_interfaces;
     settings.uplinks.fwmark = config.capture.fwmark;
     settings.uplinks.tos = table.tos;
+    settings.on_link = {config.capture.on_link, config.capture.kill_switch};
     return settings;
 }
 
@@ -332,7 +332,7 @@ size_t App::tell_status() const {
 }
 
 void App::tell_links() {
-    capture_.set_near(node_->near_links(near_group(config_.capture)));
+    capture_.set_near(node_->near_links(near_group(config_.capture)), node_->on_link().near());
     if (config_.capture.kill_switch) {
         std::vector<std::string> in_use;
         for (const Uplink* uplink : node_->uplinks().list()) {

@@ -61,6 +61,9 @@ class CaptureControl {
     void set_portal(std::optional<PortalBypass> portal) { portal_ = std::move(portal); }
     // Part of what begin() sets, from the next time on; nothing with the kill switch.
     void set_plain(PlainPlaces places) { plain_ = std::move(places); }
+    // Part of what begin() sets, from the next time on: public prefixes in the network of an uplink
+    // that stay beside the tunnel.
+    void set_on_link(std::vector<base::IpPrefix> near) { on_link_ = std::move(near); }
     // Whether some SNAPT carries IPv6. While none does, cnapt0's IPv6 address is deprecated, so
     // that programs try IPv4 first. Takes effect at once; until the first call none does.
     base::Result<void> set_carries_ipv6(bool carries_ipv6, std::string& failure);
@@ -108,6 +111,7 @@ class CaptureControl {
     LanTimeouts lan_timeouts_;
     std::optional<PortalBypass> portal_;
     PlainPlaces plain_;
+    std::vector<base::IpPrefix> on_link_;
     ForwardLinks forward_links_;
     bool has_near_links_ = false;
     bool has_taken_over_ = false;

@@ -114,6 +114,7 @@ CaptureOptions CaptureControl::options(const classifier::Ruleset* ruleset) const
     options.fwmark = config_.fwmark;
     options.exclude = config_.exclude;
     options.near = config_.near;
+    options.near.insert(options.near.end(), on_link_.begin(), on_link_.end());
     options.has_near_links = has_near_links_;
     options.gateway_interfaces = config_.gateway_interfaces;
     options.kill_switch = config_.kill_switch;

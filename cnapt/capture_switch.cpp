@@ -68,7 +68,7 @@ void CaptureSwitch::set_portal(std::optional<PortalBypass> portal) {
     follow();
 }
 
-void CaptureSwitch::set_near(NearLinks near) {
+void CaptureSwitch::set_near(NearLinks near, std::vector<base::IpPrefix> on_link) {
     if (near.has_grouped_uplink && !wish_.near.has_grouped_uplink) {
         base::log(
             base::LogLevel::Warning,
@@ -76,6 +76,7 @@ void CaptureSwitch::set_near(NearLinks near) {
             "destinations over other interfaces lead through the tunnel, but for capture.near");
     }
     wish_.near = std::move(near);
+    wish_.on_link = std::move(on_link);
     follow();
 }
 
@@ -127,9 +128,11 @@ base::Result<void> CaptureSwitch::apply(Wish& wish, std::string& failure) {
     const bool is_let_in = control_.let_in(wish.is_open, failure).has_value();
     const bool has_new_rules = !done_ || done_->ruleset != wish.ruleset ||
                                done_->portal != wish.portal || done_->plain != wish.plain ||
+                               done_->on_link != wish.on_link ||
                                done_->near.is_counted() != wish.near.is_counted();
     control_.set_portal(wish.portal);
     control_.set_plain(wish.plain);
+    control_.set_on_link(wish.on_link);
     if (is_let_in && has_links && has_address && !has_new_rules) {
         return {};
     }

@@ -36,7 +36,8 @@ class CaptureSwitch {
     void set_open(bool is_open);
     // Only while there are rules at all: traffic is captured, or was.
     void set_portal(std::optional<PortalBypass> portal);
-    void set_near(NearLinks near);
+    // `on_link`: prefixes in the networks of uplinks that are near.
+    void set_near(NearLinks near, std::vector<base::IpPrefix> on_link);
     void set_forward_links(ForwardLinks links);
     void set_plain(PlainPlaces places);
     void set_carries_ipv6(bool carries_ipv6);
@@ -62,6 +63,7 @@ class CaptureSwitch {
         bool is_open = false;
         std::optional<PortalBypass> portal;
         NearLinks near;
+        std::vector<base::IpPrefix> on_link;
         ForwardLinks forward_links;
         PlainPlaces plain;
         bool carries_ipv6 = false;

@@ -75,6 +75,7 @@ constexpr Check kChecks[] = {
     {"disk", check_disk},
     {"files", check_files},
     {"uplinks", check_uplinks},
+    {"lan", check_on_link},
     {"names", check_names},
     {"tcp", check_tcp},
     {"udp", check_udp},

@@ -49,6 +49,7 @@ void check_daemon(NodeDoctor& doctor);
 // Adds to the network the addresses that uplinks borrow; gives what there is to say of uplinks that
 // have none.
 std::vector<report::Finding> borrow_addresses(const NodeDoctor& doctor, io::NetSnapshot& network);
+void check_on_link(NodeDoctor& doctor);
 // doctor_network.cpp
 void check_uplinks(NodeDoctor& doctor);
 void check_names(NodeDoctor& doctor);

@@ -1,6 +1,8 @@
-// Checks of `cnapt doctor`: uplinks that have no address of their own.
+// Checks of `cnapt doctor`: uplinks that have no address of their own, and hosts with a public
+// address in the networks of uplinks.
 #include "cnapt/borrowed_addresses.hpp"
 #include "cnapt/doctor_context.hpp"
+#include "cnapt/on_link.hpp"
 #include "cnapt/uplinks.hpp"
 
 #include <algorithm>
@@ -8,6 +10,9 @@
 namespace continuo::cnapt {
 
 namespace {
+
+// Most networks in a finding. A choice, not measured.
+constexpr size_t kMaxNetworksNamed = 6;
 
 // Those that the configuration or the daemon names by address.
 std::vector<base::IpAddress> known_snapts(const NodeDoctor& doctor) {
@@ -52,13 +57,82 @@ finding_of(const io::NetSnapshot& network, const std::string& name, const BareLi
     return {report::Verdict::Warn, "uplinks", std::move(found), std::move(remedy)};
 }
 
+UplinkRules rules_of(const NodeConfig& config) {
+    UplinkRules rules;
+    rules.own_device = config.capture.device;
+    rules.allow = config.uplinks.allow;
+    rules.deny = config.uplinks.deny;
+    rules.lan = config.capture.gateway_interfaces;
+    return rules;
+}
+
+// "2001:db8:7::/64 (eth0)", each of that fate; empty: none.
+std::string networks_of(const OnLinkNetworks& networks, OnLink fate) {
+    std::string text;
+    size_t named = 0;
+    for (const OnLinkNetwork& network : networks.list) {
+        if (network.fate == fate && named < kMaxNetworksNamed) {
+            ++named;
+            text += (text.empty() ? "" : ", ") + network.prefix.to_string();
+            text += " (" + network.interface + ")";
+        } else if (network.fate == fate) {
+            return text + ", ...";
+        }
+    }
+    return text;
+}
+
+std::string_view fate_text(OnLink fate, bool is_kill_switch) {
+    switch (fate) {
+    case OnLink::Refuse:
+        if (is_kill_switch) {
+            return " are refused at once, so that programs take another address; "
+                   "[capture] exclude reaches them beside the tunnel";
+        }
+        return " are refused at once, so that programs take another address; "
+               "[capture] on_link = \"near\" reaches them beside the tunnel";
+    case OnLink::Near:
+        return " are reached beside the tunnel ([capture] on_link)";
+    case OnLink::Tunnel:
+        break;
+    }
+    return " are reached through the tunnel, where their network lets that in; "
+           "[capture] on_link = \"near\" reaches them beside it";
+}
+
 }  // namespace
 
+void check_on_link(NodeDoctor& doctor) {
+    if (!doctor.config) {
+        return;  // the other checks say so
+    }
+    io::EventLoop loop;
+    const auto monitor = io::NetMonitor::start(loop, [](const io::NetEvent&) {});
+    if (!monitor) {
+        return;  // "uplinks" has said so
+    }
+    const OnLinkNetworks networks =
+        on_link_networks((*monitor)->snapshot(), rules_of(*doctor.config),
+                         {doctor.config->capture.on_link, doctor.config->capture.kill_switch});
+    for (const OnLink fate : {OnLink::Refuse, OnLink::Near, OnLink::Tunnel}) {
+        const std::string which = networks_of(networks, fate);
+        if (!which.empty()) {
+            std::string found = "hosts in " + which;
+            found += fate_text(fate, doctor.config->capture.kill_switch);
+            doctor.findings.ok("lan", std::move(found));
+        }
+    }
+    if (networks.left_out != 0) {
+        doctor.findings.warn("lan",
+                             std::to_string(networks.left_out) +
+                                 " public networks are too many: hosts there are reached through "
+                                 "the tunnel",
+                             "name their prefixes in [capture] near");
+    }
+}
+
 std::vector<report::Finding> borrow_addresses(const NodeDoctor& doctor, io::NetSnapshot& network) {
-    UplinkRules rules;
-    rules.own_device = doctor.config->capture.device;
-    rules.allow = doctor.config->uplinks.allow;
-    rules.deny = doctor.config->uplinks.deny;
+    const UplinkRules rules = rules_of(*doctor.config);
     std::vector<report::Finding> findings;
     std::vector<io::UsableAddress> borrowed;
     for (const BareLink& bare : bare_links(network, known_snapts(doctor), rules.own_device, {},

@@ -8,6 +8,7 @@
 #include "cnapt/failure.hpp"
 #include "cnapt/near_links.hpp"
 #include "cnapt/node_events.hpp"
+#include "cnapt/on_link.hpp"
 #include "cnapt/tcp_fallback.hpp"
 #include "cnapt/udp_throttle.hpp"
 #include "cnapt/uplinks.hpp"
@@ -57,6 +58,7 @@ struct NodeSettings {
     std::string journal;  // file of the bindings; empty: they end with the process
     std::array<session::ClassSettings, base::kTrafficClasses> classes;
     UplinkRules uplinks;
+    OnLinkPolicy on_link;
     dataplane::Recording recording;  // must outlive the Node
 };
 
@@ -259,6 +261,8 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     dataplane::TunPort& tun() { return *tun_port_; }
     const io::NetSnapshot& network() const { return monitor_->snapshot(); }
     NearLinks near_links(uint32_t group) const;
+    // Networks of uplinks with public addresses.
+    const OnLinkNetworks& on_link() const { return on_link_; }
 
     // --- session::SessionHost
     flow::Flow* on_flow_opened(session::Session& session,
@@ -408,6 +412,8 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     // The SNAPT that the flow was bound to before a restart.
     std::optional<size_t> former_snapt(const packet::FiveTuple& flow) const;
     void refuse(NodeFlow& node_flow, std::string reason, base::TimePoint now);
+    // node_on_link.cpp: refuses a new flow to a host in the network of an uplink, where that is so.
+    bool refuses_on_link(NodeFlow& node_flow, base::TimePoint now);
     void forward(NodeFlow& node_flow, packet::PacketPtr packet, bool is_syn, base::TimePoint now);
     void answer_refused(base::ByteView packet);
     void release_waiting(NodeFlow& node_flow, base::TimePoint now);
@@ -465,6 +471,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     std::shared_ptr<io::ProcessLookup> lookup_;
     std::shared_ptr<io::NetfilterClient> tracking_;  // of a gateway; on worker_
     std::shared_ptr<const classifier::Ruleset> ruleset_;
+    OnLinkNetworks on_link_;
     std::vector<std::unique_ptr<SnaptLink>> links_;
     std::vector<NodeFlow*> waiting_flows_;
     std::optional<BindingJournal> journal_;
