@@ -2,7 +2,7 @@
 
 #include "classifier/policy_changes.hpp"
 #include "cnapt/bypassed_cgroups.hpp"
-#include "cnapt/capture_switch.hpp"
+#include "cnapt/capture_links.hpp"
 #include "cnapt/commands.hpp"
 #include "cnapt/dns_switch.hpp"
 #include "cnapt/gateway_check.hpp"
@@ -102,7 +102,7 @@ class App final : public NodeEvents {
     void on_stream_stuck(SnaptLink& link) override;
     void on_network_changed() override {
         if (node_) {
-            tell_links();
+            tell_links(*node_, config_.capture, capture_);
         }
         if (plain_) {
             plain_->on_network_changed();
@@ -120,7 +120,6 @@ class App final : public NodeEvents {
         return snapts_ ? snapts_->client_of(link) : nullptr;
     }
     void on_captured();
-    void tell_links();
     void let_in();
     size_t tell_status() const;
     const char* without_snapt() const;
@@ -193,6 +192,7 @@ base::Result<void> App::start(std::string& failure) {
         loop_, *node_, capture_, config_.capture,
         control::derive_portal_key(*config_.identity.key, config_.realm));
     plain_ = std::make_unique<PlainControl>(loop_, *node_, capture_, config_, [this] { let_in(); });
+    tell_links(*node_, config_.capture, capture_);
     if (capture_.has_taken_over()) {
         (void)node_->keep_device(false);  // first: what fails from here on leaves no device
     }
@@ -331,17 +331,6 @@ size_t App::tell_status() const {
     return up;
 }
 
-void App::tell_links() {
-    capture_.set_near(node_->near_links(near_group(config_.capture)), node_->on_link().near());
-    if (config_.capture.kill_switch) {
-        std::vector<std::string> in_use;
-        for (const Uplink* uplink : node_->uplinks().list()) {
-            in_use.push_back(uplink->interface);
-        }
-        capture_.set_forward_links(forward_links(node_->network(), in_use, config_.capture.device));
-    }
-}
-
 void App::on_captured() {
     dns_.set_in_tunnel(true);
     log(LogLevel::Info, "traffic goes through %s", config_.capture.device.c_str());
@@ -368,7 +357,7 @@ void App::on_stream_stuck(SnaptLink& link) {
 void App::on_tick() {
     const base::TimePoint now = loop_.refresh_now();
     node_->flows().set_utc_offset_us(daemon::utc_us() - base::to_us(now.time_since_epoch()));
-    tell_links();
+    tell_links(*node_, config_.capture, capture_);
     plain_->on_tick();
     capture_.on_tick();
     dns_.set_in_tunnel(capture_.is_open());

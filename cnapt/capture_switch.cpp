@@ -30,6 +30,7 @@ CaptureSwitch::CaptureSwitch(io::EventLoop& loop,
                              std::function<void()> on_active,
                              std::string sysctl_record)
     : is_kill_switch_(config.kill_switch)
+    , sources_(loop, config.routing_table)
     , control_(std::move(config), std::move(sysctl_record))
     , on_active_(std::move(on_active))
     , loop_(loop)
@@ -184,6 +185,7 @@ void CaptureSwitch::forget_done() {
 }
 
 void CaptureSwitch::on_rules_changed() {
+    sources_.suspect();
     if (!is_suspect_) {
         is_suspect_ = true;
         look_soon();
@@ -264,6 +266,7 @@ void CaptureSwitch::supervise() {
 bool CaptureSwitch::leave() {
     monitor_.reset();
     worker_.reset();
+    sources_.leave();
     std::string failure;
     const auto left = control_.leave(failure);
     if (!left) {
@@ -277,6 +280,7 @@ void CaptureSwitch::end() {
     monitor_.reset();
     worker_.reset();
     control_.end();
+    sources_.end();
 }
 
 }  // namespace continuo::cnapt

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cnapt/capture_control.hpp"
+#include "cnapt/source_routes.hpp"
 #include "common/io/rule_monitor.hpp"
 #include "common/io/worker_thread.hpp"
 
@@ -41,6 +42,8 @@ class CaptureSwitch {
     void set_forward_links(ForwardLinks links);
     void set_plain(PlainPlaces places);
     void set_carries_ipv6(bool carries_ipv6);
+    // Takes effect also while nothing is captured.
+    void set_sources(SourcePlan plan) { sources_.set(std::move(plan)); }
     // New flows are captured now; with the kill switch always.
     bool is_open() const { return done_ && (done_->is_open || is_kill_switch_); }
     // Tries again what failed. Looks for parts that somebody else has removed; this also happens,
@@ -80,6 +83,7 @@ class CaptureSwitch {
     base::Result<void> apply(Wish& wish, std::string& failure);
 
     const bool is_kill_switch_;
+    SourceRoutes sources_;
     CaptureControl control_;  // the helper thread's while is_busy_
     std::function<void()> on_active_;
     io::EventLoop& loop_;

@@ -77,6 +77,7 @@ constexpr Check kChecks[] = {
     {"uplinks", check_uplinks},
     {"lan", check_on_link},
     {"names", check_names},
+    {"reverse path", check_reverse_paths},
     {"tcp", check_tcp},
     {"udp", check_udp},
     {"mtu", check_mtu},

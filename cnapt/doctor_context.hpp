@@ -57,6 +57,8 @@ void check_tcp(NodeDoctor& doctor);
 void check_udp(NodeDoctor& doctor);
 void check_mtu(NodeDoctor& doctor);
 void check_portals(NodeDoctor& doctor);
+// doctor_reverse_path.cpp
+void check_reverse_paths(NodeDoctor& doctor);
 // doctor_login.cpp
 void check_logins(NodeDoctor& doctor);
 // doctor_tunnel.cpp

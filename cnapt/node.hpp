@@ -263,6 +263,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     NearLinks near_links(uint32_t group) const;
     // Networks of uplinks with public addresses.
     const OnLinkNetworks& on_link() const { return on_link_; }
+    std::vector<base::IpAddress> snapt_addresses() const;
 
     // --- session::SessionHost
     flow::Flow* on_flow_opened(session::Session& session,
@@ -319,7 +320,6 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
 
     // node_paths.cpp
     void on_network_changed();
-    std::vector<base::IpAddress> snapt_addresses() const;
     void follow_snapt_addresses();
     void update_all_paths(const Uplinks::Change& change, base::TimePoint now);
     void update_paths(SnaptLink& link, const Uplinks::Change& change, base::TimePoint now);

@@ -155,6 +155,7 @@ Result<void> RouteClient::change_route(uint16_t type, uint16_t flags, const Rout
     const bool is_direct = route.type == RouteType::Unicast && !route.gateway;
     info.rtm_scope = is_direct ? RT_SCOPE_LINK : RT_SCOPE_UNIVERSE;
     info.rtm_type = from_route_type(route.type);
+    info.rtm_flags = route.is_on_link ? unsigned{RTNH_F_ONLINK} : 0U;
     request.fixed(info);
     if (route.destination.length > 0) {
         request.attribute(RTA_DST, route.destination.address.bytes());
@@ -201,13 +202,18 @@ Result<std::vector<RouteEntry>> RouteClient::routes(IpVersion version, uint32_t 
     return routes;
 }
 
-Result<std::string> RouteClient::interface_to(const IpAddress& destination) {
+Result<std::string> RouteClient::interface_to(const IpAddress& destination,
+                                              const std::optional<IpAddress>& source) {
     NetlinkRequest request(RTM_GETROUTE, 0);
     rtmsg info{};
     info.rtm_family = family_of(destination.version);
     info.rtm_dst_len = static_cast<uint8_t>(destination.bytes().size() * 8);
+    info.rtm_src_len = source ? info.rtm_dst_len : uint8_t{0};
     request.fixed(info);
     request.attribute(RTA_DST, destination.bytes());
+    if (source) {
+        request.attribute(RTA_SRC, source->bytes());
+    }
     return interface_of(std::move(request));
 }
 

@@ -59,9 +59,11 @@ class RouteClient {
     // their number.
     base::Result<size_t> remove_own_rules(uint32_t first_priority, uint32_t last_priority);
 
-    // The interface by which a packet of this host to that address would leave now. Errors: also
-    // NotFound when none does.
-    base::Result<std::string> interface_to(const base::IpAddress& destination);
+    // The interface by which a packet of this host to that address would leave now, where its
+    // source is not chosen yet, or is that address of the host. Errors: also NotFound when none
+    // does.
+    base::Result<std::string> interface_to(const base::IpAddress& destination,
+                                           const std::optional<base::IpAddress>& source = {});
     // The same for a packet that comes in by an interface, with a mark of routing. Errors also
     // where the host does not forward it.
     struct ForwardedPacket {

@@ -82,7 +82,7 @@ unnumbered() {
     address node br0 192.0.2.200/32
     ip -n "$(ns node)" route replace default via 192.168.1.1 dev up1 onlink
 }
-source_of_kernel() { ip -n "$(ns node)" route get 198.51.100.2 mark 0x9347 oif up1 | sed -n 's/.* src \([^ ]*\).*/\1/p'; }
+source_of_kernel() { ip -n "$(ns node)" route get 198.51.100.2 mark 0x1034 oif up1 | sed -n 's/.* src \([^ ]*\).*/\1/p'; }
 unnumbered
 claim "unnumbered: the kernel would send with cnapt0's address" equal "$(source_of_kernel)" 192.0.0.5
 claim "unnumbered: the tunnel comes up" wait_cnapt

@@ -298,6 +298,37 @@ TEST_F(RouteClientTest, TheSourceByAnInterfaceIsTheOneThatTheKernelWouldTake) {
     EXPECT_EQ(way->interface_index, client_->interface_index("lan0").value());
 }
 
+TEST_F(RouteClientTest, TheWayOfAPacketGoesByTheRulesOfItsSource) {
+    ASSERT_TRUE(net().shell("ip link add other0 type veth peer name o0 && ip link set o0 up && "
+                            "ip link set other0 up && ip address add 192.0.2.9/32 dev other0 && "
+                            "ip rule add from 192.0.2.9 lookup 77 && "
+                            "ip route add default dev other0 table 77"));
+    set_up();
+    ASSERT_TRUE(client_->add_address(index_, address("192.0.2.5"), 24));
+    ASSERT_TRUE(net().shell("ip route add default via 192.0.2.1"));
+    const IpAddress far = address("203.0.113.1");
+    EXPECT_EQ(client_->interface_to(far).value(), "d0");
+    EXPECT_EQ(client_->interface_to(far, address("192.0.2.5")).value(), "d0");
+    EXPECT_EQ(client_->interface_to(far, address("192.0.2.9")).value(), "other0");
+}
+
+TEST_F(RouteClientTest, AGatewayThatIsOnLinkByDecreeStaysSo) {
+    set_up();
+    for (const char* text : {"0.0.0.0/0", "::/0"}) {
+        RouteEntry route;
+        route.destination = prefix(text);
+        route.gateway = address(route.destination.address.is_v4() ? "10.255.255.1" : "fe80::1");
+        route.interface_index = index_;
+        route.table = 77;
+        route.is_on_link = true;
+        ASSERT_TRUE(client_->set_route(route)) << client_->last_error_text();
+        const auto listed = client_->routes(route.destination.address.version, 77).value();
+        ASSERT_EQ(listed.size(), 1U);
+        EXPECT_TRUE(listed[0].is_on_link);
+        EXPECT_EQ(listed[0].gateway, route.gateway);
+    }
+}
+
 TEST_F(RouteClientTest, TheWayOfAForwardedPacketGoesByTheRulesOfItsInterfaceAndItsMark) {
     ASSERT_TRUE(
         net().shell("ip link add from0 type veth peer name a0; ip link add out0 type veth "

@@ -1,0 +1,24 @@
+#include "cnapt/capture_links.hpp"
+
+#include "cnapt/source_routes.hpp"
+
+namespace continuo::cnapt {
+
+void tell_links(Node& node, const CaptureConfig& config, CaptureSwitch& capture) {
+    capture.set_near(node.near_links(near_group(config)), node.on_link().near());
+    std::vector<SourceUplink> sources;
+    std::vector<std::string> in_use;
+    for (const Uplink* uplink : node.uplinks().list()) {
+        if (!uplink->is_borrowed) {  // its owner's way is the host's
+            sources.push_back({uplink->slot, uplink->interface_index, uplink->address});
+        }
+        in_use.push_back(uplink->interface);
+    }
+    capture.set_sources(source_plan(node.network(), sources, node.snapt_addresses(),
+                                    {config.routing_table, config.fwmark}));
+    if (config.kill_switch) {
+        capture.set_forward_links(forward_links(node.network(), in_use, config.device));
+    }
+}
+
+}  // namespace continuo::cnapt

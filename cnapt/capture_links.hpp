@@ -1,0 +1,12 @@
+// What the capture follows of the host's interfaces. Data loop.
+#pragma once
+
+#include "cnapt/capture_switch.hpp"
+#include "cnapt/node.hpp"
+
+namespace continuo::cnapt {
+
+// To be called with each change of the network, and once a second.
+void tell_links(Node& node, const CaptureConfig& config, CaptureSwitch& capture);
+
+}  // namespace continuo::cnapt
