@@ -73,6 +73,10 @@ class CaptureControl {
     // With the kill switch: what is known of the host's interfaces. Takes effect at once, and with
     // each begin().
     base::Result<void> set_forward_links(const ForwardLinks& links, std::string& failure);
+    // Names go through the tunnel: systemd-resolved does not ask name servers by these interfaces.
+    // Takes effect at once, and ends with this process.
+    base::Result<void> set_resolver_links(const std::vector<std::string>& links,
+                                          std::string& failure);
     bool is_active() const { return is_active_; }
 
     base::IpAddress ipv4() const { return default_node_ipv4(); }
@@ -113,6 +117,7 @@ class CaptureControl {
     PlainPlaces plain_;
     std::vector<base::IpPrefix> on_link_;
     ForwardLinks forward_links_;
+    io::OwnedTable resolver_table_;
     bool has_near_links_ = false;
     bool has_taken_over_ = false;
     bool has_ipv6_ = true;  // the host

@@ -2,9 +2,11 @@
 
 #include "cnapt/source_routes.hpp"
 
+#include <algorithm>
+
 namespace continuo::cnapt {
 
-void tell_links(Node& node, const CaptureConfig& config, CaptureSwitch& capture) {
+void tell_links(Node& node, const CaptureConfig& config, bool has_names, CaptureSwitch& capture) {
     capture.set_near(node.near_links(near_group(config)), node.on_link().near());
     std::vector<SourceUplink> sources;
     std::vector<std::string> in_use;
@@ -16,6 +18,17 @@ void tell_links(Node& node, const CaptureConfig& config, CaptureSwitch& capture)
     }
     capture.set_sources(source_plan(node.network(), sources, node.snapt_addresses(),
                                     {config.routing_table, config.fwmark}));
+    std::vector<std::string> closed;
+    for (const std::string& name : in_use) {
+        const bool is_known = std::find(closed.begin(), closed.end(), name) != closed.end();
+        // Names of another VPN are its servers' business.
+        const io::LinkEntry* link = node.network().link(name);
+        const bool is_tunnel = link != nullptr && is_tunnel_link(*link);
+        if (has_names && !is_known && !is_tunnel && is_safe_interface_name(name)) {
+            closed.push_back(name);
+        }
+    }
+    capture.set_resolver_links(std::move(closed));
     if (config.kill_switch) {
         capture.set_forward_links(forward_links(node.network(), in_use, config.device));
     }

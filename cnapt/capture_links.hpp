@@ -7,6 +7,7 @@
 namespace continuo::cnapt {
 
 // To be called with each change of the network, and once a second.
-void tell_links(Node& node, const CaptureConfig& config, CaptureSwitch& capture);
+// `has_names`: systemd-resolved is to look them up through the tunnel.
+void tell_links(Node& node, const CaptureConfig& config, bool has_names, CaptureSwitch& capture);
 
 }  // namespace continuo::cnapt

@@ -246,6 +246,23 @@ std::string forward_sets_text(const std::string& table, const ForwardLinks& link
     return text;
 }
 
+// While names go through the tunnel resolved also asks the servers of other links that have the
+// same domains ("~."), each by its link. Refused, it takes the other answer at once.
+std::string resolver_table_text(const std::string& table,
+                                uint32_t user,
+                                const std::vector<std::string>& links) {
+    const std::string counter(kResolverCounter);
+    return "table " + table + "_names {\n  flags owner;\n  counter " + counter +
+           " { }\n"
+           "  chain output {\n"
+           "    type filter hook output priority filter; policy accept;\n"
+           "    meta skuid " +
+           std::to_string(user) + " oifname { " + quoted_names(links) +
+           " } meta l4proto { tcp, udp } th dport { 53, 853 } counter name " + counter +
+           " reject\n"
+           "  }\n}\n";
+}
+
 std::string build_guard(const std::string& device,
                         const std::string& table,
                         const std::vector<IpAddress>& own) {

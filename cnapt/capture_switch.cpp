@@ -3,6 +3,8 @@
 #include "common/base/log.hpp"
 #include "common/daemon/startup.hpp"
 
+#include <utility>
+
 namespace continuo::cnapt {
 
 namespace {
@@ -97,6 +99,11 @@ void CaptureSwitch::set_plain(PlainPlaces places) {
     follow();
 }
 
+void CaptureSwitch::set_resolver_links(std::vector<std::string> links) {
+    wish_.resolver_links = std::move(links);
+    follow();
+}
+
 void CaptureSwitch::set_carries_ipv6(bool carries_ipv6) {
     wish_.carries_ipv6 = carries_ipv6;
     follow();
@@ -123,6 +130,16 @@ base::Result<void> CaptureSwitch::apply(Wish& wish, std::string& failure) {
     // Where table or device are gone these fail, and begin() makes them anew.
     const bool has_links = (done_ && done_->forward_links == wish.forward_links) ||
                            control_.set_forward_links(wish.forward_links, failure).has_value();
+    if (!done_ || done_->resolver_links != wish.resolver_links) {
+        const auto closed = control_.set_resolver_links(wish.resolver_links, failure);
+        if (!closed && !std::exchange(has_warned_of_resolver_, true)) {
+            base::log(base::LogLevel::Warning,
+                      "%s (nftables' owner flag, Linux 5.12): it may ask "
+                      "their servers, too",
+                      failure.c_str());
+        }
+        failure.clear();
+    }
     const bool had_ipv6 = done_ && done_->carries_ipv6;
     const bool has_address = wish.carries_ipv6 == had_ipv6 ||
                              control_.set_carries_ipv6(wish.carries_ipv6, failure).has_value();

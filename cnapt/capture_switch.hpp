@@ -41,6 +41,8 @@ class CaptureSwitch {
     void set_near(NearLinks near, std::vector<base::IpPrefix> on_link);
     void set_forward_links(ForwardLinks links);
     void set_plain(PlainPlaces places);
+    // As CaptureControl's, once traffic is captured.
+    void set_resolver_links(std::vector<std::string> links);
     void set_carries_ipv6(bool carries_ipv6);
     // Takes effect also while nothing is captured.
     void set_sources(SourcePlan plan) { sources_.set(std::move(plan)); }
@@ -69,6 +71,7 @@ class CaptureSwitch {
         std::vector<base::IpPrefix> on_link;
         ForwardLinks forward_links;
         PlainPlaces plain;
+        std::vector<std::string> resolver_links;
         bool carries_ipv6 = false;
         bool operator==(const Wish&) const = default;
     };
@@ -95,6 +98,7 @@ class CaptureSwitch {
     bool is_busy_ = false;
     bool is_suspect_ = false;  // rules have changed since they were looked at
     bool was_active_ = false;
+    bool has_warned_of_resolver_ = false;  // the helper thread's while is_busy_
     unsigned quick_repairs_ = 0;
     base::TimePoint repaired_at_{};
     std::string last_failure_;

@@ -129,6 +129,9 @@ std::string names_text(const JsonValue& dns) {
         return {};
     }
     std::string text = "names      ";
+    if (state == "failed" && !dns["answered"].boolean().value_or(true)) {
+        return text + "do not resolve: " + report::cell(dns["error"]) + "\n";
+    }
     if (state == "failed") {
         return text + "as without cnapt: " + report::cell(dns["error"]) + "\n";
     }

@@ -190,10 +190,10 @@ std::vector<base::IpAddress> servers_beside_tunnel(const LookupPlaces& places) {
     return servers;
 }
 
-bool answers_names(const base::Endpoint& server, uint32_t fwmark) {
-    // A name that is there for such questions (RFC 2606); that it has addresses does not matter.
-    const auto query = make_dns_query("example.org", base::IpVersion::V4,
-                                      static_cast<uint16_t>(io::SystemRandom().u64()));
+// The usual name is there for such questions (RFC 2606).
+bool answers_names(const base::Endpoint& server, uint32_t fwmark, const std::string& name) {
+    const auto query =
+        make_dns_query(name, base::IpVersion::V4, static_cast<uint16_t>(io::SystemRandom().u64()));
     return ask(server, query, fwmark).has_value();
 }
 

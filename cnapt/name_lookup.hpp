@@ -25,9 +25,11 @@ struct LookupPlaces {
 // Addresses of both versions; none when there are none.
 std::vector<base::IpAddress> look_up(const std::string& name, const LookupPlaces& places);
 
-// Whether that server answers questions for names: not when it refuses or is silent. Blocking, for
-// a second or two.
-bool answers_names(const base::Endpoint& server, uint32_t fwmark);
+// Whether that server answers questions for names: not when it refuses or is silent. Whether there
+// is such a name does not matter. Blocking, for a second or two.
+bool answers_names(const base::Endpoint& server,
+                   uint32_t fwmark,
+                   const std::string& name = "example.org");
 
 // The parts of it.
 std::vector<base::IpAddress> find_in_hosts(std::string_view text, std::string_view name);

@@ -72,6 +72,10 @@ LinkRoutes routes_of(const io::LinkEntry& link,
 
 }  // namespace
 
+bool is_tunnel_link(const io::LinkEntry& link) {
+    return std::find(kTunnelKinds.begin(), kTunnelKinds.end(), link.kind) != kTunnelKinds.end();
+}
+
 std::span<const IpPrefix> private_prefixes() {
     static const std::array prefixes = {
         IpPrefix::parse("10.0.0.0/8").value(),     IpPrefix::parse("172.16.0.0/12").value(),
@@ -102,7 +106,7 @@ NearLinks near_links(const io::NetSnapshot& snapshot,
         const LinkRoutes routes = routes_of(link, snapshot, snapts);
         const bool is_own_network =
             is_lan_side(link.name, rules) ||
-            (is_tunnel(link) && !routes.is_of_network && !routes.leads_to_snapt);
+            (is_tunnel_link(link) && !routes.is_of_network && !routes.leads_to_snapt);
         if (routes.has_default || !is_own_network) {
             near.has_grouped_uplink =
                 near.has_grouped_uplink || (link.group != 0 && link.group != own_group);

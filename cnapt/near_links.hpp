@@ -20,6 +20,9 @@ bool is_tunnel(const io::LinkEntry& link);
 // Longest prefix that still is a default route in parts, as 0.0.0.0/1 and 128.0.0.0/1.
 inline constexpr uint8_t kLongestPartOfDefault = 7;
 
+// A point-to-point or overlay network by its kind, such as a VPN's.
+bool is_tunnel_link(const io::LinkEntry& link);
+
 struct NearLink {
     uint32_t index = 0;
     uint32_t group = 0;  // of interfaces (ip link set group), as it was seen

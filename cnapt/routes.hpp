@@ -144,5 +144,7 @@ inline constexpr std::string_view kGroupCounter = "multicast";
 inline constexpr std::string_view kProtocolCounter = "other_protocol";
 inline constexpr std::string_view kKillSwitchCounter = "kill_switch";
 inline constexpr std::string_view kForwardCounter = "kill_switch_forward";
+// Of the table with "_names" behind its name.
+inline constexpr std::string_view kResolverCounter = "resolver_refused";
 
 }  // namespace continuo::cnapt
