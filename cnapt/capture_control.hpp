@@ -59,7 +59,8 @@ class CaptureControl {
     base::Result<void> leave(std::string& failure);
     // Part of what begin() sets, from the next time on.
     void set_portal(std::optional<PortalBypass> portal) { portal_ = std::move(portal); }
-    // Part of what begin() sets, from the next time on; nothing with the kill switch.
+    // Part of what begin() sets, from the next time on. With the kill switch nothing goes beside
+    // the tunnel for that.
     void set_plain(PlainPlaces places) { plain_ = std::move(places); }
     // Part of what begin() sets, from the next time on: public prefixes in the network of an uplink
     // that stay beside the tunnel.

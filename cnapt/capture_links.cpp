@@ -23,8 +23,8 @@ void tell_links(Node& node, const CaptureConfig& config, bool has_names, Capture
         const bool is_known = std::find(closed.begin(), closed.end(), name) != closed.end();
         // Names of another VPN are its servers' business.
         const io::LinkEntry* link = node.network().link(name);
-        const bool is_tunnel = link != nullptr && is_tunnel_link(*link);
-        if (has_names && !is_known && !is_tunnel && is_safe_interface_name(name)) {
+        const bool is_vpn = link != nullptr && is_tunnel(*link);
+        if (has_names && !is_known && !is_vpn && is_safe_interface_name(name)) {
             closed.push_back(name);
         }
     }

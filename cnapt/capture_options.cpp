@@ -94,8 +94,10 @@ void add_plain(const PlainPlaces& places, std::vector<BypassMatch>& to) {
         }
     }
     to.insert(to.begin(), first.begin(), first.end());
-    for (const base::IpPrefix& prefix : places.denied) {
-        to.push_back({prefix, {}, {}, {}});
+    for (const auto* list : {&places.denied, &places.carriers}) {
+        for (const base::IpPrefix& prefix : *list) {
+            to.push_back({prefix, {}, {}, {}});
+        }
     }
 }
 
@@ -120,6 +122,7 @@ CaptureOptions CaptureControl::options(const classifier::Ruleset* ruleset) const
     options.kill_switch = config_.kill_switch;
     options.forward_links = forward_links_;
     options.portal = portal_;
+    options.carriers = plain_.carriers;
     if (ruleset != nullptr) {
         for (const classifier::BypassStep& step : ruleset->bypass_steps()) {
             expand(step, config_.fwmark, options.bypass);

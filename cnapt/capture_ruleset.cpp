@@ -47,6 +47,20 @@ std::string quoted_pairs(const std::vector<std::string>& names) {
     return text;
 }
 
+// Packets of a tunnel that is to carry them again. Other programs' connections to there begin anew,
+// beside.
+std::string fed_back_rules(const CaptureOptions& options, const std::string& device) {
+    std::string text;
+    for (const IpPrefix& prefix : options.carriers) {
+        const std::string match = "    oifname " + device + " " + family_word(prefix.address) +
+                                  " daddr " + prefix.to_string() + " ";
+        const std::string count = "counter name " + std::string(kFedBackCounter) + " reject with ";
+        text += match + "meta l4proto tcp " + count + "tcp reset\n";
+        text += match + count + "icmpx type admin-prohibited\n";
+    }
+    return text;
+}
+
 // Chains that refuse packets that were routed into the tunnel and must not enter it, for instance
 // multicast from a gateway's LAN.
 std::string refuse_chains(const CaptureOptions& options, const std::string& device) {
@@ -60,9 +74,8 @@ std::string refuse_chains(const CaptureOptions& options, const std::string& devi
            " reject with icmpx type admin-prohibited\n"
            "  }\n"
            "  chain output {\n"
-           "    type filter hook output priority filter; policy accept;\n"
-           "    oifname " +
-           device +
+           "    type filter hook output priority filter; policy accept;\n" +
+           fed_back_rules(options, device) + "    oifname " + device +
            " jump refuse\n"
            "  }\n"
            "  chain forward {\n"
@@ -277,7 +290,7 @@ std::string build_ruleset(const CaptureOptions& options,
     const std::string device = quoted(options.device);
     std::string text = begin_table(table);
     for (const std::string_view name :
-         {kLeakCounter, kInjectedCounter, kGroupCounter, kProtocolCounter}) {
+         {kLeakCounter, kInjectedCounter, kGroupCounter, kProtocolCounter, kFedBackCounter}) {
         text += "  counter " + std::string(name) + " { }\n";
     }
     if (options.kill_switch) {

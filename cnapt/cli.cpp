@@ -313,7 +313,8 @@ std::string status_text(const JsonValue& status, bool is_terminal, size_t column
             "  " + report::state_word(status.text("state", "unknown"), is_terminal) + "  up for " +
             report::format_uptime(uptime_s) + "\n",
         columns, kIndent);
-    text += tunnel_text(status) + snapt_errors_text(status["snapts"], columns) + "\n";
+    text += report::wrapped(tunnel_text(status), columns, kIndent) +
+            snapt_errors_text(status["snapts"], columns) + "\n";
     text += sessions_table(status["sessions"], is_terminal, columns) + "\n";
     text += paths_text(status["paths"], is_terminal, columns) + "\n";
     text += report::traffic_text(status["traffic"], is_terminal, columns);

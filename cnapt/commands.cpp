@@ -1,6 +1,7 @@
 #include "cnapt/commands.hpp"
 
 #include "cnapt/allowance_json.hpp"
+#include "cnapt/tunnel_uplinks.hpp"
 #include "common/daemon/startup.hpp"
 #include "common/dataplane/figures.hpp"
 
@@ -264,6 +265,8 @@ std::string status_json(Node& node, const DaemonInfo& info) {
         json.string("IPv6");
     }
     json.end_array();
+    json.key("other_vpns");
+    write_other_vpns(json, other_vpns(node));
     json.field("uptime_s", std::chrono::duration_cast<base::seconds>(uptime).count());
     json.key("sessions");
     write_sessions(json, node, info.now);

@@ -78,6 +78,7 @@ constexpr Check kChecks[] = {
     {"lan", check_on_link},
     {"names", check_names},
     {"reverse path", check_reverse_paths},
+    {"vpn", check_other_vpns},
     {"tcp", check_tcp},
     {"udp", check_udp},
     {"mtu", check_mtu},

@@ -61,6 +61,8 @@ void check_portals(NodeDoctor& doctor);
 void check_reverse_paths(NodeDoctor& doctor);
 // doctor_login.cpp
 void check_logins(NodeDoctor& doctor);
+// doctor_beside.cpp
+void check_other_vpns(NodeDoctor& doctor);
 // doctor_tunnel.cpp
 void check_tunnels(NodeDoctor& doctor);
 void check_dns(NodeDoctor& doctor);

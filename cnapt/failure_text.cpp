@@ -12,6 +12,10 @@ namespace {
 
 constexpr size_t kIndent = 4;
 
+bool is_used(const JsonValue& vpn) {
+    return vpn["used"].boolean().value_or(false);
+}
+
 std::string error_line(const std::string& of, const JsonValue& error, size_t columns) {
     if (!error["current"].boolean().value_or(false)) {
         return {};
@@ -24,6 +28,28 @@ std::string error_line(const std::string& of, const JsonValue& error, size_t col
 }
 
 }  // namespace
+
+std::string vpn_text(const JsonValue& vpn) {
+    const std::string text = report::cell(vpn["interface"]) + ": another VPN has the default route";
+    if (vpn["takes_programs"].boolean().value_or(false)) {
+        return text + ", and its rules stand before those of cnapt; programs go past cnapt";
+    }
+    return text + (is_used(vpn) ? "; data goes through it" : "; data goes beside it");
+}
+
+std::string vpn_remedy(const JsonValue& vpn, bool is_kill_switch) {
+    const std::string name = report::cell(vpn["interface"]);
+    if (vpn["takes_programs"].boolean().value_or(false)) {
+        return "start it before cnapt, or give its rules a priority above 9362";
+    }
+    if (is_used(vpn)) {
+        return is_kill_switch ? "put its server into capture.exclude"
+                              : "[uplinks] deny keeps " + name + " out";
+    }
+    return vpn["in_main"].boolean().value_or(true)
+               ? "[uplinks] allow = [\"*\", \"" + name + "\"] leads it through"
+               : "public places behind it belong into capture.exclude";
+}
 
 std::string tunnel_text(const JsonValue& status) {
     const std::string state = status.text("tunnel");
@@ -42,6 +68,9 @@ std::string tunnel_text(const JsonValue& status) {
     if (!refused.items().empty()) {
         text += report::list_cell(refused) + ": refused, no SNAPT carries it (give one an " +
                 "[inner] prefix for it)\n";
+    }
+    for (const JsonValue& vpn : status["other_vpns"].items()) {
+        text += vpn_text(vpn) + " (" + vpn_remedy(vpn, is_on) + ")\n";
     }
     return text;
 }

@@ -15,13 +15,15 @@ using base::IpPrefix;
 constexpr std::array<uint8_t, 3> kNetworkProtocols = {1, 9, 16};  // redirect, ra, dhcp
 constexpr uint8_t kKernelProtocol = 2;
 
-// On other kinds (hardware, veth, vlan, bridge, bond) a stranger in the network may have chosen the
-// host's addresses and prefixes. No flag of the kernel says so: a lease without end looks like an
-// address set by hand.
-constexpr auto kTunnelKinds = std::to_array<std::string_view>(
-    {"tun",    "wireguard", "ovpn",    "ipip",      "ip6tnl", "sit",   "gre",  "gretap",
-     "ip6gre", "ip6gretap", "erspan",  "ip6erspan", "vti",    "vti6",  "xfrm", "ppp",
-     "vxlan",  "geneve",    "bareudp", "gtp",       "amt",    "batadv"});
+// Point-to-point and overlay networks that the host's owner has set up. On other kinds (hardware,
+// veth, vlan, bridge, bond) a stranger in the network may have chosen the host's addresses and
+// prefixes. No flag of the kernel says so: a lease without end looks like an address set by hand.
+constexpr auto kKindsOverIp = std::to_array<std::string_view>(
+    {"tun",    "wireguard", "ovpn",      "ipip",    "ip6tnl",    "sit", "gre",
+     "gretap", "ip6gre",    "ip6gretap", "erspan",  "ip6erspan", "vti", "vti6",
+     "xfrm",   "vxlan",     "geneve",    "bareudp", "gtp",       "amt"});
+// Lines of providers and modems are made of the one, wireless meshes of the other.
+constexpr auto kKindsOverLinks = std::to_array<std::string_view>({"ppp", "batadv"});
 
 bool is_private(const IpPrefix& prefix) {
     return std::any_of(private_prefixes().begin(), private_prefixes().end(),
@@ -58,9 +60,8 @@ LinkRoutes routes_of(const io::LinkEntry& link,
         const bool is_default = route.destination.length <= kLongestPartOfDefault;
         found.has_default = found.has_default || is_default;
         found.has_public = found.has_public || !is_default;
-        found.is_of_network = found.is_of_network || is_advertised(route, snapshot) ||
-                              std::find(kNetworkProtocols.begin(), kNetworkProtocols.end(),
-                                        route.protocol) != kNetworkProtocols.end();
+        found.is_of_network =
+            found.is_of_network || is_advertised(route, snapshot) || is_set_by_network(route);
         found.leads_to_snapt =
             found.leads_to_snapt ||
             std::any_of(snapts.begin(), snapts.end(), [&](const IpAddress& address) {
@@ -72,8 +73,13 @@ LinkRoutes routes_of(const io::LinkEntry& link,
 
 }  // namespace
 
-bool is_tunnel_link(const io::LinkEntry& link) {
-    return std::find(kTunnelKinds.begin(), kTunnelKinds.end(), link.kind) != kTunnelKinds.end();
+bool is_carried_over_ip(const io::LinkEntry& link) {
+    return std::find(kKindsOverIp.begin(), kKindsOverIp.end(), link.kind) != kKindsOverIp.end();
+}
+
+bool is_set_by_network(const io::RouteEntry& route) {
+    return std::find(kNetworkProtocols.begin(), kNetworkProtocols.end(), route.protocol) !=
+           kNetworkProtocols.end();
 }
 
 std::span<const IpPrefix> private_prefixes() {
@@ -91,7 +97,8 @@ bool is_private(const IpAddress& address) {
 }
 
 bool is_tunnel(const io::LinkEntry& link) {
-    return std::find(kTunnelKinds.begin(), kTunnelKinds.end(), link.kind) != kTunnelKinds.end();
+    return is_carried_over_ip(link) || std::find(kKindsOverLinks.begin(), kKindsOverLinks.end(),
+                                                 link.kind) != kKindsOverLinks.end();
 }
 
 NearLinks near_links(const io::NetSnapshot& snapshot,
@@ -106,7 +113,7 @@ NearLinks near_links(const io::NetSnapshot& snapshot,
         const LinkRoutes routes = routes_of(link, snapshot, snapts);
         const bool is_own_network =
             is_lan_side(link.name, rules) ||
-            (is_tunnel_link(link) && !routes.is_of_network && !routes.leads_to_snapt);
+            (is_tunnel(link) && !routes.is_of_network && !routes.leads_to_snapt);
         if (routes.has_default || !is_own_network) {
             near.has_grouped_uplink =
                 near.has_grouped_uplink || (link.group != 0 && link.group != own_group);

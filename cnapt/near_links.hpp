@@ -20,8 +20,11 @@ bool is_tunnel(const io::LinkEntry& link);
 // Longest prefix that still is a default route in parts, as 0.0.0.0/1 and 128.0.0.0/1.
 inline constexpr uint8_t kLongestPartOfDefault = 7;
 
-// A point-to-point or overlay network by its kind, such as a VPN's.
-bool is_tunnel_link(const io::LinkEntry& link);
+// A tunnel, by its kind, whose packets this host sends on by another interface: a VPN, an overlay.
+bool is_carried_over_ip(const io::LinkEntry& link);
+
+// By DHCP, a router advertisement or a redirect.
+bool is_set_by_network(const io::RouteEntry& route);
 
 struct NearLink {
     uint32_t index = 0;

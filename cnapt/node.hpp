@@ -249,6 +249,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     const std::vector<std::unique_ptr<SnaptLink>>& links() const { return links_; }
     flow::FlowTable& flows() { return flows_; }
     Uplinks& uplinks() { return *uplinks_; }
+    const Uplinks& uplinks() const { return *uplinks_; }
     const std::vector<Handover>& handovers() const { return handovers_; }
     uint64_t handover_count() const { return handover_count_; }
     base::DropCounters all_drops() const;

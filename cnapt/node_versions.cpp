@@ -2,6 +2,7 @@
 // of an interface that has both, the version in use is a path, and the other one becomes one when
 // nothing comes back over the first (docs/DECISIONS.md).
 #include "cnapt/node.hpp"
+#include "cnapt/tunnel_uplinks.hpp"
 
 #include <algorithm>
 
@@ -103,6 +104,9 @@ void Node::set_address(SnaptLink& link, base::Endpoint address) {
 // Two paths over one interface would share what it carries, and take copies that another one could
 // save. A deprecated address keeps no fresh one away.
 bool Node::is_spare(const SnaptLink& link, const Uplink& uplink) const {
+    if (is_resting(link, uplink, links_, *uplinks_, monitor_->snapshot())) {
+        return true;
+    }
     if (!link.session || link.active_slot == uplink.slot) {
         return false;
     }

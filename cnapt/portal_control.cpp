@@ -1,5 +1,6 @@
 #include "cnapt/portal_control.hpp"
 
+#include "cnapt/tunnel_uplinks.hpp"
 #include "common/base/log.hpp"
 #include "common/report/json.hpp"
 #include "common/report/status_report.hpp"
@@ -49,7 +50,7 @@ void PortalControl::observe(base::TimePoint now) {
         const Uplink* uplink = node_.uplinks().at(slot);
         std::optional<Identity> identity;
         UplinkHealth health;
-        if (uplink != nullptr) {
+        if (uplink != nullptr && !is_resting(*uplink, node_)) {
             identity = {uplink->interface_index, uplink->address};
             health = {true, node_.works(*uplink), node_.is_needed(*uplink)};
         }

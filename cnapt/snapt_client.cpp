@@ -119,6 +119,9 @@ ControlUplinks SnaptClient::uplinks() {
         v4 = uplink(base::IpVersion::V4);
         v6 = uplink(base::IpVersion::V6);
     }
+    if (v4 != nullptr && v6 != nullptr && is_last_resort(*v4) != is_last_resort(*v6)) {
+        (is_last_resort(*v4) ? v4 : v6) = nullptr;
+    }
     tried_.reset();
     const auto taken = [this](const Uplink* from) -> std::optional<ControlUplink> {
         if (from == nullptr) {
@@ -139,14 +142,20 @@ ControlUplinks SnaptClient::uplinks() {
     return uplinks;
 }
 
-// Those that lead to an address, by rank, beside the ones that are taken.
+bool SnaptClient::is_last_resort(const Uplink& uplink) const {
+    return Uplinks::is_last_resort(uplink, link_.addresses, node_.network());
+}
+
+// Those that lead to an address, by rank, beside the ones that are taken. One of last resort has
+// its turn when the others were not reached.
 void SnaptClient::add_others(ControlUplinks& uplinks) {
     for (const base::Endpoint& to : addresses_) {
         const SnaptAddresses there(to);
         for (;;) {
             const Uplink* other =
                 node_.uplinks().best_for(there, node_.network(), unreached_ | tried_);
-            if (other == nullptr || !Uplinks::has_route(*other, there, node_.network())) {
+            if (other == nullptr || !Uplinks::has_route(*other, there, node_.network()) ||
+                (is_last_resort(*other) && tried_.any())) {
                 break;
             }
             tried_.set(other->slot);
@@ -232,7 +241,7 @@ void SnaptClient::on_established(const base::Endpoint& remote,
         return;
     }
     Node::note_login(link_, by);
-    if (by && unreached_.any()) {
+    if (by && (unreached_.any() || !link_.active_slot)) {
         node_.on_reached_by(link_, *by);
     }
     node_.open_stream(link_, client_.stream(), remote, by);

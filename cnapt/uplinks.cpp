@@ -17,8 +17,11 @@ namespace {
 // Size of outer packets: what an Ethernet carries. Larger ones would be fragmented somewhere.
 constexpr uint32_t kLargestMtu = 1500;
 
-constexpr uint64_t kNoRoute = uint64_t{1} << 40;
 constexpr unsigned kMetricBits = 32;  // of a cost, the lower ones
+constexpr uint64_t kLongestPrefix = 128;
+constexpr uint64_t kCaptive = uint64_t{1} << 40;  // more than any route costs
+constexpr uint64_t kLastResort = uint64_t{1} << 41;
+constexpr uint64_t kNoRoute = uint64_t{1} << 42;
 
 // Below the one stations begin to lose frames at any rate and look for another access point; above
 // the other it is over.
@@ -29,7 +32,6 @@ constexpr int kStrongAgainDbm = -72;
 uint64_t route_cost(const Uplink& uplink,
                     const base::IpAddress& destination,
                     const io::NetSnapshot& snapshot) {
-    constexpr uint64_t kLongestPrefix = 128;
     uint64_t cost = kNoRoute;
     for (const io::RouteEntry& route : snapshot.routes) {
         if (route.interface_index == uplink.interface_index &&
@@ -155,6 +157,8 @@ Uplinks::Change Uplinks::update(const io::NetSnapshot& snapshot) {
         uplink->mtu = mtu;
         uplink->is_borrowed = i >= snapshot.addresses.size();
         uplink->is_deprecated = address.deprecated;
+        uplink->is_tunnel = is_carried_over_ip(*link);
+        uplink->is_named = is_named(*link, rules_);
         uplink->has_carrier = link->has_carrier;
         if (open_ports(*uplink)) {
             change.added.push_back(*slot);
@@ -370,8 +374,10 @@ Uplinks::best_for(const SnaptAddresses& snapt, const io::NetSnapshot& snapshot, 
         uint64_t cost = interface_cost(*uplink, snapt, snapshot);
         if (cost < kNoRoute && !uplink->can_carry()) {
             cost = kNoRoute - 1;
+        } else if (cost < kNoRoute && is_last_resort(*uplink, snapt, snapshot)) {
+            cost += kLastResort;
         } else if (cost < kNoRoute && uplink->is_captive) {
-            cost = kNoRoute - 2;
+            cost = kCaptive;
         }
         cost = cost * 4 + (uplink->is_deprecated ? 2 : 0) + (is_in_use ? 0 : 1);
         if (cost < best_cost) {
@@ -388,6 +394,28 @@ bool Uplinks::has_route(const Uplink& uplink,
     const base::IpVersion version = uplink.address.version;
     return snapt.has(version) &&
            route_cost(uplink, snapt.of(version).address, snapshot) != kNoRoute;
+}
+
+bool Uplinks::is_last_resort(const Uplink& uplink,
+                             const SnaptAddresses& snapt,
+                             const io::NetSnapshot& snapshot) {
+    if (!uplink.is_tunnel || uplink.is_named) {
+        return false;
+    }
+    // Of all but some places, as VPNs are told that keep private ones out: any prefix may lead to
+    // the SNAPT by chance.
+    const bool has_default =
+        std::any_of(snapshot.routes.begin(), snapshot.routes.end(), [&](const auto& route) {
+            return route.interface_index == uplink.interface_index &&
+                   route.destination.length <= kLongestPartOfDefault &&
+                   !is_private(route.destination.address);
+        });
+    const base::IpVersion version = uplink.address.version;
+    const uint64_t cost =
+        snapt.has(version) ? route_cost(uplink, snapt.of(version).address, snapshot) : kNoRoute;
+    const uint64_t host_prefix = uplink.address.bytes().size() * 8;
+    const bool has_host_route = kLongestPrefix - (cost >> kMetricBits) == host_prefix;
+    return cost == kNoRoute || (has_default && !has_host_route);
 }
 
 std::vector<const Uplink*> Uplinks::list() const {

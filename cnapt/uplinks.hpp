@@ -40,6 +40,8 @@ struct Uplink {
     uint16_t mtu = 1500;
     bool is_borrowed = false;  // the address is another interface's
     bool is_deprecated = false;
+    bool is_tunnel = false;   // carried over IP, by another interface of this host
+    bool is_named = false;    // by a glob of `allow` other than "*"
     bool is_captive = false;  // a portal answers in the place of SNAPTs
     std::string portal_url;   // where it leads, if it said so
     bool has_carrier = true;
@@ -100,18 +102,25 @@ class Uplinks {
     // prefix that covers the address of its IP version, then lowest metric. Without such a route
     // any uplink of a version that the SNAPT has, because its route may follow in a moment. Null
     // when there is none. An interface with routes of both versions counts with the better, and is
-    // used by the version in use. One behind a captive portal only if no other has a route, and one
-    // that cannot carry last.
+    // used by the version in use. One behind a captive portal only if no other has a route, then
+    // those of last resort, and one that cannot carry last.
     Uplink*
     best_for(const SnaptAddresses& snapt, const io::NetSnapshot& snapshot, SlotSet excluded = {});
     // Towards the SNAPT's address of its version.
     static bool
     has_route(const Uplink& uplink, const SnaptAddresses& snapt, const io::NetSnapshot& snapshot);
+    // A tunnel that nobody has named and that has a default route, also in parts, or none to the
+    // SNAPT: it carries the host's traffic, and is carried by another uplink. Not where a route
+    // leads to the SNAPT alone.
+    static bool is_last_resort(const Uplink& uplink,
+                               const SnaptAddresses& snapt,
+                               const io::NetSnapshot& snapshot);
     // Null for a slot that is free, and for none.
     Uplink* at(uint8_t slot) { return slot < kSlots ? slots_[slot].get() : nullptr; }
     std::vector<const Uplink*> list() const;
     void wait_writable(const io::UdpSocket& socket);
     uint64_t failed() const { return failed_; }
+    uint32_t fwmark() const { return rules_.fwmark; }
 
   private:
     std::vector<io::UsableAddress> with_borrowed(const io::NetSnapshot& snapshot) const;

@@ -203,7 +203,8 @@ Result<std::vector<RouteEntry>> RouteClient::routes(IpVersion version, uint32_t 
 }
 
 Result<std::string> RouteClient::interface_to(const IpAddress& destination,
-                                              const std::optional<IpAddress>& source) {
+                                              const std::optional<IpAddress>& source,
+                                              uint32_t mark) {
     NetlinkRequest request(RTM_GETROUTE, 0);
     rtmsg info{};
     info.rtm_family = family_of(destination.version);
@@ -213,6 +214,9 @@ Result<std::string> RouteClient::interface_to(const IpAddress& destination,
     request.attribute(RTA_DST, destination.bytes());
     if (source) {
         request.attribute(RTA_SRC, source->bytes());
+    }
+    if (mark != 0) {
+        request.attribute(RTA_MARK, mark);
     }
     return interface_of(std::move(request));
 }

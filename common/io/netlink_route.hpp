@@ -60,10 +60,11 @@ class RouteClient {
     base::Result<size_t> remove_own_rules(uint32_t first_priority, uint32_t last_priority);
 
     // The interface by which a packet of this host to that address would leave now, where its
-    // source is not chosen yet, or is that address of the host. Errors: also NotFound when none
-    // does.
+    // source is not chosen yet, or is that address of the host, with that mark. Errors: also
+    // NotFound when none does.
     base::Result<std::string> interface_to(const base::IpAddress& destination,
-                                           const std::optional<base::IpAddress>& source = {});
+                                           const std::optional<base::IpAddress>& source = {},
+                                           uint32_t mark = 0);
     // The same for a packet that comes in by an interface, with a mark of routing. Errors also
     // where the host does not forward it.
     struct ForwardedPacket {

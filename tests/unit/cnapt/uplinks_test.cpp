@@ -1,3 +1,4 @@
+#include "cnapt/tunnel_uplinks.hpp"
 #include "cnapt/uplinks.hpp"
 #include "tests/support/net_namespace.hpp"
 
@@ -191,6 +192,81 @@ TEST_F(UplinksTest, WhatHasNoAddressSendsWithTheOneThatTheKernelWouldUse) {
     EXPECT_EQ(change.removed, Slots{0}) << "it has one of its own now";
     ASSERT_EQ(change.added, Slots{1});
     EXPECT_FALSE(uplink(1).is_borrowed);
+}
+
+// A VPN has taken the default route, in halves.
+TEST_F(UplinksTest, ATunnelIsTheLastResortUnlessItIsNamedOrLeadsToTheSnaptItself) {
+    snapshot_.links[1].kind = "wireguard";
+    io::RouteEntry& route = snapshot_.routes[1];
+    route.destination = *base::IpPrefix::parse("128.0.0.0/1");
+    ASSERT_EQ(update().added, (Slots{0, 1}));
+    const auto is_last_resort = [&] {
+        return Uplinks::is_last_resort(uplink(1), kSnapt, snapshot_);
+    };
+    SnaptLink link;
+    link.addresses = kSnapt;
+    const auto rests = [&](uint8_t slot) {
+        return is_resting(link, uplink(slot), {}, *uplinks_, snapshot_);
+    };
+    EXPECT_TRUE(is_last_resort());
+    EXPECT_FALSE(Uplinks::is_last_resort(uplink(0), kSnapt, snapshot_));
+    EXPECT_EQ(best(), "wifi") << "in spite of the longer prefix";
+    EXPECT_TRUE(rests(1));
+    EXPECT_FALSE(rests(0));
+    EXPECT_EQ(best(Uplinks::SlotSet().set(0)), "cable");
+    uplink(0).is_captive = true;
+    EXPECT_EQ(best(), "wifi") << "what carries the tunnel is behind the portal, too";
+    EXPECT_FALSE(rests(1));
+    uplink(0).is_captive = false;
+    snapshot_.links[0].has_carrier = false;
+    update();
+    EXPECT_EQ(best(), "cable");
+    EXPECT_FALSE(rests(1));
+    snapshot_.links[0].has_carrier = true;
+    update();
+    link.active_slot = 1;
+    EXPECT_FALSE(rests(1)) << "it carries until the other one takes over";
+    link.active_slot = 0;
+    EXPECT_TRUE(rests(1));
+    const io::RouteEntry of_wifi = snapshot_.routes[0];
+    snapshot_.routes.erase(snapshot_.routes.begin());
+    EXPECT_EQ(best(), "cable") << "the VPN has replaced the default route";
+    EXPECT_FALSE(rests(1));
+    snapshot_.routes.insert(snapshot_.routes.begin(), of_wifi);
+
+    // All but private places.
+    const io::RouteEntry half = snapshot_.routes[1];
+    snapshot_.routes[1].destination = *base::IpPrefix::parse("8.0.0.0/7");
+    snapshot_.routes.push_back(half);
+    snapshot_.routes[2].destination = *base::IpPrefix::parse("198.48.0.0/12");
+    EXPECT_TRUE(is_last_resort());
+    EXPECT_EQ(best(), "wifi");
+    EXPECT_TRUE(rests(1));
+    snapshot_.routes[2].destination = *base::IpPrefix::parse("198.51.100.2/32");
+    EXPECT_FALSE(is_last_resort()) << "somebody wants it so";
+    EXPECT_EQ(best(), "cable");
+    EXPECT_FALSE(rests(1));
+    snapshot_.routes.pop_back();
+    snapshot_.routes[1].destination = *base::IpPrefix::parse("198.51.100.0/24");
+    EXPECT_FALSE(is_last_resort()) << "it has no default route";
+    EXPECT_EQ(best(), "cable");
+    EXPECT_FALSE(rests(1));
+    snapshot_.routes[1] = half;
+    UplinkRules rules;
+    rules.allow = {"*", "cab*"};
+    uplinks_.emplace(
+        loop_, rules, [](Uplink&, io::UdpSocket&) {}, [] {});
+    update();
+    EXPECT_FALSE(is_last_resort());
+    EXPECT_EQ(best(), "cable");
+    EXPECT_FALSE(rests(1));
+}
+
+TEST_F(UplinksTest, ALineOfAProviderIsNoLastResort) {
+    snapshot_.links[0].kind = "ppp";
+    update();
+    EXPECT_FALSE(Uplinks::is_last_resort(uplink(0), kSnapt, snapshot_));
+    EXPECT_EQ(best(), "wifi");
 }
 
 TEST_F(UplinksTest, WhatHasNoCarrierIsTheLastToBeChosen) {
