@@ -75,6 +75,7 @@ constexpr Check kChecks[] = {
     {"disk", check_disk},
     {"files", check_files},
     {"uplinks", check_uplinks},
+    {"uplinks", check_shared_networks},
     {"lan", check_on_link},
     {"names", check_names},
     {"reverse path", check_reverse_paths},

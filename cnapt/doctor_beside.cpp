@@ -1,6 +1,7 @@
 // Checks of `cnapt doctor`: what else on this host decides where traffic goes.
 #include "cnapt/doctor_context.hpp"
 #include "cnapt/failure_text.hpp"
+#include "cnapt/near_links.hpp"
 #include "cnapt/tunnel_uplinks.hpp"
 
 namespace continuo::cnapt {
@@ -26,7 +27,52 @@ JsonValue vpns_of_host(const NodeDoctor& doctor) {
     return parsed ? std::move(*parsed) : JsonValue{};
 }
 
+std::string prefix_text(const io::UsableAddress& own) {
+    base::IpPrefix prefix{own.address, own.prefix_length};
+    constexpr unsigned kOctetBits = 8;
+    for (unsigned bit = own.prefix_length; bit < prefix.address.bytes().size() * kOctetBits;
+         ++bit) {
+        prefix.address.octets[bit / kOctetBits] &=
+            static_cast<uint8_t>(~(1U << (kOctetBits - 1 - bit % kOctetBits)));
+    }
+    return prefix.to_string();
+}
+
+// IPv4, as it is with IPv4 only (uplinks.hpp).
+const io::UsableAddress* address_of(const io::NetSnapshot& network, const ControlUplink& uplink) {
+    for (const io::UsableAddress& own : network.addresses) {
+        const io::LinkEntry* link = network.link(own.interface_index);
+        if (own.address.is_v4() && own.address == uplink.source && link != nullptr &&
+            link->name == uplink.device) {
+            return &own;
+        }
+    }
+    return nullptr;
+}
+
 }  // namespace
+
+// Says which uplinks a router may take for each other, as a docked laptop's.
+void check_shared_networks(NodeDoctor& doctor) {
+    io::EventLoop loop;
+    const auto monitor = io::NetMonitor::start(loop, [](const io::NetEvent&) {});
+    if (!monitor) {
+        return;  // "uplinks" has said so
+    }
+    const auto& uplinks = doctor.uplinks;
+    for (auto one = uplinks.begin(); one != uplinks.end(); ++one) {
+        const io::UsableAddress* own = address_of((*monitor)->snapshot(), *one);
+        for (auto other = one + 1; own != nullptr && other != uplinks.end(); ++other) {
+            if (other->device != one->device && other->source != one->source &&
+                is_in_network(other->source, *own)) {
+                doctor.findings.ok("uplinks", one->device + " and " + other->device +
+                                                  " are in one network, " + prefix_text(*own) +
+                                                  ": answers are taken by either; [uplinks] deny "
+                                                  "keeps one out");
+            }
+        }
+    }
+}
 
 void check_other_vpns(NodeDoctor& doctor) {
     const JsonValue vpns = doctor.runs() ? doctor.status.json["other_vpns"] : vpns_of_host(doctor);

@@ -101,6 +101,21 @@ bool is_tunnel(const io::LinkEntry& link) {
                                                  link.kind) != kKindsOverLinks.end();
 }
 
+bool is_in_network(const IpAddress& address, const io::UsableAddress& own) {
+    constexpr size_t kOctetBits = 8;
+    if (address.version != own.address.version) {
+        return false;
+    }
+    for (size_t bit = 0; bit < own.prefix_length; ++bit) {
+        const auto differ = static_cast<unsigned>(address.octets[bit / kOctetBits] ^
+                                                  own.address.octets[bit / kOctetBits]);
+        if ((differ >> (kOctetBits - 1 - bit % kOctetBits) & 1U) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 NearLinks near_links(const io::NetSnapshot& snapshot,
                      const UplinkRules& rules,
                      const std::vector<IpAddress>& snapts,

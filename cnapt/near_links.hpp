@@ -26,6 +26,9 @@ bool is_carried_over_ip(const io::LinkEntry& link);
 // By DHCP, a router advertisement or a redirect.
 bool is_set_by_network(const io::RouteEntry& route);
 
+// `address` is in the network of `own`, by its prefix.
+bool is_in_network(const base::IpAddress& address, const io::UsableAddress& own);
+
 struct NearLink {
     uint32_t index = 0;
     uint32_t group = 0;  // of interfaces (ip link set group), as it was seen

@@ -89,7 +89,9 @@ void PortalControl::ask(uint8_t slot) {
         on_answer(slot, identity, {});
         return;
     }
-    const PortalQuestion question{*snapt, {uplink.interface, uplink.address}, fwmark_, key_};
+    const bool is_bound = !node_.uplinks().shares_network(uplink, node_.network());
+    const PortalQuestion question{
+        *snapt, {uplink.interface, uplink.address, is_bound}, fwmark_, key_};
     auto answer = std::make_shared<control::PortalAnswer>();
     const bool is_asked =
         worker_.submit([question, answer] { *answer = ask_for_portal(question); },

@@ -107,6 +107,11 @@ base::Result<void> SnaptClient::start(const NodeConfig& config,
     return {};
 }
 
+ControlUplink SnaptClient::control_uplink(const Uplink& uplink) const {
+    return {uplink.interface, uplink.address,
+            !node_.uplinks().shares_network(uplink, node_.network())};
+}
+
 // While no data goes, an uplink over which the SNAPT could not be reached gives way to the next.
 ControlUplinks SnaptClient::uplinks() {
     if (!is_lost()) {
@@ -128,7 +133,7 @@ ControlUplinks SnaptClient::uplinks() {
             return std::nullopt;
         }
         tried_.set(from->slot);
-        return ControlUplink{from->interface, from->address};
+        return control_uplink(*from);
     };
     ControlUplinks uplinks{taken(v4), taken(v6)};
     uplinks.is_race = is_lost();
@@ -159,7 +164,7 @@ void SnaptClient::add_others(ControlUplinks& uplinks) {
                 break;
             }
             tried_.set(other->slot);
-            uplinks.others.push_back({other->interface, other->address});
+            uplinks.others.push_back(control_uplink(*other));
         }
     }
 }

@@ -119,6 +119,7 @@ class SnaptClient final : public ControlClientHandler {
     void add_others(ControlUplinks& uplinks);
     const Uplink* uplink(base::IpVersion version) const;
     bool is_last_resort(const Uplink& uplink) const;
+    ControlUplink control_uplink(const Uplink& uplink) const;
     std::optional<uint8_t> slot_of(const std::optional<ControlUplink>& from) const;
     void on_failed_attempt(const LinkEnd& end);
     // True when the failure has not been logged yet: each attempt would log the same words.

@@ -34,7 +34,8 @@ begin_connect(const base::Endpoint& to, const std::optional<ControlUplink>& from
         return system_error("SO_MARK");
     }
     if (from) {
-        if (::setsockopt(fd.value(), SOL_SOCKET, SO_BINDTODEVICE, from->device.data(),
+        if (from->is_bound &&
+            ::setsockopt(fd.value(), SOL_SOCKET, SO_BINDTODEVICE, from->device.data(),
                          static_cast<socklen_t>(from->device.size())) != 0) {
             return system_error("SO_BINDTODEVICE");
         }

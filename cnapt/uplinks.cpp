@@ -102,6 +102,13 @@ Uplinks::Change Uplinks::update(const io::NetSnapshot& snapshot) {
                                !is_lan_only(*link, rules_, snapshot);
         return is_usable ? link : nullptr;
     };
+    const auto needs_device = [&](uint32_t interface_index, const base::IpAddress& own) {
+        return !own.is_v4() ||
+               std::any_of(addresses.begin(), addresses.end(), [&](const io::UsableAddress& other) {
+                   return other.address == own && other.interface_index != interface_index &&
+                          usable(other) != nullptr;
+               });
+    };
     for (auto& slot : slots_) {
         if (slot == nullptr) {
             continue;
@@ -111,7 +118,9 @@ Uplinks::Change Uplinks::update(const io::NetSnapshot& snapshot) {
                 return address.interface_index == slot->interface_index &&
                        address.address == slot->address && usable(address) != nullptr;
             });
-        if (!is_there) {
+        // Sockets are never bound twice: others take their place, in another slot.
+        const bool has_twin = !slot->is_bound && needs_device(slot->interface_index, slot->address);
+        if (!is_there || has_twin) {
             change.removed.push_back(slot->slot);
             slot.reset();
         }
@@ -159,6 +168,7 @@ Uplinks::Change Uplinks::update(const io::NetSnapshot& snapshot) {
         uplink->is_deprecated = address.deprecated;
         uplink->is_tunnel = is_carried_over_ip(*link);
         uplink->is_named = is_named(*link, rules_);
+        uplink->is_bound = needs_device(address.interface_index, address.address);
         uplink->has_carrier = link->has_carrier;
         if (open_ports(*uplink)) {
             change.added.push_back(*slot);
@@ -286,7 +296,8 @@ bool Uplinks::open_ports(Uplink& uplink) {
     for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
         io::UdpSocketOptions options;
         options.local = {uplink.address, 0};
-        options.device = uplink.interface;
+        options.device = uplink.is_bound ? uplink.interface : "";
+        options.leaves_by = uplink.is_bound ? 0 : uplink.interface_index;
         options.mark = rules_.fwmark;
         options.tos = rules_.tos[base::index_of(traffic_class)];
         options.offload = offload_;
@@ -416,6 +427,24 @@ bool Uplinks::is_last_resort(const Uplink& uplink,
     const uint64_t host_prefix = uplink.address.bytes().size() * 8;
     const bool has_host_route = kLongestPrefix - (cost >> kMetricBits) == host_prefix;
     return cost == kNoRoute || (has_default && !has_host_route);
+}
+
+bool Uplinks::shares_network(const Uplink& uplink, const io::NetSnapshot& snapshot) const {
+    if (uplink.is_bound) {
+        return false;
+    }
+    return std::any_of(snapshot.addresses.begin(), snapshot.addresses.end(),
+                       [&](const io::UsableAddress& own) {
+                           return own.interface_index == uplink.interface_index &&
+                                  own.address == uplink.address && has_neighbour(own);
+                       });
+}
+
+bool Uplinks::has_neighbour(const io::UsableAddress& own) const {
+    return std::any_of(slots_.begin(), slots_.end(), [&](const auto& other) {
+        return other != nullptr && other->interface_index != own.interface_index &&
+               other->can_carry() && is_in_network(other->address, own);
+    });
 }
 
 std::vector<const Uplink*> Uplinks::list() const {

@@ -1,7 +1,10 @@
 // Uplinks: local interfaces over which a SNAPT may be reached, with their addresses, own or
-// borrowed (borrowed_addresses.hpp), and their sockets: one UDP socket for each class, bound to
-// device and source, never connected. An uplink's slot is its path index on the wire. Data loop
-// only.
+// borrowed (borrowed_addresses.hpp), and their sockets: one UDP socket for each class, bound to the
+// source, never connected, whose datagrams leave by the device. IPv4 takes what comes by any other
+// one, too: where two cards are in one network, either answers questions for both addresses (ARP,
+// RFC 826; arp_ignore 0), and the router sends to the one that it heard last. IPv6 answers by the
+// card of the address (RFC 4861), and is bound to the device, as is an address that two interfaces
+// have. An uplink's slot is its path index on the wire. Data loop only.
 #pragma once
 
 #include "cnapt/borrowed_addresses.hpp"
@@ -42,6 +45,7 @@ struct Uplink {
     bool is_deprecated = false;
     bool is_tunnel = false;   // carried over IP, by another interface of this host
     bool is_named = false;    // by a glob of `allow` other than "*"
+    bool is_bound = false;    // the sockets, to the device
     bool is_captive = false;  // a portal answers in the place of SNAPTs
     std::string portal_url;   // where it leads, if it said so
     bool has_carrier = true;
@@ -115,6 +119,9 @@ class Uplinks {
     static bool is_last_resort(const Uplink& uplink,
                                const SnaptAddresses& snapt,
                                const io::NetSnapshot& snapshot);
+    // Another uplink that can carry is in the network of this one, which is IPv4: what is sent to
+    // one may come by the other.
+    bool shares_network(const Uplink& uplink, const io::NetSnapshot& snapshot) const;
     // Null for a slot that is free, and for none.
     Uplink* at(uint8_t slot) { return slot < kSlots ? slots_[slot].get() : nullptr; }
     std::vector<const Uplink*> list() const;
@@ -125,6 +132,7 @@ class Uplinks {
   private:
     std::vector<io::UsableAddress> with_borrowed(const io::NetSnapshot& snapshot) const;
     Uplink* find(const io::UsableAddress& address);
+    bool has_neighbour(const io::UsableAddress& own) const;
     bool has_better_version(const Uplink& uplink,
                             const SnaptAddresses& snapt,
                             const io::NetSnapshot& snapshot,

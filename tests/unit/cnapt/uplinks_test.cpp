@@ -2,7 +2,12 @@
 #include "cnapt/uplinks.hpp"
 #include "tests/support/net_namespace.hpp"
 
+#include <array>
+
 #include <gtest/gtest.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 namespace continuo::cnapt {
 namespace {
@@ -32,14 +37,14 @@ class UplinksTest : public test::NetNamespaceTest {
     }
 
     void add_to_snapshot(const char* name) {
-        const auto index = static_cast<uint32_t>(snapshot_.links.size() + 2);
+        const uint32_t index = ::if_nametoindex(name);
         const IpAddress address = *IpAddress::parse("192.168.1.2");
         snapshot_.links.push_back({index, name, true, true, false, 1500});
         snapshot_.addresses.push_back({index, address, 24});
         io::RouteEntry route;
         route.destination = *base::IpPrefix::parse("0.0.0.0/0");
         route.interface_index = index;
-        route.metric = index * 100;
+        route.metric = static_cast<uint32_t>(snapshot_.links.size() + 1) * 100;
         snapshot_.routes.push_back(route);
     }
     uint32_t wifi() const { return snapshot_.links[0].index; }
@@ -65,6 +70,61 @@ TEST_F(UplinksTest, InterfacesWithTheSameAddressAreUplinksEach) {
     snapshot_.addresses.erase(snapshot_.addresses.begin());
     EXPECT_EQ(update().removed, Slots{0}) << "the other one has that address still";
     EXPECT_EQ(best(), "cable");
+}
+
+std::string bound_to(const Uplink& uplink) {
+    std::array<char, IFNAMSIZ> name{};
+    socklen_t length = name.size();
+    EXPECT_EQ(::getsockopt(uplink.ports[0]->socket.fd(), SOL_SOCKET, SO_BINDTODEVICE, name.data(),
+                           &length),
+              0);
+    return name.data();
+}
+
+uint32_t leaves_by(const Uplink& uplink) {
+    uint32_t index = 0;
+    socklen_t length = sizeof index;
+    EXPECT_EQ(
+        ::getsockopt(uplink.ports[0]->socket.fd(), IPPROTO_IP, IP_UNICAST_IF, &index, &length), 0);
+    return ntohl(index);
+}
+
+TEST_F(UplinksTest, AreBoundToTheirDeviceOnlyWhereAnotherHasTheirAddress) {
+    update();
+    EXPECT_EQ(bound_to(uplink(0)), "wifi");
+    EXPECT_EQ(bound_to(uplink(1)), "cable");
+    EXPECT_FALSE(uplinks_->shares_network(uplink(0), snapshot_)) << "a network that looks alike";
+
+    ASSERT_EQ(std::system("ip addr add 192.168.1.3/24 dev cable"), 0);
+    snapshot_.addresses[1].address = *IpAddress::parse("192.168.1.3");
+    uplinks_.emplace(
+        loop_, UplinkRules{}, [](Uplink&, io::UdpSocket&) {}, [] {});
+    EXPECT_EQ(update().added, (Slots{0, 1}));
+    EXPECT_EQ(bound_to(uplink(0)) + bound_to(uplink(1)), "");
+    EXPECT_EQ(leaves_by(uplink(0)), snapshot_.links[0].index);
+    EXPECT_EQ(leaves_by(uplink(1)), snapshot_.links[1].index);
+    EXPECT_TRUE(uplinks_->shares_network(uplink(0), snapshot_));
+    EXPECT_TRUE(uplinks_->shares_network(uplink(1), snapshot_));
+    snapshot_.links[1].has_carrier = false;
+    update();
+    EXPECT_FALSE(uplinks_->shares_network(uplink(0), snapshot_)) << "all comes by itself";
+    EXPECT_TRUE(uplinks_->shares_network(uplink(1), snapshot_));
+    snapshot_.links[1].has_carrier = true;
+    snapshot_.addresses[0].prefix_length = 31;
+    update();
+    EXPECT_TRUE(uplinks_->shares_network(uplink(0), snapshot_)) << "192.168.1.2 and 3 are it";
+    snapshot_.addresses[0].prefix_length = 32;
+    EXPECT_FALSE(uplinks_->shares_network(uplink(0), snapshot_));
+    snapshot_.addresses[0].prefix_length = 24;
+
+    snapshot_.addresses.push_back({snapshot_.links[1].index, snapshot_.addresses[0].address, 24});
+    const Uplinks::Change twin = update();
+    EXPECT_EQ(twin.removed, Slots{0});
+    ASSERT_EQ(twin.added, (Slots{2, 3}));
+    EXPECT_EQ(bound_to(uplink(2)), "wifi");
+    EXPECT_EQ(bound_to(uplink(3)), "cable");
+    EXPECT_EQ(bound_to(uplink(1)), "") << "no other has that address";
+    EXPECT_TRUE(update().removed.empty());
 }
 
 // wifi has IPv4 (metric 200), cable IPv4 (300) and IPv6 (50).
@@ -129,9 +189,11 @@ TEST_F(UplinksTest, TheLanOfAGatewayIsNoUplinkUnlessADefaultRouteLeadsThere) {
     EXPECT_EQ(update().added, Slots{0});
     EXPECT_EQ(best(), "wifi");
     snapshot_.routes.push_back(route);
-    EXPECT_EQ(update().added, Slots{1});
+    const Uplinks::Change change = update();
+    EXPECT_EQ(change.removed, Slots{0}) << "cable has the address of wifi: bound anew";
+    EXPECT_EQ(change.added, (Slots{1, 2}));
     snapshot_.routes.pop_back();
-    EXPECT_EQ(update().removed, Slots{1});
+    EXPECT_EQ(update().removed, Slots{2});
     rules.allow = {"*", "cab*"};
     uplinks_.emplace(
         loop_, rules, [](Uplink&, io::UdpSocket&) {}, [] {});
