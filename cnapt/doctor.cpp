@@ -78,6 +78,7 @@ constexpr Check kChecks[] = {
     {"uplinks", check_shared_networks},
     {"lan", check_on_link},
     {"names", check_names},
+    {"nat64", check_nat64},
     {"reverse path", check_reverse_paths},
     {"vpn", check_other_vpns},
     {"tcp", check_tcp},

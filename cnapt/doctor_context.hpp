@@ -50,6 +50,8 @@ void check_daemon(NodeDoctor& doctor);
 // have none.
 std::vector<report::Finding> borrow_addresses(const NodeDoctor& doctor, io::NetSnapshot& network);
 void check_on_link(NodeDoctor& doctor);
+// doctor_nat64.cpp
+void check_nat64(NodeDoctor& doctor);
 // doctor_network.cpp
 void check_uplinks(NodeDoctor& doctor);
 void check_names(NodeDoctor& doctor);

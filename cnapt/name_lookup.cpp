@@ -2,6 +2,7 @@
 
 #include "cnapt/borrowed_addresses.hpp"
 #include "cnapt/dns_message.hpp"
+#include "cnapt/nat64.hpp"
 #include "cnapt/resolv_conf.hpp"
 #include "common/io/file.hpp"
 #include "common/io/socket_address.hpp"
@@ -195,6 +196,12 @@ bool answers_names(const base::Endpoint& server, uint32_t fwmark, const std::str
     const auto query =
         make_dns_query(name, base::IpVersion::V4, static_cast<uint16_t>(io::SystemRandom().u64()));
     return ask(server, query, fwmark).has_value();
+}
+
+std::optional<base::IpPrefix> find_nat64_prefix(const LookupPlaces& places) {
+    std::vector<base::IpAddress> found;
+    static_cast<void>(ask_servers(kIpv4OnlyName, places, found));
+    return nat64_prefix(found);
 }
 
 std::vector<base::IpAddress> look_up(const std::string& name, const LookupPlaces& places) {

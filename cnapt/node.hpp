@@ -185,6 +185,10 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     // What the SNAPT's name, or the configuration, says: the first of each IP version is taken,
     // unless one of them is in use.
     void offer_addresses(SnaptLink& link, const std::vector<base::Endpoint>& addresses);
+    // The SNAPT is no more reached by that version.
+    void forget_address(SnaptLink& link, base::IpVersion version);
+    // Some interface has an uplink of IPv6, and none of IPv4.
+    bool lacks_ipv4() const;
     // Control has reached the SNAPT there, and has been told its UDP ports; establish() follows.
     void on_reached(SnaptLink& link, const base::Endpoint& address, const control::Accept& accept);
     // By that uplink, after others had failed: data goes there too, unless it goes already.
@@ -356,6 +360,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
 
     // node_versions.cpp
     void set_address(SnaptLink& link, base::Endpoint address);
+    void leave_paths(SnaptLink& link, base::IpVersion version);
     bool is_spare(const SnaptLink& link, const Uplink& uplink) const;
     void remove_spare_paths(SnaptLink& link);
     static uint16_t

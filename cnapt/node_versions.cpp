@@ -84,6 +84,31 @@ void Node::set_address(SnaptLink& link, base::Endpoint address) {
     }
     const base::IpVersion version = address.address.version;
     link.addresses.of(version) = address;
+    leave_paths(link, version);
+}
+
+void Node::forget_address(SnaptLink& link, base::IpVersion version) {
+    link.addresses.of(version) = {};
+    const base::IpVersion other =
+        version == base::IpVersion::V4 ? base::IpVersion::V6 : base::IpVersion::V4;
+    if (link.addresses.in_use == version && link.addresses.has(other)) {
+        link.addresses.in_use = other;
+    }
+    leave_paths(link, version);
+}
+
+bool Node::lacks_ipv4() const {
+    const auto& uplinks = uplinks_->list();
+    return std::any_of(uplinks.begin(), uplinks.end(), [&](const Uplink* one) {
+        return !one->address.is_v4() &&
+               std::none_of(uplinks.begin(), uplinks.end(), [&](const Uplink* other) {
+                   return other->address.is_v4() && other->interface_index == one->interface_index;
+               });
+    });
+}
+
+// The SNAPT has another address of that version now, or none.
+void Node::leave_paths(SnaptLink& link, base::IpVersion version) {
     if (!link.session) {
         return;
     }

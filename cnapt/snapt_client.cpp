@@ -315,9 +315,24 @@ std::optional<uint8_t> SnaptClient::slot_of(const std::optional<ControlUplink>& 
     return std::nullopt;
 }
 
+// The network has IPv6 alone, and no address of the SNAPT is of that version.
+bool SnaptClient::lacks_version() const {
+    const auto& uplinks = node_.uplinks().list();
+    const auto is_v4 = [](const auto& one) { return one.address.is_v4(); };
+    return !uplinks.empty() && node_.lacks_ipv4() &&
+           std::all_of(addresses_.begin(), addresses_.end(), is_v4) &&
+           std::none_of(uplinks.begin(), uplinks.end(),
+                        [](const Uplink* uplink) { return uplink->address.is_v4(); });
+}
+
 void SnaptClient::on_closed(const LinkEnd& end) {
     const bool was_open = std::exchange(link_.is_control_open, false);
-    Node::note_failure(link_, failure_of(end, was_open, std::time(nullptr)), slot_of(end.uplink));
+    Failure failure = failure_of(end, was_open, std::time(nullptr));
+    if (failure.kind == FailureKind::NoNetwork && lacks_version()) {
+        failure.text = "no network: this one has IPv6 alone, and no NAT64 that leads to the "
+                       "SNAPT's IPv4 address; give it a name or an IPv6 address";
+    }
+    Node::note_failure(link_, std::move(failure), slot_of(end.uplink));
     const FailureKind kind = link_.failure.kind;
     const bool is_over = kind == FailureKind::Ended || kind == FailureKind::Replaced;
     if (is_over) {

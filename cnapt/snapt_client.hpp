@@ -122,6 +122,7 @@ class SnaptClient final : public ControlClientHandler {
     ControlUplink control_uplink(const Uplink& uplink) const;
     std::optional<uint8_t> slot_of(const std::optional<ControlUplink>& from) const;
     void on_failed_attempt(const LinkEnd& end);
+    bool lacks_version() const;
     // True when the failure has not been logged yet: each attempt would log the same words.
     bool is_untold();
     void fail_usage();

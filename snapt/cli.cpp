@@ -147,11 +147,11 @@ std::vector<report::CommandSpec> commands() {
                         {},
                         "of this SNAPT (default: the host name)"},
                        {"--public",
-                        "ADDRESS:PORT,...",
+                        "HOST:PORT,...",
                         OptionValue::Required,
                         true,
                         {},
-                        "where nodes reach it"}}),
+                        "where nodes reach it: addresses, a name"}}),
          "write a configuration file and make the database"},
         {"run", "", 0, 0,
          user_options(
