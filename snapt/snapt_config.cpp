@@ -389,8 +389,7 @@ std::string render_accounting(const AccountingConfig& accounting) {
 }
 
 std::string render_rest() {
-    return "\n" + line("[rest]") +
-           line("listen = []", "such as \"127.0.0.1:9348\": the web page and REST");
+    return "\n" + line("[rest]") + line("# listen = [\"127.0.0.1:9348\"]", "the web page and REST");
 }
 
 }  // namespace
