@@ -148,6 +148,8 @@ Ledger::write_merged_record(const Pass& pass, const SlotImage& image, Sealing& s
     record.seq = sealing.next_seq++;
     record.t_end = pass.end_us;
     record.t_start = std::min(std::max(image.opened_at_us, boundary_us_), record.t_end - 1);
+    // Flows that are active at the same time: the rate that is priced is that of all together.
+    record.active_us = std::min(record.active_us, record.t_end - record.t_start);
     record.cause = pass.cause;
     record.flags |= pass.flags | record_flag::kFirst | record_flag::kLast;
     ++sealing.records;

@@ -140,6 +140,24 @@ TEST_F(MergeTest, AggregateHasOneRecordASessionAndClass) {
     EXPECT_EQ(merged(all), all.size());
 }
 
+// The price goes by the rate of all together, however many they are.
+TEST_F(MergeTest, FlowsAtTheSameTimeAreNoLongerActiveThanTheTimeThatPassed) {
+    bounded.is_aggregate = true;
+    auto ledger = open(kNoon, bounded);
+    add_session(*ledger, 1, "alice");
+    std::vector<flow::LiveSlot*> slots;
+    for (int i = 0; i < 3; ++i) {
+        slots.push_back(ledger->live().take(request(next_id++, 1, kNoon)));
+        flow::add(slots.back()->counters.active_us, 45 * kSecond);
+        go_on(*slots.back(), 500, kNoon + 50 * kSecond);
+    }
+    ASSERT_TRUE(ledger->stop(kNoon + 60 * kSecond, Cause::Admin));
+    ledger.reset();
+    const auto all = records(1);
+    ASSERT_EQ(all.size(), 1U);
+    EXPECT_EQ(all.front().active_us, 60 * kSecond);
+}
+
 TEST_F(MergeTest, OpenFlowsBeyondTheBoundShareTooHoweverOftenTheirUserAsks) {
     auto ledger = open(kNoon, bounded);
     add_session(*ledger, 1, "alice");
