@@ -325,31 +325,38 @@ void HttpServer::Inner::accept_some(const Listener& listener) {
         nobody.ss_family = listener.path.empty() ? AF_INET : AF_UNIX;
         const int number = fd.release();
         connections.push_back({number, loop.now() + limits.request_time});
-        const auto place = std::prev(connections.end());
         if (MHD_add_connection(daemon, number, reinterpret_cast<sockaddr*>(&nobody),
                                sizeof nobody) != MHD_YES) {
-            connections.erase(place);  // it has closed the descriptor
+            // It has closed the descriptor, and may have said so.
+            connections.remove_if([number](const Connection& one) { return one.fd == number; });
         }
     }
     run();
 }
 
-// The oldest that has no request gives way. False: all have one.
+// The oldest that has no request gives way, else the oldest that has its answer and does not read
+// it. False: all others are being answered.
 bool HttpServer::Inner::make_room() {
     const auto open = std::count_if(connections.begin(), connections.end(),
                                     [](const Connection& one) { return !one.is_shut; });
     if (static_cast<size_t>(open) < limits.connections) {
         return true;
     }
-    for (Connection& connection : connections) {
-        if (connection.exchange.expired() && !connection.is_shut) {
-            ++counters.displaced;
-            shut(connection);
-            run();  // lets libmicrohttpd notice
-            return true;
+    const auto give_way = [this](const auto& may) {
+        const auto found =
+            std::find_if(connections.begin(), connections.end(), [&may](const Connection& one) {
+                return !one.is_shut && may(one.exchange.lock());
+            });
+        if (found == connections.end()) {
+            return false;
         }
-    }
-    return false;
+        ++counters.displaced;
+        shut(*found);
+        run();  // lets libmicrohttpd notice
+        return true;
+    };
+    return give_way([](const auto& exchange) { return exchange == nullptr; }) ||
+           give_way([](const auto& exchange) { return exchange != nullptr && exchange->answer; });
 }
 
 void HttpServer::Inner::shut(Connection& connection) {

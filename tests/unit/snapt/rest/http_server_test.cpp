@@ -103,16 +103,29 @@ TEST_F(RestHttp, SlowRequestsAreClosedInTime) {
         ASSERT_TRUE(clients.back().say(text));
     }
     const base::TimePoint began = io::EventLoop::clock();
-    // A byte now and then does not help.
+    // A byte now and then does not help. So few make none of them whole, nor too long.
+    constexpr int kMoreBytes = 5;
+    constexpr base::Duration kNowAndThen = base::milliseconds(30);
+    int more = 0;
+    io::DeadlineTimer timer(loop_, [&] {
+        for (const Client& client : clients) {
+            static_cast<void>(client.say("a"));
+        }
+        if (++more < kMoreBytes) {
+            timer.set(loop_.now() + kNowAndThen);
+        }
+    });
+    timer.set(loop_.now() + kNowAndThen);
     ASSERT_TRUE(loop_.run_until(
         [&clients] {
-            return std::all_of(clients.begin(), clients.end(), [](Client& client) {
-                static_cast<void>(client.say("a"));
+            for (Client& client : clients) {
                 client.listen();
-                return client.is_over;
-            });
+            }
+            return std::all_of(clients.begin(), clients.end(),
+                               [](const Client& client) { return client.is_over; });
         },
         kPatience));
+    EXPECT_EQ(more, kMoreBytes);
     EXPECT_LT(io::EventLoop::clock() - began, base::seconds(10));
     EXPECT_EQ(server_->counters().timeouts, clients.size());
     EXPECT_EQ(server_->counters().requests, 0U);
@@ -153,6 +166,29 @@ TEST_F(RestHttp, ThoseThatAreAnsweredDoNotGiveWay) {
     }
     EXPECT_EQ(body_of(all_of(one)), "good");
     EXPECT_EQ(body_of(all_of(two)), "good");
+}
+
+TEST_F(RestHttp, WhoDoesNotReadItsAnswerGivesWay) {
+    HttpLimits limits;
+    limits.connections = 4;
+    constexpr size_t kMoreThanSocketsTake = size_t{8} << 20;
+    size_t answered = 0;
+    serve(
+        [&answered](const HttpRequest& request, const HttpReply& reply) {
+            ++answered;
+            const bool is_large = request.target == "/large";
+            reply.send(text_answer(is_large ? std::string(kMoreThanSocketsTake, 'a') : "good"));
+        },
+        limits);
+    std::vector<Client> greedy;
+    for (size_t i = 0; i < limits.connections; ++i) {
+        greedy.push_back(connect());
+        ASSERT_TRUE(greedy.back().say("GET /large HTTP/1.1\r\nHost: x\r\n\r\n"));
+        ASSERT_TRUE(loop_.run_until([&] { return answered == i + 1; }, kPatience));
+    }
+    EXPECT_EQ(body_of(get("/")), "good");
+    EXPECT_EQ(server_->counters().displaced, 1U);
+    EXPECT_EQ(server_->counters().refused, 0U);
 }
 
 TEST_F(RestHttp, LargeBodiesAndHeadersAreRefused) {
