@@ -64,8 +64,8 @@ claim "in the same session" equal "$(session)" "$before"
 # No address at all, then one of its own.
 ip -n "$(ns node)" addr del 2001:db8:12::1/64 dev br-lan
 claim "without any address doctor says what to do" doctor_says 'up1 has no IPv6 address of its own, and no other interface has one for it'
-address node up1 2001:db8:11::9/64
 claim "nothing is borrowed then" equal "$(cnapt_json paths)" "[]"
+address node up1 2001:db8:11::9/64
 claim "an address of its own is used when it comes" wait_for 10 sends_with "up1 2001:db8:11::9"
 stop cnapt
 ip -n "$(ns node)" -6 route flush default

@@ -86,9 +86,11 @@ used() { quota show alice --json | json "d[0]['used_bytes']"; }
 snapt_json 1 usage >/dev/null # seals
 claim "the records have as much ($(used))" more_than "$(used)" 4999999
 claim "and no second more" at_most "$(used)" $((5000000 + second))
+begin_log snapt1
 stop snapt1 KILL
 start_snapt 1
-claim "a crash of the SNAPT changes nothing" wait_for 20 is_told state stopped
+is_stopped_again() { said snapt1 | grep -q 'allowance user=alice .* state=stopped'; }
+claim "a crash of the SNAPT changes nothing" wait_for 20 is_stopped_again
 claim "nothing passes afterwards" quick new $inet4
 stop cnapt
 start_cnapt

@@ -47,7 +47,7 @@ class BorrowedAddressesTest : public testing::Test {
     std::string borrowed(const char* snapt = "2001:db8:1::2") {
         asked_ = 0;
         const auto links =
-            bare_links(net_, {address("203.0.113.1"), address(snapt)}, "cnapt0",
+            bare_links(net_, {address("203.0.113.1"), address(snapt)}, "cnapt0", in_use_,
                        [&](uint32_t index, const IpAddress& to) -> std::optional<IpAddress> {
                            asked_ += index == 3 ? 1 : 100;
                            const auto& answer = to.is_v4() ? kernel4_ : kernel6_;

@@ -168,7 +168,7 @@ TEST_F(RestBooksTest, QuotaIsSetAndTold) {
     EXPECT_EQ(good(of_self(call(Operation::Quota, "alice"))).text("zone"), "Europe/Zurich");
     EXPECT_EQ(now.text("then"), "notify");
     set.body = R"({"quota":"50GB/month","then":"throttle=1mbit"})";
-    EXPECT_EQ(good(set).text("then"), "throttle=1mbit");
+    EXPECT_EQ(good(set).text("then"), "throttle=1000000");
     set.body = R"({"quota":null})";
     EXPECT_TRUE(good(set)["quota_bytes"].is_null());
     for (const char* body : {"", "{}", R"({"quota":5})", R"({"quota":"50GB"})",
