@@ -90,6 +90,10 @@ bool is_private(const IpAddress& address) {
                        [&](const IpPrefix& prefix) { return prefix.contains(address); });
 }
 
+uint8_t kind_of_destination(const IpPrefix& destination) {
+    return is_private(destination) ? 1 : 0;
+}
+
 NearLinks near_links(const io::NetSnapshot& snapshot,
                      const UplinkRules& rules,
                      const std::vector<IpAddress>& snapts,

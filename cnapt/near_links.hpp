@@ -14,8 +14,10 @@ namespace continuo::cnapt {
 std::span<const base::IpPrefix> private_prefixes();
 bool is_private(const base::IpAddress& address);
 
-// Longest prefix that still is a default route in parts, as 0.0.0.0/1 and 128.0.0.0/1.
-inline constexpr uint8_t kLongestPartOfDefault = 7;
+using io::kLongestPartOfDefault;
+
+// Private or public: of each kind a few routes are enough to judge an interface (io::RouteSet).
+uint8_t kind_of_destination(const base::IpPrefix& destination);
 
 struct NearLink {
     uint32_t index = 0;

@@ -277,6 +277,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     const base::MemoryBudget& kept_memory() const { return kept_memory_; }
     dataplane::TunPort& tun() { return *tun_port_; }
     const io::NetSnapshot& network() const { return monitor_->snapshot(); }
+    io::NetMonitor& monitor() const { return *monitor_; }
     NearLinks near_links(uint32_t group) const;
 
     // --- session::SessionHost

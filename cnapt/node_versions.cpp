@@ -49,6 +49,11 @@ void Node::offer_addresses(SnaptLink& link, const std::vector<base::Endpoint>& a
             set_address(link, *first);
         }
     }
+    std::vector<base::IpAddress> watched;
+    for (const base::Endpoint& one : addresses) {
+        watched.push_back(one.address);
+    }
+    monitor_->watch(&link, std::move(watched));
     note_ways();
 }
 
