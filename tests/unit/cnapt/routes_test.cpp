@@ -350,8 +350,7 @@ TEST(CapturePlan, OnlyHarmlessInterfaceNamesAreSafe) {
     }
 }
 
-}  // namespace
-TEST(Routes, NoOtherSoftwareKnowsTheBitsOfTheDefaultMark) {
+TEST(CapturePlan, NoOtherSoftwareKnowsTheBitsOfTheDefaultMark) {
     // kube-proxy, portmap and netavark, Cilium, AWS' CNI, Tailscale and Calico.
     constexpr uint32_t kKnown = 0x8000 | 0x4000 | 0x2000 | 0x0F00 | 0x80 | 0xFFFF0000;
     for (uint32_t mark = kDefaultFwmark; mark <= bypass_mark(kDefaultFwmark); ++mark) {
@@ -359,4 +358,5 @@ TEST(Routes, NoOtherSoftwareKnowsTheBitsOfTheDefaultMark) {
     }
 }
 
+}  // namespace
 }  // namespace continuo::cnapt
