@@ -47,7 +47,7 @@ std::string vpn_remedy(const JsonValue& vpn, bool is_kill_switch) {
                               : "[uplinks] deny keeps " + name + " out";
     }
     return vpn["in_main"].boolean().value_or(true)
-               ? "[uplinks] allow = [\"*\", \"" + name + "\"] leads it through"
+               ? R"([uplinks] allow = ["*", ")" + name + R"("] leads it through)"
                : "public places behind it belong into capture.exclude";
 }
 

@@ -8,6 +8,8 @@
 #include "snapt/cli.hpp"
 #include "snapt/ledger_access.hpp"
 
+#include <algorithm>
+#include <array>
 #include <limits>
 
 namespace continuo::snapt {
@@ -252,7 +254,8 @@ CommandOutput statement_command(const ParsedCommand& command, bool is_terminal, 
     if (!month) {
         return told("--month is missing, such as 2026-11", report::kExitUsage);
     }
-    if (int{command.has("--csv")} + int{command.has("--page")} + int{command.has("--json")} > 1) {
+    const std::array forms = {command.has("--csv"), command.has("--page"), command.has("--json")};
+    if (std::count(forms.begin(), forms.end(), true) > 1) {
         return told("name one of --csv, --page and --json", report::kExitUsage);
     }
     CommandOutput failure;

@@ -1,9 +1,8 @@
 #include "snapt/accounting/account_statement.hpp"
 
+#include "common/config/units.hpp"
 #include "snapt/accounting/time_zone.hpp"
 
-#include <array>
-#include <cstdio>
 #include <map>
 
 namespace continuo::snapt {
@@ -17,19 +16,22 @@ constexpr Error kNoMonth{Errc::InvalidConfig, "expected a month, such as 2026-11
 
 // The month behind, which exists for every month that has four digits of a year.
 Result<std::string> month_after(const std::string& month) {
-    int year = 0;
-    int number = 0;
-    char rest = 0;
+    constexpr size_t kYearDigits = 4;
     constexpr size_t kMonthBytes = 7;
-    if (month.size() != kMonthBytes ||
-        std::sscanf(month.c_str(), "%4d-%2d%c", &year, &number, &rest) != 2 || year < 1970 ||
-        number < 1 || number > 12) {
+    constexpr uint64_t kMaxYear = 9999;
+    constexpr uint64_t kMonths = 12;
+    if (month.size() != kMonthBytes || month[kYearDigits] != '-') {
         return kNoMonth;
     }
-    std::array<char, 16> text{};
-    std::snprintf(text.data(), text.size(), "%04d-%02d", number == 12 ? year + 1 : year,
-                  number == 12 ? 1 : number + 1);
-    return std::string(text.data());
+    const auto year = config::parse_unsigned(month.substr(0, kYearDigits), kMaxYear);
+    const auto number = config::parse_unsigned(month.substr(kYearDigits + 1), kMonths);
+    if (!year || *year < 1970 || !number || *number == 0) {
+        return kNoMonth;
+    }
+    const bool is_last = *number == kMonths;
+    const uint64_t next = is_last ? 1 : *number + 1;
+    return std::to_string(*year + (is_last ? 1 : 0)) + (next < 10 ? "-0" : "-") +
+           std::to_string(next);
 }
 
 Result<std::string> account_zone(Database& database, int64_t account_id) {

@@ -52,7 +52,7 @@ class EntryWriter {
     static base::Result<EntryWriter> begin(Database& database);
     // Gives its entry_id. LimitReached beyond kMaxBalanceUd, as in NotFound without an account
     // nothing is added.
-    base::Result<int64_t> add(const MoneyEntry& entry);
+    base::Result<int64_t> add(const MoneyEntry& wanted);
 
   private:
     explicit EntryWriter(Database& database) : database_(database) {}

@@ -171,15 +171,15 @@ Result<void> change_terms(Database& database, const std::string& user, const Ter
         "throttle_bits_per_s=iif(?8,?10,throttle_bits_per_s) "
         "WHERE account_id=(SELECT account_id FROM user WHERE user_id=?1)"));
     update.bind(1, std::string_view(user)).bind(7, change.zone);
-    update.bind(2, int64_t{change.quota.has_value()}).bind_null(3).bind_null(4);
+    update.bind(2, static_cast<int64_t>(change.quota.has_value())).bind_null(3).bind_null(4);
     if (change.quota && *change.quota) {
         update.bind(3, (*change.quota)->bytes).bind(4, std::string_view((*change.quota)->period));
     }
-    update.bind(5, int64_t{change.credit_limit_ud.has_value()}).bind_null(6);
+    update.bind(5, static_cast<int64_t>(change.credit_limit_ud.has_value())).bind_null(6);
     if (change.credit_limit_ud) {
         update.bind(6, *change.credit_limit_ud);
     }
-    update.bind(8, int64_t{change.then.has_value()}).bind_null(9).bind_null(10);
+    update.bind(8, static_cast<int64_t>(change.then.has_value())).bind_null(9).bind_null(10);
     if (change.then) {
         const bool throttles = change.then->action == OnExhausted::Throttle;
         const std::string action = throttles ? std::string(kThrottle) : to_string(*change.then);

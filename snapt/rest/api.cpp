@@ -17,7 +17,6 @@ constexpr unsigned kMethodNotAllowed = 405;
 constexpr std::string_view kBearer = "Bearer ";
 constexpr size_t kMaxKeyBytes = 64;  // snapt::kMaxRefBytes
 
-constexpr std::string_view kSpan = "from to zone";
 constexpr std::array<Route, 16> kRoutes = {{
     {"GET", "/v1/me", Operation::Me, Scope::Read, true, ""},
     {"GET", "/v1/status", Operation::Status, Scope::Read, false, ""},
