@@ -43,7 +43,10 @@ void Admission::tell_allowance(LinkId id, Link& link) {
         return;
     }
     const control::Allowance now = allowance_of(*node->share->meter);
-    if (!is_news(now, link.told)) {
+    // The relay looks at it each second: it is told once it acts.
+    const bool acts =
+        now.state != control::AllowanceState::Throttled || node->share->down_rate.is_limited();
+    if (!is_news(now, link.told) || !acts) {
         return;
     }
     const bool is_other = now.state != link.told.state || now.kind != link.told.kind;

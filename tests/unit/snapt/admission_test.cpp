@@ -75,6 +75,20 @@ TEST_F(AdmissionTest, ANodeIsToldWhenAQuotaNearsItsEndAndIsUsedUp) {
     EXPECT_TRUE(wait([&] { return is_told(State::Free, 1000); })) << "a larger one holds";
 }
 
+TEST_F(AdmissionTest, ANodeIsToldOfAThrottleOnceItActs) {
+    log_in("alice");
+    MeterTerms terms;
+    terms.quota = Quota{1000, "day"};
+    terms.used_bytes = 1000;
+    terms.then = Exhaustion{OnExhausted::Throttle, 8000};
+    relay->sessions()[0]->share->meter->set(terms);
+    admission->on_tick();
+    EXPECT_FALSE(was_logged("allowance", "state=throttled"));
+    relay->look_at_meters();
+    admission->on_tick();
+    EXPECT_TRUE(was_logged("allowance", "state=throttled"));
+}
+
 TEST_F(AdmissionTest, RefusalsAreLoggedWithTheReason) {
     const base::Endpoint from = *base::Endpoint::parse("192.0.2.7:4711");
     config.limits.user_sessions = 1;
