@@ -340,6 +340,7 @@ base::Result<CaptureControl::Extent> CaptureControl::measure() {
     return now;
 }
 
+// What is removed between adding and measuring is missing, too.
 base::Result<void> CaptureControl::note_extent() {
     extent_.reset();
     const auto now = measure();
@@ -350,6 +351,10 @@ base::Result<void> CaptureControl::note_extent() {
         return base::Error{base::Errc::NotFound, "rules or routes were removed meanwhile"};
     }
     extent_ = *now;
+    if (is_active_) {
+        extent_->policy_rules =
+            plan_.rules.size() + (is_open_ ? plan_.capture_rules.size() : size_t{0});
+    }
     return {};
 }
 
