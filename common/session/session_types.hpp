@@ -13,6 +13,7 @@
 #include "common/session/hold.hpp"
 #include "common/session/path_set.hpp"
 #include "common/wire/tcp_record.hpp"
+#include "common/wire/unsealed.hpp"
 
 #include <array>
 #include <bit>
@@ -262,6 +263,13 @@ struct ReceivedDatagram {
     // The path that it arrived on, which SNAPT tells of TCP only. Another one than its header's:
     // SNAPT sent it again.
     std::optional<uint8_t> arrived_on = std::nullopt;
+};
+
+// A datagram that was taken in over UDP, and where it came from.
+struct Latest {
+    wire::Quote quote;
+    base::Endpoint from;
+    base::Endpoint to;
 };
 
 // Bytes of IP and UDP header in front of every datagram.
