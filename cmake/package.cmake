@@ -28,7 +28,8 @@ foreach(completion ${completions})
 endforeach()
 file(GLOB dissector CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/packaging/wireshark/*.lua)
 install(FILES ${dissector} DESTINATION share/continuo/wireshark)
-install(FILES ${guides} README.md CHANGELOG.md DESTINATION share/doc/continuo)
+install(FILES ${guides} docs/openapi.json README.md CHANGELOG.md DESTINATION share/doc/continuo)
+install(FILES packaging/grafana/snapt.json DESTINATION share/continuo/grafana)
 # Where the whole system is ours: an installation below another prefix leaves /etc and the units alone.
 set(CONTINUO_PACKAGING ${CMAKE_SOURCE_DIR}/packaging)
 install(CODE "

@@ -2,7 +2,7 @@
 
 #include "classifier/policy_changes.hpp"
 #include "cnapt/bypassed_cgroups.hpp"
-#include "cnapt/capture_switch.hpp"
+#include "cnapt/capture_links.hpp"
 #include "cnapt/commands.hpp"
 #include "cnapt/dns_switch.hpp"
 #include "cnapt/gateway_check.hpp"
@@ -24,7 +24,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <map>
 
 namespace continuo::cnapt {
 
@@ -50,6 +49,7 @@ node_settings(const NodeConfig& config, const CaptureSwitch& capture, const std:
     settings.uplinks.lan = config.capture.gateway_interfaces;
     settings.uplinks.fwmark = config.capture.fwmark;
     settings.uplinks.tos = table.tos;
+    settings.on_link = {config.capture.on_link, config.capture.kill_switch};
     return settings;
 }
 
@@ -72,7 +72,7 @@ class App final : public NodeEvents {
         , recorders_(loop_, config_.debug, std::move(files), config_.capture.device)
         , capture_(
               loop_, config_.capture, [this] { on_captured(); }, options_.state + "/sysctl.json")
-        , dns_(loop_, config_.dns.servers, std::move(dns_helper))
+        , dns_(loop_, config_.dns.servers, std::move(dns_helper), [this] { follow_links(); })
         , controls_(loop_,
                     {[this](const report::JsonValue& request,
                             const io::UnixRequest& raw,
@@ -101,9 +101,8 @@ class App final : public NodeEvents {
     void on_session_doubted(SnaptLink& link) override;
     void on_stream_stuck(SnaptLink& link) override;
     void on_network_changed() override {
-        if (node_) {
-            tell_links();
-        }
+        follow_links();
+        dns_.on_network_changed();
         if (plain_) {
             plain_->on_network_changed();
         }
@@ -120,8 +119,9 @@ class App final : public NodeEvents {
         return snapts_ ? snapts_->client_of(link) : nullptr;
     }
     void on_captured();
-    void tell_links();
+    void follow_links();
     void let_in();
+    bool is_any_up() const;
     size_t tell_status() const;
     const char* without_snapt() const;
     void on_tick();
@@ -193,6 +193,7 @@ base::Result<void> App::start(std::string& failure) {
         loop_, *node_, capture_, config_.capture,
         control::derive_portal_key(*config_.identity.key, config_.realm));
     plain_ = std::make_unique<PlainControl>(loop_, *node_, capture_, config_, [this] { let_in(); });
+    follow_links();
     if (capture_.has_taken_over()) {
         (void)node_->keep_device(false);  // first: what fails from here on leaves no device
     }
@@ -284,12 +285,14 @@ void App::on_link_usable(SnaptLink& link) {
     let_in();
 }
 
+bool App::is_any_up() const {
+    const auto& links = node_->links();
+    return std::any_of(links.begin(), links.end(), [](const auto& link) { return link->is_up; });
+}
+
 // Names would not resolve if capture began before its servers were asked.
 void App::let_in() {
-    const auto& links = node_->links();
-    const bool is_any_up =
-        std::any_of(links.begin(), links.end(), [](const auto& link) { return link->is_up; });
-    if (is_any_up && plain_ && plain_->is_settled()) {
+    if (is_any_up() && plain_ && plain_->is_settled()) {
         capture_.set_open(true);
     }
 }
@@ -331,19 +334,15 @@ size_t App::tell_status() const {
     return up;
 }
 
-void App::tell_links() {
-    capture_.set_near(node_->near_links(near_group(config_.capture)));
-    if (config_.capture.kill_switch) {
-        std::vector<std::string> in_use;
-        for (const Uplink* uplink : node_->uplinks().list()) {
-            in_use.push_back(uplink->interface);
-        }
-        capture_.set_forward_links(forward_links(node_->network(), in_use, config_.capture.device));
+void App::follow_links() {
+    if (node_) {
+        const bool has_names = dns_.is_resolved_told() && capture_.is_open();
+        tell_links(*node_, config_.capture, has_names, capture_);
     }
 }
 
 void App::on_captured() {
-    dns_.set_in_tunnel(true);
+    dns_.set_in_tunnel(true, true);
     log(LogLevel::Info, "traffic goes through %s", config_.capture.device.c_str());
 }
 
@@ -368,10 +367,10 @@ void App::on_stream_stuck(SnaptLink& link) {
 void App::on_tick() {
     const base::TimePoint now = loop_.refresh_now();
     node_->flows().set_utc_offset_us(daemon::utc_us() - base::to_us(now.time_since_epoch()));
-    tell_links();
+    follow_links();
     plain_->on_tick();
     capture_.on_tick();
-    dns_.set_in_tunnel(capture_.is_open());
+    dns_.set_in_tunnel(capture_.is_open(), is_any_up());
     portals_->on_tick();
     snapts_->on_tick(now);
     node_->look_at_rates(now);

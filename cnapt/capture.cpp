@@ -186,6 +186,9 @@ void Node::classify(NodeFlow& node_flow, TimePoint now) {
         refuse(node_flow, "denied by policy", now);
         return;
     }
+    if (is_first && refuses_on_link(node_flow, now)) {
+        return;
+    }
     if (is_first) {
         if (flow.traffic_class != classification.traffic_class) {
             flows_.reclassify(flow, classification.traffic_class, now);

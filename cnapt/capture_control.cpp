@@ -4,6 +4,7 @@
 #include "common/base/log.hpp"
 #include "common/io/netfilter.hpp"
 #include "common/io/netlink_route.hpp"
+#include "common/io/process_lookup.hpp"
 #include "common/io/socket_destroy.hpp"
 
 #include <algorithm>
@@ -96,6 +97,19 @@ base::Result<void> CaptureControl::set_forward_links(const ForwardLinks& links,
     }
     failure = "cannot tell the kill switch of interfaces";
     CTN_TRY(nft_.apply(forward_sets_text(plan_.table, forward_links_)));
+    failure.clear();
+    return {};
+}
+
+base::Result<void> CaptureControl::set_resolver_links(const std::vector<std::string>& links,
+                                                      std::string& failure) {
+    const auto user = links.empty() ? std::nullopt : io::user_id("systemd-resolve");
+    if (!user) {
+        resolver_table_.remove();
+        return {};
+    }
+    failure = "cannot keep systemd-resolved off the uplinks";
+    CTN_TRY(resolver_table_.make(resolver_table_text(capture_table(config_.device), *user, links)));
     failure.clear();
     return {};
 }
@@ -326,6 +340,7 @@ base::Result<CaptureControl::Extent> CaptureControl::measure() {
     return now;
 }
 
+// What is removed between adding and measuring is missing, too.
 base::Result<void> CaptureControl::note_extent() {
     extent_.reset();
     const auto now = measure();
@@ -336,6 +351,10 @@ base::Result<void> CaptureControl::note_extent() {
         return base::Error{base::Errc::NotFound, "rules or routes were removed meanwhile"};
     }
     extent_ = *now;
+    if (is_active_) {
+        extent_->policy_rules =
+            plan_.rules.size() + (is_open_ ? plan_.capture_rules.size() : size_t{0});
+    }
     return {};
 }
 
@@ -408,6 +427,7 @@ void CaptureControl::end() {
                   static_cast<int>(error.where.size()), error.where.data());
     }
     lan_timeouts_.restore();
+    resolver_table_.remove();
     plan_ = {};
     extent_.reset();
     is_active_ = false;

@@ -59,8 +59,12 @@ class CaptureControl {
     base::Result<void> leave(std::string& failure);
     // Part of what begin() sets, from the next time on.
     void set_portal(std::optional<PortalBypass> portal) { portal_ = std::move(portal); }
-    // Part of what begin() sets, from the next time on; nothing with the kill switch.
+    // Part of what begin() sets, from the next time on. With the kill switch nothing goes beside
+    // the tunnel for that.
     void set_plain(PlainPlaces places) { plain_ = std::move(places); }
+    // Part of what begin() sets, from the next time on: public prefixes in the network of an uplink
+    // that stay beside the tunnel.
+    void set_on_link(std::vector<base::IpPrefix> near) { on_link_ = std::move(near); }
     // Whether some SNAPT carries IPv6. While none does, cnapt0's IPv6 address is deprecated, so
     // that programs try IPv4 first. Takes effect at once; until the first call none does.
     base::Result<void> set_carries_ipv6(bool carries_ipv6, std::string& failure);
@@ -70,6 +74,10 @@ class CaptureControl {
     // With the kill switch: what is known of the host's interfaces. Takes effect at once, and with
     // each begin().
     base::Result<void> set_forward_links(const ForwardLinks& links, std::string& failure);
+    // Names go through the tunnel: systemd-resolved does not ask name servers by these interfaces.
+    // Takes effect at once, and ends with this process.
+    base::Result<void> set_resolver_links(const std::vector<std::string>& links,
+                                          std::string& failure);
     bool is_active() const { return is_active_; }
 
     base::IpAddress ipv4() const { return default_node_ipv4(); }
@@ -108,7 +116,9 @@ class CaptureControl {
     LanTimeouts lan_timeouts_;
     std::optional<PortalBypass> portal_;
     PlainPlaces plain_;
+    std::vector<base::IpPrefix> on_link_;
     ForwardLinks forward_links_;
+    io::OwnedTable resolver_table_;
     bool has_near_links_ = false;
     bool has_taken_over_ = false;
     bool has_ipv6_ = true;  // the host

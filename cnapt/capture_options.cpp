@@ -94,8 +94,10 @@ void add_plain(const PlainPlaces& places, std::vector<BypassMatch>& to) {
         }
     }
     to.insert(to.begin(), first.begin(), first.end());
-    for (const base::IpPrefix& prefix : places.denied) {
-        to.push_back({prefix, {}, {}, {}});
+    for (const auto* list : {&places.denied, &places.carriers}) {
+        for (const base::IpPrefix& prefix : *list) {
+            to.push_back({prefix, {}, {}, {}});
+        }
     }
 }
 
@@ -114,11 +116,13 @@ CaptureOptions CaptureControl::options(const classifier::Ruleset* ruleset) const
     options.fwmark = config_.fwmark;
     options.exclude = config_.exclude;
     options.near = config_.near;
+    options.near.insert(options.near.end(), on_link_.begin(), on_link_.end());
     options.has_near_links = has_near_links_;
     options.gateway_interfaces = config_.gateway_interfaces;
     options.kill_switch = config_.kill_switch;
     options.forward_links = forward_links_;
     options.portal = portal_;
+    options.carriers = plain_.carriers;
     if (ruleset != nullptr) {
         for (const classifier::BypassStep& step : ruleset->bypass_steps()) {
             expand(step, config_.fwmark, options.bypass);

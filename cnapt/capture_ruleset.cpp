@@ -47,6 +47,20 @@ std::string quoted_pairs(const std::vector<std::string>& names) {
     return text;
 }
 
+// Packets of a tunnel that is to carry them again. Other programs' connections to there begin anew,
+// beside.
+std::string fed_back_rules(const CaptureOptions& options, const std::string& device) {
+    std::string text;
+    for (const IpPrefix& prefix : options.carriers) {
+        const std::string match = "    oifname " + device + " " + family_word(prefix.address) +
+                                  " daddr " + prefix.to_string() + " ";
+        const std::string count = "counter name " + std::string(kFedBackCounter) + " reject with ";
+        text += match + "meta l4proto tcp " + count + "tcp reset\n";
+        text += match + count + "icmpx type admin-prohibited\n";
+    }
+    return text;
+}
+
 // Chains that refuse packets that were routed into the tunnel and must not enter it, for instance
 // multicast from a gateway's LAN.
 std::string refuse_chains(const CaptureOptions& options, const std::string& device) {
@@ -60,9 +74,8 @@ std::string refuse_chains(const CaptureOptions& options, const std::string& devi
            " reject with icmpx type admin-prohibited\n"
            "  }\n"
            "  chain output {\n"
-           "    type filter hook output priority filter; policy accept;\n"
-           "    oifname " +
-           device +
+           "    type filter hook output priority filter; policy accept;\n" +
+           fed_back_rules(options, device) + "    oifname " + device +
            " jump refuse\n"
            "  }\n"
            "  chain forward {\n"
@@ -246,6 +259,23 @@ std::string forward_sets_text(const std::string& table, const ForwardLinks& link
     return text;
 }
 
+// While names go through the tunnel resolved also asks the servers of other links that have the
+// same domains ("~."), each by its link. Refused, it takes the other answer at once.
+std::string resolver_table_text(const std::string& table,
+                                uint32_t user,
+                                const std::vector<std::string>& links) {
+    const std::string counter(kResolverCounter);
+    return "table " + table + "_names {\n  flags owner;\n  counter " + counter +
+           " { }\n"
+           "  chain output {\n"
+           "    type filter hook output priority filter; policy accept;\n"
+           "    meta skuid " +
+           std::to_string(user) + " oifname { " + quoted_names(links) +
+           " } meta l4proto { tcp, udp } th dport { 53, 853 } counter name " + counter +
+           " reject\n"
+           "  }\n}\n";
+}
+
 std::string build_guard(const std::string& device,
                         const std::string& table,
                         const std::vector<IpAddress>& own) {
@@ -260,7 +290,7 @@ std::string build_ruleset(const CaptureOptions& options,
     const std::string device = quoted(options.device);
     std::string text = begin_table(table);
     for (const std::string_view name :
-         {kLeakCounter, kInjectedCounter, kGroupCounter, kProtocolCounter}) {
+         {kLeakCounter, kInjectedCounter, kGroupCounter, kProtocolCounter, kFedBackCounter}) {
         text += "  counter " + std::string(name) + " { }\n";
     }
     if (options.kill_switch) {

@@ -22,6 +22,11 @@ std::string lan_begins_rules(const CaptureOptions& options, const std::string& p
 // Transaction that tells the table of the kill switch which interfaces there are.
 std::string forward_sets_text(const std::string& table, const ForwardLinks& links);
 
+// Makes a table of its own (io::OwnedTable, so that it goes with the process): what `user`
+// (systemd-resolved's) asks name servers by `links` is refused.
+std::string
+resolver_table_text(const std::string& table, uint32_t user, const std::vector<std::string>& links);
+
 // Transactions that replace `table`; `own` are cnapt0's addresses. As CapturePlan says.
 std::string build_guard(const std::string& device,
                         const std::string& table,

@@ -3,6 +3,8 @@
 #include "common/base/log.hpp"
 #include "common/daemon/startup.hpp"
 
+#include <utility>
+
 namespace continuo::cnapt {
 
 namespace {
@@ -30,6 +32,7 @@ CaptureSwitch::CaptureSwitch(io::EventLoop& loop,
                              std::function<void()> on_active,
                              std::string sysctl_record)
     : is_kill_switch_(config.kill_switch)
+    , sources_(loop, config.routing_table)
     , control_(std::move(config), std::move(sysctl_record))
     , on_active_(std::move(on_active))
     , loop_(loop)
@@ -68,7 +71,7 @@ void CaptureSwitch::set_portal(std::optional<PortalBypass> portal) {
     follow();
 }
 
-void CaptureSwitch::set_near(NearLinks near) {
+void CaptureSwitch::set_near(NearLinks near, std::vector<base::IpPrefix> on_link) {
     if (near.has_grouped_uplink && !wish_.near.has_grouped_uplink) {
         base::log(
             base::LogLevel::Warning,
@@ -76,6 +79,7 @@ void CaptureSwitch::set_near(NearLinks near) {
             "destinations over other interfaces lead through the tunnel, but for capture.near");
     }
     wish_.near = std::move(near);
+    wish_.on_link = std::move(on_link);
     follow();
 }
 
@@ -92,6 +96,11 @@ void CaptureSwitch::set_forward_links(ForwardLinks links) {
 
 void CaptureSwitch::set_plain(PlainPlaces places) {
     wish_.plain = std::move(places);
+    follow();
+}
+
+void CaptureSwitch::set_resolver_links(std::vector<std::string> links) {
+    wish_.resolver_links = std::move(links);
     follow();
 }
 
@@ -121,15 +130,27 @@ base::Result<void> CaptureSwitch::apply(Wish& wish, std::string& failure) {
     // Where table or device are gone these fail, and begin() makes them anew.
     const bool has_links = (done_ && done_->forward_links == wish.forward_links) ||
                            control_.set_forward_links(wish.forward_links, failure).has_value();
+    if (!done_ || done_->resolver_links != wish.resolver_links) {
+        const auto closed = control_.set_resolver_links(wish.resolver_links, failure);
+        if (!closed && !std::exchange(has_warned_of_resolver_, true)) {
+            base::log(base::LogLevel::Warning,
+                      "%s (nftables' owner flag, Linux 5.12): it may ask "
+                      "their servers, too",
+                      failure.c_str());
+        }
+        failure.clear();
+    }
     const bool had_ipv6 = done_ && done_->carries_ipv6;
     const bool has_address = wish.carries_ipv6 == had_ipv6 ||
                              control_.set_carries_ipv6(wish.carries_ipv6, failure).has_value();
     const bool is_let_in = control_.let_in(wish.is_open, failure).has_value();
     const bool has_new_rules = !done_ || done_->ruleset != wish.ruleset ||
                                done_->portal != wish.portal || done_->plain != wish.plain ||
+                               done_->on_link != wish.on_link ||
                                done_->near.is_counted() != wish.near.is_counted();
     control_.set_portal(wish.portal);
     control_.set_plain(wish.plain);
+    control_.set_on_link(wish.on_link);
     if (is_let_in && has_links && has_address && !has_new_rules) {
         return {};
     }
@@ -181,6 +202,7 @@ void CaptureSwitch::forget_done() {
 }
 
 void CaptureSwitch::on_rules_changed() {
+    sources_.suspect();
     if (!is_suspect_) {
         is_suspect_ = true;
         look_soon();
@@ -261,6 +283,7 @@ void CaptureSwitch::supervise() {
 bool CaptureSwitch::leave() {
     monitor_.reset();
     worker_.reset();
+    sources_.leave();
     std::string failure;
     const auto left = control_.leave(failure);
     if (!left) {
@@ -274,6 +297,7 @@ void CaptureSwitch::end() {
     monitor_.reset();
     worker_.reset();
     control_.end();
+    sources_.end();
 }
 
 }  // namespace continuo::cnapt

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cnapt/capture_control.hpp"
+#include "cnapt/source_routes.hpp"
 #include "common/io/rule_monitor.hpp"
 #include "common/io/worker_thread.hpp"
 
@@ -36,10 +37,15 @@ class CaptureSwitch {
     void set_open(bool is_open);
     // Only while there are rules at all: traffic is captured, or was.
     void set_portal(std::optional<PortalBypass> portal);
-    void set_near(NearLinks near);
+    // `on_link`: prefixes in the networks of uplinks that are near.
+    void set_near(NearLinks near, std::vector<base::IpPrefix> on_link);
     void set_forward_links(ForwardLinks links);
     void set_plain(PlainPlaces places);
+    // As CaptureControl's, once traffic is captured.
+    void set_resolver_links(std::vector<std::string> links);
     void set_carries_ipv6(bool carries_ipv6);
+    // Takes effect also while nothing is captured.
+    void set_sources(SourcePlan plan) { sources_.set(std::move(plan)); }
     // New flows are captured now; with the kill switch always.
     bool is_open() const { return done_ && (done_->is_open || is_kill_switch_); }
     // Tries again what failed. Looks for parts that somebody else has removed; this also happens,
@@ -62,8 +68,10 @@ class CaptureSwitch {
         bool is_open = false;
         std::optional<PortalBypass> portal;
         NearLinks near;
+        std::vector<base::IpPrefix> on_link;
         ForwardLinks forward_links;
         PlainPlaces plain;
+        std::vector<std::string> resolver_links;
         bool carries_ipv6 = false;
         bool operator==(const Wish&) const = default;
     };
@@ -78,6 +86,7 @@ class CaptureSwitch {
     base::Result<void> apply(Wish& wish, std::string& failure);
 
     const bool is_kill_switch_;
+    SourceRoutes sources_;
     CaptureControl control_;  // the helper thread's while is_busy_
     std::function<void()> on_active_;
     io::EventLoop& loop_;
@@ -89,6 +98,7 @@ class CaptureSwitch {
     bool is_busy_ = false;
     bool is_suspect_ = false;  // rules have changed since they were looked at
     bool was_active_ = false;
+    bool has_warned_of_resolver_ = false;  // the helper thread's while is_busy_
     unsigned quick_repairs_ = 0;
     base::TimePoint repaired_at_{};
     std::string last_failure_;

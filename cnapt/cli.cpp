@@ -129,6 +129,9 @@ std::string names_text(const JsonValue& dns) {
         return {};
     }
     std::string text = "names      ";
+    if (state == "failed" && !dns["answered"].boolean().value_or(true)) {
+        return text + "do not resolve: " + report::cell(dns["error"]) + "\n";
+    }
     if (state == "failed") {
         return text + "as without cnapt: " + report::cell(dns["error"]) + "\n";
     }
@@ -310,7 +313,8 @@ std::string status_text(const JsonValue& status, bool is_terminal, size_t column
             "  " + report::state_word(status.text("state", "unknown"), is_terminal) + "  up for " +
             report::format_uptime(uptime_s) + "\n",
         columns, kIndent);
-    text += tunnel_text(status) + snapt_errors_text(status["snapts"], columns) + "\n";
+    text += report::wrapped(tunnel_text(status), columns, kIndent) +
+            snapt_errors_text(status["snapts"], columns) + "\n";
     text += sessions_table(status["sessions"], is_terminal, columns) + "\n";
     text += paths_text(status["paths"], is_terminal, columns) + "\n";
     text += report::traffic_text(status["traffic"], is_terminal, columns);

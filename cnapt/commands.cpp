@@ -1,5 +1,7 @@
 #include "cnapt/commands.hpp"
 
+#include "cnapt/allowance_json.hpp"
+#include "cnapt/tunnel_uplinks.hpp"
 #include "common/daemon/startup.hpp"
 #include "common/dataplane/figures.hpp"
 
@@ -122,6 +124,8 @@ void write_snapt_states(JsonWriter& json, const Node& node) {
         json.field("address", address_of(*link));
         json.field("state", state_of(*link));
         write_failure(json, link->failure);
+        json.key("allowance");
+        write_allowance(json, link->allowance);
         json.end_object();
     }
     json.end_array();
@@ -261,6 +265,8 @@ std::string status_json(Node& node, const DaemonInfo& info) {
         json.string("IPv6");
     }
     json.end_array();
+    json.key("other_vpns");
+    write_other_vpns(json, other_vpns(node));
     json.field("uptime_s", std::chrono::duration_cast<base::seconds>(uptime).count());
     json.key("sessions");
     write_sessions(json, node, info.now);

@@ -79,6 +79,7 @@ class ControlClientHandler {
     virtual void on_keepalive_request() = 0;
     virtual void on_usage(const control::UsageReply& reply) = 0;
     virtual void on_session_state(bool known) = 0;
+    virtual void on_allowance(const control::Allowance& allowance) = 0;
     // Outer datagrams came over TCP: to be pulled.
     virtual void on_datagrams(dataplane::DatagramQueue& queue) = 0;
     // stream() takes datagrams again, after it was rather full.

@@ -205,6 +205,8 @@ void ControlClient::Inner::on_event(const control::ClientEvent& event) {
             handler.on_usage(*reply);
         } else if (const auto* state = std::get_if<control::SessionState>(&event)) {
             handler.on_session_state(state->known);
+        } else if (const auto* allowance = std::get_if<control::Allowance>(&event)) {
+            handler.on_allowance(*allowance);
         } else if (const auto* closed = std::get_if<control::LinkClosed>(&event)) {
             LinkEnd end{*closed, true, 0, remote, uplink};
             if (uplink) {

@@ -1,7 +1,7 @@
 #include "cnapt/dns_helper.hpp"
 
 #include "cnapt/resolv_file.hpp"
-#include "cnapt/resolved_link.hpp"
+#include "cnapt/resolved_keeper.hpp"
 #include "common/base/time.hpp"
 #include "common/io/privileges.hpp"
 
@@ -37,6 +37,8 @@ constexpr int kOpenTries = 60;
 constexpr std::chrono::seconds kFirstRest{1};
 constexpr std::chrono::seconds kLongestRest{60};
 
+const std::string kResolvedName = "systemd-resolved: ";
+
 volatile std::sig_atomic_t must_end = 0;
 volatile pid_t helper_of_keeper = 0;
 
@@ -66,7 +68,7 @@ class Helper {
         , servers_(options.servers)
         , path_(options.resolv_conf)
         , file_(std::move(file))
-        , resolved_(options.device) {}
+        , resolved_(ResolvedLink(options.device)) {}
 
     void begin();
     // Before the daemon is heard. Remains of an earlier run may lie elsewhere, and are put back by
@@ -90,6 +92,7 @@ class Helper {
     void complain(const std::string& text);
     void tell_state(const char* state);
     void tell_original();
+    void tell_resolved();
     bool receive();
     void apply();
     void apply_file();
@@ -97,15 +100,17 @@ class Helper {
     void take_over();
     bool restore();
     void look();
+    void look_at_resolved(Clock::time_point now);
 
     int fd_;
     std::vector<base::IpAddress> servers_;
     std::string path_;
     ResolvFile file_;
-    ResolvedLink resolved_;
+    ResolvedKeeper resolved_;
     bool is_wanted_ = false;  // that names go through the tunnel
-    bool has_told_resolved_ = false;
-    bool was_undone_ = false;  // at the last look
+    bool was_resolved_told_ = false;
+    std::string look_failure_;  // of resolved, at the last look
+    bool was_undone_ = false;   // at the last look
     Clock::time_point repaired_at_{};
     std::chrono::seconds rest_ = kFirstRest;
     std::string told_original_;
@@ -122,9 +127,8 @@ void Helper::begin() {
         say("note resolv.conf, which an earlier run had changed, is as it was");
     }
     tell_original();
-    if (resolved_.is_there()) {
-        static_cast<void>(resolved_.revert().has_value());  // the settings of an earlier helper
-    }
+    say("resolved plain");  // before it asks elsewhere
+    resolved_.clear();
     say("ready");
     if (!cleaned) {
         complain(text_of(cleaned.error()));
@@ -142,6 +146,12 @@ void Helper::complain(const std::string& text) {
 void Helper::tell_state(const char* state) {
     complaint_.clear();
     say(std::string("state ") + state);
+}
+
+void Helper::tell_resolved() {
+    if (std::exchange(was_resolved_told_, resolved_.is_told()) != resolved_.is_told()) {
+        say(resolved_.is_told() ? "resolved tunnel" : "resolved plain");
+    }
 }
 
 void Helper::tell_original() {
@@ -200,16 +210,11 @@ bool Helper::receive() {
 // Programs may ask resolved by other ways than resolv.conf; so it is configured whenever it is
 // there.
 void Helper::apply() {
-    const bool is_resolved_there = resolved_.is_there();
-    if (is_resolved_there) {
-        const auto set = resolved_.set(servers_);
-        has_told_resolved_ = set.has_value();
-        if (!set) {
-            static_cast<void>(resolved_.revert().has_value());  // of what it did take
-            complain("systemd-resolved: " + text_of(set.error()));
-        }
+    if (const auto told = resolved_.tell(servers_); !told) {
+        complain(kResolvedName + text_of(told.error()));
     }
-    if (!has_told_resolved_ || !file_.leads_to_resolved()) {
+    tell_resolved();
+    if (!resolved_.is_told() || !file_.leads_to_resolved()) {
         apply_file();
     } else {
         tell_state("tunnel");
@@ -231,9 +236,10 @@ void Helper::apply_file() {
 }
 
 bool Helper::restore() {
-    if (std::exchange(has_told_resolved_, false)) {
-        static_cast<void>(resolved_.revert().has_value());  // it also goes with the device
+    if (std::exchange(was_resolved_told_, false)) {
+        say("resolved plain");  // before it asks elsewhere
     }
+    resolved_.undo();
     const auto restored = file_.restore();
     if (!restored) {
         complain("cannot put resolv.conf back (" + text_of(restored.error()) + ")");
@@ -246,14 +252,33 @@ bool Helper::restore() {
 
 bool Helper::is_applied() const {
     return file_.is_applied() ? !file_.is_replaced()
-                              : has_told_resolved_ && file_.leads_to_resolved();
+                              : resolved_.is_told() && file_.leads_to_resolved();
+}
+
+// One that cannot be asked has what it was told, as far as is known; whether names resolve the
+// daemon finds out.
+void Helper::look_at_resolved(Clock::time_point now) {
+    const auto again = resolved_.look(servers_, now);
+    const std::string failure = again ? "" : text_of(again.error());
+    if (std::exchange(look_failure_, failure) != failure && !failure.empty()) {
+        say("note " + kResolvedName + failure);
+        say("resolved silent");
+    }
+    tell_resolved();
+    if (again && *again) {
+        say("note systemd-resolved had lost the name servers of the tunnel, which were set again");
+        if (!complaint_.empty() && is_applied()) {
+            tell_state("tunnel");
+        }
+    }
 }
 
 // A change counts when it is still there at the next look: then it is written as a whole.
 void Helper::look() {
     tell_original();  // a link's target may be another now
-    const bool is_undone = !is_applied();
     const auto now = Clock::now();
+    look_at_resolved(now);
+    const bool is_undone = !is_applied();
     const auto since = now - repaired_at_;
     if (!std::exchange(was_undone_, is_undone) || !is_undone || since < rest_) {
         return;
@@ -396,10 +421,7 @@ void Keeper::wait(std::chrono::seconds rest) const {
 
 void Keeper::put_back() {
     static_cast<void>(file_.clean_up().has_value());
-    const ResolvedLink resolved(options_.device);
-    if (resolved.is_there()) {
-        static_cast<void>(resolved.revert().has_value());
-    }
+    ResolvedKeeper(ResolvedLink(options_.device)).clear();
 }
 
 int Keeper::run() {

@@ -11,6 +11,8 @@
 //     original ADDRESS...      name servers that the host would use; again when they change
 //     ready                    what an earlier one left is cleared away; knows nothing yet
 //     state tunnel | state plain
+//     resolved tunnel | resolved plain    what systemd-resolved has been told, where it is there
+//     resolved silent          it does not say what it was told
 //     note TEXT, error TEXT    for people
 #pragma once
 

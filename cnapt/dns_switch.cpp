@@ -33,12 +33,15 @@ bool take_word(std::string_view& text, std::string_view word) {
 
 DnsSwitch::DnsSwitch(io::EventLoop& loop,
                      std::vector<base::IpAddress> servers,
-                     DnsConnection helper)
+                     DnsConnection helper,
+                     std::function<void()> on_change)
     : loop_(loop)
     , servers_(std::move(servers))
     , helper_(std::move(helper.fd))
     , socket_(std::move(helper.socket))
-    , rest_(kFirstHelperRest) {
+    , rest_(kFirstHelperRest)
+    , on_change_(std::move(on_change))
+    , lookup_(loop, servers_, [this] { on_lookup(); }) {
     if (!helper_.is_open()) {
         state_ = servers_.empty() ? "off" : "failed";
         return;
@@ -55,7 +58,23 @@ void DnsSwitch::watch() {
     on_readable();  // it may have spoken already
 }
 
-void DnsSwitch::set_in_tunnel(bool is_in_tunnel) {
+void DnsSwitch::set_resolved_told(bool is_told) {
+    if (is_told != std::exchange(is_resolved_told_, is_told)) {
+        lookup_.ask_soon();
+        on_change_();
+    }
+}
+
+void DnsSwitch::on_lookup() {
+    if (!lookup_.failure().empty()) {
+        log(LogLevel::Warning, "names do not resolve: %s", lookup_.failure().c_str());
+    } else if (state_ == "tunnel") {
+        log(LogLevel::Info, "names resolve again");
+    }
+}
+
+void DnsSwitch::set_in_tunnel(bool is_in_tunnel, bool is_usable) {
+    lookup_.on_tick(state_ == "tunnel" && is_usable);
     if (!helper_.is_open()) {
         connect_again();
     }
@@ -115,11 +134,17 @@ void DnsSwitch::on_message(std::string_view text) {
         has_asked_ = false;
         state_ = "plain";
         error_.clear();
+        set_resolved_told(false);
     } else if (take_word(text, "state ")) {
         state_ = text;
+        lookup_.ask_soon();
         error_.clear();
         log(LogLevel::Info, "names are looked up %s",
             state_ == "tunnel" ? "through the tunnel" : "as without it");
+    } else if (text == "resolved silent") {
+        lookup_.ask_soon();
+    } else if (take_word(text, "resolved ")) {
+        set_resolved_told(text == "tunnel");
     } else if (take_word(text, "note ")) {
         log(LogLevel::Info, "DNS: %.*s", static_cast<int>(text.size()), text.data());
     } else if (take_word(text, "error ")) {
@@ -141,6 +166,7 @@ void DnsSwitch::lose() {
         log(LogLevel::Warning, "DNS: %s", error_.c_str());
     }
     state_ = "failed";
+    set_resolved_told(false);
     if (!socket_.empty()) {
         const bool has_lived = loop_.now() - connected_at_ >= kLongestHelperRest;
         rest_ = has_lived ? kFirstHelperRest : rest_;
@@ -174,7 +200,10 @@ void DnsSwitch::end() {
 void DnsSwitch::write_status(report::JsonWriter& json, const ResolverWatch* resolvers) const {
     const bool has_own = resolvers != nullptr && state_ == "off";
     json.begin_object();
-    json.field("state", has_own ? resolvers->state() : std::string_view(state_));
+    const bool is_unanswered = !lookup_.failure().empty();
+    json.field("state", has_own         ? resolvers->state()
+                        : is_unanswered ? std::string_view("failed")
+                                        : std::string_view(state_));
     json.key("servers").begin_array();
     for (const base::IpAddress& server : servers_) {
         json.string(server.to_string());
@@ -183,7 +212,10 @@ void DnsSwitch::write_status(report::JsonWriter& json, const ResolverWatch* reso
     if (resolvers != nullptr) {
         resolvers->write_status(json);
     }
-    json.field("error", error_.empty() ? std::optional<std::string>() : std::optional(error_));
+    // A look-up as programs make it, while names are to go through the tunnel.
+    json.field("answered", state_ == "tunnel" ? std::optional(!is_unanswered) : std::nullopt);
+    const std::string& error = is_unanswered ? lookup_.failure() : error_;
+    json.field("error", error.empty() ? std::optional<std::string>() : std::optional(error));
     json.end_object();
 }
 

@@ -3,10 +3,12 @@
 #pragma once
 
 #include "cnapt/dns_connection.hpp"
+#include "cnapt/host_lookup.hpp"
 #include "cnapt/resolver_watch.hpp"
 #include "common/io/event_loop.hpp"
 #include "common/report/json.hpp"
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -16,15 +18,23 @@ namespace continuo::cnapt {
 
 class DnsSwitch {
   public:
-    // `helper` may be closed: it could not be started. `loop` must outlive this.
-    DnsSwitch(io::EventLoop& loop, std::vector<base::IpAddress> servers, DnsConnection helper);
+    // `helper` may be closed: it could not be started. `loop` must outlive this. `on_change`:
+    // is_resolved_told() is another.
+    DnsSwitch(io::EventLoop& loop,
+              std::vector<base::IpAddress> servers,
+              DnsConnection helper,
+              std::function<void()> on_change);
     DnsSwitch(const DnsSwitch&) = delete;
     DnsSwitch& operator=(const DnsSwitch&) = delete;
     ~DnsSwitch();
 
     // Names go through the tunnel. Takes effect soon. To be called now and then: a helper that is
     // lost is looked for again.
-    void set_in_tunnel(bool is_in_tunnel);
+    // `is_usable`: some SNAPT answers.
+    void set_in_tunnel(bool is_in_tunnel, bool is_usable);
+    // systemd-resolved has been told to look names up there.
+    bool is_resolved_told() const { return is_resolved_told_; }
+    void on_network_changed() { lookup_.ask_soon(); }
     // Restores the host's own configuration before this returns; waits for kEndTimeout at most.
     void end();
 
@@ -39,6 +49,8 @@ class DnsSwitch {
     void on_message(std::string_view text);
     void watch();
     void lose();
+    void set_resolved_told(bool is_told);
+    void on_lookup();
     void connect_again();
 
     io::EventLoop& loop_;
@@ -50,6 +62,9 @@ class DnsSwitch {
     base::TimePoint connect_at_ = base::kNever;
     base::Duration rest_{};
     std::vector<base::IpAddress> original_;
+    std::function<void()> on_change_;
+    HostLookup lookup_;
+    bool is_resolved_told_ = false;
     std::string state_ = "plain";
     std::string error_;
     bool has_asked_ = false;  // for the tunnel

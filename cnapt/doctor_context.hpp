@@ -6,6 +6,7 @@
 #include "cnapt/reach_probe.hpp"
 #include "cnapt/tcp_connect.hpp"
 #include "common/daemon/doctor_context.hpp"
+#include "common/io/net_monitor.hpp"
 
 #include <string>
 #include <vector>
@@ -44,6 +45,13 @@ struct NodeDoctor : daemon::ConfiguredDoctor<NodeConfig> {  // with its key
 void check_configuration(NodeDoctor& doctor);
 void check_policy(NodeDoctor& doctor);
 void check_daemon(NodeDoctor& doctor);
+// doctor_uplinks.cpp
+// Adds to the network the addresses that uplinks borrow; gives what there is to say of uplinks that
+// have none.
+std::vector<report::Finding> borrow_addresses(const NodeDoctor& doctor, io::NetSnapshot& network);
+void check_on_link(NodeDoctor& doctor);
+// doctor_nat64.cpp
+void check_nat64(NodeDoctor& doctor);
 // doctor_network.cpp
 void check_uplinks(NodeDoctor& doctor);
 void check_names(NodeDoctor& doctor);
@@ -51,8 +59,13 @@ void check_tcp(NodeDoctor& doctor);
 void check_udp(NodeDoctor& doctor);
 void check_mtu(NodeDoctor& doctor);
 void check_portals(NodeDoctor& doctor);
+// doctor_reverse_path.cpp
+void check_reverse_paths(NodeDoctor& doctor);
 // doctor_login.cpp
 void check_logins(NodeDoctor& doctor);
+// doctor_beside.cpp
+void check_shared_networks(NodeDoctor& doctor);
+void check_other_vpns(NodeDoctor& doctor);
 // doctor_tunnel.cpp
 void check_tunnels(NodeDoctor& doctor);
 void check_dns(NodeDoctor& doctor);

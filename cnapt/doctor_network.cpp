@@ -8,7 +8,6 @@
 #include "common/daemon/startup.hpp"
 #include "common/io/file.hpp"
 #include "common/io/net_monitor.hpp"
-#include "common/io/sysctl.hpp"
 #include "common/report/table.hpp"
 
 #include <algorithm>
@@ -127,25 +126,6 @@ class UplinkLook {
     const io::NetSnapshot& network_;
     UplinkRules rules_;
 };
-
-// Checks rp_filter: with several uplinks, answers come in by one that is not that of the best
-// route.
-void check_reverse_path(NodeDoctor& doctor) {
-    const auto value = [](const std::string& name) {
-        const auto text = io::read_sysctl("net/ipv4/conf/" + name + "/rp_filter");
-        return text ? *text : std::string("0");
-    };
-    for (const ControlUplink& uplink : doctor.uplinks) {
-        const std::string most = std::max(value("all"), value(uplink.device));
-        if (uplink.source.is_v4() && most == "1" && doctor.uplinks.size() > 1) {
-            doctor.findings.warn("uplinks",
-                                 "rp_filter of " + uplink.device +
-                                     " is strict: only the uplink of the best route works",
-                                 "sysctl -w net.ipv4.conf.all.rp_filter=2");
-            return;
-        }
-    }
-}
 
 // --- Names
 
@@ -316,7 +296,9 @@ void check_uplinks(NodeDoctor& doctor) {
         doctor.findings.fail(check, daemon::describe(monitor.error()), "a kernel with rtnetlink");
         return;
     }
-    const UplinkLook look(*doctor.config, (*monitor)->snapshot());
+    io::NetSnapshot network = (*monitor)->snapshot();
+    const std::vector<report::Finding> borrowed = borrow_addresses(doctor, network);
+    const UplinkLook look(*doctor.config, network);
     doctor.uplinks = look.usable();
     std::vector<std::string> names;
     for (const ControlUplink& uplink : doctor.uplinks) {
@@ -327,10 +309,12 @@ void check_uplinks(NodeDoctor& doctor) {
         doctor.findings.fail(check,
                              "no interface leads to a SNAPT" + (why.empty() ? "" : ": " + why),
                              "connect one, or correct [uplinks]");
-        return;
+    } else {
+        doctor.findings.ok(check, joined(names));
     }
-    doctor.findings.ok(check, joined(names));
-    check_reverse_path(doctor);
+    for (const report::Finding& finding : borrowed) {
+        doctor.findings.add(finding);
+    }
 }
 
 void check_names(NodeDoctor& doctor) {

@@ -2,6 +2,7 @@
 // looked up.
 #include "cnapt/capture_answers.hpp"
 #include "cnapt/doctor_context.hpp"
+#include "cnapt/host_lookup.hpp"
 #include "cnapt/name_lookup.hpp"
 #include "cnapt/ping_desk.hpp"
 #include "cnapt/routes.hpp"
@@ -18,6 +19,7 @@ namespace {
 
 // Longest wait for name servers, and how many are asked. Choices, not measured.
 constexpr base::Duration kDnsTime = base::seconds(4);
+constexpr base::Duration kHostDnsTime = base::seconds(6);
 constexpr size_t kMaxServersAsked = 6;
 constexpr uint16_t kDnsPort = 53;
 
@@ -80,6 +82,31 @@ std::vector<NameServer> name_servers_of(const NodeDoctor& doctor, bool is_in_tun
     return servers;
 }
 
+// Programs ask the servers of resolv.conf, systemd-resolved's stub for instance. `found`: what
+// [dns] servers say.
+void say_host_lookup(NodeDoctor& doctor, const std::string& found) {
+    const std::string check = "dns";
+    const std::vector<std::function<HostLookupAnswer()>> works = {
+        [] { return look_up_as_host({}); }};
+    const auto answer = daemon::within(doctor.deadline.time_for(kHostDnsTime), works).front();
+    const auto& servers = doctor.config->dns.servers;
+    std::string asked;
+    const auto of_host = answer ? answer->asked : std::vector<base::IpAddress>{};
+    for (const base::IpAddress& server : of_host) {
+        if (std::find(servers.begin(), servers.end(), server) == servers.end()) {
+            asked += (asked.empty() ? "" : ", ") + server.to_string();
+        }
+    }
+    if (answer && answer->is_answered) {
+        doctor.findings.ok(check, found + (asked.empty() ? "" : ", and so does " + asked));
+    } else {
+        doctor.findings.fail(check,
+                             found + ", but not " + (asked.empty() ? "resolv.conf's" : asked) +
+                                 ", whom this host asks",
+                             "see what `resolvectl status` or the log of that resolver says");
+    }
+}
+
 void ask_name_servers(NodeDoctor& doctor, bool is_in_tunnel) {
     const std::string check = "dns";
     auto servers = name_servers_of(doctor, is_in_tunnel);
@@ -110,7 +137,8 @@ void ask_name_servers(NodeDoctor& doctor, bool is_in_tunnel) {
         doctor.findings.warn(check, good + " answers" + servers.front().how + ", not " + bad,
                              "take out the one that is silent");
     } else {
-        doctor.findings.ok(check, good + " answers" + servers.front().how);
+        const std::string found = good + " answers" + servers.front().how;
+        is_in_tunnel ? say_host_lookup(doctor, found) : doctor.findings.ok(check, found);
     }
 }
 
@@ -175,7 +203,8 @@ void check_dns(NodeDoctor& doctor) {
     const std::string check = "dns";
     const JsonValue& dns = doctor.status.json["dns"];
     const std::string state = dns.text("state", "off");
-    if (state == "failed") {
+    const bool is_unanswered = !dns["answered"].boolean().value_or(true);
+    if (state == "failed" && !is_unanswered) {
         doctor.findings.fail(check,
                              "names are looked up as without cnapt: " + report::cell(dns["error"]),
                              "see \"Names\" in OPERATIONS");
@@ -195,7 +224,7 @@ void check_dns(NodeDoctor& doctor) {
                                       "[dns] servers would be asked through it");
         return;
     }
-    const bool is_in_tunnel = state == "tunnel";
+    const bool is_in_tunnel = state == "tunnel" || is_unanswered;
     if (!is_in_tunnel || doctor.needs_config(check)) {
         ask_name_servers(doctor, is_in_tunnel);
     }

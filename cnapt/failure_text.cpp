@@ -1,5 +1,6 @@
 #include "cnapt/failure_text.hpp"
 
+#include "common/report/allowance_text.hpp"
 #include "common/report/status_report.hpp"
 #include "common/report/table.hpp"
 
@@ -10,6 +11,10 @@ using report::JsonValue;
 namespace {
 
 constexpr size_t kIndent = 4;
+
+bool is_used(const JsonValue& vpn) {
+    return vpn["used"].boolean().value_or(false);
+}
 
 std::string error_line(const std::string& of, const JsonValue& error, size_t columns) {
     if (!error["current"].boolean().value_or(false)) {
@@ -23,6 +28,28 @@ std::string error_line(const std::string& of, const JsonValue& error, size_t col
 }
 
 }  // namespace
+
+std::string vpn_text(const JsonValue& vpn) {
+    const std::string text = report::cell(vpn["interface"]) + ": another VPN has the default route";
+    if (vpn["takes_programs"].boolean().value_or(false)) {
+        return text + ", and its rules stand before those of cnapt; programs go past cnapt";
+    }
+    return text + (is_used(vpn) ? "; data goes through it" : "; data goes beside it");
+}
+
+std::string vpn_remedy(const JsonValue& vpn, bool is_kill_switch) {
+    const std::string name = report::cell(vpn["interface"]);
+    if (vpn["takes_programs"].boolean().value_or(false)) {
+        return "start it before cnapt, or give its rules a priority above 9362";
+    }
+    if (is_used(vpn)) {
+        return is_kill_switch ? "put its server into capture.exclude"
+                              : "[uplinks] deny keeps " + name + " out";
+    }
+    return vpn["in_main"].boolean().value_or(true)
+               ? R"([uplinks] allow = ["*", ")" + name + R"("] leads it through)"
+               : "public places behind it belong into capture.exclude";
+}
 
 std::string tunnel_text(const JsonValue& status) {
     const std::string state = status.text("tunnel");
@@ -42,6 +69,9 @@ std::string tunnel_text(const JsonValue& status) {
         text += report::list_cell(refused) + ": refused, no SNAPT carries it (give one an " +
                 "[inner] prefix for it)\n";
     }
+    for (const JsonValue& vpn : status["other_vpns"].items()) {
+        text += vpn_text(vpn) + " (" + vpn_remedy(vpn, is_on) + ")\n";
+    }
     return text;
 }
 
@@ -49,6 +79,12 @@ std::string snapt_errors_text(const JsonValue& snapts, size_t columns) {
     std::string text;
     for (const JsonValue& snapt : snapts.items()) {
         text += error_line(report::cell(snapt["snapt"]), snapt["last_error"], columns);
+        const JsonValue& allowance = snapt["allowance"];
+        const std::string left = report::allowance_text(allowance);
+        if (!left.empty() && allowance.text("state") != "free") {
+            text += report::wrapped(report::cell(snapt["snapt"]) + ": " + left + "\n", columns,
+                                    kIndent);
+        }
     }
     return text;
 }

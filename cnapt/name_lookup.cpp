@@ -1,6 +1,8 @@
 #include "cnapt/name_lookup.hpp"
 
+#include "cnapt/borrowed_addresses.hpp"
 #include "cnapt/dns_message.hpp"
+#include "cnapt/nat64.hpp"
 #include "cnapt/resolv_conf.hpp"
 #include "common/io/file.hpp"
 #include "common/io/socket_address.hpp"
@@ -74,6 +76,9 @@ ask(const base::Endpoint& server, const std::vector<uint8_t>& query, uint32_t fw
     const int family = server.address.is_v4() ? AF_INET : AF_INET6;
     const io::UniqueFd fd(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     const io::SocketAddress to(server);
+    if (fwmark != 0) {
+        bind_beside(fd.value(), server.address, fwmark);
+    }
     const bool is_sent = fd.is_open() &&
                          (fwmark == 0 || ::setsockopt(fd.value(), SOL_SOCKET, SO_MARK, &fwmark,
                                                       sizeof fwmark) == 0) &&
@@ -186,11 +191,17 @@ std::vector<base::IpAddress> servers_beside_tunnel(const LookupPlaces& places) {
     return servers;
 }
 
-bool answers_names(const base::Endpoint& server, uint32_t fwmark) {
-    // A name that is there for such questions (RFC 2606); that it has addresses does not matter.
-    const auto query = make_dns_query("example.org", base::IpVersion::V4,
-                                      static_cast<uint16_t>(io::SystemRandom().u64()));
+// The usual name is there for such questions (RFC 2606).
+bool answers_names(const base::Endpoint& server, uint32_t fwmark, const std::string& name) {
+    const auto query =
+        make_dns_query(name, base::IpVersion::V4, static_cast<uint16_t>(io::SystemRandom().u64()));
     return ask(server, query, fwmark).has_value();
+}
+
+std::optional<base::IpPrefix> find_nat64_prefix(const LookupPlaces& places) {
+    std::vector<base::IpAddress> found;
+    static_cast<void>(ask_servers(kIpv4OnlyName, places, found));
+    return nat64_prefix(found);
 }
 
 std::vector<base::IpAddress> look_up(const std::string& name, const LookupPlaces& places) {

@@ -6,6 +6,7 @@
 
 #include "common/base/ip_address.hpp"
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,9 +26,15 @@ struct LookupPlaces {
 // Addresses of both versions; none when there are none.
 std::vector<base::IpAddress> look_up(const std::string& name, const LookupPlaces& places);
 
-// Whether that server answers questions for names: not when it refuses or is silent. Blocking, for
-// a second or two.
-bool answers_names(const base::Endpoint& server, uint32_t fwmark);
+// The NAT64 prefix of the network that the host is in, as its name servers tell it (RFC 7050);
+// none: there is none, or nobody answers. Blocking, as look_up().
+std::optional<base::IpPrefix> find_nat64_prefix(const LookupPlaces& places);
+
+// Whether that server answers questions for names: not when it refuses or is silent. Whether there
+// is such a name does not matter. Blocking, for a second or two.
+bool answers_names(const base::Endpoint& server,
+                   uint32_t fwmark,
+                   const std::string& name = "example.org");
 
 // The parts of it.
 std::vector<base::IpAddress> find_in_hosts(std::string_view text, std::string_view name);

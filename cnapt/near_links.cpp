@@ -18,14 +18,12 @@ constexpr uint8_t kKernelProtocol = 2;
 // Point-to-point and overlay networks that the host's owner has set up. On other kinds (hardware,
 // veth, vlan, bridge, bond) a stranger in the network may have chosen the host's addresses and
 // prefixes. No flag of the kernel says so: a lease without end looks like an address set by hand.
-constexpr auto kTunnelKinds = std::to_array<std::string_view>(
-    {"tun",    "wireguard", "ovpn",    "ipip",      "ip6tnl", "sit",   "gre",  "gretap",
-     "ip6gre", "ip6gretap", "erspan",  "ip6erspan", "vti",    "vti6",  "xfrm", "ppp",
-     "vxlan",  "geneve",    "bareudp", "gtp",       "amt",    "batadv"});
-
-bool is_tunnel(const io::LinkEntry& link) {
-    return std::find(kTunnelKinds.begin(), kTunnelKinds.end(), link.kind) != kTunnelKinds.end();
-}
+constexpr auto kKindsOverIp = std::to_array<std::string_view>(
+    {"tun",    "wireguard", "ovpn",      "ipip",    "ip6tnl",    "sit", "gre",
+     "gretap", "ip6gre",    "ip6gretap", "erspan",  "ip6erspan", "vti", "vti6",
+     "xfrm",   "vxlan",     "geneve",    "bareudp", "gtp",       "amt"});
+// Lines of providers and modems are made of the one, wireless meshes of the other.
+constexpr auto kKindsOverLinks = std::to_array<std::string_view>({"ppp", "batadv"});
 
 bool is_private(const IpPrefix& prefix) {
     return std::any_of(private_prefixes().begin(), private_prefixes().end(),
@@ -62,9 +60,8 @@ LinkRoutes routes_of(const io::LinkEntry& link,
         const bool is_default = route.destination.length <= kLongestPartOfDefault;
         found.has_default = found.has_default || is_default;
         found.has_public = found.has_public || !is_default;
-        found.is_of_network = found.is_of_network || is_advertised(route, snapshot) ||
-                              std::find(kNetworkProtocols.begin(), kNetworkProtocols.end(),
-                                        route.protocol) != kNetworkProtocols.end();
+        found.is_of_network =
+            found.is_of_network || is_advertised(route, snapshot) || is_set_by_network(route);
         found.leads_to_snapt =
             found.leads_to_snapt ||
             std::any_of(snapts.begin(), snapts.end(), [&](const IpAddress& address) {
@@ -75,6 +72,15 @@ LinkRoutes routes_of(const io::LinkEntry& link,
 }
 
 }  // namespace
+
+bool is_carried_over_ip(const io::LinkEntry& link) {
+    return std::find(kKindsOverIp.begin(), kKindsOverIp.end(), link.kind) != kKindsOverIp.end();
+}
+
+bool is_set_by_network(const io::RouteEntry& route) {
+    return std::find(kNetworkProtocols.begin(), kNetworkProtocols.end(), route.protocol) !=
+           kNetworkProtocols.end();
+}
 
 std::span<const IpPrefix> private_prefixes() {
     static const std::array prefixes = {
@@ -88,6 +94,26 @@ std::span<const IpPrefix> private_prefixes() {
 bool is_private(const IpAddress& address) {
     return std::any_of(private_prefixes().begin(), private_prefixes().end(),
                        [&](const IpPrefix& prefix) { return prefix.contains(address); });
+}
+
+bool is_tunnel(const io::LinkEntry& link) {
+    return is_carried_over_ip(link) || std::find(kKindsOverLinks.begin(), kKindsOverLinks.end(),
+                                                 link.kind) != kKindsOverLinks.end();
+}
+
+bool is_in_network(const IpAddress& address, const io::UsableAddress& own) {
+    constexpr size_t kOctetBits = 8;
+    if (address.version != own.address.version) {
+        return false;
+    }
+    for (size_t bit = 0; bit < own.prefix_length; ++bit) {
+        const auto differ = static_cast<unsigned>(address.octets[bit / kOctetBits] ^
+                                                  own.address.octets[bit / kOctetBits]);
+        if ((differ >> (kOctetBits - 1 - bit % kOctetBits) & 1U) != 0) {
+            return false;
+        }
+    }
+    return true;
 }
 
 NearLinks near_links(const io::NetSnapshot& snapshot,

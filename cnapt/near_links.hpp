@@ -14,8 +14,20 @@ namespace continuo::cnapt {
 std::span<const base::IpPrefix> private_prefixes();
 bool is_private(const base::IpAddress& address);
 
+// Point-to-point and overlay networks that the host's owner has set up, by their kind.
+bool is_tunnel(const io::LinkEntry& link);
+
 // Longest prefix that still is a default route in parts, as 0.0.0.0/1 and 128.0.0.0/1.
 inline constexpr uint8_t kLongestPartOfDefault = 7;
+
+// A tunnel, by its kind, whose packets this host sends on by another interface: a VPN, an overlay.
+bool is_carried_over_ip(const io::LinkEntry& link);
+
+// By DHCP, a router advertisement or a redirect.
+bool is_set_by_network(const io::RouteEntry& route);
+
+// `address` is in the network of `own`, by its prefix.
+bool is_in_network(const base::IpAddress& address, const io::UsableAddress& own);
 
 struct NearLink {
     uint32_t index = 0;

@@ -7,6 +7,8 @@
 #include "cnapt/binding_journal.hpp"
 #include "cnapt/failure.hpp"
 #include "cnapt/near_links.hpp"
+#include "cnapt/node_events.hpp"
+#include "cnapt/on_link.hpp"
 #include "cnapt/tcp_fallback.hpp"
 #include "cnapt/udp_throttle.hpp"
 #include "cnapt/uplinks.hpp"
@@ -56,6 +58,7 @@ struct NodeSettings {
     std::string journal;  // file of the bindings; empty: they end with the process
     std::array<session::ClassSettings, base::kTrafficClasses> classes;
     UplinkRules uplinks;
+    OnLinkPolicy on_link;
     dataplane::Recording recording;  // must outlive the Node
 };
 
@@ -72,7 +75,8 @@ struct SnaptLink {
     uint16_t local_id = 0;                      // wire session id that we listen for
     std::unique_ptr<session::Session> session;  // once accepted; lives over reconnects
     control::Accept accept;
-    bool is_up = false;  // keys installed, and a path has answered and not died since
+    control::Allowance allowance;  // as told lately
+    bool is_up = false;            // keys installed, and a path has answered and not died since
     bool is_control_open = false;
     std::optional<uint8_t> active_slot;
     base::TimePoint moving_since = base::kNever;  // a handover is under way
@@ -158,27 +162,6 @@ inline bool is_unknown(const flow::Flow& flow) {
            flow::details_as<const NodeFlow>(flow)->is_unknown;
 }
 
-// Told on the data loop.
-class NodeEvents {
-  public:
-    virtual ~NodeEvents() = default;
-    // The way to this SNAPT changed: its control connection may be dead.
-    virtual void on_path_moved(SnaptLink& link) = 0;
-    // A path of the link answered: it carries traffic.
-    virtual void on_link_usable(SnaptLink& link) = 0;
-    // Nothing comes back from this SNAPT on any uplink.
-    virtual void on_link_lost(SnaptLink& link) = 0;
-    // Flows with that tag use the paths so. Tag 0 is of flows without a name.
-    virtual void
-    on_new_app(SnaptLink& link, uint16_t tag, const std::string& name, base::PathMode mode) = 0;
-    // SNAPT says that it does not know the session; ask over control.
-    virtual void on_session_doubted(SnaptLink& link) = 0;
-    // Data goes over TCP and nothing comes back: the connection may be dead.
-    virtual void on_stream_stuck(SnaptLink& link) = 0;
-    // Addresses, routes or interfaces are others now.
-    virtual void on_network_changed() = 0;
-};
-
 class Node final : public session::SessionHost, public dataplane::SocketDirectory {
   public:
     Node(io::EventLoop& loop,
@@ -202,6 +185,10 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     // What the SNAPT's name, or the configuration, says: the first of each IP version is taken,
     // unless one of them is in use.
     void offer_addresses(SnaptLink& link, const std::vector<base::Endpoint>& addresses);
+    // The SNAPT is no more reached by that version.
+    void forget_address(SnaptLink& link, base::IpVersion version);
+    // Some interface has an uplink of IPv6, and none of IPv4.
+    bool lacks_ipv4() const;
     // Control has reached the SNAPT there, and has been told its UDP ports; establish() follows.
     void on_reached(SnaptLink& link, const base::Endpoint& address, const control::Accept& accept);
     // By that uplink, after others had failed: data goes there too, unless it goes already.
@@ -266,6 +253,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     const std::vector<std::unique_ptr<SnaptLink>>& links() const { return links_; }
     flow::FlowTable& flows() { return flows_; }
     Uplinks& uplinks() { return *uplinks_; }
+    const Uplinks& uplinks() const { return *uplinks_; }
     const std::vector<Handover>& handovers() const { return handovers_; }
     uint64_t handover_count() const { return handover_count_; }
     base::DropCounters all_drops() const;
@@ -278,6 +266,9 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     dataplane::TunPort& tun() { return *tun_port_; }
     const io::NetSnapshot& network() const { return monitor_->snapshot(); }
     NearLinks near_links(uint32_t group) const;
+    // Networks of uplinks with public addresses.
+    const OnLinkNetworks& on_link() const { return on_link_; }
+    std::vector<base::IpAddress> snapt_addresses() const;
 
     // --- session::SessionHost
     flow::Flow* on_flow_opened(session::Session& session,
@@ -334,7 +325,6 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
 
     // node_paths.cpp
     void on_network_changed();
-    std::vector<base::IpAddress> snapt_addresses() const;
     void follow_snapt_addresses();
     void update_all_paths(const Uplinks::Change& change, base::TimePoint now);
     void update_paths(SnaptLink& link, const Uplinks::Change& change, base::TimePoint now);
@@ -370,6 +360,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
 
     // node_versions.cpp
     void set_address(SnaptLink& link, base::Endpoint address);
+    void leave_paths(SnaptLink& link, base::IpVersion version);
     bool is_spare(const SnaptLink& link, const Uplink& uplink) const;
     void remove_spare_paths(SnaptLink& link);
     static uint16_t
@@ -427,6 +418,8 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     // The SNAPT that the flow was bound to before a restart.
     std::optional<size_t> former_snapt(const packet::FiveTuple& flow) const;
     void refuse(NodeFlow& node_flow, std::string reason, base::TimePoint now);
+    // node_on_link.cpp: refuses a new flow to a host in the network of an uplink, where that is so.
+    bool refuses_on_link(NodeFlow& node_flow, base::TimePoint now);
     void forward(NodeFlow& node_flow, packet::PacketPtr packet, bool is_syn, base::TimePoint now);
     void answer_refused(base::ByteView packet);
     void release_waiting(NodeFlow& node_flow, base::TimePoint now);
@@ -484,6 +477,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     std::shared_ptr<io::ProcessLookup> lookup_;
     std::shared_ptr<io::NetfilterClient> tracking_;  // of a gateway; on worker_
     std::shared_ptr<const classifier::Ruleset> ruleset_;
+    OnLinkNetworks on_link_;
     std::vector<std::unique_ptr<SnaptLink>> links_;
     std::vector<NodeFlow*> waiting_flows_;
     std::optional<BindingJournal> journal_;

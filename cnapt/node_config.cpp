@@ -37,6 +37,9 @@ constexpr std::array<std::string_view, 14> kNodeKeys = {
 constexpr std::array<Choice<Protection>, 2> kProtections = {
     {{"encrypt", Protection::Encrypt}, {"authenticate", Protection::Authenticate}}};
 
+constexpr std::array<Choice<OnLink>, 3> kOnLinkFates = {
+    {{"tunnel", OnLink::Tunnel}, {"refuse", OnLink::Refuse}, {"near", OnLink::Near}}};
+
 void read_identity(Section& root, Identity& identity) {
     if (!root.has("identity")) {
         (void)root.find("identity");
@@ -106,6 +109,27 @@ void check_capture(Section& section, const CaptureConfig& capture) {
     }
 }
 
+// One word for all interfaces, or a table with a word for each glob.
+void read_on_link(Section& section, std::vector<OnLinkRule>& rules) {
+    const config::Node* node = section.find("on_link");
+    if (node == nullptr) {
+        return;
+    }
+    if (node->kind != config::NodeKind::Table) {
+        const auto fate = section.choice<OnLink>("on_link", OnLink::Tunnel, kOnLinkFates);
+        rules.push_back({"*", fate});
+        return;
+    }
+    Section globs = section.child("on_link");
+    for (const config::Member& member : globs.members()) {
+        if (const auto wanted = config::check_interface_glob(member.key)) {
+            globs.error(member.key, "\"on_link\" holds " + quote(member.key), std::string(*wanted));
+        }
+        const auto fate = globs.choice<OnLink>(member.key, OnLink::Tunnel, kOnLinkFates);
+        rules.push_back({member.key, fate});
+    }
+}
+
 void read_capture(Section& root, CaptureConfig& capture) {
     Section section = root.child("capture");
     capture.device = section.text("device", capture.device, config::check_interface);
@@ -126,6 +150,7 @@ void read_capture(Section& root, CaptureConfig& capture) {
     capture.fwmark = section.integer<uint32_t>("fwmark", capture.fwmark, 1, kMaxFwmark);
     capture.exclude = config::read_prefixes(section, "exclude");
     capture.near = config::read_prefixes(section, "near");
+    read_on_link(section, capture.on_link);
     capture.gateway_interfaces = section.texts("gateway_interfaces", check_gateway_interface);
     check_capture(section, capture);
     capture.kill_switch = section.boolean("kill_switch", capture.kill_switch);
@@ -264,6 +289,19 @@ std::string render_identity(const NodeConfig& config) {
     return text;
 }
 
+std::string on_link_text(const std::vector<OnLinkRule>& rules) {
+    if (rules.empty()) {
+        return "# on_link = \"refuse\"";
+    }
+    std::string text = "on_link = { ";
+    for (const OnLinkRule& rule : rules) {
+        text += rule == rules.front() ? "" : ", ";
+        text += quote(rule.interfaces);
+        text += " = " + quote(kOnLinkFates[static_cast<size_t>(rule.fate)].name);
+    }
+    return text + " }";
+}
+
 std::string render_capture(const NodeConfig& config) {
     const CaptureConfig& capture = config.capture;
     std::array<char, 16> mark{};
@@ -276,6 +314,8 @@ std::string render_capture(const NodeConfig& config) {
     text += line("fwmark = 0x" + std::string(mark.data(), end), "on outer sockets");
     text += line("exclude = " + list_text(capture.exclude), "destinations never captured");
     text += line("near = " + list_text(capture.near), "public prefixes of the LAN, not captured");
+    text +=
+        line(on_link_text(capture.on_link), "public addresses in the LAN: tunnel, refuse, near");
     text += line("gateway_interfaces = " + list_text(capture.gateway_interfaces),
                  "LAN sides, e.g. [\"br-lan\"]");
     text += line("kill_switch = " + boolean_text(capture.kill_switch),
@@ -407,6 +447,7 @@ ConfigChanges changes_between(const NodeConfig& running, const NodeConfig& fresh
     compare(restart, "capture.fwmark", from.fwmark == to.fwmark);
     compare(restart, "capture.exclude", from.exclude == to.exclude);
     compare(restart, "capture.near", from.near == to.near);
+    compare(restart, "capture.on_link", from.on_link == to.on_link);
     compare(restart, "capture.gateway_interfaces",
             from.gateway_interfaces == to.gateway_interfaces);
     compare(restart, "capture.kill_switch", from.kill_switch == to.kill_switch);

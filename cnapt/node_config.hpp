@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cnapt/fwmark.hpp"
+#include "cnapt/on_link.hpp"
 #include "common/base/ip_address.hpp"
 #include "common/config/class_knobs.hpp"
 #include "common/config/debug_section.hpp"
@@ -43,6 +44,7 @@ struct CaptureConfig {
     uint32_t fwmark = kDefaultFwmark;
     std::vector<base::IpPrefix> exclude;
     std::vector<base::IpPrefix> near;  // public ones that stay beside the tunnel where routed so
+    std::vector<OnLinkRule> on_link;   // public addresses in the network of an uplink
     std::vector<std::string> gateway_interfaces;
     bool kill_switch = false;
 

@@ -28,6 +28,7 @@ bool is_known(const session::Path& path) {
 
 void Node::on_network_changed() {
     const TimePoint now = loop_.refresh_now();
+    on_link_ = on_link_networks(monitor_->snapshot(), settings_.uplinks, settings_.on_link);
     static_cast<void>(uplinks_->set_snapts(snapt_addresses()));
     const Uplinks::Change change = uplinks_->update(monitor_->snapshot());
     if (!change.added.empty()) {
@@ -302,7 +303,13 @@ void Node::choose_uplink(SnaptLink& link, TimePoint now) {
     const bool may_carry = link.active_slot && !is_cut(*link.active_slot) &&
                            paths.path(*link.active_slot).state != PathState::Dead &&
                            has_route(uplinks_->at(*link.active_slot));
-    if (may_carry && best != nullptr && is_unproven(best->slot, paths.path(best->slot))) {
+    const auto is_last_resort = [&](uint8_t slot) {
+        const Uplink* uplink = uplinks_->at(slot);
+        return uplink != nullptr && Uplinks::is_last_resort(*uplink, link.addresses, network);
+    };
+    // A tunnel may be carried by what this very session carries: it has to answer first.
+    if (best != nullptr && (may_carry || is_last_resort(best->slot)) &&
+        is_unproven(best->slot, paths.path(best->slot))) {
         paths.probe(best->slot, now);
         best = best_without([&](uint8_t slot, const session::Path& path) {
             return path.is_failing() || is_cut(slot) || is_unproven(slot, path);
@@ -310,7 +317,9 @@ void Node::choose_uplink(SnaptLink& link, TimePoint now) {
     }
     if (best == nullptr && (!link.active_slot || is_cut(*link.active_slot))) {
         // UDP may be blocked there, and TCP pass.
-        best = best_without([this](uint8_t slot, const session::Path&) { return is_cut(slot); });
+        best = best_without([&](uint8_t slot, const session::Path& path) {
+            return is_cut(slot) || (is_last_resort(slot) && is_unproven(slot, path));
+        });
     }
     if (best != nullptr && link.active_slot != best->slot) {
         activate(link, best->slot, now);

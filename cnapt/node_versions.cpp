@@ -2,6 +2,7 @@
 // of an interface that has both, the version in use is a path, and the other one becomes one when
 // nothing comes back over the first (docs/DECISIONS.md).
 #include "cnapt/node.hpp"
+#include "cnapt/tunnel_uplinks.hpp"
 
 #include <algorithm>
 
@@ -49,6 +50,7 @@ void Node::offer_addresses(SnaptLink& link, const std::vector<base::Endpoint>& a
             set_address(link, *first);
         }
     }
+    follow_snapt_addresses();  // control begins by the uplinks that lead there
     note_ways();
 }
 
@@ -82,6 +84,31 @@ void Node::set_address(SnaptLink& link, base::Endpoint address) {
     }
     const base::IpVersion version = address.address.version;
     link.addresses.of(version) = address;
+    leave_paths(link, version);
+}
+
+void Node::forget_address(SnaptLink& link, base::IpVersion version) {
+    link.addresses.of(version) = {};
+    const base::IpVersion other =
+        version == base::IpVersion::V4 ? base::IpVersion::V6 : base::IpVersion::V4;
+    if (link.addresses.in_use == version && link.addresses.has(other)) {
+        link.addresses.in_use = other;
+    }
+    leave_paths(link, version);
+}
+
+bool Node::lacks_ipv4() const {
+    const auto& uplinks = uplinks_->list();
+    return std::any_of(uplinks.begin(), uplinks.end(), [&](const Uplink* one) {
+        return !one->address.is_v4() &&
+               std::none_of(uplinks.begin(), uplinks.end(), [&](const Uplink* other) {
+                   return other->address.is_v4() && other->interface_index == one->interface_index;
+               });
+    });
+}
+
+// The SNAPT has another address of that version now, or none.
+void Node::leave_paths(SnaptLink& link, base::IpVersion version) {
     if (!link.session) {
         return;
     }
@@ -102,6 +129,9 @@ void Node::set_address(SnaptLink& link, base::Endpoint address) {
 // Two paths over one interface would share what it carries, and take copies that another one could
 // save. A deprecated address keeps no fresh one away.
 bool Node::is_spare(const SnaptLink& link, const Uplink& uplink) const {
+    if (is_resting(link, uplink, links_, *uplinks_, monitor_->snapshot())) {
+        return true;
+    }
     if (!link.session || link.active_slot == uplink.slot) {
         return false;
     }

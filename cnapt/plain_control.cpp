@@ -1,5 +1,9 @@
 #include "cnapt/plain_control.hpp"
 
+#include "cnapt/tunnel_uplinks.hpp"
+
+#include <utility>
+
 namespace continuo::cnapt {
 
 namespace {
@@ -87,10 +91,11 @@ std::vector<base::IpPrefix> PlainControl::denied() const {
 
 void PlainControl::tell() {
     capture_.set_carries_ipv6(node_.carries(base::IpVersion::V6));
-    PlainPlaces places{denied(), {}};
+    PlainPlaces places{denied(), {}, carriers_in_use(node_)};
     std::vector<base::IpPrefix> near = config_.exclude;
     if (config_.kill_switch) {
-        resolvers_.set_places(std::move(near), std::move(places.denied));
+        resolvers_.set_places(std::move(near), std::exchange(places.denied, {}));
+        capture_.set_plain(std::move(places));
         return;
     }
     near.insert(near.end(), config_.near.begin(), config_.near.end());

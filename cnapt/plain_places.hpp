@@ -1,5 +1,5 @@
 // PlainPlaces: destinations that stay beside the tunnel because nobody answers there through it.
-// Never with the kill switch. Pure.
+// With the kill switch nothing does. Pure.
 #pragma once
 
 #include "common/base/ip_address.hpp"
@@ -14,6 +14,9 @@ namespace continuo::cnapt {
 struct PlainPlaces {
     std::vector<base::IpPrefix> denied;      // private ones, of all SNAPTs
     std::vector<base::IpAddress> resolvers;  // port 53 only (ResolverWatch)
+    // Where other VPNs are carried to that carry cnapt's datagrams (tunnel_uplinks.hpp). Nothing of
+    // that enters the tunnel, also with the kill switch.
+    std::vector<base::IpPrefix> carriers{};
 
     bool operator==(const PlainPlaces&) const = default;
 };

@@ -1,5 +1,6 @@
 #include "cnapt/portal_control.hpp"
 
+#include "cnapt/tunnel_uplinks.hpp"
 #include "common/base/log.hpp"
 #include "common/report/json.hpp"
 #include "common/report/status_report.hpp"
@@ -49,7 +50,7 @@ void PortalControl::observe(base::TimePoint now) {
         const Uplink* uplink = node_.uplinks().at(slot);
         std::optional<Identity> identity;
         UplinkHealth health;
-        if (uplink != nullptr) {
+        if (uplink != nullptr && !is_resting(*uplink, node_)) {
             identity = {uplink->interface_index, uplink->address};
             health = {true, node_.works(*uplink), node_.is_needed(*uplink)};
         }
@@ -88,7 +89,9 @@ void PortalControl::ask(uint8_t slot) {
         on_answer(slot, identity, {});
         return;
     }
-    const PortalQuestion question{*snapt, {uplink.interface, uplink.address}, fwmark_, key_};
+    const bool is_bound = !node_.uplinks().shares_network(uplink, node_.network());
+    const PortalQuestion question{
+        *snapt, {uplink.interface, uplink.address, is_bound}, fwmark_, key_};
     auto answer = std::make_shared<control::PortalAnswer>();
     const bool is_asked =
         worker_.submit([question, answer] { *answer = ask_for_portal(question); },

@@ -1,5 +1,6 @@
 #include "cnapt/reach_probe.hpp"
 
+#include "cnapt/borrowed_addresses.hpp"
 #include "cnapt/tcp_connect.hpp"
 #include "common/io/socket_address.hpp"
 #include "common/io/system_random.hpp"
@@ -80,6 +81,9 @@ base::Result<io::UniqueFd> udp_socket(const base::Endpoint& to, uint32_t fwmark)
     const int probe = IP_PMTUDISC_PROBE;
     const int level = is_v4 ? IPPROTO_IP : IPPROTO_IPV6;
     const int option = is_v4 ? IP_MTU_DISCOVER : IPV6_MTU_DISCOVER;
+    if (fwmark != 0) {
+        bind_beside(fd.value(), to.address, fwmark);
+    }
     if (!fd.is_open() ||
         (fwmark != 0 &&
          ::setsockopt(fd.value(), SOL_SOCKET, SO_MARK, &fwmark, sizeof fwmark) != 0) ||

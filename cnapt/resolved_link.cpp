@@ -1,9 +1,13 @@
 #include "cnapt/resolved_link.hpp"
 
 #include "common/base/time.hpp"
+#include "common/io/unique_fd.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
+#include <map>
 
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -16,20 +20,98 @@ namespace {
 constexpr unsigned kResolvectlTimeoutSeconds = 5;
 constexpr int kNotExecuted = 127;
 
-// In the new process: its output is nobody's.
-[[noreturn]] void execute(const char* program, char* const* arguments) {
+constexpr size_t kMaxOutputBytes = 16384;
+
+// In the new process: `output` gets what it says; its complaints are nobody's.
+[[noreturn]] void execute(const char* program, char* const* arguments, int output) {
     static char path[] = "PATH=/usr/bin:/bin";
-    char* environment[] = {path, nullptr};
+    static char locale[] = "LC_ALL=C";
+    static char no_colour[] = "SYSTEMD_COLORS=0";
+    char* environment[] = {path, locale, no_colour, nullptr};
     const int nowhere = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-    for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-        ::dup2(nowhere, standard);
-    }
+    ::dup2(nowhere, STDIN_FILENO);
+    ::dup2(output, STDOUT_FILENO);
+    ::dup2(nowhere, STDERR_FILENO);
     ::alarm(kResolvectlTimeoutSeconds);  // ends it
     ::execve(program, arguments, environment);
     ::_exit(kNotExecuted);
 }
 
+// Until the other end closes; what is too much is read and dropped.
+std::string output_of(int fd) {
+    std::string text;
+    std::array<char, 4096> buffer{};
+    for (;;) {
+        const ssize_t count = ::read(fd, buffer.data(), buffer.size());
+        if (count < 0 && errno == EINTR) {
+            continue;
+        }
+        if (count <= 0) {
+            return text;
+        }
+        const size_t room = kMaxOutputBytes - text.size();
+        text.append(buffer.data(), std::min(static_cast<size_t>(count), room));
+    }
+}
+
+constexpr std::string_view kSpaces = " \t";
+
+std::string_view without_spaces(std::string_view text) {
+    text.remove_prefix(std::min(text.find_first_not_of(kSpaces), text.size()));
+    return text;
+}
+
+std::vector<std::string_view> split_words(std::string_view text) {
+    std::vector<std::string_view> words;
+    for (text = without_spaces(text); !text.empty(); text = without_spaces(text)) {
+        words.push_back(text.substr(0, text.find_first_of(kSpaces)));
+        text.remove_prefix(words.back().size());
+    }
+    return words;
+}
+
+// Words behind each label. A label begins with a capital letter, an address or a domain does not.
+std::map<std::string_view, std::vector<std::string_view>> labelled(std::string_view status) {
+    std::map<std::string_view, std::vector<std::string_view>> found;
+    std::string_view label;
+    while (!status.empty()) {
+        const size_t end = status.find('\n');
+        std::string_view line = without_spaces(status.substr(0, end));
+        status = end == std::string_view::npos ? std::string_view() : status.substr(end + 1);
+        const size_t colon = line.find(':');
+        if (!line.empty() && line.front() >= 'A' && line.front() <= 'Z' &&
+            colon != std::string_view::npos) {
+            label = line.substr(0, colon);
+            line.remove_prefix(colon + 1);
+        }
+        const auto words = split_words(line);
+        found[label].insert(found[label].end(), words.begin(), words.end());
+    }
+    return found;
+}
+
 }  // namespace
+
+bool shows_resolved_link(std::string_view status, const std::vector<base::IpAddress>& servers) {
+    const auto said = labelled(status);
+    const auto has = [&](const char* label, std::string_view word) {
+        const auto at = said.find(label);
+        return at != said.end() &&
+               std::find(at->second.begin(), at->second.end(), word) != at->second.end();
+    };
+    std::vector<base::IpAddress> shown;
+    if (const auto at = said.find("DNS Servers"); at != said.end()) {
+        for (const std::string_view word : at->second) {
+            if (const auto address = base::IpAddress::parse(word)) {
+                shown.push_back(*address);
+            }
+        }
+    }
+    const bool is_plain = said.find("Protocols") == said.end() ||
+                          (has("Protocols", "+DefaultRoute") && has("Protocols", "-DNSOverTLS") &&
+                           status.find("DNSSEC=no") != std::string_view::npos);
+    return shown == servers && has("DNS Domain", "~.") && is_plain;
+}
 
 bool ResolvedLink::is_there() const {
     return ::access((places_.runtime + "/io.systemd.Resolve").c_str(), F_OK) == 0 &&
@@ -43,14 +125,25 @@ base::Result<void> ResolvedLink::set(const std::vector<base::IpAddress>& servers
     }
     CTN_TRY(run(dns));
     CTN_TRY(run({"domain", device_, "~."}));
-    return run({"default-route", device_, "yes"});
+    CTN_TRY(run({"default-route", device_, "yes"}));
+    CTN_TRY(run({"dnsovertls", device_, "no"}));
+    CTN_TRY(run({"dnssec", device_, "no"}));
+    return {};
+}
+
+base::Result<bool> ResolvedLink::is_set(const std::vector<base::IpAddress>& servers) const {
+    return shows_resolved_link(CTN_TRY(run({"--no-pager", "status", device_})), servers);
 }
 
 base::Result<void> ResolvedLink::revert() const {
-    return run({"revert", device_});
+    CTN_TRY(run({"revert", device_}));
+    // What was refused by other links looks like loss, after which it would ask their servers over
+    // TCP alone for some minutes.
+    static_cast<void>(run({"reset-server-features"}).has_value());
+    return {};
 }
 
-base::Result<void> ResolvedLink::run(const std::vector<std::string>& arguments) const {
+base::Result<std::string> ResolvedLink::run(const std::vector<std::string>& arguments) const {
     std::vector<std::string> texts = {places_.program};
     texts.insert(texts.end(), arguments.begin(), arguments.end());
     std::vector<char*> pointers;
@@ -58,13 +151,21 @@ base::Result<void> ResolvedLink::run(const std::vector<std::string>& arguments) 
         pointers.push_back(text.data());
     }
     pointers.push_back(nullptr);
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+        return base::Error{base::Errc::System, "start resolvectl", errno};
+    }
+    const io::UniqueFd ours(ends[0]);
+    io::UniqueFd theirs(ends[1]);
     const pid_t child = ::fork();
     if (child == 0) {
-        execute(places_.program.c_str(), pointers.data());
+        execute(places_.program.c_str(), pointers.data(), theirs.value());
     }
+    theirs.reset();
     if (child < 0) {
         return base::Error{base::Errc::System, "start resolvectl", errno};
     }
+    std::string said = output_of(ours.value());
     int status = 0;
     while (::waitpid(child, &status, 0) < 0) {
         if (errno != EINTR) {
@@ -74,7 +175,7 @@ base::Result<void> ResolvedLink::run(const std::vector<std::string>& arguments) 
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
         return base::Error{base::Errc::InvalidState, "resolvectl refuses", 0};
     }
-    return {};
+    return said;
 }
 
 }  // namespace continuo::cnapt

@@ -7,6 +7,7 @@
 #include "common/base/result.hpp"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace continuo::cnapt {
@@ -23,16 +24,23 @@ class ResolvedLink {
 
     // It runs here and can be configured.
     bool is_there() const;
-    // Servers of the device, for all domains, before those of other links. Errors: System,
+    // Servers of the device, for all domains, before those of other links; without DNS over TLS and
+    // DNSSEC, whatever is set for all links: the servers need not have them. Errors: System,
     // InvalidState (resolvectl refused, or took longer than kResolvectlTimeout).
     base::Result<void> set(const std::vector<base::IpAddress>& servers) const;
+    // Whether the device has still what set() gave it. Errors: as set().
+    base::Result<bool> is_set(const std::vector<base::IpAddress>& servers) const;
     base::Result<void> revert() const;
 
   private:
-    base::Result<void> run(const std::vector<std::string>& arguments) const;
+    base::Result<std::string> run(const std::vector<std::string>& arguments) const;
 
     std::string device_;
     ResolvedPlaces places_;
 };
+
+// Whether `resolvectl status LINK` shows what ResolvedLink::set() sets. Pure. Lines that a version
+// does not print prove nothing.
+bool shows_resolved_link(std::string_view status, const std::vector<base::IpAddress>& servers);
 
 }  // namespace continuo::cnapt

@@ -1,5 +1,6 @@
 #include "cnapt/resolver_probe.hpp"
 
+#include "cnapt/borrowed_addresses.hpp"
 #include "cnapt/dns_message.hpp"
 #include "common/io/socket_address.hpp"
 #include "common/io/system_random.hpp"
@@ -88,6 +89,7 @@ Asked ask_beside(const ResolverProbe& probe, const base::Endpoint& server) {
     Asked asked;
     if (probe.asks_beside) {
         asked = open_socket(server);
+        bind_beside(asked.fd.value(), server.address, probe.fwmark);
         asked.is_fit = asked.fd.is_open() &&
                        ::setsockopt(asked.fd.value(), SOL_SOCKET, SO_MARK, &probe.fwmark,
                                     sizeof probe.fwmark) == 0 &&

@@ -87,6 +87,9 @@ struct CaptureOptions {
     bool has_near_links = false;  // interfaces that are no uplinks are in a group of their own
     bool kill_switch = false;     // nothing but `exclude` may be reached outside the tunnel
     ForwardLinks forward_links;   // for the kill switch
+    // Where tunnels are carried to that carry outer datagrams: nothing to there enters the device.
+    // Sockets that have its address are not led beside it.
+    std::vector<base::IpPrefix> carriers{};
 };
 
 // Mark of sockets that members of a bypassed cgroup make (io::SocketMarker).
@@ -142,7 +145,10 @@ inline constexpr std::string_view kLeakCounter = "leak";
 inline constexpr std::string_view kInjectedCounter = "injected";
 inline constexpr std::string_view kGroupCounter = "multicast";
 inline constexpr std::string_view kProtocolCounter = "other_protocol";
+inline constexpr std::string_view kFedBackCounter = "fed_back";
 inline constexpr std::string_view kKillSwitchCounter = "kill_switch";
 inline constexpr std::string_view kForwardCounter = "kill_switch_forward";
+// Of the table with "_names" behind its name.
+inline constexpr std::string_view kResolverCounter = "resolver_refused";
 
 }  // namespace continuo::cnapt

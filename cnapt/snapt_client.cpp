@@ -1,5 +1,6 @@
 #include "cnapt/snapt_client.hpp"
 
+#include "cnapt/allowance_json.hpp"
 #include "common/base/log.hpp"
 #include "common/crypto/datagram_cipher.hpp"
 #include "common/daemon/startup.hpp"
@@ -106,6 +107,11 @@ base::Result<void> SnaptClient::start(const NodeConfig& config,
     return {};
 }
 
+ControlUplink SnaptClient::control_uplink(const Uplink& uplink) const {
+    return {uplink.interface, uplink.address,
+            !node_.uplinks().shares_network(uplink, node_.network())};
+}
+
 // While no data goes, an uplink over which the SNAPT could not be reached gives way to the next.
 ControlUplinks SnaptClient::uplinks() {
     if (!is_lost()) {
@@ -118,13 +124,16 @@ ControlUplinks SnaptClient::uplinks() {
         v4 = uplink(base::IpVersion::V4);
         v6 = uplink(base::IpVersion::V6);
     }
+    if (v4 != nullptr && v6 != nullptr && is_last_resort(*v4) != is_last_resort(*v6)) {
+        (is_last_resort(*v4) ? v4 : v6) = nullptr;
+    }
     tried_.reset();
     const auto taken = [this](const Uplink* from) -> std::optional<ControlUplink> {
         if (from == nullptr) {
             return std::nullopt;
         }
         tried_.set(from->slot);
-        return ControlUplink{from->interface, from->address};
+        return control_uplink(*from);
     };
     ControlUplinks uplinks{taken(v4), taken(v6)};
     uplinks.is_race = is_lost();
@@ -138,18 +147,24 @@ ControlUplinks SnaptClient::uplinks() {
     return uplinks;
 }
 
-// Those that lead to an address, by rank, beside the ones that are taken.
+bool SnaptClient::is_last_resort(const Uplink& uplink) const {
+    return Uplinks::is_last_resort(uplink, link_.addresses, node_.network());
+}
+
+// Those that lead to an address, by rank, beside the ones that are taken. One of last resort has
+// its turn when the others were not reached.
 void SnaptClient::add_others(ControlUplinks& uplinks) {
     for (const base::Endpoint& to : addresses_) {
         const SnaptAddresses there(to);
         for (;;) {
             const Uplink* other =
                 node_.uplinks().best_for(there, node_.network(), unreached_ | tried_);
-            if (other == nullptr || !Uplinks::has_route(*other, there, node_.network())) {
+            if (other == nullptr || !Uplinks::has_route(*other, there, node_.network()) ||
+                (is_last_resort(*other) && tried_.any())) {
                 break;
             }
             tried_.set(other->slot);
-            uplinks.others.push_back({other->interface, other->address});
+            uplinks.others.push_back(control_uplink(*other));
         }
     }
 }
@@ -216,7 +231,8 @@ void SnaptClient::on_established(const base::Endpoint& remote,
     told_failures_.clear();
     is_rekeying_ = false;
     is_session_gone_ = false;
-    fail_usage();  // what was asked over a link that this one has replaced
+    fail_usage();          // what was asked over a link that this one has replaced
+    link_.allowance = {};  // it is told anew
     // Another way than the wanted one was faster: that one gives way.
     const std::optional<uint8_t> by = slot_of(from);
     const Uplink* wanted = uplink(remote.address.version);
@@ -230,7 +246,7 @@ void SnaptClient::on_established(const base::Endpoint& remote,
         return;
     }
     Node::note_login(link_, by);
-    if (by && unreached_.any()) {
+    if (by && (unreached_.any() || !link_.active_slot)) {
         node_.on_reached_by(link_, *by);
     }
     node_.open_stream(link_, client_.stream(), remote, by);
@@ -279,6 +295,17 @@ void SnaptClient::on_session_state(bool known) {
     }
 }
 
+void SnaptClient::on_allowance(const control::Allowance& allowance) {
+    const bool is_other = allowance.state != link_.allowance.state;
+    link_.allowance = allowance;
+    if (is_other) {
+        const std::string_view state = to_string(allowance.state);
+        log(LogLevel::Info, "%s: %s: %.*s", link_.name.c_str(),
+            allowance.kind == control::AllowanceKind::Credit ? "credit" : "quota",
+            static_cast<int>(state.size()), state.data());
+    }
+}
+
 std::optional<uint8_t> SnaptClient::slot_of(const std::optional<ControlUplink>& from) const {
     for (const Uplink* uplink : node_.uplinks().list()) {
         if (from && uplink->interface == from->device && uplink->address == from->source) {
@@ -288,9 +315,24 @@ std::optional<uint8_t> SnaptClient::slot_of(const std::optional<ControlUplink>& 
     return std::nullopt;
 }
 
+// The network has IPv6 alone, and no address of the SNAPT is of that version.
+bool SnaptClient::lacks_version() const {
+    const auto& uplinks = node_.uplinks().list();
+    const auto is_v4 = [](const auto& one) { return one.address.is_v4(); };
+    return !uplinks.empty() && node_.lacks_ipv4() &&
+           std::all_of(addresses_.begin(), addresses_.end(), is_v4) &&
+           std::none_of(uplinks.begin(), uplinks.end(),
+                        [](const Uplink* uplink) { return uplink->address.is_v4(); });
+}
+
 void SnaptClient::on_closed(const LinkEnd& end) {
     const bool was_open = std::exchange(link_.is_control_open, false);
-    Node::note_failure(link_, failure_of(end, was_open, std::time(nullptr)), slot_of(end.uplink));
+    Failure failure = failure_of(end, was_open, std::time(nullptr));
+    if (failure.kind == FailureKind::NoNetwork && lacks_version()) {
+        failure.text = "no network: this one has IPv6 alone, and no NAT64 that leads to the "
+                       "SNAPT's IPv4 address; give it a name or an IPv6 address";
+    }
+    Node::note_failure(link_, std::move(failure), slot_of(end.uplink));
     const FailureKind kind = link_.failure.kind;
     const bool is_over = kind == FailureKind::Ended || kind == FailureKind::Replaced;
     if (is_over) {

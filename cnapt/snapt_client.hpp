@@ -107,6 +107,7 @@ class SnaptClient final : public ControlClientHandler {
     void on_keepalive_request() override { node_.request_keepalive(link_); }
     void on_usage(const control::UsageReply& reply) override;
     void on_session_state(bool known) override;
+    void on_allowance(const control::Allowance& allowance) override;
     void on_datagrams(dataplane::DatagramQueue& queue) override { node_.on_stream(link_, queue); }
     void on_stream_room() override { node_.on_stream_room(link_); }
     void on_stream_lost() override { node_.on_stream_lost(link_); }
@@ -117,8 +118,11 @@ class SnaptClient final : public ControlClientHandler {
     ControlUplinks uplinks();
     void add_others(ControlUplinks& uplinks);
     const Uplink* uplink(base::IpVersion version) const;
+    bool is_last_resort(const Uplink& uplink) const;
+    ControlUplink control_uplink(const Uplink& uplink) const;
     std::optional<uint8_t> slot_of(const std::optional<ControlUplink>& from) const;
     void on_failed_attempt(const LinkEnd& end);
+    bool lacks_version() const;
     // True when the failure has not been logged yet: each attempt would log the same words.
     bool is_untold();
     void fail_usage();

@@ -1,5 +1,7 @@
 #include "cnapt/snapt_set.hpp"
 
+#include "cnapt/allowance_json.hpp"
+#include "cnapt/nat64.hpp"
 #include "cnapt/near_links.hpp"
 #include "common/base/log.hpp"
 #include "common/daemon/startup.hpp"
@@ -140,12 +142,16 @@ void SnaptSet::look_up_names() {
         const Member& member = members_[number];
         const SnaptEntry& entry = member.entry;
         const bool has_names = endpoints_of(entry).size() != entry.addresses.size();
-        if (!has_names || (member.client->is_started() && !member.client->take_failure())) {
+        const bool asks_nat64 = wants_nat64(member);
+        const bool is_new = asks_nat64 && !member.is_nat64_asked;
+        if ((!has_names && !asks_nat64) ||
+            (!is_new && member.client->is_started() && !member.client->take_failure())) {
             continue;
         }
         struct Found {
             std::vector<base::Endpoint> addresses;
             std::vector<std::string> unknown;
+            std::optional<base::IpPrefix> nat64;
         };
         auto found = std::make_shared<Found>();
         LookupPlaces places;
@@ -153,15 +159,63 @@ void SnaptSet::look_up_names() {
         places.servers = parts_.config.dns.servers;
         places.fwmark = parts_.config.capture.fwmark;
         is_resolving_ = worker_->submit(
-            [found, entry, places] { found->addresses = resolve(entry, places, &found->unknown); },
-            [this, found, entry] {
+            [found, entry, places, asks_nat64] {
+                if (asks_nat64) {
+                    found->nat64 = find_nat64_prefix(places);
+                } else {
+                    found->addresses = resolve(entry, places, &found->unknown);
+                }
+            },
+            [this, found, entry, asks_nat64] {
                 is_resolving_ = false;
-                on_looked_up(entry, std::move(found->addresses), found->unknown);
+                Member* const asked = find(entry.name);
+                if (!asks_nat64) {
+                    on_looked_up(entry, std::move(found->addresses), found->unknown);
+                } else if (asked != nullptr && asked->entry == entry) {
+                    follow_nat64(*asked, found->nat64);
+                }
             });
         next_lookup_ = number + 1;
         resolve_again_at_ = parts_.loop.now() + kLookupInterval;
         return;
     }
+}
+
+bool SnaptSet::wants_nat64(const Member& member) const {
+    const auto is_v4 = [](const config::HostPort& place) {
+        const auto endpoint = place.endpoint();
+        return endpoint && endpoint->address.is_v4();
+    };
+    const auto& addresses = member.entry.addresses;
+    return !member.client->link().is_learned && parts_.node.lacks_ipv4() &&
+           std::all_of(addresses.begin(), addresses.end(), is_v4);
+}
+
+std::vector<base::Endpoint> SnaptSet::with_nat64(const Member& member) {
+    std::vector<base::Endpoint> addresses = endpoints_of(member.entry);
+    const size_t count = member.nat64 ? addresses.size() : 0;
+    for (size_t i = 0; i < count; ++i) {
+        const base::Endpoint v4 = addresses[i];
+        addresses.push_back({to_nat64(*member.nat64, v4.address), v4.port});
+    }
+    return addresses;
+}
+
+// What another network made is nothing here.
+void SnaptSet::follow_nat64(Member& member, const std::optional<base::IpPrefix>& prefix) {
+    member.is_nat64_asked = true;
+    if (prefix == member.nat64) {
+        return;
+    }
+    if (member.nat64) {
+        parts_.node.forget_address(member.client->link(), base::IpVersion::V6);
+    }
+    member.nat64 = prefix;
+    if (prefix) {
+        log(LogLevel::Info, "%s: this network leads to its IPv4 address by NAT64, %s",
+            member.entry.name.c_str(), prefix->to_string().c_str());
+    }
+    use(member, with_nat64(member));
 }
 
 void SnaptSet::on_looked_up(const SnaptEntry& entry,
@@ -309,6 +363,17 @@ SnaptClient* SnaptSet::client_of(const SnaptLink& link) {
 }
 
 void SnaptSet::on_network_changed() {
+    NetworkMarks marks = network_marks(parts_.node.network());
+    if (marks != marks_) {
+        marks_ = std::move(marks);
+        resolve_again_at_ = {};
+        for (Member& member : members_) {
+            if (!wants_nat64(member)) {
+                follow_nat64(member, std::nullopt);
+            }
+            member.is_nat64_asked = false;
+        }
+    }
     for (const Member& member : members_) {
         member.client->on_network_changed();
     }
@@ -326,6 +391,9 @@ void SnaptSet::ask_usage(const std::string& line, OnUsage on_usage) {
     std::vector<std::pair<SnaptClient*, uint32_t>> to_ask;
     for (const Member& member : members_) {
         const SnaptLink& link = member.client->link();
+        report::JsonWriter allowance;
+        write_allowance(allowance, link.allowance);
+        question.sum.set_allowance(link.name, allowance.take());
         if (link.is_control_open) {
             question.sum.expect(link.name);
             question.asked[next_request_] = link.name;

@@ -4,6 +4,7 @@
 
 #include "cnapt/dns_switch.hpp"
 #include "cnapt/learned_snapts.hpp"
+#include "cnapt/plain_places.hpp"
 #include "cnapt/snapt_client.hpp"
 #include "cnapt/usage_sum.hpp"
 #include "common/io/worker_thread.hpp"
@@ -55,6 +56,9 @@ class SnaptSet {
         std::unique_ptr<SnaptClient> client;
         base::TimePoint retired_at = base::kNever;  // not listed since
         std::string told_unknown{};                 // names without an address, as logged
+        // Of the network that the host is in: its IPv4 addresses are reached by IPv6 there.
+        std::optional<base::IpPrefix> nat64{};
+        bool is_nat64_asked = false;  // in this network
     };
 
     struct UsageQuestion {
@@ -72,6 +76,11 @@ class SnaptSet {
     // An address known by hearsay, perhaps from a name that was looked up.
     bool may_call_learned(const std::string& name, const base::IpAddress& address) const;
     void look_up_names();
+    // It has IPv4 addresses alone, and an uplink has none.
+    bool wants_nat64(const Member& member) const;
+    void follow_nat64(Member& member, const std::optional<base::IpPrefix>& prefix);
+    // Its addresses, and those that stand for them.
+    static std::vector<base::Endpoint> with_nat64(const Member& member);
     void on_looked_up(const SnaptEntry& entry,
                       std::vector<base::Endpoint> found,
                       const std::vector<std::string>& unknown);
@@ -99,6 +108,7 @@ class SnaptSet {
     bool must_remember_ = false;  // the file could not be written yet
     size_t next_lookup_ = 0;      // the SNAPT to ask for first
     base::TimePoint resolve_again_at_{};
+    NetworkMarks marks_;  // of the network in which NAT64 was looked for
 };
 
 }  // namespace continuo::cnapt

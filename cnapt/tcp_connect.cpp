@@ -1,5 +1,6 @@
 #include "cnapt/tcp_connect.hpp"
 
+#include "cnapt/borrowed_addresses.hpp"
 #include "common/control/control_link.hpp"
 #include "common/io/socket_address.hpp"
 #include "common/io/tcp_stream.hpp"
@@ -33,7 +34,8 @@ begin_connect(const base::Endpoint& to, const std::optional<ControlUplink>& from
         return system_error("SO_MARK");
     }
     if (from) {
-        if (::setsockopt(fd.value(), SOL_SOCKET, SO_BINDTODEVICE, from->device.data(),
+        if (from->is_bound &&
+            ::setsockopt(fd.value(), SOL_SOCKET, SO_BINDTODEVICE, from->device.data(),
                          static_cast<socklen_t>(from->device.size())) != 0) {
             return system_error("SO_BINDTODEVICE");
         }
@@ -41,6 +43,8 @@ begin_connect(const base::Endpoint& to, const std::optional<ControlUplink>& from
         if (::bind(fd.value(), source.data(), source.size()) != 0) {
             return system_error("TCP bind");
         }
+    } else if (fwmark != 0) {
+        bind_beside(fd.value(), to.address, fwmark);
     }
     io::tune_tcp(fd.value(), kUnacknowledged, kKeepaliveIdle);
     if (::setsockopt(fd.value(), IPPROTO_TCP, TCP_MAXSEG, &kSegmentBytes, sizeof kSegmentBytes) !=

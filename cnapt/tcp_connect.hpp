@@ -11,10 +11,13 @@
 
 namespace continuo::cnapt {
 
-// Where connections start: bound to device and source address.
+// Where connections start: bound to the source address and, unless another card is in the same
+// network and may get the answers, to the device. TCP has no IP_UNICAST_IF: without the device it
+// leaves by the better of the two.
 struct ControlUplink {
     std::string device;
     base::IpAddress source;
+    bool is_bound = true;
     bool operator==(const ControlUplink&) const = default;
 };
 

@@ -17,8 +17,11 @@ namespace {
 // Size of outer packets: what an Ethernet carries. Larger ones would be fragmented somewhere.
 constexpr uint32_t kLargestMtu = 1500;
 
-constexpr uint64_t kNoRoute = uint64_t{1} << 40;
 constexpr unsigned kMetricBits = 32;  // of a cost, the lower ones
+constexpr uint64_t kLongestPrefix = 128;
+constexpr uint64_t kCaptive = uint64_t{1} << 40;  // more than any route costs
+constexpr uint64_t kLastResort = uint64_t{1} << 41;
+constexpr uint64_t kNoRoute = uint64_t{1} << 42;
 
 // Below the one stations begin to lose frames at any rate and look for another access point; above
 // the other it is over.
@@ -29,7 +32,6 @@ constexpr int kStrongAgainDbm = -72;
 uint64_t route_cost(const Uplink& uplink,
                     const base::IpAddress& destination,
                     const io::NetSnapshot& snapshot) {
-    constexpr uint64_t kLongestPrefix = 128;
     uint64_t cost = kNoRoute;
     for (const io::RouteEntry& route : snapshot.routes) {
         if (route.interface_index == uplink.interface_index &&
@@ -83,6 +85,7 @@ Uplinks::Uplinks(io::EventLoop& loop,
                  OnWritable on_writable)
     : loop_(loop)
     , rules_(std::move(rules))
+    , ask_source_(ask_kernel(rules_.fwmark))
     , on_readable_(std::move(on_readable))
     , on_writable_(std::move(on_writable))
     , offload_(io::probe_udp_offload()) {}
@@ -90,6 +93,7 @@ Uplinks::Uplinks(io::EventLoop& loop,
 Uplinks::Change Uplinks::update(const io::NetSnapshot& snapshot) {
     Change change;
     std::vector<base::IpAddress> refused;
+    const std::vector<io::UsableAddress> addresses = with_borrowed(snapshot);
     const auto usable = [&](const io::UsableAddress& address) -> const io::LinkEntry* {
         const io::LinkEntry* link = snapshot.link(address.interface_index);
         const bool is_usable = link != nullptr && link->is_up && !link->is_loopback &&
@@ -98,22 +102,31 @@ Uplinks::Change Uplinks::update(const io::NetSnapshot& snapshot) {
                                !is_lan_only(*link, rules_, snapshot);
         return is_usable ? link : nullptr;
     };
+    const auto needs_device = [&](uint32_t interface_index, const base::IpAddress& own) {
+        return !own.is_v4() ||
+               std::any_of(addresses.begin(), addresses.end(), [&](const io::UsableAddress& other) {
+                   return other.address == own && other.interface_index != interface_index &&
+                          usable(other) != nullptr;
+               });
+    };
     for (auto& slot : slots_) {
         if (slot == nullptr) {
             continue;
         }
         const bool is_there =
-            std::any_of(snapshot.addresses.begin(), snapshot.addresses.end(),
-                        [&](const io::UsableAddress& address) {
-                            return address.interface_index == slot->interface_index &&
-                                   address.address == slot->address && usable(address) != nullptr;
-                        });
-        if (!is_there) {
+            std::any_of(addresses.begin(), addresses.end(), [&](const io::UsableAddress& address) {
+                return address.interface_index == slot->interface_index &&
+                       address.address == slot->address && usable(address) != nullptr;
+            });
+        // Sockets are never bound twice: others take their place, in another slot.
+        const bool has_twin = !slot->is_bound && needs_device(slot->interface_index, slot->address);
+        if (!is_there || has_twin) {
             change.removed.push_back(slot->slot);
             slot.reset();
         }
     }
-    for (const io::UsableAddress& address : snapshot.addresses) {
+    for (size_t i = 0; i < addresses.size(); ++i) {
+        const io::UsableAddress& address = addresses[i];
         const io::LinkEntry* link = usable(address);
         if (link == nullptr) {
             continue;
@@ -121,6 +134,7 @@ Uplinks::Change Uplinks::update(const io::NetSnapshot& snapshot) {
         const auto mtu = static_cast<uint16_t>(std::min<uint32_t>(link->mtu, kLargestMtu));
         if (Uplink* known = find(address)) {
             known->is_deprecated = address.deprecated;
+            known->is_borrowed = i >= snapshot.addresses.size();
             if (known->mtu != mtu) {
                 known->mtu = mtu;
                 change.resized.push_back(known->slot);
@@ -150,7 +164,11 @@ Uplinks::Change Uplinks::update(const io::NetSnapshot& snapshot) {
         uplink->interface = link->name;
         uplink->address = address.address;
         uplink->mtu = mtu;
+        uplink->is_borrowed = i >= snapshot.addresses.size();
         uplink->is_deprecated = address.deprecated;
+        uplink->is_tunnel = is_carried_over_ip(*link);
+        uplink->is_named = is_named(*link, rules_);
+        uplink->is_bound = needs_device(address.interface_index, address.address);
         uplink->has_carrier = link->has_carrier;
         if (open_ports(*uplink)) {
             change.added.push_back(*slot);
@@ -161,6 +179,24 @@ Uplinks::Change Uplinks::update(const io::NetSnapshot& snapshot) {
     }
     refused_ = std::move(refused);
     return change;
+}
+
+// Those of the snapshot come first.
+std::vector<io::UsableAddress> Uplinks::with_borrowed(const io::NetSnapshot& snapshot) const {
+    std::vector<io::UsableAddress> addresses = snapshot.addresses;
+    std::vector<io::UsableAddress> in_use;
+    for (const auto& slot : slots_) {
+        if (slot != nullptr && slot->is_borrowed) {
+            in_use.push_back({slot->interface_index, slot->address});
+        }
+    }
+    const auto links = bare_links(snapshot, snapts_, rules_.own_device, in_use, ask_source_);
+    for (const BareLink& bare : links) {
+        if (bare.source) {
+            addresses.push_back(bare.borrowed());
+        }
+    }
+    return addresses;
 }
 
 bool Uplinks::set_snapts(std::vector<base::IpAddress> snapts) {
@@ -260,7 +296,8 @@ bool Uplinks::open_ports(Uplink& uplink) {
     for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
         io::UdpSocketOptions options;
         options.local = {uplink.address, 0};
-        options.device = uplink.interface;
+        options.device = uplink.is_bound ? uplink.interface : "";
+        options.leaves_by = uplink.is_bound ? 0 : uplink.interface_index;
         options.mark = rules_.fwmark;
         options.tos = rules_.tos[base::index_of(traffic_class)];
         options.offload = offload_;
@@ -348,8 +385,10 @@ Uplinks::best_for(const SnaptAddresses& snapt, const io::NetSnapshot& snapshot, 
         uint64_t cost = interface_cost(*uplink, snapt, snapshot);
         if (cost < kNoRoute && !uplink->can_carry()) {
             cost = kNoRoute - 1;
+        } else if (cost < kNoRoute && is_last_resort(*uplink, snapt, snapshot)) {
+            cost += kLastResort;
         } else if (cost < kNoRoute && uplink->is_captive) {
-            cost = kNoRoute - 2;
+            cost = kCaptive;
         }
         cost = cost * 4 + (uplink->is_deprecated ? 2 : 0) + (is_in_use ? 0 : 1);
         if (cost < best_cost) {
@@ -366,6 +405,46 @@ bool Uplinks::has_route(const Uplink& uplink,
     const base::IpVersion version = uplink.address.version;
     return snapt.has(version) &&
            route_cost(uplink, snapt.of(version).address, snapshot) != kNoRoute;
+}
+
+bool Uplinks::is_last_resort(const Uplink& uplink,
+                             const SnaptAddresses& snapt,
+                             const io::NetSnapshot& snapshot) {
+    if (!uplink.is_tunnel || uplink.is_named) {
+        return false;
+    }
+    // Of all but some places, as VPNs are told that keep private ones out: any prefix may lead to
+    // the SNAPT by chance.
+    const bool has_default =
+        std::any_of(snapshot.routes.begin(), snapshot.routes.end(), [&](const auto& route) {
+            return route.interface_index == uplink.interface_index &&
+                   route.destination.length <= kLongestPartOfDefault &&
+                   !is_private(route.destination.address);
+        });
+    const base::IpVersion version = uplink.address.version;
+    const uint64_t cost =
+        snapt.has(version) ? route_cost(uplink, snapt.of(version).address, snapshot) : kNoRoute;
+    const uint64_t host_prefix = uplink.address.bytes().size() * 8;
+    const bool has_host_route = kLongestPrefix - (cost >> kMetricBits) == host_prefix;
+    return cost == kNoRoute || (has_default && !has_host_route);
+}
+
+bool Uplinks::shares_network(const Uplink& uplink, const io::NetSnapshot& snapshot) const {
+    if (uplink.is_bound) {
+        return false;
+    }
+    return std::any_of(snapshot.addresses.begin(), snapshot.addresses.end(),
+                       [&](const io::UsableAddress& own) {
+                           return own.interface_index == uplink.interface_index &&
+                                  own.address == uplink.address && has_neighbour(own);
+                       });
+}
+
+bool Uplinks::has_neighbour(const io::UsableAddress& own) const {
+    return std::any_of(slots_.begin(), slots_.end(), [&](const auto& other) {
+        return other != nullptr && other->interface_index != own.interface_index &&
+               other->can_carry() && is_in_network(other->address, own);
+    });
 }
 
 std::vector<const Uplink*> Uplinks::list() const {

@@ -1,8 +1,13 @@
-// Uplinks: local interfaces with an address over which a SNAPT may be reached, and their sockets:
-// one UDP socket for each class, bound to device and source, never connected. An uplink's slot is
-// its path index on the wire. Data loop only.
+// Uplinks: local interfaces over which a SNAPT may be reached, with their addresses, own or
+// borrowed (borrowed_addresses.hpp), and their sockets: one UDP socket for each class, bound to the
+// source, never connected, whose datagrams leave by the device. IPv4 takes what comes by any other
+// one, too: where two cards are in one network, either answers questions for both addresses (ARP,
+// RFC 826; arp_ignore 0), and the router sends to the one that it heard last. IPv6 answers by the
+// card of the address (RFC 4861), and is bound to the device, as is an address that two interfaces
+// have. An uplink's slot is its path index on the wire. Data loop only.
 #pragma once
 
+#include "cnapt/borrowed_addresses.hpp"
 #include "cnapt/fwmark.hpp"
 #include "cnapt/snapt_addresses.hpp"
 #include "common/base/traffic_class.hpp"
@@ -36,7 +41,11 @@ struct Uplink {
     std::string interface;
     base::IpAddress address;
     uint16_t mtu = 1500;
+    bool is_borrowed = false;  // the address is another interface's
     bool is_deprecated = false;
+    bool is_tunnel = false;   // carried over IP, by another interface of this host
+    bool is_named = false;    // by a glob of `allow` other than "*"
+    bool is_bound = false;    // the sockets, to the device
     bool is_captive = false;  // a portal answers in the place of SNAPTs
     std::string portal_url;   // where it leads, if it said so
     bool has_carrier = true;
@@ -80,7 +89,9 @@ class Uplinks {
     using SlotSet = std::bitset<kSlots>;
     // Follows the host's state. An address becomes an uplink when its interface has a default route
     // of its IP version (also in parts), or a route to a SNAPT, or is named by a glob of `allow`
-    // other than "*". It stays one as long as it is there: routes may be replaced in two steps.
+    // other than "*". It stays one as long as it is there: routes may be replaced in two steps. An
+    // interface with a route to a SNAPT and no address is one with the address that it borrows, as
+    // long as it does; for that the kernel is asked.
     Change update(const io::NetSnapshot& snapshot);
     // Addresses of SNAPTs, for the next update(). True: they are others than before.
     bool set_snapts(std::vector<base::IpAddress> snapts);
@@ -95,21 +106,33 @@ class Uplinks {
     // prefix that covers the address of its IP version, then lowest metric. Without such a route
     // any uplink of a version that the SNAPT has, because its route may follow in a moment. Null
     // when there is none. An interface with routes of both versions counts with the better, and is
-    // used by the version in use. One behind a captive portal only if no other has a route, and one
-    // that cannot carry last.
+    // used by the version in use. One behind a captive portal only if no other has a route, then
+    // those of last resort, and one that cannot carry last.
     Uplink*
     best_for(const SnaptAddresses& snapt, const io::NetSnapshot& snapshot, SlotSet excluded = {});
     // Towards the SNAPT's address of its version.
     static bool
     has_route(const Uplink& uplink, const SnaptAddresses& snapt, const io::NetSnapshot& snapshot);
+    // A tunnel that nobody has named and that has a default route, also in parts, or none to the
+    // SNAPT: it carries the host's traffic, and is carried by another uplink. Not where a route
+    // leads to the SNAPT alone.
+    static bool is_last_resort(const Uplink& uplink,
+                               const SnaptAddresses& snapt,
+                               const io::NetSnapshot& snapshot);
+    // Another uplink that can carry is in the network of this one, which is IPv4: what is sent to
+    // one may come by the other.
+    bool shares_network(const Uplink& uplink, const io::NetSnapshot& snapshot) const;
     // Null for a slot that is free, and for none.
     Uplink* at(uint8_t slot) { return slot < kSlots ? slots_[slot].get() : nullptr; }
     std::vector<const Uplink*> list() const;
     void wait_writable(const io::UdpSocket& socket);
     uint64_t failed() const { return failed_; }
+    uint32_t fwmark() const { return rules_.fwmark; }
 
   private:
+    std::vector<io::UsableAddress> with_borrowed(const io::NetSnapshot& snapshot) const;
     Uplink* find(const io::UsableAddress& address);
+    bool has_neighbour(const io::UsableAddress& own) const;
     bool has_better_version(const Uplink& uplink,
                             const SnaptAddresses& snapt,
                             const io::NetSnapshot& snapshot,
@@ -128,6 +151,7 @@ class Uplinks {
 
     io::EventLoop& loop_;
     UplinkRules rules_;
+    AskSource ask_source_;
     OnReadable on_readable_;
     OnWritable on_writable_;
     io::UdpOffloadSupport offload_;

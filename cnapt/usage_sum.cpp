@@ -148,7 +148,11 @@ std::string UsageSum::json() const {
     json.end_array();
     json.key("snapts").begin_array();
     for (const auto& [snapt, missing] : snapts_) {
-        json.begin_object().field("snapt", snapt).field("error", missing).end_object();
+        json.begin_object().field("snapt", snapt).field("error", missing);
+        const auto allowance = allowances_.find(snapt);
+        json.key("allowance");
+        allowance == allowances_.end() ? json.null() : json.raw(allowance->second);
+        json.end_object();
     }
     json.end_array().end_object();
     return json.take();

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace continuo::cnapt {
@@ -22,11 +23,15 @@ class UsageSum {
     // Its answer, or {"error":…}. An answer that is not expected any more has no effect.
     void add(const std::string& snapt, std::string_view json);
     void fail(const std::string& snapt, std::string reason);
+    // JSON of what the user may still use there.
+    void set_allowance(const std::string& snapt, std::string json) {
+        allowances_[snapt] = std::move(json);
+    }
     // Nobody is waited for.
     bool is_complete() const;
 
-    // As the answer of one SNAPT, and "snapts":[{"snapt","error"|null}]. {"error":…} when none
-    // has answered.
+    // As the answer of one SNAPT, and "snapts":[{"snapt","error"|null,"allowance"|null}].
+    // {"error":…} when none has answered.
     std::string json() const;
 
   private:
@@ -44,6 +49,7 @@ class UsageSum {
     std::vector<std::string> by_;
     std::map<std::vector<std::string>, Row> rows_;              // in the order of the keys
     std::map<std::string, std::optional<std::string>> snapts_;  // what is missing, if anything
+    std::map<std::string, std::string> allowances_;
     std::optional<int64_t> from_;
     std::optional<int64_t> to_;
     std::string zone_ = "UTC";

@@ -5,7 +5,7 @@ ARG BASE=debian:12-slim
 FROM ${BASE} AS build
 RUN apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
         g++ cmake ninja-build pkg-config libuv1-dev libssl-dev libzstd-dev libnftables-dev libseccomp-dev \
-        libtoml11-dev nlohmann-json3-dev libsqlite3-dev && rm -rf /var/lib/apt/lists/* /var/cache/apt/*
+        libtoml11-dev nlohmann-json3-dev libsqlite3-dev libmicrohttpd-dev && rm -rf /var/lib/apt/lists/* /var/cache/apt/*
 COPY . /source
 RUN cmake -S /source -B /build -G Ninja -DCMAKE_BUILD_TYPE=Release -DCONTINUO_TESTS=OFF && \
     cmake --build /build -j "$(nproc)" --target cnapt snapt && strip /build/bin/cnapt /build/bin/snapt

@@ -68,6 +68,7 @@ void Admission::on_tick() {
     write_seen();
     renew_load();
     tell_directories();
+    tell_allowances();
 }
 
 std::optional<control::ProtectionOffer>
@@ -308,6 +309,7 @@ void Admission::let_in(LinkId id) {
         denied_private(config.relay.allow, config.relay.deny,
                        {config.inner.ipv4, config.inner.ipv6}, control::kMaxDeniedPrefixes);
     const NodeSession& node = *relay_->find(reserved->wire_id);
+    parts_.accountant.watch(node.share->meter);
     link.desk =
         std::make_shared<SessionDesk>(parts_.loop, parts_.accountant, *server_,
                                       SessionDesk::Session{id,
@@ -335,6 +337,7 @@ void Admission::on_keys(LinkId id, const control::EpochKeys& keys) {
     }
     server_->confirm(id, keys.epoch);
     link->is_open = true;
+    tell_allowance(id, *link);
     if (!link->knows_directory) {
         tell_directory(id, *link);
     }

@@ -64,6 +64,8 @@ class Admission final : public ControlHandler, public RelayEvents {
     // Gives the number of sessions that ended.
     size_t end_user(std::string_view user);
     size_t end_revoked();
+    // The session of that id, as hex_of() writes it. The node may log in again.
+    size_t end_session(std::string_view session_id);
     void end_old_keys(base::TimePoint now);
     // The last renewal, and when keys were last in use; waits for the disk. Sessions that close
     // from now on renew nothing.
@@ -97,6 +99,7 @@ class Admission final : public ControlHandler, public RelayEvents {
         bool is_waiting = false;            // for its lease, or the ledger
         bool holds_lease = false;           // until its session does
         bool knows_directory = false;
+        control::Allowance told{};  // of the user's quota and credit
     };
 
     std::optional<control::ProtectionOffer> choose_protection(const control::Hello& hello) const;
@@ -112,6 +115,9 @@ class Admission final : public ControlHandler, public RelayEvents {
     void note_seen(const NodeSession& session);
     void write_seen();
     void tell_directories();
+    // admission_allowance.cpp
+    void tell_allowances();
+    void tell_allowance(LinkId id, Link& link);
     // admission_events.cpp
     void note(EventLog::Kind kind, EventLog::Fields fields);
     // Refuses a link in links_. `cause` goes to the log only.
@@ -139,7 +145,7 @@ class Admission final : public ControlHandler, public RelayEvents {
     // True when the link was refused because its session was taken over by another process with the
     // same node name and id.
     bool reject_if_copied(LinkId id, const SessionGrant& grant);
-    size_t end_all(const std::function<bool(const SessionGrant& grant)>& is_meant);
+    size_t end_all(const std::function<bool(const SessionGrant& grant)>& is_meant, const char* why);
     void end_link(LinkId id,
                   Link& link,
                   control::CloseReason reason,

@@ -2,11 +2,17 @@
 // more, or its handshake is too old.
 #include "common/base/log.hpp"
 #include "snapt/admission.hpp"
+#include "snapt/commands.hpp"
 
 #include <utility>
 #include <vector>
 
 namespace continuo::snapt {
+namespace {
+
+constexpr const char* kNotAnyMore = "the user was disabled or removed, or got another key";
+
+}  // namespace
 
 // Not when its key is another account's now.
 bool Admission::may_still_log_in(const SessionGrant& grant) const {
@@ -36,20 +42,27 @@ bool Admission::reject_if_copied(LinkId id, const SessionGrant& grant) {
 }
 
 size_t Admission::end_user(std::string_view user) {
-    return end_all([user](const SessionGrant& grant) { return grant.user == user; });
+    return end_all([user](const SessionGrant& grant) { return grant.user == user; }, kNotAnyMore);
+}
+
+size_t Admission::end_session(std::string_view session_id) {
+    return end_all(
+        [session_id](const SessionGrant& grant) { return hex_of(grant.session_id) == session_id; },
+        "the operator ended the session");
 }
 
 size_t Admission::end_revoked() {
-    return end_all([this](const SessionGrant& grant) { return !may_still_log_in(grant); });
+    return end_all([this](const SessionGrant& grant) { return !may_still_log_in(grant); },
+                   kNotAnyMore);
 }
 
 // Tell the node to stay away, not that its session is lost: it would begin another one.
-size_t Admission::end_all(const std::function<bool(const SessionGrant& grant)>& is_meant) {
+size_t Admission::end_all(const std::function<bool(const SessionGrant& grant)>& is_meant,
+                          const char* why) {
     const size_t before = relay_->sessions().size();
     for (auto& [id, link] : links_) {
         if (is_meant(link.grant)) {
-            end_link(id, link, control::CloseReason::Disconnected, SessionEnd::NotAllowed,
-                     "the user was disabled or removed, or got another key");
+            end_link(id, link, control::CloseReason::Disconnected, SessionEnd::NotAllowed, why);
         }
     }
     const auto& sessions = relay_->sessions();

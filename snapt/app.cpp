@@ -6,6 +6,7 @@
 #include "common/daemon/forward_rules.hpp"
 #include "common/dataplane/class_settings.hpp"
 #include "common/dataplane/recording.hpp"
+#include "common/io/clock_sync.hpp"
 #include "common/io/file.hpp"
 #include "common/io/rule_monitor.hpp"
 #include "common/io/system_random.hpp"
@@ -16,6 +17,7 @@
 #include "snapt/host_network.hpp"
 #include "snapt/nat.hpp"
 #include "snapt/relay_check.hpp"
+#include "snapt/rest_service.hpp"
 #include "snapt/settled_trouble.hpp"
 #include "snapt/usage_json.hpp"
 #include "snapt/user_commands.hpp"
@@ -68,6 +70,7 @@ RelaySettings relay_settings(const SnaptConfig& config, const LeaseStore& leases
         config.limits.flows != 0 ? config.limits.flows : config.accounting.live_slots;
     settings.max_user_sessions = config.limits.user_sessions;
     settings.max_user_flows = config.limits.user_flows;
+    settings.user_bits_per_s = config.limits.user_rate_bits_per_s;
     settings.idle_timeout = config.session.idle_timeout;
     settings.keepalive = config.session.keepalive;
     settings.rekey_datagrams = config.session.rekey_datagrams;
@@ -85,13 +88,6 @@ std::string fit_to_host(SnaptConfig& config) {
         config.inner.ipv6.reset();
     }
     return why;
-}
-
-// Nodes would log in, and their packets go nowhere.
-void say_relay_faults(const SnaptConfig& config) {
-    report::Findings findings;
-    check_relay(config, findings);
-    daemon::log_failures(findings);
 }
 
 class App final : public control::CredentialSource {
@@ -146,6 +142,7 @@ class App final : public control::CredentialSource {
     io::SystemRandom random_;
     io::EventLoop loop_;
     dataplane::Recorders recorders_;
+    std::unique_ptr<RestService> rest_;  // outlives what answers it
     std::unique_ptr<Accountant> accountant_;
     std::unique_ptr<UserStore> users_;
     EventLog events_;
@@ -177,8 +174,10 @@ base::Result<void> App::start_stores(std::string& failure) {
     ledger.live_slots = config_.accounting.live_slots;
     ledger.destinations = config_.accounting.destinations;
     ledger.user_records = config_.accounting.user_records;
+    ledger.is_aggregate = config_.accounting.granularity == Granularity::Aggregate;
     ledger.user_slots = config_.accounting.live_slots / kUsersOfAllSlots;
     ledger.min_free_bytes = config_.accounting.min_free_bytes;
+    ledger.is_clock_synchronised = io::is_clock_synchronised;
     accountant_ = CTN_TRY(Accountant::start(ledger, utc_us(), config_.accounting.retention_days));
     failure = "cannot open the user database in " + options_.state;
     users_ = CTN_TRY(UserStore::open(options_.state));
@@ -207,7 +206,9 @@ base::Result<void> App::start(std::string& failure) {
     relay_ = std::make_unique<Relay>(loop_, settings, accountant_->slots(), random_, *admission_);
     CTN_TRY(relay_->start(failure));
     CTN_TRY(network_.set_up(*leases_, failure));
-    say_relay_faults(config_);
+    report::Findings findings;  // nodes would log in, and their packets go nowhere
+    check_relay(config_, findings);
+    daemon::log_failures(findings);
     if (auto monitor = io::RuleMonitor::start(loop_, [this] { on_rules_changed(); })) {
         monitor_ = std::move(*monitor);
     }
@@ -225,6 +226,11 @@ base::Result<void> App::start(std::string& failure) {
     CTN_TRY(server_->start(std::move(control)));
     failure = "cannot open command socket " + options_.socket;
     CTN_TRY(controls_.open(options_.socket));
+    rest_ = std::make_unique<RestService>(RestSources{
+        loop_, *accountant_,
+        [this](std::string_view command) { return answer(*relay_, info(), command); },
+        [this](const std::string& session) { return admission_->end_session(session) > 0; }});
+    CTN_TRY(rest_->start({config_.rest.listen, config_.name, options_.state}, failure));
     failure.clear();
     trouble_.begin(network_.watch(true));
     if (!trouble_.text().empty()) {
@@ -240,6 +246,9 @@ base::Result<void> App::start(std::string& failure) {
 void App::stop() {
     io::notify_service_manager("STOPPING=1");
     controls_.close();
+    if (rest_) {
+        rest_->stop();
+    }
     if (server_) {
         server_->stop();
     }
@@ -278,6 +287,7 @@ void App::on_tick() {
     const base::TimePoint now = loop_.refresh_now();
     relay_->flows().set_utc_offset_us(wall_clock_offset_us(now));
     relay_->look_at_rates(now);
+    relay_->look_at_meters();
     accountant_->tick(utc_us());
     admission_->on_tick();
     events_.on_tick(now);
@@ -348,7 +358,9 @@ SnaptInfo App::info() {
     info.started_at = started_at_;
     info.now = loop_.now();
     info.ledger = accountant_->status();
-    info.state = info.ledger->write_error || !trouble_.text().empty() ? "degraded" : "up";
+    const bool is_degraded =
+        info.ledger->write_error || !info.ledger->booking_error.empty() || !trouble_.text().empty();
+    info.state = is_degraded ? "degraded" : "up";
     info.forwarding_error = trouble_.text();
     info.deny = effective_deny_list(config_.relay.allow, config_.relay.deny);
     info.allow_self = config_.relay.allow_self;
@@ -444,6 +456,7 @@ std::string App::reload() {
     relay_->set_classes(dataplane::class_table(config_.classes, config_.limits.queue_bytes));
     relay_->set_limits(max_sessions(config_), config_.limits.user_sessions,
                        config_.limits.user_flows);
+    relay_->set_user_rate(config_.limits.user_rate_bits_per_s);
     server_->set_user_sessions(config_.limits.user_sessions);
     if (const auto read = users_->refresh(); !read) {
         log(LogLevel::Error, "cannot read the users' keys: %s", describe(read.error()).c_str());

@@ -10,8 +10,12 @@
 #include "snapt/doctor.hpp"
 #include "snapt/money_commands.hpp"
 #include "snapt/plan_commands.hpp"
+#include "snapt/quota_commands.hpp"
+#include "snapt/record_commands.hpp"
+#include "snapt/token_commands.hpp"
 
 #include <algorithm>
+#include <cstdio>
 
 namespace continuo::snapt {
 
@@ -143,11 +147,11 @@ std::vector<report::CommandSpec> commands() {
                         {},
                         "of this SNAPT (default: the host name)"},
                        {"--public",
-                        "ADDRESS:PORT,...",
+                        "HOST:PORT,...",
                         OptionValue::Required,
                         true,
                         {},
-                        "where nodes reach it"}}),
+                        "where nodes reach it: addresses, a name"}}),
          "write a configuration file and make the database"},
         {"run", "", 0, 0,
          user_options(
@@ -171,6 +175,15 @@ std::vector<report::CommandSpec> commands() {
         all.push_back(std::move(command));
     }
     for (report::CommandSpec& command : money_commands(state_option())) {
+        all.push_back(std::move(command));
+    }
+    for (report::CommandSpec& command : record_commands(state_option())) {
+        all.push_back(std::move(command));
+    }
+    for (report::CommandSpec& command : quota_commands(state_option())) {
+        all.push_back(std::move(command));
+    }
+    for (report::CommandSpec& command : token_commands(config_option(), state_option())) {
         all.push_back(std::move(command));
     }
     return all;
@@ -209,6 +222,9 @@ std::string ledger_text(const JsonValue& ledger) {
     if (const std::string error = ledger.text("write_error"); !error.empty()) {
         text += "\n          cannot be written, " + error +
                 ": nodes that log in are refused, usage records wait";
+    }
+    if (const std::string error = ledger.text("booking_error"); !error.empty()) {
+        text += "\n          " + error;
     }
     return text + "\n";
 }
@@ -261,6 +277,18 @@ int run_program(std::span<const char* const> arguments) {
         }
         if (is_money_command(command.name)) {
             return money_command(command, is_terminal, columns);
+        }
+        if (is_quota_command(command.name)) {
+            return quota_command(command, is_terminal, columns);
+        }
+        if (is_token_command(command.name)) {
+            return token_command(command, is_terminal, columns);
+        }
+        if (is_record_command(command.name)) {
+            const auto write = [](std::string_view text) {
+                return std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+            };
+            return record_command(command, write, is_terminal, columns);
         }
         return command.name.starts_with("user ")
                    ? user_command(access, command, is_terminal, columns)

@@ -54,6 +54,8 @@ void write_ledger(JsonWriter& json, const SnaptInfo& info) {
     json.field("write_error_since", ledger.write_error
                                         ? std::optional(ledger.write_error_since_us / kMicroseconds)
                                         : std::nullopt);
+    json.field("booking_error", ledger.booking_error.empty() ? std::optional<std::string>()
+                                                             : std::optional(ledger.booking_error));
     json.field("refused_commands", info.refused_ledger_commands);
     json.field("pruned_records", info.pruned_records);
     json.end_object();
@@ -124,16 +126,6 @@ std::string status_json(Relay& relay, const SnaptInfo& info) {
     }
     json.end_object();
     return json.take();
-}
-
-std::string hex_of(const control::SessionId& id) {
-    constexpr std::string_view kDigits = "0123456789abcdef";
-    std::string text;
-    for (const uint8_t octet : id) {
-        text += kDigits[octet >> 4U];
-        text += kDigits[octet & 0x0FU];
-    }
-    return text;
 }
 
 // Down direction, on the path in use.
@@ -223,6 +215,16 @@ std::string flows_json(Relay& relay, const SnaptInfo& info) {
 }
 
 }  // namespace
+
+std::string hex_of(const control::SessionId& id) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    std::string text;
+    for (const uint8_t octet : id) {
+        text += kDigits[octet >> 4U];
+        text += kDigits[octet & 0x0FU];
+    }
+    return text;
+}
 
 std::string answer(Relay& relay, const SnaptInfo& info, std::string_view command) {
     if (command == "status") {

@@ -34,6 +34,9 @@ struct SnaptInfo {
     const dataplane::PacketRecorder* recorder = nullptr;
 };
 
+// The `session_id` of `sessions`.
+std::string hex_of(const control::SessionId& id);
+
 // `command` is status, sessions or flows. Whatever else gives {"error":"…"}.
 std::string answer(Relay& relay, const SnaptInfo& info, std::string_view command);
 

@@ -124,6 +124,12 @@ void ControlServer::tell_session_state(LinkId link, bool known) {
     });
 }
 
+void ControlServer::tell_allowance(LinkId link, const control::Allowance& allowance) {
+    inner_->links.with_link(link, [allowance](control::ServerControl& server, base::TimePoint) {
+        static_cast<void>(server.tell_allowance(allowance).has_value());
+    });
+}
+
 dataplane::StreamPort ControlServer::open_stream(LinkId link) {
     return inner_->links.open_stream(link);
 }

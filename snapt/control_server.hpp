@@ -116,6 +116,7 @@ class ControlServer {
     void ask_for_keepalive(LinkId link);
     void reply_usage(LinkId link, control::UsageReply reply);
     void tell_session_state(LinkId link, bool known);
+    void tell_allowance(LinkId link, const control::Allowance& allowance);
     // Where outer datagrams go into the link. Not to be used after this object's end.
     dataplane::StreamPort open_stream(LinkId link);
     void close(LinkId link, control::CloseReason reason, std::string text);

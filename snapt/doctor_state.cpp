@@ -170,6 +170,8 @@ void check_ledger(SnaptDoctor& doctor) {
     } else if (number("failed_seals") != 0 || number("refused_commands") != 0) {
         doctor.findings.fail(check, "could not be written: new sessions are refused meanwhile",
                              "look at the disk, see \"disk\" above");
+    } else if (const std::string error = ledger.text("booking_error"); !error.empty()) {
+        doctor.findings.warn(check, error, "see Billing in OPERATIONS");
     } else if (ledger["coarse"].boolean().value_or(false)) {
         doctor.findings.warn(check, "the disk is nearly full: flows share records", "make room");
     } else {

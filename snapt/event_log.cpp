@@ -15,7 +15,8 @@ constexpr std::array<KindFacts, static_cast<size_t>(EventLog::Kind::Count)> kKin
      {"login_refused", base::LogLevel::Warning},
      {"login_refused", base::LogLevel::Warning},
      {"session_end", base::LogLevel::Info},
-     {"user_changed", base::LogLevel::Info}}};
+     {"user_changed", base::LogLevel::Info},
+     {"allowance", base::LogLevel::Info}}};
 
 // The value as it is, or in quotes, in which a backslash stands before quotes and backslashes.
 std::string value_text(std::string_view value) {

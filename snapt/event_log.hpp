@@ -29,7 +29,7 @@ inline constexpr size_t kMostEventLimits = 4096;
 class EventLog {
   public:
     // Stranger: a refusal of somebody who proved no key.
-    enum class Kind : uint8_t { Login, Refusal, Stranger, End, User, Count };
+    enum class Kind : uint8_t { Login, Refusal, Stranger, End, User, Allowance, Count };
     using Fields = std::initializer_list<std::pair<std::string_view, std::string>>;
     using Sink = std::function<void(base::LogLevel level, const std::string& line)>;
 

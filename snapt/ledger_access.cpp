@@ -4,6 +4,9 @@
 #include "snapt/accounting/ledger.hpp"
 #include "snapt/cli.hpp"
 
+#include <cstdlib>
+
+#include <pwd.h>
 #include <unistd.h>
 
 namespace continuo::snapt {
@@ -25,6 +28,15 @@ open_ledger(const report::ParsedCommand& command, OpenMode mode, report::Command
         return std::nullopt;
     }
     return std::move(*database);
+}
+
+std::string actor() {
+    const char* by_sudo = std::getenv("SUDO_USER");
+    if (by_sudo != nullptr && *by_sudo != '\0') {
+        return by_sudo;
+    }
+    const passwd* user = getpwuid(getuid());
+    return user != nullptr ? user->pw_name : "uid " + std::to_string(getuid());
 }
 
 }  // namespace continuo::snapt

@@ -18,4 +18,7 @@ report::CommandOutput told(const std::string& text, int exit_code = report::kExi
 std::optional<Database>
 open_ledger(const report::ParsedCommand& command, OpenMode mode, report::CommandOutput& failure);
 
+// Who gives the command: by sudo or else by the user id.
+std::string actor();
+
 }  // namespace continuo::snapt

@@ -4,17 +4,14 @@
 #include "common/daemon/command_program.hpp"
 #include "common/io/privileges.hpp"
 #include "common/report/json.hpp"
-#include "snapt/accounting/money.hpp"
+#include "snapt/accounting/charges.hpp"
 #include "snapt/accounting/verify.hpp"
 #include "snapt/cli.hpp"
 #include "snapt/ledger_access.hpp"
+#include "snapt/statement_command.hpp"
 
-#include <cstdlib>
 #include <limits>
 #include <optional>
-
-#include <pwd.h>
-#include <unistd.h>
 
 namespace continuo::snapt {
 
@@ -28,22 +25,11 @@ using report::Table;
 
 namespace {
 
-// Who gives the command: by sudo or else by the user id.
-std::string actor() {
-    const char* by_sudo = std::getenv("SUDO_USER");
-    if (by_sudo != nullptr && *by_sudo != '\0') {
-        return by_sudo;
-    }
-    const passwd* user = getpwuid(getuid());
-    return user != nullptr ? user->pw_name : "uid " + std::to_string(getuid());
-}
-
 // --- balance
 
 // The day in UTC; empty where nothing says when it was.
 std::string removed_day(const Balance& balance) {
     constexpr size_t kDayBytes = 10;
-    constexpr int64_t kUsPerSecond = 1'000'000;
     const int64_t at_us = balance.removed_us.value_or(0);
     return at_us == 0 ? "" : report::format_utc(at_us / kUsPerSecond).substr(0, kDayBytes);
 }
@@ -137,6 +123,11 @@ std::optional<MoneyEntry> entry_from(const ParsedCommand& command, CommandOutput
     if (entry.ref.empty()) {
         failure = told("--ref is missing: what names this booking, such as the number of an "
                        "invoice; the same one again books nothing",
+                       report::kExitUsage);
+        return std::nullopt;
+    }
+    if (is_reserved_ref(entry.ref)) {
+        failure = told("--ref \"" + entry.ref + "\"; u:, d: and r: begin those of usage",
                        report::kExitUsage);
         return std::nullopt;
     }
@@ -236,16 +227,21 @@ std::vector<report::CommandSpec> money_commands(const OptionSpec& state) {
           note,
           state},
          "book a correction"},
+        statement_spec(state),
         {"verify", "", 0, 0, {state}, "look through the ledger for changes, holes and wrong sums"}};
 }
 
 bool is_money_command(std::string_view name) {
-    return name == "balance" || name == "topup" || name == "adjust" || name == "verify";
+    return name == "balance" || name == "topup" || name == "adjust" || name == "verify" ||
+           name == "statement";
 }
 
 CommandOutput money_command(const ParsedCommand& command, bool is_terminal, size_t columns) {
     if (command.name == "balance") {
         return balance_command(command, is_terminal, columns);
+    }
+    if (command.name == "statement") {
+        return statement_command(command, is_terminal, columns);
     }
     return command.name == "verify" ? verify_command(command, is_terminal) : book_command(command);
 }

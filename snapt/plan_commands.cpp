@@ -9,6 +9,7 @@
 #include "common/report/status_report.hpp"
 #include "snapt/accounting/plan_store.hpp"
 #include "snapt/accounting/rated_usage.hpp"
+#include "snapt/charge_commands.hpp"
 #include "snapt/cli.hpp"
 #include "snapt/ledger_access.hpp"
 #include "snapt/usage_json.hpp"
@@ -30,7 +31,6 @@ using report::Table;
 namespace {
 
 constexpr size_t kMaxPlanFiles = 256;
-constexpr int64_t kUsPerSecond = 1'000'000;
 
 // Where `plan show` tells the price of a megabyte.
 constexpr std::array<double, 3> kShownKbps = {64, 1000, 10'000};
@@ -341,14 +341,13 @@ std::optional<UsageQuery> query_from(const ParsedCommand& command, std::string& 
 }
 
 CommandOutput rate_command(const ParsedCommand& command, bool is_terminal, size_t columns) {
-    if (!command.has("--dry-run")) {
-        return told("--dry-run is missing: this version computes charges and does not book them",
-                    report::kExitUsage);
-    }
     std::string reason;
     const auto query = query_from(command, reason);
     if (!query) {
         return told(reason, report::kExitUsage);
+    }
+    if (!command.has("--dry-run")) {
+        return rate_and_book(command, *query);
     }
     CommandOutput failure;
     auto database = open_ledger(command, OpenMode::ReadOnly, failure);
@@ -385,9 +384,9 @@ std::vector<report::CommandSpec> plan_commands(const report::OptionSpec& state) 
     const report::OptionSpec revision = {"--rev", "N", OptionValue::Required,
                                          false,   {},  "this revision (default: the latest)"};
     report::CommandSpec usage = daemon::usage_spec();
-    report::CommandSpec rate = {"rate", "", 0, 0, {}, "what usage costs under a price plan"};
+    report::CommandSpec rate = {"rate", "", 0, 0, {}, "book what usage costs, or only compute it"};
     rate.options = {
-        {"--dry-run", "", OptionValue::None, false, {}, "compute only; required in this version"},
+        {"--dry-run", "", OptionValue::None, false, {}, "compute only, under a plan that is named"},
         {"--plan", "PLAN", OptionValue::Required, false, {}, "name or number of an added plan"},
         revision,
         {"--plan-file", "F", OptionValue::Required, false, {}, "a plan that was not added"},
@@ -395,7 +394,7 @@ std::vector<report::CommandSpec> plan_commands(const report::OptionSpec& state) 
     for (report::OptionSpec& option : usage.options) {
         rate.options.push_back(option);
     }
-    return {
+    std::vector<report::CommandSpec> all = {
         {"plan check", "F...", 1, kMaxPlanFiles, {}, "look for errors in price plans"},
         {"plan add",
          "F",
@@ -420,6 +419,10 @@ std::vector<report::CommandSpec> plan_commands(const report::OptionSpec& state) 
               state},
              "the price plans, or the terms of one"}),
         std::move(rate)};
+    for (report::CommandSpec& command : charge_commands(state)) {
+        all.push_back(std::move(command));
+    }
+    return all;
 }
 
 bool is_plan_command(std::string_view name) {
@@ -432,6 +435,9 @@ CommandOutput plan_command(const ParsedCommand& command, bool is_terminal, size_
     }
     if (command.name == "plan add") {
         return add_command(command);
+    }
+    if (command.name == "plan use") {
+        return use_plan_command(command);
     }
     return command.name == "rate" ? rate_command(command, is_terminal, columns)
                                   : show_command(command, is_terminal, columns);

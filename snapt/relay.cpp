@@ -154,6 +154,10 @@ void Relay::on_tun_packet(packet::PacketPtr packet, TimePoint now) {
     if (!find_first(node->second->share->fragments_down, summary, now)) {
         return;
     }
+    if (is_stopped(*node->second)) {
+        refuse_down(*node->second, summary, packet->bytes(), now);
+        return;
+    }
     Flow* flow = flows_.find(summary.tuple);
     if (flow == nullptr && summary.is_icmp_error) {
         drops_.add(DropReason::NoBinding);  // of no flow: nobody here has asked
@@ -252,6 +256,10 @@ Flow* Relay::make_flow(NodeSession& node,
         flows_.erase(silent);
     };
     UserShare& share = *node.share;
+    if (is_stopped(node)) {
+        drops_.add(DropReason::UsedUp);
+        return nullptr;
+    }
     const bool is_favoured = flow::is_favoured(tuple, traffic_class);
     if (!GoneFlows::has_room(share.gone, share.flows.flows(), settings_.max_user_flows,
                              is_favoured)) {
@@ -300,31 +308,17 @@ void Relay::end_flow(Flow& flow, TimePoint now) {
     --node->flows;
 }
 
-// Some packets of a flow that is refused go to the rules, so that the node gets their answer.
-bool Relay::may_go_up(Flow& flow, TimePoint now) {
-    if (flow.state != flow::FlowState::Refused) {
-        return true;
-    }
-    auto& node = *flow::details_as<NodeSession>(flow);
-    flows_.refuse(flow, now);  // it stays as long as something comes
-    if (now - node.refusals_from >= base::seconds(1)) {
-        node.refusals_from = now;
-        node.refusals = 0;
-    }
-    if (node.refusals >= kRefusalsToAnswer) {
-        drops_.add(DropReason::Refused);
-        return false;
-    }
-    ++node.refusals;
-    return true;
-}
-
 void Relay::deliver(session::Session& /*session*/,
                     Flow& flow,
                     const packet::HeaderFields& fields,
                     base::ByteView payload,
                     TimePoint now) {
-    if (!may_go_up(flow, now)) {
+    NodeSession& node = *flow::details_as<NodeSession>(flow);
+    if (is_stopped(node)) {
+        refuse_up(node, flow, fields, now);
+        return;
+    }
+    if (!may_go_up(flow, fields.header_bytes() + payload.size(), now)) {
         return;
     }
     dataplane::track(flows_, flow, Direction::Up, fields, now);
@@ -366,6 +360,11 @@ Flow* Relay::deliver_whole(session::Session& session,
         drops_.add(DropReason::SpoofedSource);  // a version for which the node has no lease
         return nullptr;
     }
+    if (is_stopped(node)) {
+        drops_.add(DropReason::UsedUp);
+        answer_refused(node, packet, now);
+        return nullptr;
+    }
     Flow* flow = flows_.find(summary.tuple);
     if (flow == nullptr && summary.is_icmp_error) {
         drops_.add(DropReason::NoBinding);
@@ -399,7 +398,7 @@ Flow* Relay::deliver_whole(session::Session& session,
         flows_.on_packet(*flow, Direction::Up, summary, now);
     }
     const size_t payload = packet.size() - std::min<size_t>(summary.payload_offset, packet.size());
-    if (may_go_up(*flow, now)) {
+    if (may_go_up(*flow, packet.size(), now)) {
         tun_port_->write_packet(packet, flow, payload);
     }
     return flow;

@@ -5,27 +5,18 @@
 #pragma once
 
 #include "common/control/epoch_keys.hpp"
-#include "common/control/message.hpp"
 #include "common/dataplane/class_settings.hpp"
 #include "common/dataplane/datagram_receiver.hpp"
-#include "common/dataplane/figures.hpp"
-#include "common/dataplane/frame_backlog.hpp"
-#include "common/dataplane/input_queues.hpp"
 #include "common/dataplane/recording.hpp"
 #include "common/dataplane/session_driver.hpp"
 #include "common/dataplane/sole_user.hpp"
 #include "common/dataplane/tun_port.hpp"
-#include "common/dataplane/turns.hpp"
 #include "common/flow/flow_table.hpp"
-#include "common/flow/fragment_cache.hpp"
-#include "common/session/session.hpp"
-#include "snapt/app_names.hpp"
 #include "snapt/charged_slots.hpp"
-#include "snapt/gone_flows.hpp"
+#include "snapt/node_session.hpp"
 #include "snapt/refusals.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -84,9 +75,13 @@ inline constexpr uint64_t kOverheadStep = uint64_t{16} * 1024;
 // Processor time of the calling thread.
 base::Duration thread_time();
 
-// Packets of a user that are answered because there is no place for their flow, in a second; others
-// are dropped as they are. A user who asks for more takes nobody else's answers. A choice.
+// Packets of a user that are answered because there is no place for their flow, or its quota is
+// used up, in a second; others are dropped as they are. A user who asks for more takes nobody
+// else's answers. A choice.
 inline constexpr uint32_t kMaxRefusalsPerSecond = 100;
+// What waits in a class of a user with a rate lasts so long, but for a few super-packets. A choice.
+inline constexpr base::Duration kRateQueue = base::milliseconds(250);
+inline constexpr uint64_t kLeastRateQueue = uint64_t{128} * 1024;
 // UDP whose time is up without an answer (flow::timeout::kUdpUnanswered) stays with the NAT for its
 // own time while its user has no more flows than its limit divided by this. So those that only the
 // NAT knows are three quarters of the limit at most: as many as a quarter in each 30 s, for another
@@ -107,6 +102,7 @@ struct RelaySettings {
     size_t max_flows = 65536;
     size_t max_user_sessions = 8;  // 0: none
     size_t max_user_flows = 4096;  // 0: none
+    uint64_t user_bits_per_s = 0;  // each way, all its nodes together; 0: none
     base::Duration idle_timeout = base::seconds(86400);
     base::Duration keepalive = base::seconds(25);  // as nodes are told
     // For the sign of life of a node that was asked for one. A choice: some round trips, and what
@@ -124,115 +120,10 @@ struct RelaySettings {
     std::function<base::Duration()> worked = thread_time;
 };
 
-// The owner of a session and what the session was given.
-struct SessionGrant {
-    std::string user;
-    int64_t account_id = 0;  // of the user, which another one of this name does not have
-    std::string key_id;      // that the latest handshake was made with
-    std::string node;        // as it is called here
-    std::string told_node;   // as it calls itself
-    std::optional<control::NodeId> node_id;
-    control::SessionId session_id{};
-    uint32_t accounting_number = 0;
-    std::optional<base::IpAddress> lease_ipv4;
-    std::optional<base::IpAddress> lease_ipv6;
-    uint16_t peer_id = 0;  // that the node listens for
-    control::ProtectionOffer protection;
-    std::optional<control::Continuation> continuation;
-};
-
-bool is_same_node(const SessionGrant& one, const SessionGrant& other);
-
-// Why a session is over.
-enum class SessionEnd : uint8_t {
-    Replaced,      // its node began another one
-    Left,          // its node ended it
-    Idle,          // nothing was heard of its node for RelaySettings::idle_timeout
-    NotAllowed,    // its user is disabled or removed, or its key is not valid any more
-    OldHandshake,  // the latest handshake is too old
-    GaveWay,       // nothing was heard of its node, and another one needed the place
-    Stopped,       // this SNAPT ends
-};
-std::string_view to_string(SessionEnd end);
-
 struct Reservation {
     uint16_t wire_id = 0;
     uint32_t epoch = 1;
     bool is_continued = false;
-};
-
-struct NodeSession;
-
-// Work that one sender makes: what it sent by UDP and TCP, and packets that it has made of that.
-struct Lane : dataplane::Turn {
-    Lane(NodeSession* owner, size_t queue_bytes, base::MemoryBudget* memory)
-        : node(owner), queue(queue_bytes), backlog(memory) {}
-    NodeSession* node;  // null: senders whose address no session knows
-    dataplane::InputQueue queue;
-    dataplane::FrameBacklog backlog;
-    std::shared_ptr<dataplane::DatagramQueue> stream;  // null: nothing waits there
-    base::Endpoint stream_from;
-    size_t at_once = 1;  // datagrams between two looks at the clock: few after such as cost much
-};
-
-// State that the sessions of one user share.
-struct UserShare {
-    flow::FlowShare flows;
-    GoneFlows::Share gone;  // flows; it lives until they are forgotten
-    size_t sessions = 0;
-    base::TimePoint refusal_told_at{};                  // in the log
-    base::TimePoint answers_from{};                     // the second in which
-    uint32_t answered = 0;                              // refused packets were answered
-    std::unique_ptr<flow::FragmentCache> fragments_up;  // made when first needed
-    std::unique_ptr<flow::FragmentCache> fragments_down;
-};
-
-struct NodeSession : flow::FlowDetails {
-    NodeSession(const session::SessionSettings& settings,
-                session::SessionHost& host,
-                session::SessionScratch& scratch,
-                base::Random& random)
-        : session(settings, host, scratch, random)
-        , lane(this, dataplane::kInputQueueBytes, settings.memory) {}
-    session::Session session;
-    Lane lane;
-    uint64_t refused_inputs = 0;  // datagrams and packets beyond its turns
-    uint64_t dropped_inputs() const { return refused_inputs + lane.queue.dropped(); }
-    SessionGrant grant;
-    std::optional<control::SessionId> replaced;  // of another run of the node, which was here still
-    uint16_t wire_id = 0;
-    uint64_t number = 0;  // of the relay's sessions: never used twice, unlike wire_id
-    std::shared_ptr<AppNames> apps = std::make_shared<AppNames>();
-    // How often its control link was not read for a while: it said more than is taken.
-    std::shared_ptr<std::atomic<uint64_t>> control_pauses =
-        std::make_shared<std::atomic<uint64_t>>(0);
-    std::unordered_map<uint32_t, base::PathMode> modes;  // of flows, by tag
-    base::PathMode mode_of(uint32_t tag) const {
-        const auto told = modes.find(tag);
-        return told == modes.end() ? base::PathMode::Handover : told->second;
-    }
-    bool has_new_modes = false;  // which flows that there are do not have yet
-    base::TimePoint since{};
-    base::TimePoint handshake_at{};  // the latest one
-    SessionEnd end = SessionEnd::Stopped;
-    int64_t since_utc_s = 0;
-    uint64_t up_bytes = 0;         // inner, delivered to the kernel
-    dataplane::RecentRates rates;  // of inner packets
-    size_t flows = 0;
-    // Bytes that it sends and gets beside packets; slots once there are some.
-    struct TunnelBytes {
-        flow::LiveSlot* slot = nullptr;
-        session::SessionCounters::Overhead counted;
-    };
-    std::array<TunnelBytes, base::kTrafficClasses> tunnel{};
-    base::TimePoint refusals_from{};  // the second in which
-    uint32_t refusals = 0;            // so many packets were let through to be refused
-    UserShare* share = nullptr;       // of the user
-    dataplane::StreamPort stream;     // into its control link; none: nothing can be sent over TCP
-    bool has_link = false;            // its control link is open
-    base::TimePoint link_lost_at{};
-    base::TimePoint asked_at{};  // for a sign of life, once it was silent
-    base::TimePoint heard_at() const { return std::max(session.heard_at(), since); }
 };
 
 // The address at which the node is reached now.
@@ -301,6 +192,10 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     }
     // 0: none, but for `sessions`. Holds for what begins from now on.
     void set_limits(size_t sessions, size_t user_sessions, size_t user_flows);
+    // At once, as look_at_meters().
+    void set_user_rate(uint64_t bits_per_s);
+    // Once a second: users whose quota is used up get their rate, and get rid of it.
+    void look_at_meters();
 
     // Those of RelayEvents::on_flows_gone() are.
     void on_flows_forgotten();
@@ -388,12 +283,29 @@ class Relay final : public session::SessionHost, public dataplane::SocketDirecto
     void answer_refused(NodeSession& node, base::ByteView packet, base::TimePoint now);
     void
     answer_refused(NodeSession& node, const session::FlowOpening& opening, base::TimePoint now);
+    bool may_answer(NodeSession& node, base::TimePoint now);
+    void send_answer(NodeSession& node, base::ByteView answer, base::TimePoint now);
+    // relay_quota.cpp
+    void apply_rate(UserShare& share);
+    std::array<session::ClassSettings, base::kTrafficClasses>
+    class_settings_of(const UserShare& share) const;
+    void take_meter(UserShare& share, const SessionGrant& grant);
+    void end_flows_of(UserShare& share, base::TimePoint now);
+    static bool is_stopped(const NodeSession& node) { return node.share->meter->is_stopped(); }
+    bool may_go_up(flow::Flow& flow, size_t bytes, base::TimePoint now);
+    void refuse_up(NodeSession& node,
+                   flow::Flow& flow,
+                   const packet::HeaderFields& fields,
+                   base::TimePoint now);
+    void refuse_down(NodeSession& node,
+                     const packet::PacketSummary& summary,
+                     base::ByteView packet,
+                     base::TimePoint now);
     void end_flow(flow::Flow& flow, base::TimePoint now);
     void note_gone(const flow::Flow& flow);
     void tell_gone();
     void drop_idle_shares();
     void count_tunnel(NodeSession& node, bool is_last);
-    bool may_go_up(flow::Flow& flow, base::TimePoint now);
     void apply_modes();
     void on_tun_readable();
     void on_tun_packet(packet::PacketPtr packet, base::TimePoint now);

@@ -427,23 +427,18 @@ void Relay::send_unknown(io::UdpSocket& socket,
 }
 
 // The node hears it from its control link, unless a NAT has forgotten that, which neither end
-// knows: an idle one would ask only because of the answer to its next keepalive.
+// knows: an idle one would ask only because of the answer to its next keepalive. It goes where the
+// latest datagram came from, proven or not, as an answer to that one would.
 void Relay::tell_ended(const NodeSession& node) {
-    const session::Session& session = node.session;
-    const auto active = session.paths().active();
-    if (!active || *active == wire::kTcpPath || !session.latest()) {
-        return;
-    }
-    const session::Tuple& tuple =
-        session.paths().path(*active).tuples[base::index_of(base::TrafficClass::LtLd)];
-    if (!tuple.is_proven) {
+    const auto& latest = node.session.latest();
+    if (!latest) {
         return;
     }
     session::TransmitItem item;
-    item.to = tuple.remote;
-    item.from = tuple.local;
+    item.to = latest->from;
+    item.from = latest->to;
     if (io::UdpSocket* const socket = socket_for(item)) {
-        send_unknown(*socket, tuple.remote, tuple.local.address, *session.latest());
+        send_unknown(*socket, item.to, item.from.address, latest->quote);
     }
 }
 

@@ -5,6 +5,7 @@
 #include "common/packet/reply.hpp"
 #include "snapt/relay.hpp"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -78,7 +79,11 @@ void Relay::on_flows_forgotten() {
 
 void Relay::drop_idle_shares() {
     std::erase_if(shares_, [](const auto& entry) {
-        return entry.second.sessions == 0 && entry.second.gone.flows == 0;
+        const UserShare& share = entry.second;
+        // One whose quota is used up would begin with none used, until its records are read.
+        const bool acts = share.meter != nullptr &&
+                          (share.meter->is_stopped() || share.meter->throttled_bits_per_s() != 0);
+        return share.sessions == 0 && share.gone.flows == 0 && !acts;
     });
 }
 
@@ -100,32 +105,38 @@ void Relay::answer_refused(NodeSession& node, const session::FlowOpening& openin
     answer_refused(node, base::ByteView(header).first(length), now);
 }
 
-// The answer goes in a flow of its own, one a session and IP version, which counts for no limit and
-// is charged to nobody.
 void Relay::answer_refused(NodeSession& node, base::ByteView packet, TimePoint now) {
+    if (packet.empty() || !may_answer(node, now)) {
+        return;
+    }
+    std::array<uint8_t, packet::kMaxReplyBytes> answer{};
+    size_t length = packet::write_tcp_reset(packet, answer);
+    if (length == 0) {
+        length = packet::write_icmp_prohibited(packet, answer);
+    }
+    send_answer(node, base::ByteView(answer).first(length), now);
+}
+
+bool Relay::may_answer(NodeSession& node, TimePoint now) {
     UserShare& share = *node.share;
     if (now - share.answers_from >= base::seconds(1)) {
         share.answers_from = now;
-        share.answered = 0;
+        share.answers = 0;
     }
-    if (packet.empty() || share.answered >= kMaxRefusalsPerSecond) {
-        return;
-    }
-    ++share.answered;
-    packet::PacketPtr reply = pool_.take(packet::kMaxReplyBytes);
+    return share.answers++ < kMaxRefusalsPerSecond;
+}
+
+// It goes in a flow of its own, one a session and IP version, which counts for no limit and is
+// charged to nobody.
+void Relay::send_answer(NodeSession& node, base::ByteView answer, TimePoint now) {
+    packet::PacketPtr reply = answer.empty() ? nullptr : pool_.take(answer.size());
     if (reply == nullptr) {
-        drops_.add(base::DropReason::PoolEmpty);
+        drops_.add(base::DropReason::PoolEmpty, answer.empty() ? 0 : 1);
         return;
     }
-    size_t length = packet::write_tcp_reset(packet, reply->buffer());
-    if (length == 0) {
-        length = packet::write_icmp_prohibited(packet, reply->buffer());
-    }
-    if (length == 0) {
-        return;
-    }
-    reply->length = static_cast<uint32_t>(length);
-    const bool is_v4 = packet[0] >> 4 == 4;
+    std::copy(answer.begin(), answer.end(), reply->buffer().begin());
+    reply->length = static_cast<uint32_t>(answer.size());
+    const bool is_v4 = answer[0] >> 4 == 4;
     packet::FiveTuple tuple;
     tuple.local = (is_v4 ? node.grant.lease_ipv4 : node.grant.lease_ipv6)
                       .value_or(base::IpAddress::any(base::IpVersion::V4));

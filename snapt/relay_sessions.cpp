@@ -162,6 +162,8 @@ base::Result<Reservation> Relay::reserve(const SessionGrant& grant) {
     if (sessions_.size() >= settings_.max_sessions || is_at_limit(grant.user)) {
         return Error{Errc::LimitReached, "sessions"};
     }
+    UserShare& share = shares_.try_emplace(grant.user).first->second;
+    take_meter(share, grant);
     uint16_t wire_id = 0;
     do {
         wire_id = static_cast<uint16_t>(random_.u64());
@@ -172,7 +174,8 @@ base::Result<Reservation> Relay::reserve(const SessionGrant& grant) {
     settings.peer_id = grant.peer_id;
     settings.node_ipv4 = grant.lease_ipv4.value_or(base::IpAddress::any(base::IpVersion::V4));
     settings.node_ipv6 = grant.lease_ipv6.value_or(base::IpAddress::any(base::IpVersion::V6));
-    settings.classes = settings_.classes;
+    settings.classes = class_settings_of(share);
+    settings.rate = &share.down_rate;
     settings.memory = &kept_memory_;
     settings.rekey_datagrams = settings_.rekey_datagrams;
     settings.is_readable = grant.protection.kind == control::ProtectionKind::HmacSha256;
@@ -184,7 +187,7 @@ base::Result<Reservation> Relay::reserve(const SessionGrant& grant) {
     node->since = loop_.now();
     node->handshake_at = node->since;
     node->since_utc_s = std::time(nullptr);
-    node->share = &shares_.try_emplace(grant.user).first->second;
+    node->share = &share;
     ++node->share->sessions;
     by_wire_id_[wire_id] = node.get();
     for (const auto& lease : {grant.lease_ipv4, grant.lease_ipv6}) {
@@ -291,7 +294,7 @@ void Relay::set_classes(const dataplane::ClassTable& table) {
     settings_.classes = table.settings;
     settings_.tos = table.tos;
     for (const auto& node : sessions_) {
-        node->session.set_class_settings(table.settings);
+        node->session.set_class_settings(class_settings_of(*node->share));
     }
 }
 

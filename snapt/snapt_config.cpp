@@ -33,8 +33,6 @@ constexpr std::array<Choice<Granularity>, 2> kGranularities = {
     {{"flow", Granularity::Flow}, {"aggregate", Granularity::Aggregate}}};
 constexpr std::array<Choice<Destinations>, 3> kDestinations = {
     {{"none", Destinations::None}, {"port", Destinations::Port}, {"full", Destinations::Full}}};
-constexpr std::array<Choice<OnLedgerFailure>, 2> kOnLedgerFailure = {
-    {{"refuse", OnLedgerFailure::Refuse}, {"forward", OnLedgerFailure::Forward}}};
 
 std::optional<base::Endpoint> parse_listen(std::string_view text) {
     const auto endpoint = base::Endpoint::parse(text);
@@ -222,9 +220,27 @@ void read_session(Section& root, SessionConfig& session) {
     section.finish();
 }
 
+// Keys that have one value in this version: another would say what does not happen.
+void read_decided(Section& section) {
+    if (!section.boolean("enabled", true)) {
+        section.error("enabled", "\"enabled\" is false", "true: usage is always counted");
+    }
+    const std::string on_failure = section.text("on_ledger_failure", "refuse");
+    if (on_failure != "refuse") {
+        section.error("on_ledger_failure", "\"on_ledger_failure\" is " + quote(on_failure),
+                      "\"refuse\": a session that cannot be written to the ledger is refused");
+    }
+    Section sinks = section.child("sink");
+    for (const config::Member& sink : sinks.members()) {
+        sinks.error(sink.key,
+                    "[accounting.sink." + config::printable(sink.key) +
+                        "] is not supported in this version",
+                    "no sink; usage stays in the ledger");
+    }
+}
+
 void read_accounting(Section& root, AccountingConfig& accounting) {
     Section section = root.child("accounting");
-    accounting.is_enabled = section.boolean("enabled", accounting.is_enabled);
     accounting.interval_s =
         section.integer<uint32_t>("interval_s", accounting.interval_s, 1, kIntervalDivisor);
     if (kIntervalDivisor % accounting.interval_s != 0) {
@@ -239,20 +255,34 @@ void read_accounting(Section& root, AccountingConfig& accounting) {
         section.choice<Destinations>("destinations", accounting.destinations, kDestinations);
     accounting.retention_days =
         section.integer<uint32_t>("retention_days", accounting.retention_days, 1, 36'500);
-    accounting.on_ledger_failure = section.choice<OnLedgerFailure>(
-        "on_ledger_failure", accounting.on_ledger_failure, kOnLedgerFailure);
     accounting.live_slots =
         section.integer<uint32_t>("live_slots", accounting.live_slots, 1024, kMaxCount);
     accounting.user_records =
         section.integer<uint32_t>("user_records", accounting.user_records, 0, kMaxCount);
     accounting.min_free_bytes =
         section.integer<uint64_t>("min_free_bytes", accounting.min_free_bytes, 0, kMaxFreeBytes);
-    Section sinks = section.child("sink");
-    for (const config::Member& sink : sinks.members()) {
-        sinks.warning(sink.key,
-                      "[accounting.sink." + config::printable(sink.key) +
-                          "] is not supported in this version",
-                      "no sink; usage stays in the ledger");
+    read_decided(section);
+    section.finish();
+}
+
+// What is expected, when it is another text.
+std::optional<std::string_view> check_rest_listen(std::string_view text) {
+    constexpr size_t kMaxPath = 107;  // sockaddr_un
+    const auto endpoint = text.starts_with('/') ? std::nullopt : parse_listen(text);
+    const bool is_good = text.starts_with('/') ? text.size() <= kMaxPath
+                                               : endpoint && endpoint->address.is_loopback();
+    return is_good ? std::nullopt
+                   : std::optional<std::string_view>(
+                         "a loopback address and port such as \"127.0.0.1:9348\", or the path of a "
+                         "Unix socket; from elsewhere it is reached by a proxy with TLS");
+}
+
+void read_rest(Section& root, RestConfig& rest) {
+    Section section = root.child("rest");
+    rest.listen = section.texts("listen", check_rest_listen);
+    if (rest.listen.size() > kMaxRestListen) {
+        section.error("listen", std::to_string(rest.listen.size()) + " addresses",
+                      std::to_string(kMaxRestListen) + " at most");
     }
     section.finish();
 }
@@ -267,17 +297,6 @@ void warn_of_no_effect(Section& root, const SnaptConfig& config) {
         }
     };
     warn(root, "workers", config.workers == 1, "there is one data loop", "workers = 1");
-    Section limits = root.child("limits");
-    warn(limits, "user_rate_bits_per_s", config.limits.user_rate_bits_per_s == 0,
-         "rates are not limited", "user_rate_bits_per_s = 0");
-    Section section = root.child("accounting");
-    const AccountingConfig& accounting = config.accounting;
-    warn(section, "enabled", accounting.is_enabled, "usage is always counted", "enabled = true");
-    warn(section, "granularity", accounting.granularity == Granularity::Flow, "records are by flow",
-         "granularity = \"flow\"");
-    warn(section, "on_ledger_failure", accounting.on_ledger_failure == OnLedgerFailure::Refuse,
-         "a session that cannot be written to the ledger is refused",
-         "on_ledger_failure = \"refuse\"");
 }
 
 std::string line(std::string text, std::string_view comment = {}) {
@@ -340,6 +359,8 @@ std::string render_limits(const SnaptConfig& config) {
     std::string text = "\n" + line("[limits]", "0: none");
     text += line("user_sessions = " + std::to_string(limits.user_sessions));
     text += line("user_flows = " + std::to_string(limits.user_flows));
+    text += line("user_rate_bits_per_s = " + std::to_string(limits.user_rate_bits_per_s),
+                 "each way, of all nodes of a user");
     text += line("sessions = " + std::to_string(limits.sessions));
     text += line("flows = " + std::to_string(limits.flows));
     text += line("queue_bytes = " + std::to_string(limits.queue_bytes), "per class and session");
@@ -356,6 +377,7 @@ std::string render_accounting(const AccountingConfig& accounting) {
     text += line("interval_s = " + std::to_string(accounting.interval_s), "divides 900");
     text += line("checkpoint_s = " + std::to_string(accounting.checkpoint_s),
                  "what a power loss may cost");
+    text += line("granularity = \"flow\"", "aggregate: one record a session and class");
     text += line("destinations = \"none\"", "none | port | full, in the records");
     text += line("live_slots = " + std::to_string(accounting.live_slots), "flows counted singly");
     text += line("user_records = " + std::to_string(accounting.user_records),
@@ -364,6 +386,10 @@ std::string render_accounting(const AccountingConfig& accounting) {
     text += line("min_free_bytes = " + std::to_string(accounting.min_free_bytes),
                  "of disk; with less all flows share records");
     return text;
+}
+
+std::string render_rest() {
+    return "\n" + line("[rest]") + line("# listen = [\"127.0.0.1:9348\"]", "the web page and REST");
 }
 
 }  // namespace
@@ -392,6 +418,7 @@ ParsedSnaptConfig parse_snapt_config(std::string_view text, const std::string& f
         config.classes = config::read_class_knobs(root);
         config.debug = config::read_debug(root);
         read_accounting(root, config.accounting);
+        read_rest(root, config.rest);
         root.finish();
         if (!sink.has_errors()) {
             warn_of_no_effect(root, config);
@@ -426,7 +453,7 @@ std::string render_snapt_config(std::string_view name,
     }
     return render_top(config) + render_network(config) + render_limits(config) + "\n" +
            config::render_class_knobs(config.classes, "down") +
-           render_accounting(config.accounting);
+           render_accounting(config.accounting) + render_rest();
 }
 
 }  // namespace continuo::snapt

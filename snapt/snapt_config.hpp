@@ -71,21 +71,27 @@ struct SessionConfig {  // pushed to nodes
 };
 
 enum class Granularity : uint8_t { Flow, Aggregate };
-enum class OnLedgerFailure : uint8_t { Refuse, Forward };
 
 struct AccountingConfig {
-    bool is_enabled = true;
     uint32_t interval_s = 60;  // divides 900
     uint32_t checkpoint_s = 5;
-    Granularity granularity = Granularity::Flow;
+    Granularity granularity = Granularity::Flow;  // Aggregate: a record a session and class
     Destinations destinations = Destinations::None;
     uint32_t retention_days = 400;
-    OnLedgerFailure on_ledger_failure = OnLedgerFailure::Refuse;
     uint32_t live_slots = 131'072;
     uint32_t user_records = 1000;           // in an interval; 0: any number
     uint64_t min_free_bytes = 268'435'456;  // of disk; 0: none
 
     bool operator==(const AccountingConfig&) const = default;
+};
+
+// Most entries of `rest.listen`. A choice, not measured.
+inline constexpr size_t kMaxRestListen = 8;
+
+struct RestConfig {
+    std::vector<std::string> listen;  // paths of Unix sockets, loopback addresses; empty: none
+
+    bool operator==(const RestConfig&) const = default;
 };
 
 inline constexpr size_t kMaxOtherSnapts = 63;
@@ -108,6 +114,7 @@ struct SnaptConfig {
     config::ClassKnobTable classes = config::default_class_knobs();
     config::DebugConfig debug;
     AccountingConfig accounting;
+    RestConfig rest;
 
     bool operator==(const SnaptConfig&) const = default;
 };

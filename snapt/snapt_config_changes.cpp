@@ -49,13 +49,11 @@ void compare_network(const SnaptConfig& from,
 void compare_accounting(const AccountingConfig& from,
                         const AccountingConfig& to,
                         std::vector<std::string>& keys) {
-    note(keys, "accounting.enabled", from.is_enabled == to.is_enabled);
     note(keys, "accounting.interval_s", from.interval_s == to.interval_s);
     note(keys, "accounting.checkpoint_s", from.checkpoint_s == to.checkpoint_s);
     note(keys, "accounting.granularity", from.granularity == to.granularity);
     note(keys, "accounting.destinations", from.destinations == to.destinations);
     note(keys, "accounting.retention_days", from.retention_days == to.retention_days);
-    note(keys, "accounting.on_ledger_failure", from.on_ledger_failure == to.on_ledger_failure);
     note(keys, "accounting.live_slots", from.live_slots == to.live_slots);
     note(keys, "accounting.user_records", from.user_records == to.user_records);
     note(keys, "accounting.min_free_bytes", from.min_free_bytes == to.min_free_bytes);
@@ -83,6 +81,7 @@ ConfigChanges changes_between(const SnaptConfig& running, const SnaptConfig& fre
     changes.applied = config::changed_class_knobs(running.classes, fresh.classes);
     compare_limits(running.limits, fresh.limits, changes.applied);
     note(changes.applied, "snapt", running.snapts == fresh.snapts);
+    note(changes.needs_restart, "rest.listen", running.rest.listen == fresh.rest.listen);
     note(changes.needs_restart, "limits.flows", running.limits.flows == fresh.limits.flows);
     return changes;
 }

@@ -346,6 +346,7 @@ std::string render_enrolment(const SnaptConfig& config, const Credential& creden
     text += render_snapt_block(config);
     text += "\n" + line("[capture]");
     text += line("# exclude = [\"192.0.2.0/24\"]", "destinations never captured");
+    text += line("# on_link = \"near\"", "public addresses in the LAN: tunnel, refuse, near");
     text += line("# gateway_interfaces = [\"br-lan\"]", "LAN sides");
     text += line("# kill_switch = false", "true: nothing goes out beside the tunnel");
     return text;

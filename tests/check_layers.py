@@ -31,8 +31,9 @@ MAY_INCLUDE = {
     "policy": BASE | {"common/packet", "common/config", "classifier"},
     "rating": BASE | {"common/config"},
     "cnapt": SHARED,
-    "snapt": SHARED | {"rating"},
-    "tests": SHARED | {"cnapt", "snapt", "rating", "tests"},
+    "snapt/rest": BASE | {"common/config", "common/report", "common/io"},
+    "snapt": SHARED | {"rating", "snapt/rest"},
+    "tests": SHARED | {"cnapt", "snapt", "snapt/rest", "rating", "tests"},
 }
 
 # Headers of the system and of libraries that only some layers may see.
@@ -41,9 +42,11 @@ RESERVED = {
     r"sqlite3\.h": {"snapt"},
     r"toml\.hpp": {"common/config"},
     r"nlohmann/.*": {"common/report", "tests"},
-    r"openssl/.*": {"common/crypto", "common/control", "tests", "snapt"},
+    r"openssl/.*": {"common/crypto", "common/control", "tests", "snapt", "snapt/rest"},
+    r"microhttpd\.h": {"snapt/rest"},
     r"zstd.*\.h": {"common/compress", "tests"},
-    r"sys/socket\.h|netinet/.*|linux/.*|sys/epoll\.h|unistd\.h": {"common/io", "common/daemon", "cnapt", "snapt", "tests"},
+    r"sys/socket\.h|netinet/.*|linux/.*|sys/epoll\.h|unistd\.h": {"common/io", "common/daemon", "cnapt", "snapt", "snapt/rest",
+                                                                              "tests"},
 }
 
 

@@ -43,6 +43,8 @@ enum class DropReason : uint8_t {
     SpoofedSource,
     Refused,   // to where nodes may not send
     NodeGone,  // its node has said nothing for long
+    UserRate,  // its user sends faster than its rate
+    UsedUp,    // its user's quota or credit is
     // System edge.
     SendFailed,
     TunWriteFailed,
@@ -86,6 +88,8 @@ inline constexpr std::array<std::string_view, kDropReasons> kDropReasonNames = {
     "spoofed_source",
     "refused",
     "node_gone",
+    "user_rate",
+    "used_up",
     "send_failed",
     "tun_write_failed",
     "amplification_limit",

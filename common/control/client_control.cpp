@@ -209,6 +209,8 @@ void ClientControl::on_open_message(Message&& message) {
     } else if (const auto* known = std::get_if<SessionState>(&message)) {
         timers_.stop(Timer::SessionState);
         push(*known);
+    } else if (const auto* allowance = std::get_if<Allowance>(&message)) {
+        push(*allowance);
     } else {
         finish(CloseCause::ProtocolError);
     }

@@ -43,6 +43,7 @@ using ClientEvent = std::variant<Established,
                                  KeepaliveRequest,
                                  UsageReply,
                                  SessionState,
+                                 Allowance,
                                  LinkClosed>;
 
 //             start            TLS finished          ACCEPT

@@ -242,6 +242,15 @@ struct BodyWriter {
         writer.bytes(data.datagram);
         return MessageType::Data;
     }
+    MessageType operator()(const Allowance& allowance) const {
+        writer.field_u8(1, static_cast<uint8_t>(allowance.state));
+        writer.field_u8(2, static_cast<uint8_t>(allowance.kind));
+        writer.field_u64(3, allowance.quota_bytes);
+        writer.field_u64(4, allowance.used_bytes);
+        writer.field_u64(5, allowance.until_s);
+        writer.field_u64(6, allowance.rate_bits_per_s);
+        return MessageType::Allowance;
+    }
 
     void write_entry(const DirectoryEntry& entry) const {
         const size_t addresses = entry.addresses.size() + entry.names.size();

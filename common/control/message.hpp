@@ -62,6 +62,7 @@ enum class MessageType : uint8_t {
     Pong = 0x0F,
     Close = 0x10,
     Data = 0x11,
+    Allowance = 0x12,
 };
 
 using SessionId = std::array<uint8_t, kSessionIdBytes>;
@@ -252,6 +253,25 @@ struct Close {
     bool operator==(const Close&) const = default;
 };
 
+enum class AllowanceState : uint8_t {
+    Free = 0,       // nothing is near its end
+    Warned = 1,     // 80 % of the quota are used
+    Noted = 2,      // used up; goes on all the same
+    Throttled = 3,  // used up: `rate_bits_per_s` holds
+    Stopped = 4,    // used up: the SNAPT refuses what the node sends
+};
+enum class AllowanceKind : uint8_t { Quota = 1, Credit = 2 };
+// SNAPT to node: what its user may still use. Replaces the one before.
+struct Allowance {
+    AllowanceState state = AllowanceState::Free;
+    AllowanceKind kind = AllowanceKind::Quota;
+    uint64_t quota_bytes = 0;  // payload, both ways; of a Quota
+    uint64_t used_bytes = 0;   // of it, when this was said
+    uint64_t until_s = 0;      // its period ends, Unix seconds; 0: nobody knows
+    uint64_t rate_bits_per_s = 0;
+    bool operator==(const Allowance&) const = default;
+};
+
 // An outer datagram over TCP, byte for byte. A view into the buffer that was parsed.
 struct Data {
     base::ByteView datagram;
@@ -273,7 +293,8 @@ using Message = std::variant<Hello,
                              Ping,
                              Pong,
                              Close,
-                             Data>;
+                             Data,
+                             Allowance>;
 
 // Appends one message. Errors: LimitReached when a string, list or the body is beyond its limit
 // (nothing is appended).

@@ -412,6 +412,27 @@ base::Result<Message> parse_session_state(ByteView body) {
     return Message(SessionState{known == 1});
 }
 
+// States and kinds of a later version are let be.
+base::Result<Message> parse_allowance(ByteView body) {
+    Allowance allowance;
+    const std::array<uint64_t*, 4> numbers = {&allowance.quota_bytes, &allowance.used_bytes,
+                                              &allowance.until_s, &allowance.rate_bits_per_s};
+    const Seen seen = CTN_TRY(read_fields(body, {}, [&](uint8_t id, ByteReader& value) {
+        if (id == 1) {
+            allowance.state = static_cast<AllowanceState>(value.u8());
+        } else if (id == 2) {
+            allowance.kind = static_cast<AllowanceKind>(value.u8());
+        } else if (id >= 3 && id < 3 + numbers.size()) {
+            *numbers[id - 3U] = value.u64();
+        } else {
+            return false;
+        }
+        return true;
+    }));
+    CTN_TRY(require(seen, {1, 2}));
+    return Message(allowance);
+}
+
 base::Result<Message> parse_known(MessageType type, ByteView body) {
     switch (type) {
     case MessageType::Hello:
@@ -449,6 +470,8 @@ base::Result<Message> parse_known(MessageType type, ByteView body) {
         return Message(Pong{CTN_TRY(parse_number(body, 8))});
     case MessageType::Close:
         return parse_reason<Close, CloseReason>(body);
+    case MessageType::Allowance:
+        return parse_allowance(body);
     case MessageType::Data:
         break;
     }
@@ -461,7 +484,7 @@ base::Result<Message> parse_known(MessageType type, ByteView body) {
 }  // namespace
 
 base::Result<std::optional<Message>> parse_message(uint8_t type, ByteView body) {
-    if (type == 0 || type > static_cast<uint8_t>(MessageType::Data)) {
+    if (type == 0 || type > static_cast<uint8_t>(MessageType::Allowance)) {
         if (type >= kCritical) {
             return base::Error{base::Errc::Unsupported, "control message type"};
         }

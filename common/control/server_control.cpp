@@ -259,6 +259,10 @@ base::Result<void> ServerControl::tell_session_state(bool known) {
     return send_open(SessionState{known});
 }
 
+base::Result<void> ServerControl::tell_allowance(const Allowance& allowance) {
+    return send_open(allowance);
+}
+
 base::Result<void> ServerControl::send_datagram(base::ByteView datagram) {
     return send_open(Data{datagram});
 }

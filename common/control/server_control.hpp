@@ -89,6 +89,7 @@ class ServerControl final : private PskSource {
     base::Result<void> ask_for_keepalive();
     base::Result<void> reply_usage(UsageReply reply);
     base::Result<void> tell_session_state(bool known);
+    base::Result<void> tell_allowance(const Allowance& allowance);
     base::Result<void> send_datagram(base::ByteView datagram);
     void close(CloseReason reason, std::string_view text);
 

@@ -3,6 +3,7 @@
 #include "common/daemon/doctor.hpp"
 #include "common/daemon/remedy.hpp"
 #include "common/daemon/startup.hpp"
+#include "common/io/clock_sync.hpp"
 #include "common/io/netfilter.hpp"
 #include "common/io/nft.hpp"
 #include "common/io/preflight.hpp"
@@ -20,7 +21,6 @@
 #include <pwd.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/timex.h>
 #include <sys/utsname.h>
 
 namespace continuo::daemon {
@@ -172,9 +172,7 @@ void check_clock(bool counts, Findings& findings) {
                       "set it (timedatectl, or an NTP client)");
         return;
     }
-    timex state{};
-    const int kept = ::adjtimex(&state);
-    const bool is_kept = kept != -1 && kept != TIME_ERROR;
+    const bool is_kept = io::is_clock_synchronised();
     if (!is_kept && counts) {
         findings.warn(check,
                       utc_text(now) + ", not kept right by NTP: usage records bear its times",

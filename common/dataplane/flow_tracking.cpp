@@ -50,6 +50,9 @@ flow::Flow* count_written(const packet::FrameInfo& info, bool written, flow::Dir
     }
     flow::count_packets(flow->counters->counters, direction, info.packets, info.inner_bytes,
                         info.payload_bytes);
+    if (flow->share != nullptr) {
+        flow->share->count_payload(info.payload_bytes);
+    }
     return flow;
 }
 

@@ -22,6 +22,15 @@ class FlowShare {
     FlowShare& operator=(FlowShare&&) = delete;
     ~FlowShare() { CTN_ASSERT(flows_ == 0); }
 
+    // Where the payload of its flows that was delivered is counted as well, by the flows' one
+    // writer; null: nowhere.
+    void count_into(Counter* payload) { payload_ = payload; }
+    void count_payload(uint64_t bytes) {
+        if (payload_ != nullptr) {
+            flow::add(*payload_, bytes);
+        }
+    }
+
     size_t flows() const { return flows_; }
     // Whether another one finds a place. `limit` 0: none.
     bool has_room(size_t limit, bool is_favoured) const {
@@ -80,6 +89,7 @@ class FlowShare {
     size_t flows_ = 0;
     size_t favoured_ = 0;
     List lists_[2][2];  // answered or giving way; ordinary or favoured
+    Counter* payload_ = nullptr;
 };
 
 }  // namespace continuo::flow

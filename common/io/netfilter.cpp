@@ -10,6 +10,7 @@
 #include <linux/icmpv6.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nf_tables_compat.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netfilter/nfnetlink_conntrack.h>
 #include <linux/netlink.h>
@@ -170,6 +171,55 @@ std::optional<TrackedConnection> tracked(ByteView attributes, bool is_v4) {
                              source.protocol};
 }
 
+bool is_strict_fib(ByteView fib) {
+    constexpr uint32_t kStrict = NFTA_FIB_F_SADDR | NFTA_FIB_F_IIF;
+    const uint32_t flags = ntohl(find_u32(fib, NFTA_FIB_FLAGS).value_or(0));
+    const uint32_t result = ntohl(find_u32(fib, NFTA_FIB_RESULT).value_or(0));
+    return (flags & kStrict) == kStrict &&
+           (result == NFT_FIB_RESULT_OIF || result == NFT_FIB_RESULT_OIFNAME);
+}
+
+// A match of iptables-nft.
+bool is_strict_match(ByteView match) {
+    constexpr uint8_t kLoose = 1;  // XT_RPFILTER_LOOSE
+    const auto info = find_attribute(match, NFTA_MATCH_INFO);
+    return find_text(match, NFTA_MATCH_NAME) == "rpfilter" && info && !info->empty() &&
+           (info->front() & kLoose) == 0;
+}
+
+std::optional<base::IpVersion> version_of(uint8_t family) {
+    if (family == NFPROTO_IPV4) {
+        return base::IpVersion::V4;
+    }
+    return family == NFPROTO_IPV6 ? std::optional(base::IpVersion::V6) : std::nullopt;
+}
+
+struct RuleLook {
+    bool is_strict = false;
+    std::optional<base::IpVersion> version;  // that `meta nfproto` names
+};
+
+RuleLook look_at_rule(ByteView expressions) {
+    RuleLook look;
+    bool is_family = false;  // what the next expression compares
+    for_each_attribute(expressions, [&](uint16_t /*type*/, ByteView element) {
+        const std::string name = find_text(element, NFTA_EXPR_NAME);
+        const ByteView data = find_attribute(element, NFTA_EXPR_DATA).value_or(ByteView());
+        if (name == "fib") {
+            look.is_strict = look.is_strict || is_strict_fib(data);
+        } else if (name == "match") {
+            look.is_strict = look.is_strict || is_strict_match(data);
+        } else if (name == "cmp" && is_family) {
+            const auto compared = find_attribute(data, NFTA_CMP_DATA);
+            const auto value = compared ? find_attribute(*compared, NFTA_DATA_VALUE) : std::nullopt;
+            look.version = value && !value->empty() ? version_of(value->front()) : std::nullopt;
+        }
+        is_family =
+            name == "meta" && ntohl(find_u32(data, NFTA_META_KEY).value_or(0)) == NFT_META_NFPROTO;
+    });
+    return look;
+}
+
 }  // namespace
 
 Result<NetfilterClient> NetfilterClient::open() {
@@ -241,6 +291,32 @@ Result<uint64_t> NetfilterClient::fingerprint(std::string_view table) {
         return read.error().code == Errc::NotFound ? Result<uint64_t>(0) : read.error();
     }
     return print;
+}
+
+Result<std::vector<ReversePathRule>> NetfilterClient::reverse_path_rules() {
+    std::vector<ReversePathRule> found;
+    auto request = request_for(NFNL_SUBSYS_NFTABLES, NFT_MSG_GETRULE, NLM_F_DUMP, AF_UNSPEC);
+    const auto on_message = [&](const NetlinkMessage& message) {
+        const uint8_t family = message.fixed<nfgenmsg>().nfgen_family;
+        const ByteView rule = message.attributes(sizeof(nfgenmsg));
+        const auto expressions = find_attribute(rule, NFTA_RULE_EXPRESSIONS);
+        const auto version = version_of(family);
+        if (!expressions || (family != NFPROTO_INET && !version)) {
+            return;
+        }
+        const RuleLook look = look_at_rule(*expressions);
+        ReversePathRule one;
+        one.table = std::string(family == NFPROTO_INET   ? "inet "
+                                : family == NFPROTO_IPV4 ? "ip "
+                                                         : "ip6 ");
+        one.table += find_text(rule, NFTA_RULE_TABLE);
+        one.version = version ? version : look.version;
+        if (look.is_strict && std::find(found.begin(), found.end(), one) == found.end()) {
+            found.push_back(std::move(one));
+        }
+    };
+    CTN_TRY(socket_.list(request, "list nftables rules", on_message, [&] { found.clear(); }));
+    return found;
 }
 
 Result<uint64_t> NetfilterClient::counted_packets(std::string_view table,

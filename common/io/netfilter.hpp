@@ -9,9 +9,11 @@
 #include "common/packet/five_tuple.hpp"
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace continuo::io {
 
@@ -22,6 +24,14 @@ struct TrackedConnection {
     base::IpAddress translated;  // what the other side sees of it
     uint16_t translated_port = 0;
     uint8_t protocol = 0;  // IPPROTO_TCP and so on
+};
+
+// A rule that asks by which interface an answer would leave (strict reverse path filter).
+struct ReversePathRule {
+    std::string table;                       // with its family: "inet firewalld"
+    std::optional<base::IpVersion> version;  // of the packets that it looks at; nothing: both
+
+    bool operator==(const ReversePathRule&) const = default;
 };
 
 class NetfilterClient {
@@ -38,6 +48,9 @@ class NetfilterClient {
     // replaced, the table was made anew or is dormant. What named counters count, and elements of
     // sets, are not in it; anonymous counters are. 0: there is no table, or it has no rules.
     base::Result<uint64_t> fingerprint(std::string_view table);
+    // Strict reverse path filters of all tables: `fib saddr . iif oif`, with `mark` or without, and
+    // iptables-nft's rpfilter. One for each table and version. Costs a list of all rules.
+    base::Result<std::vector<ReversePathRule>> reverse_path_rules();
     // Packets of a named counter of a table of the family inet, both by their bare names;
     // microseconds. Errors: NotFound, System.
     base::Result<uint64_t> counted_packets(std::string_view table, std::string_view counter);

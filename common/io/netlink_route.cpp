@@ -155,6 +155,7 @@ Result<void> RouteClient::change_route(uint16_t type, uint16_t flags, const Rout
     const bool is_direct = route.type == RouteType::Unicast && !route.gateway;
     info.rtm_scope = is_direct ? RT_SCOPE_LINK : RT_SCOPE_UNIVERSE;
     info.rtm_type = from_route_type(route.type);
+    info.rtm_flags = route.is_on_link ? unsigned{RTNH_F_ONLINK} : 0U;
     request.fixed(info);
     if (route.destination.length > 0) {
         request.attribute(RTA_DST, route.destination.address.bytes());
@@ -201,13 +202,22 @@ Result<std::vector<RouteEntry>> RouteClient::routes(IpVersion version, uint32_t 
     return routes;
 }
 
-Result<std::string> RouteClient::interface_to(const IpAddress& destination) {
+Result<std::string> RouteClient::interface_to(const IpAddress& destination,
+                                              const std::optional<IpAddress>& source,
+                                              uint32_t mark) {
     NetlinkRequest request(RTM_GETROUTE, 0);
     rtmsg info{};
     info.rtm_family = family_of(destination.version);
     info.rtm_dst_len = static_cast<uint8_t>(destination.bytes().size() * 8);
+    info.rtm_src_len = source ? info.rtm_dst_len : uint8_t{0};
     request.fixed(info);
     request.attribute(RTA_DST, destination.bytes());
+    if (source) {
+        request.attribute(RTA_SRC, source->bytes());
+    }
+    if (mark != 0) {
+        request.attribute(RTA_MARK, mark);
+    }
     return interface_of(std::move(request));
 }
 
@@ -235,6 +245,34 @@ Result<std::string> RouteClient::interface_of(NetlinkRequest request) {
         return Error{Errc::NotFound, "look up route"};
     }
     return std::string(name.data());
+}
+
+Result<RouteClient::Way>
+RouteClient::way_to(const IpAddress& destination, uint32_t mark, uint32_t interface_index) {
+    NetlinkRequest request(RTM_GETROUTE, 0);
+    rtmsg info{};
+    info.rtm_family = family_of(destination.version);
+    info.rtm_dst_len = static_cast<uint8_t>(destination.bytes().size() * 8);
+    request.fixed(info);
+    request.attribute(RTA_DST, destination.bytes());
+    if (interface_index != 0) {
+        request.attribute(RTA_OIF, interface_index);
+    }
+    request.attribute(RTA_MARK, mark);
+    std::optional<Way> way;
+    CTN_TRY(socket_.list(request, "look up route", [&](const NetlinkMessage& message) {
+        const base::ByteView attributes = message.attributes(sizeof(rtmsg));
+        const auto source = find_attribute(attributes, RTA_PREFSRC);
+        const uint32_t by = find_u32(attributes, RTA_OIF).value_or(0);
+        const bool is_meant = interface_index == 0 || by == interface_index;
+        if (is_meant && source && source->size() == destination.bytes().size()) {
+            way = Way{by, destination.is_v4() ? IpAddress::v4(*source) : IpAddress::v6(*source)};
+        }
+    }));
+    if (!way) {
+        return Error{Errc::NotFound, "look up route"};
+    }
+    return *way;
 }
 
 Result<size_t> RouteClient::remove_own_routes(uint32_t table) {

@@ -59,9 +59,12 @@ class RouteClient {
     // their number.
     base::Result<size_t> remove_own_rules(uint32_t first_priority, uint32_t last_priority);
 
-    // The interface by which a packet of this host to that address would leave now. Errors: also
+    // The interface by which a packet of this host to that address would leave now, where its
+    // source is not chosen yet, or is that address of the host, with that mark. Errors: also
     // NotFound when none does.
-    base::Result<std::string> interface_to(const base::IpAddress& destination);
+    base::Result<std::string> interface_to(const base::IpAddress& destination,
+                                           const std::optional<base::IpAddress>& source = {},
+                                           uint32_t mark = 0);
     // The same for a packet that comes in by an interface, with a mark of routing. Errors also
     // where the host does not forward it.
     struct ForwardedPacket {
@@ -71,6 +74,14 @@ class RouteClient {
         uint32_t mark = 0;
     };
     base::Result<std::string> interface_to(const ForwardedPacket& packet);
+    // By which interface, and with which source, a packet of this host to that address would leave
+    // with that mark of routing; `interface_index` 0: by any interface. Errors: also NotFound.
+    struct Way {
+        uint32_t interface_index = 0;
+        base::IpAddress source;
+    };
+    base::Result<Way>
+    way_to(const base::IpAddress& destination, uint32_t mark, uint32_t interface_index = 0);
 
     const std::string& last_error_text() const { return socket_.error_text(); }
 

@@ -26,6 +26,7 @@ struct RouteEntry {
     uint32_t metric = 0;
     RouteType type = RouteType::Unicast;
     uint8_t protocol = kRouteProtocol;
+    bool is_on_link = false;  // the gateway, whatever the addresses of the interface (onlink)
 
     bool operator==(const RouteEntry&) const = default;
 };

@@ -64,6 +64,17 @@ std::optional<RuleAction> to_rule_action(uint8_t action) {
     }
 }
 
+// A gateway of the other IP version (RFC 8950) has an attribute of its own.
+std::optional<IpAddress> gateway_of(IpVersion version, ByteView attributes) {
+    if (const auto via = find_attribute(attributes, RTA_VIA); via && via->size() > sizeof(rtvia)) {
+        rtvia head{};
+        std::memcpy(&head, via->data(), sizeof head);
+        const auto other = to_version(static_cast<uint8_t>(head.rtvia_family));
+        return other ? to_address(*other, via->subspan(sizeof head)) : std::nullopt;
+    }
+    return to_address(version, find_attribute(attributes, RTA_GATEWAY));
+}
+
 void add_next_hops(ByteView list, const RouteEntry& route, std::vector<RouteEntry>& routes) {
     while (list.size() >= sizeof(rtnexthop)) {
         rtnexthop hop{};
@@ -74,8 +85,8 @@ void add_next_hops(ByteView list, const RouteEntry& route, std::vector<RouteEntr
         const ByteView attributes = list.subspan(sizeof hop, hop.rtnh_len - sizeof hop);
         RouteEntry one = route;
         one.interface_index = static_cast<uint32_t>(hop.rtnh_ifindex);
-        one.gateway =
-            to_address(route.destination.address.version, find_attribute(attributes, RTA_GATEWAY));
+        one.gateway = gateway_of(route.destination.address.version, attributes);
+        one.is_on_link = (hop.rtnh_flags & RTNH_F_ONLINK) != 0;
         routes.push_back(std::move(one));
         const size_t step = (hop.rtnh_len + size_t{3}) & ~size_t{3};
         list = list.subspan(std::min(step, list.size()));
@@ -213,12 +224,13 @@ void parse_route(const NetlinkMessage& message, uint32_t table, std::vector<Rout
                                     .value_or(IpAddress::any(*version));
     route.destination.length = info.rtm_dst_len;
     route.interface_index = find_u32(attributes, RTA_OIF).value_or(0);
-    route.gateway = to_address(*version, find_attribute(attributes, RTA_GATEWAY));
+    route.gateway = gateway_of(*version, attributes);
     route.preferred_source = to_address(*version, find_attribute(attributes, RTA_PREFSRC));
     route.table = in_table;
     route.metric = find_u32(attributes, RTA_PRIORITY).value_or(0);
     route.type = *type;
     route.protocol = info.rtm_protocol;
+    route.is_on_link = (info.rtm_flags & RTNH_F_ONLINK) != 0;
     if (const auto hops = find_attribute(attributes, RTA_MULTIPATH)) {
         add_next_hops(*hops, route, routes);
     } else {

@@ -96,6 +96,10 @@ Result<void> set_options(int fd, const UdpSocketOptions& options, UdpOffloadSupp
     if (!ok) {
         return Error{Errc::System, "set udp socket option", errno};
     }
+    const auto leaves_by = static_cast<int>(htonl(options.leaves_by));
+    if (options.leaves_by != 0 && !set_option(fd, IPPROTO_IP, IP_UNICAST_IF, leaves_by)) {
+        return Error{Errc::System, "choose interface of udp socket", errno};
+    }
     if (!options.device.empty() &&
         ::setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, options.device.c_str(),
                      static_cast<socklen_t>(options.device.size())) != 0) {

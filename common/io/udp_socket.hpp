@@ -34,8 +34,10 @@ struct UdpOffloadSupport {
 UdpOffloadSupport probe_udp_offload();
 
 struct UdpSocketOptions {
-    base::Endpoint local;      // port 0: any
-    std::string device;        // SO_BINDTODEVICE; empty: none
+    base::Endpoint local;  // port 0: any
+    std::string device;    // SO_BINDTODEVICE: leaves by it, and comes by it alone; empty: none
+    // IPv4, IP_UNICAST_IF: leaves by that interface, and comes by any; 0: as the kernel routes.
+    uint32_t leaves_by = 0;
     uint32_t mark = 0;         // SO_MARK; 0: none
     uint8_t tos = 0;           // whole octet: DSCP << 2
     bool packet_info = false;  // servers: learn and choose the local address of each datagram

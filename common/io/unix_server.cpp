@@ -37,7 +37,9 @@ void give_to_group(const std::string& path) {
     }
 }
 
-Result<UniqueFd> bind_and_listen(const std::string& path) {
+}  // namespace
+
+Result<UniqueFd> unix_listen(const std::string& path) {
     sockaddr_un address = CTN_TRY(unix_address(path));
     // A file that nobody listens on is what kill -9 left.
     const auto other = unix_connect(path);
@@ -73,8 +75,6 @@ Result<UniqueFd> bind_and_listen(const std::string& path) {
     }
     return fd;
 }
-
-}  // namespace
 
 struct UnixReply::Connection {
     UnixServer::Inner* server = nullptr;
@@ -290,7 +290,7 @@ Result<std::unique_ptr<UnixServer>> UnixServer::listen(EventLoop& loop,
                                                        Handler handler,
                                                        const UnixServerLimits& limits) {
     auto inner = std::make_unique<Inner>(loop, path, std::move(handler), limits);
-    inner->fd = CTN_TRY(bind_and_listen(path));
+    inner->fd = CTN_TRY(unix_listen(path));
     Inner* raw = inner.get();
     inner->poller =
         std::make_unique<Poller>(loop, inner->fd.value(), [raw] { raw->accept_clients(); });

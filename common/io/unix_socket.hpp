@@ -20,4 +20,8 @@ inline constexpr base::Duration kUnixConnectTime = base::seconds(1);
 base::Result<UniqueFd> unix_connect(const std::string& path,
                                     base::Duration timeout = kUnixConnectTime);
 
+// Non-blocking listener, mode 0660, group `continuo` if there is one. Replaces a socket file that
+// nobody listens on. Errors: System (EADDRINUSE: somebody answers there), InvalidConfig as above.
+base::Result<UniqueFd> unix_listen(const std::string& path);
+
 }  // namespace continuo::io

@@ -1,5 +1,6 @@
 #include "common/report/status_report.hpp"
 
+#include "common/report/allowance_text.hpp"
 #include "common/report/table.hpp"
 
 #include <cmath>
@@ -349,6 +350,9 @@ std::string usage_report_text(const JsonValue& usage, bool is_terminal, size_t c
             text += wrapped("not included: " + snapt.text("snapt") + " (" + error + ")", columns,
                             kTextIndent) +
                     "\n";
+        }
+        if (const std::string left = allowance_text(snapt["allowance"]); !left.empty()) {
+            text += wrapped(snapt.text("snapt") + ": " + left + "\n", columns, kTextIndent);
         }
     }
     return text;

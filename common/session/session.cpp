@@ -429,12 +429,14 @@ TimePoint Session::next_deadline(TimePoint now) const {
     if (sent_ring_.has_due() && repeat_pace_.next_at > now) {
         earliest = std::min(earliest, repeat_pace_.next_at);
     }
+    const TimePoint paced_at = settings_.rate != nullptr ? settings_.rate->free_at() : TimePoint{};
     for (size_t i = 0; i < classes_.size(); ++i) {
         const ClassState& state = classes_[i];
         const auto destination = next_destination(base::kAllTrafficClasses[i], now);
         const bool is_open = destination && destination->budget_bytes >= destination->mtu;
         if (destination && (is_open || has_spread_flows()) && !state.is_blocked) {
-            earliest = std::min(earliest, ready_at(state, knobs(state, *destination), nullptr));
+            const TimePoint at = ready_at(state, knobs(state, *destination), nullptr);
+            earliest = std::min(earliest, std::max(at, paced_at));
         }
     }
     return earliest;

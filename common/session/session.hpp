@@ -99,8 +99,8 @@ class Session : public flow::FlowOwner {
     const base::DropCounters& drops() const { return drops_; }
     base::TimePoint heard_at() const { return heard_at_; }
     Unheard& unheard() { return unheard_; }
-    // SNAPT: of the latest datagram that was taken in.
-    const std::optional<wire::Quote>& latest() const { return latest_; }
+    // SNAPT.
+    const std::optional<Latest>& latest() const { return latest_; }
     size_t flows() const { return attached_; }
     // Some flow of it has another mode than handover.
     bool uses_several_paths() const {
@@ -465,7 +465,7 @@ class Session : public flow::FlowOwner {
     SessionCounters counters_;
     base::TimerTable<Timer> timers_;
     base::TimePoint heard_at_{};
-    std::optional<wire::Quote> latest_;
+    std::optional<Latest> latest_;
     base::TimePoint asked_to_repeat_at_ = base::kNever;  // node: by ANNOUNCE, or a new port
     base::TimePoint packets_at_{};                       // either way
     base::TimePoint kept_alive_at_{};  // last datagram of lt-ld on the active path

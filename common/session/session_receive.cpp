@@ -228,8 +228,9 @@ bool Session::note_arrival(const Opened& opened,
     EpochState& epoch = *opened.epoch;
     const ReceivedDatagram& datagram = *opened.datagram;
     if (settings_.role == Role::Snapt) {
-        if (const auto quote = wire::Quote::of(datagram.bytes)) {
-            latest_ = *quote;
+        const auto quote = wire::Quote::of(datagram.bytes);
+        if (quote && datagram.arrived_on != wire::kTcpPath) {
+            latest_ = Latest{*quote, datagram.from, datagram.to};
         }
         // Repeated datagrams were first sent long before those that arrive meanwhile. So
         // acknowledgements that come now let none die, nor for T_skew after: the last repeat may

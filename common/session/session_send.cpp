@@ -19,6 +19,9 @@ namespace {
 constexpr uint32_t kControlBodyBytes = 1300;
 // IP and UDP header, header and tag of a datagram that leaves for an ACK alone, beside the frame.
 constexpr size_t kBesideLoneAck = 22;
+// A super-packet that takes longer than this part of a second at the session's rate is cut, or all
+// others would wait for the whole of it. A choice, as the burst of a rate.
+constexpr uint64_t kLongestAtRate = 20;
 // CLOSED frames in a datagram: each costs the other end 32 look-ups.
 constexpr size_t kMostClosed = 4;
 
@@ -405,6 +408,9 @@ bool Session::write_acks(Draft& draft,
 }
 
 std::optional<TrafficClass> Session::pick(TimePoint now) {
+    if (settings_.rate != nullptr && !settings_.rate->may_pass(now)) {
+        return std::nullopt;
+    }
     std::array<TimePoint, base::kTrafficClasses> ready_since;
     ready_since.fill(base::kNever);
     for (size_t i = 0; i < classes_.size(); ++i) {
@@ -437,15 +443,26 @@ bool Session::send_class(TrafficClass traffic_class, TransmitBatch& batch, TimeP
         return false;
     }
     const packet::Packet* next = state.split_entry.empty() ? state.queue.peek() : nullptr;
-    if (next != nullptr && next->offload.gso != packet::GsoType::None &&
-        !compress_next(state, *way, now)) {
-        return send_super(traffic_class, *way, batch, now);
-    }
-    scratch_.load.begin();
     const uint64_t before = state.counters.inner_bytes;
-    const bool is_sent = send_aggregate(traffic_class, *way, batch, now);
-    if (const auto spent = scratch_.load.end(state.counters.inner_bytes - before, now)) {
-        compression_.on_compressed(*spent, now);
+    const bool is_super = next != nullptr && next->offload.gso != packet::GsoType::None &&
+                          !compress_next(state, *way, now);
+    bool is_sent = false;
+    if (is_super && settings_.rate != nullptr && settings_.rate->is_limited() &&
+        uint64_t{next->length} * 8 > settings_.rate->bits_per_s() / kLongestAtRate) {
+        cut_or_drop(state, state.queue.take());
+        return true;
+    }
+    if (is_super) {
+        is_sent = send_super(traffic_class, *way, batch, now);
+    } else {
+        scratch_.load.begin();
+        is_sent = send_aggregate(traffic_class, *way, batch, now);
+        if (const auto spent = scratch_.load.end(state.counters.inner_bytes - before, now)) {
+            compression_.on_compressed(*spent, now);
+        }
+    }
+    if (settings_.rate != nullptr) {
+        settings_.rate->take(state.counters.inner_bytes - before, now);
     }
     return is_sent;
 }

@@ -5,6 +5,7 @@
 #include "common/base/ip_address.hpp"
 #include "common/base/memory_budget.hpp"
 #include "common/base/path_mode.hpp"
+#include "common/base/token_bucket.hpp"
 #include "common/crypto/datagram_cipher.hpp"
 #include "common/elision/types.hpp"
 #include "common/flow/flow.hpp"
@@ -12,6 +13,7 @@
 #include "common/session/hold.hpp"
 #include "common/session/path_set.hpp"
 #include "common/wire/tcp_record.hpp"
+#include "common/wire/unsealed.hpp"
 
 #include <array>
 #include <bit>
@@ -67,6 +69,9 @@ struct SessionSettings {
     // Memory of all sessions of the process: datagrams kept to be sent again, packets held for
     // order, logs of what is under way. Must outlive them; null: no limit but those of each.
     base::MemoryBudget* memory = nullptr;
+    // Of inner packets that leave, in IP bytes; what is over it waits in its class. Sessions may
+    // share one. Must outlive them; null: no limit.
+    base::TokenBucket* rate = nullptr;
 };
 
 // Some 60 sessions with both at their own limits.
@@ -258,6 +263,13 @@ struct ReceivedDatagram {
     // The path that it arrived on, which SNAPT tells of TCP only. Another one than its header's:
     // SNAPT sent it again.
     std::optional<uint8_t> arrived_on = std::nullopt;
+};
+
+// A datagram that was taken in over UDP, and where it came from.
+struct Latest {
+    wire::Quote quote;
+    base::Endpoint from;
+    base::Endpoint to;
 };
 
 // Bytes of IP and UDP header in front of every datagram.

@@ -1,5 +1,7 @@
 #include "common/session/unheard.hpp"
 
+#include "common/flow/flow_share.hpp"
+
 #include <algorithm>
 
 namespace continuo::session {
@@ -20,6 +22,9 @@ void count(flow::Flow& flow, const flow::UnheardBytes& bytes, bool is_delivered)
     flow::add(counters.payload_down, bytes.payload);
     flow::add(counters.pre_down, bytes.inner);
     flow::add(counters.post_down, bytes.outer);
+    if (flow.share != nullptr) {
+        flow.share->count_payload(bytes.payload);
+    }
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ _snapt()
     COMPREPLY=()
     for ((at = 1; at < COMP_CWORD; at++)); do
         case ${COMP_WORDS[at]} in
-            help | init | run | status | sessions | flows | usage | rate | balance | topup | adjust | verify | check | doctor | reload)
+            help | init | run | status | sessions | flows | usage | records | export | rate | balance | topup | adjust | statement | verify | check | doctor | reload)
                 command=${COMP_WORDS[at]}
                 break
                 ;;
@@ -28,10 +28,32 @@ _snapt()
                 esac
                 break
                 ;;
+            quota)
+                command=quota
+                case ${COMP_WORDS[at + 1]-} in
+                    show | set)
+                        if ((at + 1 < COMP_CWORD)); then
+                            command="quota ${COMP_WORDS[at + 1]}"
+                        fi
+                        ;;
+                esac
+                break
+                ;;
+            token)
+                command=token
+                case ${COMP_WORDS[at + 1]-} in
+                    add | list | remove)
+                        if ((at + 1 < COMP_CWORD)); then
+                            command="token ${COMP_WORDS[at + 1]}"
+                        fi
+                        ;;
+                esac
+                break
+                ;;
             plan)
                 command=plan
                 case ${COMP_WORDS[at + 1]-} in
-                    check | add | show)
+                    check | add | use | show)
                         if ((at + 1 < COMP_CWORD)); then
                             command="plan ${COMP_WORDS[at + 1]}"
                         fi
@@ -74,19 +96,27 @@ _snapt()
             _snapt_zones "$current"
             return
             ;;
-        --user)
+        --format)
+            COMPREPLY=($(compgen -W 'csv jsonl' -- "$current"))
+            return
+            ;;
+        --scope)
+            COMPREPLY=($(compgen -W 'read bill admin' -- "$current"))
+            return
+            ;;
+        --user | --self)
             _snapt_users "$current"
             return
             ;;
-        --timeout | --from | --to | --name | --public | --quota | --device | --key-id | --overlap | --plan | --rev | --account | --ref | --note | --credit | --debit) return ;;
+        --timeout | --from | --to | --name | --public | --quota | --device | --key-id | --overlap | --plan | --rev | --account | --ref | --note | --credit | --debit | --month | --limit | --url) return ;;
     esac
 
     case $command in
-        '') options='init run user status sessions flows usage plan rate balance topup adjust verify check doctor reload help --help --version' ;;
+        '') options='init run user status sessions flows usage quota token records export plan rate balance topup adjust statement verify check doctor reload help --help --version' ;;
         help)
             options=''
             if [[ $current != -* ]]; then
-                COMPREPLY=($(compgen -W 'init run user status sessions flows usage plan rate balance topup adjust verify check doctor reload' -- "$current"))
+                COMPREPLY=($(compgen -W 'init run user status sessions flows usage quota token records export plan rate balance topup adjust statement verify check doctor reload' -- "$current"))
                 return
             fi
             ;;
@@ -113,7 +143,24 @@ _snapt()
         reload) options='' ;;
         doctor) options='--config --state' ;;
         usage) options='--by --from --to --zone --user --wide --watch' ;;
-        plan) options='check add show' ;;
+        quota) options='show set' ;;
+        'quota show' | 'quota set')
+            case $command in
+                'quota show') options='--state --wide --watch' ;;
+                *) options='--then --credit --zone --state' ;;
+            esac
+            if [[ $current != -* ]]; then
+                _snapt_users "$current"
+                return
+            fi
+            ;;
+        token) options='add list remove' ;;
+        'token add') options='--scope --self --url --config --state' ;;
+        'token list') options='--state --wide --watch' ;;
+        'token remove') options='--state' ;;
+        records) options='--from --to --zone --user --limit --csv --wide --state' ;;
+        export) options='--format --from --to --zone --user --limit --state' ;;
+        plan) options='check add use show' ;;
         'plan check' | 'plan add')
             options=''
             if [[ $command == 'plan add' ]]; then
@@ -124,11 +171,12 @@ _snapt()
                 return
             fi
             ;;
-        balance | topup | adjust)
+        balance | topup | adjust | statement)
             case $command in
                 balance) options='--state --wide --watch' ;;
                 topup) options='--account --ref --note --state' ;;
                 adjust) options='--credit --debit --account --ref --note --state' ;;
+                statement) options='--month --zone --account --csv --page --wide --state' ;;
             esac
             if [[ $current != -* ]]; then
                 _snapt_users "$current"
@@ -136,6 +184,7 @@ _snapt()
             fi
             ;;
         verify) options='--state' ;;
+        'plan use') options='--user --from --zone --state' ;;
         'plan show') options='--rev --toml --state --wide --watch' ;;
         rate) options='--dry-run --plan --rev --plan-file --state --by --from --to --zone --user --wide --watch' ;;
         check)

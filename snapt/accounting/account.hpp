@@ -6,8 +6,25 @@
 
 namespace continuo::snapt {
 
+inline constexpr int64_t kUsPerSecond = 1'000'000;
+
 // Id that no account has.
 inline constexpr int64_t kNoAccount = 0;
+
+struct Quota {
+    int64_t bytes = 0;   // payload, both ways
+    std::string period;  // "day" or "month"
+    bool operator==(const Quota&) const = default;
+};
+
+// What happens when a quota or a credit is used up: the user is told; it gets a rate; what it sends
+// is refused.
+enum class OnExhausted : uint8_t { Notify, Throttle, Stop };
+struct Exhaustion {
+    OnExhausted action = OnExhausted::Notify;
+    uint64_t bits_per_s = 0;  // of Throttle
+    bool operator==(const Exhaustion&) const = default;
+};
 
 struct Account {
     int64_t id = kNoAccount;  // never used twice

@@ -129,6 +129,7 @@ void Accountant::note_write(const std::optional<base::Error>& error) {
 LedgerStatus Accountant::status() const {
     const std::lock_guard lock(mutex_);
     LedgerStatus status = status_;
+    status.booking_error = desk_->booking_trouble();
     if (write_error_) {
         status.write_error = write_error_->where;
         status.write_error_since_us = write_error_since_us_;
@@ -177,6 +178,7 @@ void Accountant::run() {
         serve(std::move(commands));
         if (tick_us) {
             on_tick(*tick_us);
+            seal_for_quotas(*tick_us);
         }
         const LedgerStatus status = ledger_->status();
         lock.lock();
@@ -206,6 +208,33 @@ void Accountant::on_tick(int64_t now_us) {
         const auto written = ledger_->probe_write(now_us);
         note_write(written ? std::nullopt : std::optional(written.error()));
     }
+}
+
+// What a meter counts from here on, and is sealed all the same, counts twice until the next time:
+// no more than comes meanwhile.
+void Accountant::seal_for_quotas(int64_t now_us) {
+    std::vector<SealedMeter> meters;
+    std::set<std::string> users;
+    auto due = desk_->take_to_seal(now_us);
+    for (auto& meter : due) {
+        users.insert(meter->account().user);
+        const uint64_t counted = meter->counted();
+        meters.push_back({std::move(meter), counted});
+    }
+    if (meters.empty()) {
+        return;
+    }
+    const auto sealed = ledger_->seal_for(users, now_us);
+    note(sealed);
+    if (!sealed) {
+        return;
+    }
+    const LedgerStatus status = ledger_->status();
+    for (SealedMeter& one : meters) {
+        one.end = {status.epoch, status.next_seq};
+        one.merged_bytes = ledger_->merged_payload(one.meter->account().id);
+    }
+    desk_->on_sealed(std::move(meters));
 }
 
 void Accountant::serve(std::deque<Command> commands) {

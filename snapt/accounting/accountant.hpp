@@ -56,6 +56,9 @@ class Accountant {
     // Seals, then sums. False: too many questions wait.
     bool usage(const UsageQuery& query, int64_t now_us, UsageDone done);
 
+    // Any thread. The user's quota and credit act on it, until nobody else holds it.
+    void watch(std::shared_ptr<UserMeter> meter) { desk_->watch(std::move(meter)); }
+
     // Waits until every command and tick given before is done.
     void flush();
     // Serves what is queued, seals everything and ends the thread. Nobody may count any more. Once.
@@ -91,6 +94,7 @@ class Accountant {
     void answer(const std::vector<Question>& questions);
     void note(const base::Result<size_t>& sealed);
     void on_tick(int64_t now_us);
+    void seal_for_quotas(int64_t now_us);
     void end_thread();
 
     std::unique_ptr<Ledger> ledger_;  // the thread's while it runs, but for live()

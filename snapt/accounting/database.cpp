@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <limits>
+#include <thread>
 
 #include <fcntl.h>
 #include <sqlite3.h>
@@ -345,6 +346,16 @@ Result<void> Transaction::commit() {
     CTN_TRY(database_->execute("COMMIT"));
     database_ = nullptr;
     return {};
+}
+
+void pause_between_transactions() {
+    std::this_thread::sleep_for(kBetweenTransactions);
+}
+
+ReadMoment::~ReadMoment() {
+    if (database_.in_transaction()) {
+        static_cast<void>(database_.execute("ROLLBACK"));
+    }
 }
 
 }  // namespace continuo::snapt

@@ -5,6 +5,7 @@
 #include "common/base/bytes.hpp"
 #include "common/base/result.hpp"
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -107,6 +108,24 @@ class Transaction {
   private:
     explicit Transaction(Database& database) : database_(&database) {}
     Database* database_;
+};
+
+// Who has many transactions pauses so long between two, so that those who wait for the lock find it
+// free: they look for it each 100 ms at last.
+inline constexpr std::chrono::milliseconds kBetweenTransactions{50};
+void pause_between_transactions();
+
+// Questions that see the same moment, until it is destroyed.
+class ReadMoment {
+  public:
+    explicit ReadMoment(Database& database) : database_(database) {}
+    ReadMoment(const ReadMoment&) = delete;
+    ReadMoment& operator=(const ReadMoment&) = delete;
+    ~ReadMoment();
+    base::Result<void> begin() { return database_.execute("BEGIN"); }
+
+  private:
+    Database& database_;
 };
 
 }  // namespace continuo::snapt

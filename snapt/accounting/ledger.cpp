@@ -72,6 +72,7 @@ Result<void> Ledger::start(int64_t now_us) {
     live.slots = options_.live_slots;
     live.user_slots = options_.user_slots;
     live_ = CTN_TRY(LiveFile::create(options_.state_directory + "/" + kLiveFileName, live));
+    look_at_clock();
     last_tick_us_ = now_us;
     checkpointed_at_us_ = now_us;
     boundary_us_ = boundary_before(now_us);
@@ -146,6 +147,9 @@ Result<size_t> Ledger::tick(int64_t now_us) {
         records_of_.clear();
     }
     CTN_TRY(checkpoint(now_us));
+    if (is_unsynchronised_ && is_boundary) {
+        look_at_clock();  // all that was counted before is sealed
+    }
     return records;
 }
 
@@ -215,6 +219,7 @@ Result<size_t> Ledger::seal(const Pass& pass) {
 Result<size_t> Ledger::try_seal(const Pass& pass) {
     Transaction transaction = CTN_TRY(Transaction::begin(database_));
     Pass late = pass;
+    late.flags |= is_unsynchronised_ ? record_flag::kClockUnsynced : 0U;
     if (must_reload_) {
         sealed_ = CTN_TRY(load_sealed());
         status_.next_seq = CTN_TRY(statements_->state("next_seq"));

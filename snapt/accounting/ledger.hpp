@@ -58,10 +58,14 @@ struct LedgerOptions {
     Destinations destinations = Destinations::None;
     // Records of a user in an interval, beside one for each session and class; 0: any number.
     uint32_t user_records = 1000;
+    bool is_aggregate = false;    // no others than those
     uint32_t user_slots = 0;      // as LiveFileOptions
     uint64_t min_free_bytes = 0;  // with less flows are merged; 0: they never are for that
     // Free bytes of a folder's disk; nothing when unknown.
     std::function<std::optional<uint64_t>(const std::string& folder)> free_bytes = free_disk_bytes;
+    // Whether the wall clock is synchronised; asked until it is. Records before that are marked,
+    // and those of that interval.
+    std::function<bool()> is_clock_synchronised{};  // empty: it is
 };
 
 struct SessionIdentity {
@@ -102,7 +106,8 @@ struct LedgerStatus {
     std::optional<uint64_t> free_bytes{};
     std::optional<std::string> write_error{};  // of the latest write, if it failed
     int64_t write_error_since_us = 0;
-    bool is_disk_full = false;  // that is why
+    bool is_disk_full = false;    // that is why
+    std::string booking_error{};  // why usage is not booked, or not all of it; empty: it is
 };
 
 class Ledger {
@@ -133,6 +138,8 @@ class Ledger {
     // records come when the interval ends.
     base::Result<size_t> seal_now(int64_t now_us);
     base::Result<size_t> seal_for(const std::set<std::string>& users, int64_t now_us);
+    // Payload of the account, both ways, that seals have merged in this interval.
+    int64_t merged_payload(int64_t account_id) const;
     // Last seal of all flows and sessions. Nobody may count any more.
     base::Result<size_t> stop(int64_t now_us, flow::Cause cause);
 
@@ -197,6 +204,9 @@ class Ledger {
     base::Result<void> write_state(int64_t epoch, int64_t next_seq);
     flow::UsageRecord make_record(const SlotImage& image, const flow::CounterValues& delta) const;
     int64_t boundary_before(int64_t now_us) const;
+    void look_at_clock() {
+        is_unsynchronised_ = options_.is_clock_synchronised && !options_.is_clock_synchronised();
+    }
 
     LedgerOptions options_;
     Database database_;
@@ -216,6 +226,7 @@ class Ledger {
     bool must_reload_ = false;  // after a failed commit the database knows better what is sealed
     int64_t last_tick_us_ = 0;
     int64_t boundary_us_ = 0;
+    bool is_unsynchronised_ = false;  // the wall clock, since the start
     mutable LedgerStatus status_;
 };
 

@@ -67,8 +67,8 @@ Result<void> Ledger::probe_write(int64_t now_us) {
 }
 
 bool Ledger::may_have_record(uint32_t session_number, Sealing& sealing) const {
-    if (status_.is_coarse || options_.user_records == 0) {
-        return !status_.is_coarse;
+    if (status_.is_coarse || options_.is_aggregate || options_.user_records == 0) {
+        return !status_.is_coarse && !options_.is_aggregate;
     }
     const auto session = sessions_.find(session_number);
     const std::string user = session == sessions_.end() ? "?" : session->second.identity.user_id;
@@ -148,6 +148,8 @@ Ledger::write_merged_record(const Pass& pass, const SlotImage& image, Sealing& s
     record.seq = sealing.next_seq++;
     record.t_end = pass.end_us;
     record.t_start = std::min(std::max(image.opened_at_us, boundary_us_), record.t_end - 1);
+    // Flows that are active at the same time: the rate that is priced is that of all together.
+    record.active_us = std::min(record.active_us, record.t_end - record.t_start);
     record.cause = pass.cause;
     record.flags |= pass.flags | record_flag::kFirst | record_flag::kLast;
     ++sealing.records;
@@ -168,6 +170,17 @@ void Ledger::take_merged(Sealing& sealing) {
     for (const auto& [key, image] : sealing.merged) {
         merged_[key] = image;
     }
+}
+
+int64_t Ledger::merged_payload(int64_t account_id) const {
+    uint64_t bytes = 0;
+    for (const auto& [key, image] : merged_) {
+        const auto session = sessions_.find(key.first);
+        if (session != sessions_.end() && session->second.identity.account_id == account_id) {
+            bytes += image.counters.payload_up + image.counters.payload_down;
+        }
+    }
+    return static_cast<int64_t>(bytes);
 }
 
 }  // namespace continuo::snapt

@@ -91,6 +91,32 @@ CREATE TRIGGER ledger_is_not_changed BEFORE UPDATE ON ledger BEGIN SELECT RAISE(
 CREATE TRIGGER ledger_is_not_shortened BEFORE DELETE ON ledger BEGIN SELECT RAISE(ABORT, 'entries are only added'); END;
 )sql";
 
+// To version 9.
+inline constexpr const char* kChargesSql = R"sql(
+CREATE TABLE balance(account_id INTEGER PRIMARY KEY, balance_ud INTEGER NOT NULL, entries INTEGER NOT NULL) STRICT;
+INSERT INTO balance SELECT account_id, sum(amount_ud), count(*) FROM ledger GROUP BY account_id;
+CREATE TRIGGER ledger_is_summed AFTER INSERT ON ledger BEGIN
+  INSERT INTO balance(account_id, balance_ud, entries) VALUES(NEW.account_id, NEW.amount_ud, 1)
+    ON CONFLICT DO UPDATE SET balance_ud = balance_ud + excluded.balance_ud, entries = entries + 1; END;
+CREATE TABLE plan_use(
+  use_id INTEGER PRIMARY KEY, account_id INTEGER NOT NULL, plan_id INTEGER NOT NULL, valid_from INTEGER NOT NULL,
+  at INTEGER NOT NULL, actor TEXT NOT NULL) STRICT;
+CREATE TABLE booked(
+  snapt_id TEXT PRIMARY KEY, epoch INTEGER NOT NULL, seq INTEGER NOT NULL, until_seq INTEGER,
+  account_id INTEGER NOT NULL, quarter INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE charge(
+  charge_id INTEGER PRIMARY KEY, account_id INTEGER NOT NULL, snapt_id TEXT NOT NULL, epoch INTEGER NOT NULL,
+  first_seq INTEGER NOT NULL, last_seq INTEGER NOT NULL, quarter INTEGER NOT NULL, cls INTEGER NOT NULL,
+  plan_id INTEGER NOT NULL, plan_rev INTEGER NOT NULL, records INTEGER NOT NULL,
+  pay_up INTEGER NOT NULL, pay_down INTEGER NOT NULL, pre INTEGER NOT NULL, post INTEGER NOT NULL,
+  gross_ud INTEGER NOT NULL, discount_ud INTEGER NOT NULL, entry_id INTEGER, discount_id INTEGER,
+  replaces INTEGER UNIQUE, fault TEXT) STRICT;
+CREATE INDEX charge_account ON charge(account_id, quarter);
+CREATE INDEX charge_fault ON charge(quarter) WHERE fault IS NOT NULL;
+CREATE TRIGGER charge_is_not_changed BEFORE UPDATE ON charge BEGIN SELECT RAISE(ABORT, 'charges are only added'); END;
+CREATE TRIGGER charge_is_not_removed BEFORE DELETE ON charge BEGIN SELECT RAISE(ABORT, 'charges are only added'); END;
+)sql";
+
 // Entry i brings a database of version i + 1 to version i + 2.
 inline constexpr std::array<const char*, kSchemaVersion - 1> kMigrations = {
     "ALTER TABLE credential ADD COLUMN device TEXT NOT NULL DEFAULT '';"
@@ -106,6 +132,11 @@ inline constexpr std::array<const char*, kSchemaVersion - 1> kMigrations = {
     "ALTER TABLE usage_record ADD COLUMN undelivered INTEGER;",
     "ALTER TABLE usage_record ADD COLUMN tun_up INTEGER;"
     "ALTER TABLE usage_record ADD COLUMN tun_down INTEGER;",
+    kChargesSql,
+    "ALTER TABLE account DROP COLUMN credit_limit_ud;"  // 0 everywhere: nothing set one
+    "ALTER TABLE account ADD COLUMN credit_limit_ud INTEGER;"
+    "ALTER TABLE account ADD COLUMN on_exhausted TEXT NOT NULL DEFAULT 'notify';"
+    "ALTER TABLE account ADD COLUMN throttle_bits_per_s INTEGER;",
 };
 
 }  // namespace continuo::snapt

@@ -76,24 +76,6 @@ Result<std::optional<MoneyEntry>> entry_with(Database& database, std::string_vie
     return std::optional(CTN_TRY(entry_of(select)));
 }
 
-// The id and the digest of the entry that was booked last.
-struct Last {
-    int64_t entry_id = 0;
-    Digest digest{};
-};
-
-Result<Last> last_entry(Database& database) {
-    Statement select =
-        CTN_TRY(database.prepare("SELECT entry_id,sha FROM ledger ORDER BY entry_id DESC LIMIT 1"));
-    Last last;
-    if (CTN_TRY(select.step())) {
-        last.entry_id = select.integer(0);
-        const base::ByteView sha = select.blob(1);
-        std::copy_n(sha.begin(), std::min(sha.size(), last.digest.size()), last.digest.begin());
-    }
-    return last;
-}
-
 Result<void> check_texts(const MoneyEntry& wanted) {
     if (wanted.ref.empty() || !is_line(wanted.ref, kMaxRefBytes)) {
         return Error{Errc::InvalidConfig, "the reference has to have 1 to 64 bytes, in one line",
@@ -153,10 +135,9 @@ Result<void> insert_entry(Database& database, const MoneyEntry& entry, const Dig
 // The question for balances; `where` is about the account.
 std::string select_balances(std::string_view where) {
     std::string sql =
-        "SELECT a.account_id,a.user_id,a.removed,coalesce(sum(l.amount_ud),0),count(l.entry_id) "
-        "FROM account a LEFT JOIN ledger l ON l.account_id=a.account_id WHERE ";
+        "SELECT a.account_id,a.user_id,a.removed,coalesce(b.balance_ud,0),coalesce(b.entries,0) "
+        "FROM account a LEFT JOIN balance b ON b.account_id=a.account_id WHERE ";
     sql += where;
-    sql += " GROUP BY a.account_id";
     return sql;
 }
 
@@ -206,6 +187,36 @@ std::optional<int64_t> parse_denarii(std::string_view text) {
     return amount_ud <= kMaxBalanceUd ? std::optional(amount_ud) : std::nullopt;
 }
 
+Result<EntryWriter> EntryWriter::begin(Database& database) {
+    EntryWriter writer(database);
+    Statement select =
+        CTN_TRY(database.prepare("SELECT entry_id,sha FROM ledger ORDER BY entry_id DESC LIMIT 1"));
+    if (CTN_TRY(select.step())) {
+        writer.last_id_ = select.integer(0);
+        const base::ByteView sha = select.blob(1);
+        std::copy_n(sha.begin(), std::min(sha.size(), writer.last_digest_.size()),
+                    writer.last_digest_.begin());
+    }
+    return writer;
+}
+
+Result<int64_t> EntryWriter::add(const MoneyEntry& wanted) {
+    auto balance = balances_.find(wanted.account_id);
+    if (balance == balances_.end()) {
+        const int64_t sum_ud = CTN_TRY(balance_of(database_, wanted.account_id)).balance_ud;
+        balance = balances_.emplace(wanted.account_id, sum_ud).first;
+    }
+    CTN_TRY(check_amount(balance->second, wanted.amount_ud));
+    MoneyEntry entry = wanted;
+    entry.entry_id = last_id_ + 1;
+    const Digest digest = CTN_TRY(entry_digest(last_digest_, entry));
+    CTN_TRY(insert_entry(database_, entry, digest));
+    last_id_ = entry.entry_id;
+    last_digest_ = digest;
+    balance->second += entry.amount_ud;
+    return last_id_;
+}
+
 Result<BookedEntry> book(Database& database, const MoneyEntry& wanted) {
     CTN_TRY(check_texts(wanted));
     Transaction transaction = CTN_TRY(Transaction::begin(database));
@@ -223,18 +234,12 @@ Result<BookedEntry> book(Database& database, const MoneyEntry& wanted) {
         }
         return BookedEntry{*before, false};
     }
-    const int64_t balance_ud = CTN_TRY(balance_of(database, entry.account_id)).balance_ud;
-    CTN_TRY(check_amount(balance_ud, entry.amount_ud));
-    const Last last = CTN_TRY(last_entry(database));
-    entry.entry_id = last.entry_id + 1;
-    const Digest digest = CTN_TRY(entry_digest(last.digest, entry));
-    CTN_TRY(insert_entry(database, entry, digest));
+    EntryWriter writer = CTN_TRY(EntryWriter::begin(database));
+    entry.entry_id = CTN_TRY(writer.add(entry));
     CTN_TRY(transaction.commit());
     return BookedEntry{std::move(entry), true};
 }
 
-// Sums are in the order in which entries were booked, so that none on the way is beyond the bounds
-// of a balance.
 Result<Balance> balance_of(Database& database, int64_t account_id) {
     Statement select = CTN_TRY(database.prepare(select_balances("a.account_id=?1").c_str()));
     if (!CTN_TRY(select.bind(1, account_id).step())) {
@@ -245,7 +250,7 @@ Result<Balance> balance_of(Database& database, int64_t account_id) {
 
 Result<std::vector<Balance>> balances(Database& database, const std::optional<std::string>& user) {
     std::string sql = select_balances(user ? "a.user_id=?1" : "?1 IS NULL");
-    sql += " HAVING a.removed IS NULL OR count(l.entry_id)>0 ORDER BY a.user_id,a.account_id";
+    sql += " AND (a.removed IS NULL OR b.entries>0) ORDER BY a.user_id,a.account_id";
     Statement select = CTN_TRY(database.prepare(sql.c_str()));
     select.bind(1, user);
     std::vector<Balance> all;
@@ -268,6 +273,18 @@ visit_entries(Database& database,
         // The stored one, so that one changed entry is told once.
         before = {};
         std::copy_n(stored.begin(), std::min(stored.size(), before.size()), before.begin());
+    }
+    return {};
+}
+
+Result<void> visit_entries_of(Database& database,
+                              int64_t account_id,
+                              const std::function<void(MoneyEntry entry)>& visit) {
+    Statement select =
+        CTN_TRY(database.prepare(select_entries("WHERE account_id=? ORDER BY entry_id").c_str()));
+    select.bind(1, account_id);
+    while (CTN_TRY(select.step())) {
+        visit(CTN_TRY(entry_of(select)));
     }
     return {};
 }

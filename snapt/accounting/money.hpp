@@ -1,4 +1,5 @@
-// Money: what was booked for accounts, as entries that are only ever added; a balance is their sum.
+// Money: what was booked for accounts, as entries that are only ever added; a balance is their sum,
+// which the database keeps as entries are added.
 // Amounts are in micro-denarii (ud), positive where the user gains. Each entry carries a SHA-256
 // over itself and the one before, so that a change, or a removal but of the last ones, is noticed.
 #pragma once
@@ -8,6 +9,7 @@
 
 #include <array>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -44,6 +46,22 @@ struct MoneyEntry {
 // beyond kMaxBalanceUd.
 std::optional<int64_t> parse_denarii(std::string_view text);
 
+// Adds entries in a transaction of the caller's, which checks references and notes.
+class EntryWriter {
+  public:
+    static base::Result<EntryWriter> begin(Database& database);
+    // Gives its entry_id. LimitReached beyond kMaxBalanceUd, as in NotFound without an account
+    // nothing is added.
+    base::Result<int64_t> add(const MoneyEntry& wanted);
+
+  private:
+    explicit EntryWriter(Database& database) : database_(database) {}
+    Database& database_;
+    int64_t last_id_ = 0;
+    std::array<uint8_t, 32> last_digest_{};
+    std::map<int64_t, int64_t> balances_;  // of accounts that have got entries
+};
+
 struct BookedEntry {
     MoneyEntry entry;
     bool is_new = false;  // false: it was booked before, and is not booked again
@@ -72,5 +90,10 @@ base::Result<std::vector<Balance>> balances(Database& database,
 base::Result<void>
 visit_entries(Database& database,
               const std::function<void(const MoneyEntry& entry, bool is_genuine)>& visit);
+
+// Those of an account, in their order; digests are not looked at.
+base::Result<void> visit_entries_of(Database& database,
+                                    int64_t account_id,
+                                    const std::function<void(MoneyEntry entry)>& visit);
 
 }  // namespace continuo::snapt

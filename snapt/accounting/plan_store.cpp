@@ -108,6 +108,34 @@ Result<std::vector<PlanRevision>> list_plans(Database& database) {
     return plans;
 }
 
+Result<void>
+use_plan(Database& database, const PlanUse& use, int64_t now_us, const std::string& actor) {
+    Transaction transaction = CTN_TRY(Transaction::begin(database));
+    Statement count = CTN_TRY(database.prepare("SELECT count(*) FROM plan_use"));
+    if (CTN_TRY(count.step()) && count.integer(0) >= kMaxPlanUses) {
+        return Error{Errc::LimitReached, "plans were assigned 100000 times already", 0};
+    }
+    Statement insert = CTN_TRY(database.prepare(
+        "INSERT INTO plan_use(account_id,plan_id,valid_from,at,actor) VALUES(?,?,?,?,?)"));
+    CTN_TRY(insert.bind(1, use.account_id)
+                .bind(2, use.plan_id)
+                .bind(3, use.valid_from_us)
+                .bind(4, now_us)
+                .bind(5, std::string_view(actor))
+                .run());
+    return transaction.commit();
+}
+
+Result<std::vector<PlanUse>> list_plan_uses(Database& database) {
+    Statement select = CTN_TRY(
+        database.prepare("SELECT account_id,plan_id,valid_from FROM plan_use ORDER BY use_id"));
+    std::vector<PlanUse> uses;
+    while (CTN_TRY(select.step())) {
+        uses.push_back({select.integer(0), select.integer(1), select.integer(2)});
+    }
+    return uses;
+}
+
 Result<PlanRevision>
 find_plan(Database& database, const std::string& plan, const std::optional<int64_t>& revision) {
     // No name is a number.

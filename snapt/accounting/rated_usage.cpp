@@ -116,31 +116,14 @@ rating::Usage usage_of(const Statement& record) {
     return usage;
 }
 
-// Questions that see the same records.
-class ReadTransaction {
-  public:
-    explicit ReadTransaction(Database& database) : database_(database) {}
-    ReadTransaction(const ReadTransaction&) = delete;
-    ReadTransaction& operator=(const ReadTransaction&) = delete;
-    ~ReadTransaction() {
-        if (database_.in_transaction()) {
-            static_cast<void>(database_.execute("ROLLBACK"));
-        }
-    }
-    Result<void> begin() { return database_.execute("BEGIN"); }
-
-  private:
-    Database& database_;
-};
-
 }  // namespace
 
 Result<UsageReport> rate_usage(Database& database,
                                const UsageQuery& query,
                                const rating::Plan& plan,
                                const UsageLimits& limits) {
-    ReadTransaction transaction(database);
-    CTN_TRY(transaction.begin());
+    ReadMoment moment(database);
+    CTN_TRY(moment.begin());
     UsageReport report = CTN_TRY(query_usage(database, query, limits));
     const TimeZone zone = CTN_TRY(TimeZone::load(query.zone));
     Statement select =

@@ -1,6 +1,7 @@
 #include "snapt/accounting/record_store.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include <openssl/evp.h>
 
@@ -226,6 +227,59 @@ visit_records(Database& database,
         UsageRecord record;
         const bool is_genuine = CTN_TRY(load(select, record));
         visit(record, is_genuine);
+    }
+    return {};
+}
+
+namespace {
+
+// Records of a query behind `after`. Few are found by the query's index, many in the order in which
+// they lie, so that nothing is sorted.
+Result<std::vector<UsageRecord>> read_page(Database& database,
+                                           const UsageQuery& query,
+                                           const RecordPlace& after,
+                                           size_t limit,
+                                           bool is_few) {
+    // The question has usage_source_sql() from FROM on.
+    std::string sql = select_records("");
+    sql.resize(sql.rfind(" FROM"));
+    sql += is_few ? usage_source_sql(query) : usage_scan_sql(query);
+    sql += " AND (snapt_id,epoch,seq)>(?6,?7,?8) ORDER BY snapt_id,epoch,seq LIMIT ?5";
+    Statement select = CTN_TRY(database.prepare(sql.c_str()));
+    bind_usage(select, query);
+    select.bind(5, static_cast<int64_t>(limit))
+        .bind(6, std::string_view(after.snapt_id))
+        .bind(7, after.epoch)
+        .bind(8, after.seq);
+    std::vector<UsageRecord> page;
+    while (CTN_TRY(select.step())) {
+        CTN_TRY(load(select, page.emplace_back()));
+    }
+    return page;
+}
+
+}  // namespace
+
+Result<void> visit_records_of(Database& database,
+                              const UsageQuery& query,
+                              size_t limit,
+                              const std::function<bool(const UsageRecord& record)>& visit,
+                              const RecordPlace& first_after) {
+    const bool is_few = limit <= kRecordPage;
+    RecordPlace after = first_after;
+    for (size_t left = limit; left > 0;) {
+        const size_t wanted = std::min(left, kRecordPage);
+        const auto page = CTN_TRY(read_page(database, query, after, wanted, is_few));
+        for (const UsageRecord& record : page) {
+            if (!visit(record)) {
+                return {};
+            }
+        }
+        if (page.size() < wanted) {
+            break;
+        }
+        after = {page.back().snapt_id, page.back().epoch, page.back().seq};
+        left -= page.size();
     }
     return {};
 }

@@ -4,9 +4,11 @@
 
 #include "common/flow/accounting_record.hpp"
 #include "snapt/accounting/database.hpp"
+#include "snapt/accounting/usage.hpp"
 
 #include <array>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -40,5 +42,23 @@ base::Result<std::vector<flow::UsageRecord>> read_records(Database& database, in
 base::Result<void>
 visit_records(Database& database,
               const std::function<void(const flow::UsageRecord& record, bool is_genuine)>& visit);
+
+// The place of a record in the order of keys; by default before the first of all.
+struct RecordPlace {
+    std::string snapt_id;
+    int64_t epoch = std::numeric_limits<int64_t>::min();
+    int64_t seq = 0;
+};
+
+// Those that a query is about, behind `after`, `limit` at most, in the order of their keys, until
+// `visit` says false. Each so many are read before they are visited: nobody's log of the database
+// waits for it.
+inline constexpr size_t kRecordPage = 2'000;
+base::Result<void>
+visit_records_of(Database& database,
+                 const UsageQuery& query,
+                 size_t limit,
+                 const std::function<bool(const flow::UsageRecord& record)>& visit,
+                 const RecordPlace& after = {});
 
 }  // namespace continuo::snapt

@@ -8,7 +8,7 @@
 namespace continuo::snapt {
 
 inline constexpr int64_t kApplicationId = 0x43544E4C;  // "CTNL"
-inline constexpr int64_t kSchemaVersion = 8;
+inline constexpr int64_t kSchemaVersion = 10;
 
 inline constexpr const char* kSchemaSql = R"sql(
 CREATE TABLE state(k TEXT PRIMARY KEY, v INTEGER NOT NULL) STRICT;
@@ -59,11 +59,11 @@ CREATE TABLE credential(
   account_id INTEGER NOT NULL, key_id TEXT NOT NULL, secret BLOB NOT NULL, created INTEGER NOT NULL,
   disabled INTEGER NOT NULL, revoked INTEGER, device TEXT NOT NULL DEFAULT '', seen INTEGER, expires INTEGER,
   PRIMARY KEY(account_id, key_id)) STRICT;
--- Rows are never deleted.
+-- Rows are never deleted. Without `credit_limit_ud` no balance is too low. `on_exhausted`: notify, throttle or stop.
 CREATE TABLE account(
   account_id INTEGER PRIMARY KEY AUTOINCREMENT, user_id TEXT NOT NULL, removed INTEGER, plan_id INTEGER,
-  status TEXT, credit_limit_ud INTEGER NOT NULL DEFAULT 0, quota_bytes INTEGER, quota_period TEXT,
-  zone TEXT NOT NULL DEFAULT 'UTC') STRICT;
+  status TEXT, quota_bytes INTEGER, quota_period TEXT, zone TEXT NOT NULL DEFAULT 'UTC',
+  credit_limit_ud INTEGER, on_exhausted TEXT NOT NULL DEFAULT 'notify', throttle_bits_per_s INTEGER) STRICT;
 CREATE INDEX account_user ON account(user_id);
 CREATE TABLE lease(
   account_id INTEGER NOT NULL, user_id TEXT NOT NULL, node TEXT NOT NULL, address_index INTEGER NOT NULL UNIQUE,
@@ -81,6 +81,35 @@ CREATE TABLE ledger(
 CREATE INDEX ledger_account ON ledger(account_id);
 CREATE TRIGGER ledger_is_not_changed BEFORE UPDATE ON ledger BEGIN SELECT RAISE(ABORT, 'entries are only added'); END;
 CREATE TRIGGER ledger_is_not_shortened BEFORE DELETE ON ledger BEGIN SELECT RAISE(ABORT, 'entries are only added'); END;
+-- What the entries of each account come to, kept with them.
+CREATE TABLE balance(account_id INTEGER PRIMARY KEY, balance_ud INTEGER NOT NULL, entries INTEGER NOT NULL) STRICT;
+CREATE TRIGGER ledger_is_summed AFTER INSERT ON ledger BEGIN
+  INSERT INTO balance(account_id, balance_ud, entries) VALUES(NEW.account_id, NEW.amount_ud, 1)
+    ON CONFLICT DO UPDATE SET balance_ud = balance_ud + excluded.balance_ud, entries = entries + 1; END;
+-- Plans that hold from a time on: for an account, or for all that have none of their own (0). Plan 0 is none, -1 that
+-- of the others. Only added.
+CREATE TABLE plan_use(
+  use_id INTEGER PRIMARY KEY, account_id INTEGER NOT NULL, plan_id INTEGER NOT NULL, valid_from INTEGER NOT NULL,
+  at INTEGER NOT NULL, actor TEXT NOT NULL) STRICT;
+-- The last record of each SNAPT that is booked; all before it are. With `until_seq` so are those up to it of accounts
+-- and quarters up to (account_id, quarter).
+CREATE TABLE booked(
+  snapt_id TEXT PRIMARY KEY, epoch INTEGER NOT NULL, seq INTEGER NOT NULL, until_seq INTEGER,
+  account_id INTEGER NOT NULL, quarter INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+-- Charges for the records of an account and class that are numbered first_seq to last_seq and ended in a quarter of an
+-- hour, with the entries they are booked by. `replaces`: the charge that this one stands for since a re-rating. `fault`:
+-- why it costs nothing although a plan is in force. Only added.
+CREATE TABLE charge(
+  charge_id INTEGER PRIMARY KEY, account_id INTEGER NOT NULL, snapt_id TEXT NOT NULL, epoch INTEGER NOT NULL,
+  first_seq INTEGER NOT NULL, last_seq INTEGER NOT NULL, quarter INTEGER NOT NULL, cls INTEGER NOT NULL,
+  plan_id INTEGER NOT NULL, plan_rev INTEGER NOT NULL, records INTEGER NOT NULL,
+  pay_up INTEGER NOT NULL, pay_down INTEGER NOT NULL, pre INTEGER NOT NULL, post INTEGER NOT NULL,
+  gross_ud INTEGER NOT NULL, discount_ud INTEGER NOT NULL, entry_id INTEGER, discount_id INTEGER,
+  replaces INTEGER UNIQUE, fault TEXT) STRICT;
+CREATE INDEX charge_account ON charge(account_id, quarter);
+CREATE INDEX charge_fault ON charge(quarter) WHERE fault IS NOT NULL;
+CREATE TRIGGER charge_is_not_changed BEFORE UPDATE ON charge BEGIN SELECT RAISE(ABORT, 'charges are only added'); END;
+CREATE TRIGGER charge_is_not_removed BEFORE DELETE ON charge BEGIN SELECT RAISE(ABORT, 'charges are only added'); END;
 )sql";
 
 }  // namespace continuo::snapt

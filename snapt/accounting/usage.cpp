@@ -1,10 +1,12 @@
 #include "snapt/accounting/usage.hpp"
 
 #include "common/flow/accounting_record.hpp"
+#include "snapt/accounting/charges.hpp"
 
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <map>
 
 namespace continuo::snapt {
 namespace {
@@ -17,14 +19,17 @@ struct KeyName {
     UsageKey key;
     std::string_view name;
     std::string_view column;
+    std::string_view of_charge;  // the same of a charge, which has no application
 };
 // A record is booked at its last microsecond: t_end itself may be the next day's first.
-constexpr std::array<KeyName, 6> kKeys = {{{UsageKey::User, "user", "user_id, account_id"},
-                                           {UsageKey::Class, "class", "cls"},
-                                           {UsageKey::Snapt, "snapt", "snapt_id"},
-                                           {UsageKey::Day, "day", "zone_day(t_end-1)"},
-                                           {UsageKey::Month, "month", "zone_month(t_end-1)"},
-                                           {UsageKey::App, "app", "app"}}};
+constexpr std::array<KeyName, 6> kKeys = {
+    {{UsageKey::User, "user", "user_id, account_id", "a.user_id, c.account_id"},
+     {UsageKey::Class, "class", "cls", "c.cls"},
+     {UsageKey::Snapt, "snapt", "snapt_id", "c.snapt_id"},
+     {UsageKey::Day, "day", "zone_day(t_end-1)", "zone_day(c.quarter*900000000)"},
+     {UsageKey::Month, "month", "zone_month(t_end-1)", "zone_month(c.quarter*900000000)"},
+     {UsageKey::App, "app", "app", ""}}};
+static_assert(kQuarterUs == 900'000'000);
 
 constexpr Error kTooManyRows{Errc::LimitReached,
                              "too many rows: narrow by --from and --to, or group by less", 0};
@@ -63,6 +68,15 @@ std::string usage_source_sql(const UsageQuery& query) {
         sql += query.is_own ? " account_id=?4 AND" : kAccountsOfName;
     }
     return sql + " t_end>?1 AND t_end<=?2";
+}
+
+std::string usage_scan_sql(const UsageQuery& query) {
+    std::string sql = " FROM usage_record WHERE";
+    if (query.user) {
+        sql += " +user_id=?3 AND";
+        sql += query.is_own ? " +account_id=?4 AND" : "";
+    }
+    return sql + " +t_end>?1 AND +t_end<=?2";
 }
 
 void bind_usage(Statement& statement, const UsageQuery& query) {
@@ -163,6 +177,80 @@ complete(UsageRow& row, const UsageQuery& query, const TimeZone& zone, Statement
     return {};
 }
 
+// Charges are of whole quarters of an hour and of all applications.
+bool has_charges(const UsageQuery& query) {
+    const auto is_border = [](const std::optional<int64_t>& at_us) {
+        return !at_us || *at_us % kQuarterUs == 0;
+    };
+    return is_border(query.from_us) && is_border(query.to_us) &&
+           std::find(query.by.begin(), query.by.end(), UsageKey::App) == query.by.end();
+}
+
+std::string charges_sql(const UsageQuery& query) {
+    std::string columns;
+    for (const UsageKey key : query.by) {
+        columns += kKeys[static_cast<size_t>(key)].of_charge;
+        columns += ", ";
+    }
+    std::string sql = "SELECT " + columns +
+                      "coalesce(sum(c.gross_ud),0), coalesce(sum(c.discount_ud),0) FROM charge c "
+                      "JOIN account a USING(account_id) WHERE c.quarter>=?1 AND c.quarter<?2 AND "
+                      "NOT EXISTS(SELECT 1 FROM charge r WHERE r.replaces=c.charge_id)";
+    sql += query.user ? " AND a.user_id=?3" : "";
+    sql += query.user && query.is_own ? " AND c.account_id=?4" : "";
+    if (!query.by.empty()) {
+        sql += " GROUP BY " + columns.substr(0, columns.size() - 2);
+    }
+    return sql;
+}
+
+// Two rows of a report share it only when they are the same row.
+std::string place_of(const UsageRow& row) {
+    std::string place;
+    for (const std::optional<std::string>* part : {&row.user, &row.snapt, &row.day, &row.month}) {
+        place += *part ? std::to_string((*part)->size()) + ":" + **part : "-";
+    }
+    place += row.account_id ? std::to_string(*row.account_id) : "-";
+    return place + "/" +
+           (row.traffic_class ? std::to_string(base::index_of(*row.traffic_class)) : "-");
+}
+
+// The charges that are booked so far, where there has been a plan.
+Result<void> add_charges(Database& database, const UsageQuery& query, UsageReport& report) {
+    Statement plans = CTN_TRY(database.prepare("SELECT 1 FROM plan_use LIMIT 1"));
+    if (!has_charges(query) || !CTN_TRY(plans.step())) {
+        return {};
+    }
+    Statement select = CTN_TRY(database.prepare(charges_sql(query).c_str()));
+    bind_usage(select, query);
+    if (query.from_us) {
+        select.bind(1, *query.from_us / kQuarterUs);
+    }
+    if (query.to_us) {
+        select.bind(2, *query.to_us / kQuarterUs);
+    }
+    std::map<std::string, std::pair<int64_t, int64_t>> sums;
+    while (CTN_TRY(select.step())) {
+        UsageRow row;
+        int column = 0;
+        for (const UsageKey key : query.by) {
+            read_key(select, column, key, row);
+            column += columns_of(key);
+        }
+        if (query.is_own) {
+            row.account_id.reset();
+        }
+        sums[place_of(row)] = {select.integer(column), select.integer(column + 1)};
+    }
+    for (UsageRow& row : report.rows) {
+        const auto [gross_ud, discount_ud] = sums[place_of(row)];
+        row.gross_ud = gross_ud;
+        row.discount_ud = discount_ud;
+        row.net_ud = gross_ud - discount_ud;
+    }
+    return {};
+}
+
 }  // namespace
 
 std::optional<UsageKey> parse_usage_key(std::string_view text) {
@@ -196,7 +284,7 @@ query_usage(Database& database, const UsageQuery& query, const UsageLimits& limi
             return kTooLong;
         }
         if (!CTN_TRY(row)) {
-            return report;
+            break;
         }
         if (report.rows.size() >= limits.rows) {
             return kTooManyRows;
@@ -204,6 +292,12 @@ query_usage(Database& database, const UsageQuery& query, const UsageLimits& limi
         report.rows.push_back(row_of(select, query.by));
         CTN_TRY(complete(report.rows.back(), query, zone, account));
     }
+    const auto charged = add_charges(database, query, report);
+    if (!charged && charged.error().code == Errc::LimitReached) {
+        return kTooLong;
+    }
+    CTN_TRY(charged);
+    return report;
 }
 
 }  // namespace continuo::snapt

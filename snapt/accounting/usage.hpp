@@ -62,7 +62,9 @@ struct UsageRow {
     int64_t as_sent = 0;                  // post and both: all that the tunnel carried
     int64_t saved = 0;                    // pre - post; may be negative
     std::optional<double> saved_percent;  // of pre
-    std::optional<int64_t> gross_ud;      // unknown without a price plan
+    // Booked so far; unknown where no plan was ever in use, by app, and in a span that does not
+    // begin and end with a quarter of an hour.
+    std::optional<int64_t> gross_ud;
     std::optional<int64_t> discount_ud;
     std::optional<int64_t> net_ud;
 };
@@ -83,6 +85,8 @@ std::string usage_sql(const UsageQuery& query);
 // The records that a query is about: SQL from FROM on, without grouping, and its parameters, of
 // which a statement has no others.
 std::string usage_source_sql(const UsageQuery& query);
+// The same, by no index but that of the records' keys.
+std::string usage_scan_sql(const UsageQuery& query);
 void bind_usage(Statement& statement, const UsageQuery& query);
 
 }  // namespace continuo::snapt

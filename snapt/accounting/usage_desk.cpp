@@ -2,6 +2,7 @@
 
 #include "common/base/log.hpp"
 #include "common/io/privileges.hpp"
+#include "snapt/accounting/charge_rows.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -18,7 +19,6 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 constexpr int64_t kDayUs = 86'400'000'000;
-constexpr std::chrono::milliseconds kBetweenBatches{50};
 
 struct RecordKey {
     std::string snapt_id;
@@ -32,12 +32,17 @@ bool are_alike(const UsageQuery& one, const UsageQuery& other) {
 
 }  // namespace
 
+// Where a plan is in use, what is behind the place up to where records are booked stays, and what a
+// charge that could not be made is to be made of.
 Result<size_t> prune_records(Database& database, int64_t before_us, size_t limit) {
     // The keys first, without the lock that others wait for.
-    Statement select = CTN_TRY(
-        database.prepare("SELECT snapt_id,epoch,seq FROM usage_record INDEXED BY usage_time "
-                         "WHERE t_end<?1 ORDER BY t_end LIMIT ?2"));
-    select.bind(1, before_us).bind(2, static_cast<int64_t>(limit));
+    Statement select = CTN_TRY(database.prepare(
+        "SELECT snapt_id,epoch,seq FROM usage_record r INDEXED BY usage_time WHERE t_end<?1 AND "
+        "(NOT EXISTS(SELECT 1 FROM plan_use) OR EXISTS(SELECT 1 FROM booked b WHERE "
+        "b.snapt_id=r.snapt_id AND (r.epoch,r.seq)<=(b.epoch,b.seq))) ORDER BY t_end LIMIT ?2"));
+    const auto faulty_us = CTN_TRY(first_fault_us(database));
+    select.bind(1, std::min(before_us, faulty_us.value_or(before_us)))
+        .bind(2, static_cast<int64_t>(limit));
     std::vector<RecordKey> keys;
     while (CTN_TRY(select.step())) {
         keys.push_back({select.text(0), select.integer(1), select.integer(2)});
@@ -62,17 +67,31 @@ Result<std::unique_ptr<UsageDesk>> UsageDesk::start(const std::string& path,
                                                     uint32_t retention_days) {
     Database reader = CTN_TRY(Database::open(path, OpenMode::ReadOnly));
     Database writer = CTN_TRY(Database::open(path, OpenMode::ReadWrite));
-    return std::unique_ptr<UsageDesk>(
-        new UsageDesk(std::move(reader), std::move(writer), retention_days));
+    Database quota_reader = CTN_TRY(Database::open(path, OpenMode::ReadOnly));
+    return std::unique_ptr<UsageDesk>(new UsageDesk(std::move(reader), std::move(writer),
+                                                    std::move(quota_reader), retention_days));
 }
 
-UsageDesk::UsageDesk(Database reader, Database writer, uint32_t retention_days)
-    : reader_(std::move(reader)), writer_(std::move(writer)), retention_days_(retention_days) {
-    thread_ = std::thread([this] {
-        static_cast<void>(io::keep_capabilities({}));
-        static_cast<void>(::setpriority(PRIO_PROCESS, 0, kUsageDeskNiceness));  // of this thread
-        run();
-    });
+UsageDesk::UsageDesk(Database reader,
+                     Database writer,
+                     Database quota_reader,
+                     uint32_t retention_days)
+    : reader_(std::move(reader))
+    , writer_(std::move(writer))
+    , retention_days_(retention_days)
+    , booker_(writer_)
+    , quota_reader_(std::move(quota_reader))
+    , quotas_(quota_reader_) {
+    const auto begin = [this](void (UsageDesk::*work)()) {
+        return std::thread([this, work] {
+            static_cast<void>(io::keep_capabilities({}));
+            // Of this thread.
+            static_cast<void>(::setpriority(PRIO_PROCESS, 0, kUsageDeskNiceness));
+            (this->*work)();
+        });
+    };
+    thread_ = begin(&UsageDesk::run);
+    quota_thread_ = begin(&UsageDesk::run_quotas);
 }
 
 UsageDesk::~UsageDesk() {
@@ -81,7 +100,9 @@ UsageDesk::~UsageDesk() {
         is_ending_ = true;
     }
     wake_.notify_one();
+    wake_quotas_.notify_one();
     thread_.join();
+    quota_thread_.join();
 }
 
 bool UsageDesk::may_ask(const UsageQuery& query) const {
@@ -117,29 +138,112 @@ bool UsageDesk::ask(const UsageQuery& query, Done done) {
 }
 
 void UsageDesk::tick(int64_t now_us) {
+    {
+        const std::lock_guard lock(mutex_);
+        note_prune_time(now_us);
+        const int64_t quarter = (now_us - kBookDelayUs) / kQuarterUs;
+        const bool is_again = failed_at_us_ && std::abs(now_us - *failed_at_us_) >= kBookAgainUs;
+        if (std::exchange(booked_quarter_, quarter) != quarter || is_again) {
+            book_at_us_ = now_us;
+            failed_at_us_.reset();
+        }
+        // By a clock that cannot be right another period would seem to be now.
+        if (has_meters_ && now_us >= kEarliestUs &&
+            std::abs(now_us - looked_at_us_) >= kQuotaLookUs) {
+            look_at_us_ = now_us;
+            looked_at_us_ = now_us;
+            wake_quotas_.notify_one();
+        }
+        if (!has_work()) {
+            return;
+        }
+    }
+    wake_.notify_one();
+}
+
+void UsageDesk::watch(std::shared_ptr<UserMeter> meter) {
+    const std::lock_guard lock(mutex_);
+    new_meters_.push_back(std::move(meter));
+    has_meters_ = true;
+    looked_at_us_ = 0;  // with the next tick
+}
+
+std::vector<std::shared_ptr<UserMeter>> UsageDesk::take_to_seal(int64_t now_us) {
+    const std::lock_guard lock(mutex_);
+    // Booking waits as long for the records of a quarter that is over.
+    const int64_t quarter = (now_us - kBookDelayUs) / kQuarterUs;
+    auto& due = std::exchange(sealed_quarter_, quarter) != quarter ? with_quota_ : to_seal_;
+    return std::exchange(due, {});
+}
+
+void UsageDesk::on_sealed(std::vector<SealedMeter> sealed) {
+    const std::lock_guard lock(mutex_);
+    sealed_.insert(sealed_.end(), std::make_move_iterator(sealed.begin()),
+                   std::make_move_iterator(sealed.end()));
+    looked_at_us_ = 0;
+}
+
+void UsageDesk::run_quotas() {
+    std::unique_lock lock(mutex_);
+    while (!is_ending_) {
+        if (look_at_us_) {
+            look_at_quotas(lock);
+        } else {
+            wake_quotas_.wait(lock);
+        }
+    }
+}
+
+void UsageDesk::look_at_quotas(std::unique_lock<std::mutex>& lock) {
+    const int64_t at_us = *look_at_us_;
+    auto added = std::exchange(new_meters_, {});
+    auto sealed = std::exchange(sealed_, {});
+    to_seal_.clear();  // they hold meters, too
+    with_quota_.clear();
+    lock.unlock();
+    for (auto& meter : added) {
+        quotas_.add(std::move(meter));
+    }
+    for (SealedMeter& one : sealed) {
+        quotas_.on_sealed(one);
+        one.meter.reset();
+    }
+    const auto looked = quotas_.look(at_us);
+    if (!looked && must_tell_) {
+        base::log(base::LogLevel::Error, "accounting: quotas cannot be read: %.*s",
+                  static_cast<int>(looked.error().where.size()), looked.error().where.data());
+    }
+    must_tell_ = looked.has_value();
+    auto to_seal = quotas_.to_seal(false);
+    auto with_quota = quotas_.to_seal(true);
+    lock.lock();
+    to_seal_ = std::move(to_seal);
+    with_quota_ = std::move(with_quota);
+    has_meters_ = !quotas_.is_empty() || !new_meters_.empty();
+    if (look_at_us_ == at_us) {
+        look_at_us_.reset();
+    }
+}
+
+void UsageDesk::note_prune_time(int64_t now_us) {
     if (retention_days_ == 0) {
         return;
     }
-    {
-        const std::lock_guard lock(mutex_);
-        if (std::abs(now_us - std::exchange(last_tick_us_, now_us)) > kDayUs) {
-            prune_at_us_ = now_us + kPruneIntervalUs;
-        }
-        if (now_us < prune_at_us_) {
-            return;
-        }
+    if (std::abs(now_us - std::exchange(last_tick_us_, now_us)) > kDayUs) {
+        prune_at_us_ = now_us + kPruneIntervalUs;
+    }
+    if (now_us >= prune_at_us_) {
         prune_at_us_ = now_us + kPruneIntervalUs;
         prune_before_us_ = now_us - int64_t{retention_days_} * kDayUs;
     }
-    wake_.notify_one();
 }
 
 void UsageDesk::run() {
     std::unique_lock lock(mutex_);
     while (!is_ending_) {
         // First: there may be a question at any time.
-        if (prune_before_us_ && Clock::now() >= next_batch_at_) {
-            prune_batch(lock);
+        if (has_work() && Clock::now() >= next_batch_at_) {
+            work_batch(lock);
         } else if (const auto question = take_due_question()) {
             answer(*question, lock);
         } else if (const Time until = wake_at(); until != Time::max()) {
@@ -167,7 +271,7 @@ std::optional<UsageDesk::Question> UsageDesk::take_due_question() {
 
 // All that wait are of users who pause.
 UsageDesk::Time UsageDesk::wake_at() const {
-    Time first = prune_before_us_ ? next_batch_at_ : Time::max();
+    Time first = has_work() ? next_batch_at_ : Time::max();
     for (const Question& waiting : questions_) {
         first = std::min(first, paused_until_.at(waiting.query.user));
     }
@@ -198,15 +302,49 @@ void UsageDesk::answer(const Question& question, std::unique_lock<std::mutex>& l
     }
 }
 
-void UsageDesk::prune_batch(std::unique_lock<std::mutex>& lock) {
-    const int64_t before_us = *prune_before_us_;
+// Books before it removes: what is removed cannot be booked.
+void UsageDesk::work_batch(std::unique_lock<std::mutex>& lock) {
+    auto& wanted_us = book_at_us_ ? book_at_us_ : prune_before_us_;
+    const bool books = &wanted_us == &book_at_us_;
+    const int64_t at_us = *wanted_us;
     lock.unlock();
-    const bool has_more = prune(before_us);
+    const bool has_more = books ? book(at_us) : prune(at_us);
     lock.lock();
-    next_batch_at_ = Clock::now() + kBetweenBatches;
-    if (!has_more && prune_before_us_ == before_us) {
-        prune_before_us_.reset();
+    next_batch_at_ = Clock::now() + kBetweenTransactions;
+    if (!has_more && wanted_us == at_us) {
+        wanted_us.reset();
     }
+}
+
+bool UsageDesk::book(int64_t now_us) {
+    const int64_t quarter = (now_us - kBookDelayUs) / kQuarterUs;
+    const auto booked = booker_.step(now_us, quarter * kQuarterUs);
+    if (!booked) {
+        note_trouble("usage is not booked: " + std::string(booked.error().where), true, now_us);
+        return false;
+    }
+    booked_.fetch_add(booked->records, std::memory_order_relaxed);
+    if (!booked->has_more) {
+        const auto trouble = charge_trouble(writer_);
+        note_trouble(trouble ? *trouble
+                             : "usage is not booked: " + std::string(trouble.error().where),
+                     !trouble, now_us);
+    }
+    return booked->has_more;
+}
+
+void UsageDesk::note_trouble(const std::string& trouble, bool has_failed, int64_t now_us) {
+    const std::lock_guard lock(mutex_);
+    if (!trouble.empty() && trouble != booking_trouble_) {
+        base::log(base::LogLevel::Error, "accounting: %s", trouble.c_str());
+    }
+    booking_trouble_ = trouble;
+    failed_at_us_ = has_failed ? std::optional(now_us) : std::nullopt;
+}
+
+std::string UsageDesk::booking_trouble() const {
+    const std::lock_guard lock(mutex_);
+    return booking_trouble_;
 }
 
 bool UsageDesk::prune(int64_t before_us) {

@@ -1,8 +1,11 @@
-// UsageDesk: answers questions for usage, and removes records that are too old, on a thread of its
-// own with connections of its own: nobody who logs in waits for it.
+// UsageDesk: answers questions for usage, books usage, and removes records that are too old, on a
+// thread of its own with connections of its own: nobody who logs in waits for it. Quotas are looked
+// at on another one, which waits for no question.
 #pragma once
 
+#include "snapt/accounting/quota_watch.hpp"
 #include "snapt/accounting/usage.hpp"
+#include "snapt/accounting/usage_booker.hpp"
 
 #include <atomic>
 #include <condition_variable>
@@ -34,7 +37,16 @@ inline constexpr int kUsageDeskNiceness = 10;
 inline constexpr int64_t kPruneIntervalUs = 3'600'000'000;
 inline constexpr size_t kPruneBatch = 500;
 
-// Removes records that ended before `before_us`, `limit` at most; gives how many.
+// Usage is booked when a quarter of an hour is over, and its records are sealed. When it fails, it
+// is tried again so much later.
+inline constexpr int64_t kBookDelayUs = 10'000'000;
+inline constexpr int64_t kBookAgainUs = 60'000'000;
+
+// Between looks at what accounts may use: a change, the end of a period, a payment.
+inline constexpr int64_t kQuotaLookUs = 2'000'000;
+
+// Removes records that ended before `before_us`, `limit` at most; gives how many. Those stay that
+// are to be booked, or rated again because of a Charge::fault.
 base::Result<size_t> prune_records(Database& database, int64_t before_us, size_t limit);
 
 class UsageDesk {
@@ -52,10 +64,21 @@ class UsageDesk {
     // Any thread. `done` runs on the desk's. False: too many wait.
     bool may_ask(const UsageQuery& query) const;
     bool ask(const UsageQuery& query, Done done);
-    // Each second. Records are removed from an hour on after the start, or after the wall clock
-    // was set by more than a day: a wrong one is to be noticed before.
+    // Each second. Usage is booked from the first call on, records are removed from an hour on
+    // after the start, or after the wall clock was set by more than a day: a wrong one is to be
+    // noticed before.
     void tick(int64_t now_us);
 
+    // Any thread. The user's quota and credit act on it, until nobody else holds it.
+    void watch(std::shared_ptr<UserMeter> meter);
+    // Meters whose users' records are to be sealed, now that `now_us` is: of each once, and again
+    // after each quarter of an hour. on_sealed() follows.
+    std::vector<std::shared_ptr<UserMeter>> take_to_seal(int64_t now_us);
+    void on_sealed(std::vector<SealedMeter> sealed);
+
+    uint64_t booked_records() const { return booked_.load(std::memory_order_relaxed); }
+    // Why usage is not booked, or some is not charged; empty: nothing is amiss.
+    std::string booking_trouble() const;
     uint64_t pruned_records() const { return pruned_.load(std::memory_order_relaxed); }
 
   private:
@@ -64,36 +87,61 @@ class UsageDesk {
         Done done;
     };
 
-    UsageDesk(Database reader, Database writer, uint32_t retention_days);
+    UsageDesk(Database reader, Database writer, Database quota_reader, uint32_t retention_days);
     bool has_room_for(const UsageQuery& query) const;  // locked
     void run();
+    void run_quotas();
     using Time = std::chrono::steady_clock::time_point;
     // Locked. Null: none may be answered yet.
     std::optional<Question> take_due_question();
     Time wake_at() const;
     // These functions release the lock while they work.
     void answer(const Question& question, std::unique_lock<std::mutex>& lock);
-    void prune_batch(std::unique_lock<std::mutex>& lock);
-    // True: there is more to remove.
+    void work_batch(std::unique_lock<std::mutex>& lock);
+    // True: there is more to remove, or to book.
     bool prune(int64_t before_us);
+    bool book(int64_t now_us);
+    void look_at_quotas(std::unique_lock<std::mutex>& lock);
+    void note_trouble(const std::string& trouble, bool has_failed, int64_t now_us);
+    bool has_work() const { return prune_before_us_ || book_at_us_; }  // locked
+    void note_prune_time(int64_t now_us);                              // locked
 
     Database reader_;  // the thread's, as the other one
     Database writer_;
     uint32_t retention_days_;
+    UsageBooker booker_;     // the thread's, with writer_
+    Database quota_reader_;  // the other thread's, as the two below
+    QuotaWatch quotas_;
+    bool must_tell_ = true;  // that quotas cannot be read
+    std::atomic<uint64_t> booked_{0};
     std::atomic<uint64_t> pruned_{0};
     std::atomic<bool> is_ending_{false};
 
     mutable std::mutex mutex_;  // guards what follows
     std::condition_variable wake_;
+    std::condition_variable wake_quotas_;
     std::deque<Question> questions_;
     std::optional<UsageQuery> asked_;  // being answered
     int64_t last_tick_us_ = 0;
     int64_t prune_at_us_ = 0;
     std::map<std::optional<std::string>, Time> paused_until_;  // users that have asked lately
     std::optional<int64_t> prune_before_us_;                   // there is something to remove
+    int64_t booked_quarter_ = -1;
+    std::optional<int64_t> book_at_us_;    // there may be something to book
+    std::optional<int64_t> failed_at_us_;  // booking did
+    std::string booking_trouble_;
+    std::optional<int64_t> look_at_us_;  // quotas are to be looked at
+    int64_t looked_at_us_ = 0;
+    bool has_meters_ = false;
+    std::vector<std::shared_ptr<UserMeter>> new_meters_;
+    std::vector<SealedMeter> sealed_;
+    std::vector<std::shared_ptr<UserMeter>> to_seal_;  // for the first time
+    std::vector<std::shared_ptr<UserMeter>> with_quota_;
+    int64_t sealed_quarter_ = 0;
     Time next_batch_at_{};
 
     std::thread thread_;
+    std::thread quota_thread_;
 };
 
 }  // namespace continuo::snapt

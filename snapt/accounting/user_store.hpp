@@ -31,11 +31,6 @@ bool is_valid_name(std::string_view name);
 // A name of 1 to kMaxKeyIdBytes.
 bool is_valid_key_id(std::string_view key_id);
 
-struct Quota {
-    int64_t bytes = 0;
-    std::string period;  // "day" or "month"
-};
-
 struct Credential {
     std::string user_id;
     int64_t account_id = kNoAccount;

@@ -1,6 +1,7 @@
 #include "snapt/accounting/verify.hpp"
 
-#include "snapt/accounting/money.hpp"
+#include "snapt/accounting/charged_once.hpp"
+#include "snapt/accounting/charges.hpp"
 #include "snapt/accounting/plan_store.hpp"
 #include "snapt/accounting/record_store.hpp"
 
@@ -23,24 +24,6 @@ constexpr int64_t kPrunedEdgeUs = 3'600'000'000;
 std::string key_text(const UsageRecord& record) {
     return record.snapt_id + "/" + std::to_string(record.epoch) + "/" + std::to_string(record.seq);
 }
-
-// "12 records", or what is wrong with some of them and where it begins.
-class Faults {
-  public:
-    void add(const std::string& where) {
-        if (count_++ == 0) {
-            first_ = where;
-        }
-    }
-    bool has_any() const { return count_ > 0; }
-    std::string text(const std::string& what, const std::string& good) const {
-        return count_ == 0 ? good : std::to_string(count_) + " " + what + ", the first " + first_;
-    }
-
-  private:
-    uint64_t count_ = 0;
-    std::string first_;
-};
 
 struct Place {
     std::string snapt_id;
@@ -173,30 +156,73 @@ Result<void> verify_money(Database& database, std::vector<LedgerCheck>& checks) 
     return {};
 }
 
-class ReadMoment {
-  public:
-    explicit ReadMoment(Database& database) : database_(database) {}
-    ReadMoment(const ReadMoment&) = delete;
-    ReadMoment& operator=(const ReadMoment&) = delete;
-    ~ReadMoment() {
-        if (database_.in_transaction()) {
-            static_cast<void>(database_.execute("ROLLBACK"));
-        }
+void add_due(std::map<int64_t, int64_t>& due, const std::optional<int64_t>& entry_id, int64_t ud) {
+    if (entry_id) {
+        due[*entry_id] += ud;
     }
+}
 
-  private:
-    Database& database_;
-};
+// Charges anew from their records, where all of them are there.
+Result<void> verify_charges(Database& database, std::vector<LedgerCheck>& checks) {
+    PlanBook plans;
+    static_cast<void>(CTN_TRY(plans.refresh(database)));
+    ChargeSummer summer(database);
+    Faults faults;
+    uint64_t count = 0;
+    std::map<int64_t, int64_t> due;  // by entry
+    std::map<int64_t, int64_t> net;  // by charge that may be replaced
+    const auto look = [&](const Charge& charge) -> Result<void> {
+        ++count;
+        const std::string where = "charge " + std::to_string(charge.charge_id);
+        const auto plan = plans.plan(database, charge.terms);
+        const ChargeSums sums = plan ? CTN_TRY(summer.sums(charge, plan->get())) : ChargeSums{};
+        if (!plan || sums.records > charge.sums.records ||
+            (sums.records == charge.sums.records && sums != charge.sums)) {
+            faults.add(where);
+        }
+        int64_t before_ud = 0;
+        if (charge.replaces) {
+            const auto former = net.find(*charge.replaces);
+            before_ud = former == net.end() ? 0 : former->second;
+        }
+        net[charge.charge_id] = charge.sums.net_ud();
+        const bool is_split = charge.discount_id.has_value();
+        add_due(due, charge.discount_id, charge.sums.discount_ud);
+        add_due(due, charge.entry_id,
+                is_split ? -charge.sums.gross_ud : before_ud - charge.sums.net_ud());
+        return {};
+    };
+    CTN_TRY(visit_charges(database, true, look));
+    CTN_TRY(visit_entries(database, [&](const MoneyEntry& entry, bool) {
+        const auto wanted = due.find(entry.entry_id);
+        const bool is_usage = entry.kind == EntryKind::Usage || entry.kind == EntryKind::Discount;
+        const bool is_ours = wanted != due.end();
+        if ((is_usage && !is_ours) || (is_ours && wanted->second != entry.amount_ud)) {
+            faults.add("entry " + std::to_string(entry.entry_id));
+        }
+        due.erase(entry.entry_id);
+    }));
+    for (const auto& [entry_id, amount_ud] : due) {
+        faults.add("entry " + std::to_string(entry_id) + ", which there is not");
+    }
+    CTN_TRY(verify_charged_once(database, faults));
+    checks.push_back(
+        {"charges", !faults.has_any(),
+         faults.text("are not what their records cost, or are booked otherwise or not once",
+                     std::to_string(count) + " as their records make them")});
+    return {};
+}
 
 }  // namespace
 
 Result<std::vector<LedgerCheck>> verify_ledger(Database& database) {
-    const ReadMoment moment(database);
-    CTN_TRY(database.execute("BEGIN"));
+    ReadMoment moment(database);
+    CTN_TRY(moment.begin());
     std::vector<LedgerCheck> checks;
     CTN_TRY(verify_records(database, checks));
     CTN_TRY(verify_plans(database, checks));
     CTN_TRY(verify_money(database, checks));
+    CTN_TRY(verify_charges(database, checks));
     return checks;
 }
 

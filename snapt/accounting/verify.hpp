@@ -1,5 +1,6 @@
 // verify: looks through all of the ledger database for what no run of snapt writes: holes in the
-// sequence of usage records, digests that do not fit, balances that are no sum of entries.
+// sequence of usage records, digests that do not fit, balances that are no sum of entries, charges
+// that their records do not make.
 #pragma once
 
 #include "snapt/accounting/database.hpp"
@@ -11,7 +12,7 @@
 namespace continuo::snapt {
 
 struct LedgerCheck {
-    std::string_view what;  // "records", "sequence", "plans", "entries", "balances"
+    std::string_view what;  // "records", "sequence", "plans", "entries", "balances", "charges"
     bool is_good = true;
     std::string found;
 };

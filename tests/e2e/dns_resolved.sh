@@ -2,52 +2,9 @@
 # Names go through the tunnel where systemd-resolved looks them up: it is told so, resolv.conf is left alone while it leads
 # there, and all is afterwards as it was, also after kill -9. The SNAPT's own name is asked of the servers that resolved has.
 . "$(dirname "$0")/lib.sh"
-tools=$(realpath "$(dirname "$0")/../..")/build/tools  # where ./test has unpacked what is not installed
-PATH=$PATH:$tools/usr/bin
-require ping getent unshare dbus-daemon resolvectl
-resolved=/lib/systemd/systemd-resolved
-[ -x "$resolved" ] || resolved=$tools$resolved
-[ -x "$resolved" ] || skip "needs $resolved"
-build_topology
-start_snapt 1
-add_user alice
-printf '\n[dns]\nservers = ["203.0.113.10"]\n' >>"$work/cnapt.toml"
-dns_server                                                # of the Internet: 203.0.113.80
-for n in 1 2; do                                          # of the access points: SNAPT 1
-    spawn "gw$n" "resolver$n" "$python" "$support_dir/dns_responder.py" --ipv4 198.51.100.2 --log "$work/asked$n"
-    wait_for 10 listens "gw$n" 53
-done
-
-# The node has an /etc and a /run of its own, with a bus and resolved.
-cp -a /etc "$work/etc"
-mkdir -p "$work/run/dbus" "$work/run/systemd" "$work/etc/systemd" "$work/etc/dbus-1/system.d"
-policy=usr/share/dbus-1/system.d/org.freedesktop.resolve1.conf
-[ -e "/$policy" ] || cp "$tools/$policy" "$work/etc/dbus-1/system.d/"
-sed -i '/^continuo:/d; /^systemd-resolve:/d; /^messagebus:/d' "$work/etc/passwd" "$work/etc/group"
-for user in systemd-resolve:64791 messagebus:64792; do
-    echo "${user%:*}:x:${user#*:}:${user#*:}::/:/usr/sbin/nologin" >>"$work/etc/passwd"
-    echo "${user%:*}:x:${user#*:}:" >>"$work/etc/group"
-done
-printf '[Resolve]\nFallbackDNS=\nDNSSEC=no\nLLMNR=no\nMulticastDNS=no\nCache=no\n' >"$work/etc/systemd/resolved.conf"
-printf 'hosts: files dns\n' >"$work/etc/nsswitch.conf"
-resolv=$work/etc/resolv.conf
-rm -f "$resolv"
-ln -s ../run/systemd/resolve/stub-resolv.conf "$resolv"
-chmod 755 "$work" "$work/etc" "$work/run"
-with_places='mount --bind "$0/etc" /etc && mount --bind "$0/run" /run && exec "$@"'
-# cnapt looks for resolvectl where the package has it.
-[ -x /usr/bin/resolvectl ] || with_places="mount -t overlay -o lowerdir=$tools/usr/bin:/usr/bin overlay /usr/bin && $with_places"
-node_shell=(unshare -m sh -c "$with_places" "$work")
-spawn node bus dbus-daemon --config-file=/usr/share/dbus-1/system.conf --nofork --nopidfile
-wait_for 10 test -S "$work/run/dbus/system_bus_socket"
-spawn node resolved "$resolved"
-wait_for 10 test -S "$work/run/systemd/resolve/io.systemd.Resolve"
-tell() { in_ns node resolvectl "$@"; }
-resolves_to() { equal "$(in_ns node getent ahostsv4 name.example | awk 'NR == 1 { print $1 }')" "$1"; }
-is_dns() { equal "$(cnapt_json status | json 'd["dns"]["state"]')" "$1"; }
-goes_through_tunnel() { is_dns tunnel && resolves_to 203.0.113.80; }
-leads_to_stub() { equal "$(readlink "$resolv")" ../run/systemd/resolve/stub-resolv.conf; }
-by_resolver() { wc -l <"$work/asked$1"; }
+. "$(dirname "$0")/lib_resolved.sh"
+resolved_host
+start_resolved
 
 wait_for 10 tell dns up1 192.168.1.1
 claim "without cnapt the access point resolves, by resolved" wait_for 10 resolves_to 198.51.100.2

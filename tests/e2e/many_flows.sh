@@ -41,9 +41,15 @@ for i in range(count):
     flooding=$!
 }
 round=0
-looks_up() { # looks_up NS HOST : a name and a page
+# looks_up NS HOST : a name and a page; `took` is the longer wait for an answer, without what the programs' start takes.
+looks_up() {
+    local name page host=$2
     round=$((round + 1))
-    in_ns "$1" dig +time=2 +tries=1 +short "@$2" "a$round.example" | grep -q '^203' && in_ns "$1" curl -sf -m 3 -o /dev/null "http://$([[ $2 = *:* ]] && echo "[$2]" || echo "$2")/small"
+    name=$(in_ns "$1" dig +time=2 +tries=1 +noall +answer +stats "@$2" "a$round.example")
+    grep -qE '\sA\s+203' <<<"$name" || return
+    [[ $host != *:* ]] || host="[$host]"
+    page=$(in_ns "$1" curl -sf -m 3 -o /dev/null -w '%{time_total}' "http://$host/small") || return
+    took=$(awk -v page="$page" '/Query time:/ { name = $4 / 1000 } END { print name > page ? name : page }' <<<"$name")
 }
 flows() { snapt_json 1 status | json "d['$1']"; }
 gives_way() { more_than "$(flows flows_gave_way)" "$1"; }
@@ -51,13 +57,11 @@ gives_way() { more_than "$(flows flows_gave_way)" "$1"; }
 is_forgotten() { at_most "$(in_ns snapt1 cat /proc/net/nf_conntrack | grep -c UNREPLIED)" $((limit + 100)); }
 agree() { at_most "$(cnapt_json status | json "d['flows']")" $(($(flows flows) + 32)); }
 beside() { # beside WHAT FLOODER HOST NS : names and pages of NS while FLOODER floods
-    local failed=0 good=0 slowest=0 took began before
+    local failed=0 good=0 slowest=0 took=0 before
     before=$(flows flows_gave_way)
     flood "$2" "$3" 900
     while kill -0 $flooding 2>/dev/null; do
-        began=$EPOCHREALTIME
         if looks_up "$4" "$3"; then good=$((good + 1)); else failed=$((failed + 1)); fi
-        took=$(since "$began")
         slowest=$(printf '%s\n%s\n' "$slowest" "$took" | sort -n | tail -n 1)
         sleep 0.2
     done

@@ -95,10 +95,10 @@ in_node 78 '11:10: error: "device" is "a-very-long-device-name"; expected an int
 in_server 78 '5:11: error: "listen" holds "0.0.0.0"; expected ADDRESS:PORT or [ADDRESS]:PORT, port 1 to 65535' 's/^listen = .*/listen = ["0.0.0.0"]/'
 in_server 78 '6:10: error: "public" is an empty list; expected at least one address' 's/^public = .*/public = []/'
 in_server 78 '11:8: error: "ipv4" is "100.64.0.1/16"; expected an IPv4 prefix of length 1 to 30, or false' 's/^ipv4 = .*/ipv4 = "100.64.0.1\/16"/'
-in_server 78 '79:14: error: "interval_s" is 70; expected a divisor of 900' 's/^interval_s = .*/interval_s = 70/'
-in_server 78 '81:16: error: "destinations" is "all"; expected "none", "port" or "full"' 's/^destinations = .*/destinations = "all"/'
+in_server 78 '80:14: error: "interval_s" is 70; expected a divisor of 900' 's/^interval_s = .*/interval_s = 70/'
+in_server 78 '83:16: error: "destinations" is "all"; expected "none", "port" or "full"' 's/^destinations = .*/destinations = "all"/'
 in_server 78 '7:15: error: "protection" holds "none"; expected "encrypt" or "authenticate"' 's/^protection = .*/protection = ["none"]/'
-in_server 78 '39:11: error: "hold_ms" is -5; expected a number of ms from 0 to 10000' 's/^hold_ms = 5 .*/hold_ms = -5/'
+in_server 78 '40:11: error: "hold_ms" is -5; expected a number of ms from 0 to 10000' 's/^hold_ms = 5 .*/hold_ms = -5/'
 
 # --- In policy.toml
 rule='match = { proto = ["tcp"] }'

@@ -17,12 +17,12 @@ constexpr size_t kTagBytes = 16;
 constexpr size_t kBodiesOfASeed = 8;
 constexpr size_t kSeedsOfADirection = 12;
 
-constexpr std::array<const char*, 17> kNames = {"hello",         "accept",      "reject",
+constexpr std::array<const char*, 18> kNames = {"hello",         "accept",      "reject",
                                                 "rekey",         "rekey_ok",    "rekey_wanted",
                                                 "apps",          "directory",   "keepalive_request",
                                                 "usage_query",   "usage_reply", "session_query",
                                                 "session_state", "ping",        "pong",
-                                                "close",         "data"};
+                                                "close",         "data",        "allowance"};
 
 void write_file(const std::string& path, const Bytes& bytes) {
     std::ofstream file(path, std::ios::binary);

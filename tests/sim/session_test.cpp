@@ -279,11 +279,11 @@ TEST(SessionSim, WhatSnaptQuotesOfAnIdleNodeTheNodeKnowsAsItsOwn) {
     send_stream(pair, tuple_of(Protocol::Udp, 9150), TrafficClass::LtLd, 20, milliseconds(5),
                 false);
     pair.run_for(base::seconds(60));
-    const auto quote = pair.snapt.session->latest();
-    ASSERT_TRUE(quote);
-    EXPECT_TRUE(pair.node.session->may_have_sent(*quote));
+    const auto latest = pair.snapt.session->latest();
+    ASSERT_TRUE(latest);
+    EXPECT_TRUE(pair.node.session->may_have_sent(latest->quote));
     EXPECT_FALSE(pair.node.session->latest()) << "a node tells nobody";
-    auto other = *quote;
+    auto other = latest->quote;
     other.first[3] ^= 1U;
     EXPECT_FALSE(pair.node.session->may_have_sent(other)) << "of another session";
 }

@@ -15,6 +15,8 @@ RECORDS = {
     TXT: b"\x0bhello there",
 }
 SLOW_S = 2.0
+IPV4_ONLY = bytes((192, 0, 0, 170))  # ipv4only.arpa (RFC 7050)
+NAT64 = None  # a prefix of 96 bits
 
 
 def answer(query):
@@ -27,6 +29,8 @@ def answer(query):
     kind = struct.unpack_from("!H", query, end)[0]
     question = query[12:end + 4]
     data = RECORDS.get(kind)
+    if query[12:end] == b"\x08ipv4only\x04arpa\0":
+        data = {A: IPV4_ONLY, AAAA: NAT64 and NAT64 + IPV4_ONLY}.get(kind)
     header = query[:2] + struct.pack("!HHHHH", 0x8580, 1, 1 if data else 0, 0, 0)
     record = b"\xc0\x0c" + struct.pack("!HHIH", kind, 1, 60, len(data)) + data if data else b""
     return header + question + record, query[13:17].lower() == b"slow"
@@ -80,7 +84,11 @@ def main():
     parser.add_argument("--port", type=int, default=53)
     parser.add_argument("--ipv4", type=ipaddress.IPv4Address, help="the A record")
     parser.add_argument("--log", type=argparse.FileType("a", 1), help="gets the peer's address for each UDP query")
+    parser.add_argument("--nat64", type=ipaddress.IPv6Network, help="the prefix of 96 bits that ipv4only.arpa has")
     arguments = parser.parse_args()
+    if arguments.nat64:
+        global NAT64
+        NAT64 = arguments.nat64.network_address.packed[:12]
     port = arguments.port
     if arguments.ipv4:
         RECORDS[A] = arguments.ipv4.packed

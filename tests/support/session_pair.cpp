@@ -15,8 +15,9 @@ std::string key_of(const packet::FiveTuple& tuple) {
            std::to_string(static_cast<int>(tuple.protocol));
 }
 
-session::SessionSettings settings_for(session::Role role) {
+session::SessionSettings settings_for(session::Role role, base::TokenBucket& rate) {
     session::SessionSettings settings;
+    settings.rate = &rate;
     settings.role = role;
     settings.local_id = role == session::Role::Node ? 0x1111 : 0x4A31;
     settings.peer_id = role == session::Role::Node ? 0x4A31 : 0x1111;
@@ -43,7 +44,8 @@ SessionEnd::SessionEnd(SessionPair& owner, session::Role own_role, base::Random&
     : pair(owner)
     , role(own_role)
     , random(own_random)
-    , session(std::make_unique<session::Session>(settings_for(own_role), *this, scratch, random)) {}
+    , session(std::make_unique<session::Session>(
+          settings_for(own_role, rate), *this, scratch, random)) {}
 
 void SessionEnd::on_path_silent(session::Session& silent, uint8_t path, base::TimePoint now) {
     silent_paths.push_back(silent.paths().path(path).state);
@@ -60,7 +62,8 @@ SessionEnd::~SessionEnd() {
 }
 
 void SessionEnd::begin_anew(TimePoint now) {
-    auto fresh = std::make_unique<session::Session>(settings_for(role), *this, scratch, random);
+    auto fresh =
+        std::make_unique<session::Session>(settings_for(role, rate), *this, scratch, random);
     for (const auto& [key, flow] : flows) {
         if (flow->owner == session.get()) {
             session->detach(*flow, now);

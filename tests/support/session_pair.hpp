@@ -73,6 +73,7 @@ class SessionEnd final : public session::SessionHost {
     session::Role role;
     packet::PacketPool pool{4096, 64};
     session::SessionScratch scratch;
+    base::TokenBucket rate{base::milliseconds(50)};  // of what it sends; none at first
     std::map<std::string, std::unique_ptr<flow::Flow>> flows;
     std::map<std::string, std::unique_ptr<flow::LiveSlot>> slots;
     std::vector<std::vector<uint8_t>> delivered;  // whole packets, checksums complete

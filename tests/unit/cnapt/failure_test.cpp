@@ -128,6 +128,32 @@ TEST(FailureText, SaysWhatBecomesOfNewFlows) {
     EXPECT_EQ(tunnel("{}"), "");
 }
 
+TEST(FailureText, SaysWhichVpnHasTheDefaultRoute) {
+    const auto said = [](const std::string& vpn, const char* kill_switch = "false") {
+        const std::string text =
+            tunnel_text(json(R"({"tunnel":"all","kill_switch":)" + std::string(kill_switch) +
+                             R"(,"other_vpns":[)" + vpn + "]}"));
+        return text.substr(text.find('\n') + 1);
+    };
+    EXPECT_EQ(said(""), "");
+    EXPECT_EQ(said(R"({"interface":"tun0","in_main":true,"used":false})"),
+              "tun0: another VPN has the default route; data goes beside it ([uplinks] allow = "
+              "[\"*\", \"tun0\"] leads it through)\n");
+    EXPECT_EQ(said(R"({"interface":"wg0","in_main":false,"used":false})"),
+              "wg0: another VPN has the default route; data goes beside it (public places behind "
+              "it belong into capture.exclude)\n");
+    EXPECT_EQ(said(R"({"interface":"wg0","used":true})"),
+              "wg0: another VPN has the default route; data goes through it ([uplinks] deny keeps "
+              "wg0 out)\n");
+    EXPECT_EQ(said(R"({"interface":"wg0","used":true})", "true"),
+              "wg0: another VPN has the default route; data goes through it (put its server into "
+              "capture.exclude)\n");
+    EXPECT_EQ(said(R"({"interface":"wg0","used":false,"takes_programs":true})"),
+              "wg0: another VPN has the default route, and its rules stand before those of cnapt; "
+              "programs go past cnapt (start it before cnapt, or give its rules a priority above "
+              "9362)\n");
+}
+
 TEST(FailureText, HasALineForWhatDoesNotWorkNow) {
     const auto snapts = json(R"([
 {"snapt":"a","last_error":{"kind":"login_refused","text":"login refused","at":1795435509,"current":true}},

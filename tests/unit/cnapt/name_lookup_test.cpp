@@ -198,7 +198,7 @@ TEST_F(Lookup, ResolvedIsToldByItsOwnProgram) {
     EXPECT_FALSE(link.revert());
     EXPECT_EQ(*io::read_file(root + "/said", 1000),
               "dns cnapt0 198.51.100.53 2001:db8::53\ndomain cnapt0 ~.\n"
-              "default-route cnapt0 yes\nrevert cnapt0\n");
+              "default-route cnapt0 yes\ndnsovertls cnapt0 no\ndnssec cnapt0 no\nrevert cnapt0\n");
 }
 
 }  // namespace

@@ -146,5 +146,23 @@ TEST(PrivatePrefixes, AreWhatNoAttackerGainsBy) {
     }
 }
 
+TEST(UsableAddress, HasANetworkByItsPrefix) {
+    const auto is_in = [](std::string_view other, std::string_view own, uint8_t length) {
+        io::UsableAddress usable;
+        usable.address = address(own);
+        usable.prefix_length = length;
+        return is_in_network(address(other), usable);
+    };
+    EXPECT_TRUE(is_in("192.168.1.3", "192.168.1.2", 24));
+    EXPECT_TRUE(is_in("192.168.1.3", "192.168.1.2", 31));
+    EXPECT_FALSE(is_in("192.168.1.3", "192.168.1.2", 32));
+    EXPECT_TRUE(is_in("192.168.1.2", "192.168.1.2", 32));
+    EXPECT_FALSE(is_in("192.168.9.3", "192.168.1.2", 21));
+    EXPECT_TRUE(is_in("192.168.9.3", "192.168.1.2", 20));
+    EXPECT_TRUE(is_in("2001:db8::1:1", "2001:db8::2", 64));
+    EXPECT_FALSE(is_in("2001:db8:0:1::1", "2001:db8::2", 64));
+    EXPECT_FALSE(is_in("::c0a8:102", "192.168.1.2", 0)) << "of another version";
+}
+
 }  // namespace
 }  // namespace continuo::cnapt

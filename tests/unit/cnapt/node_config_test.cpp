@@ -90,6 +90,7 @@ TEST(NodeConfig, GoesRoundThroughItsText) {
     other.capture.ipv6 = false;
     other.capture.exclude = {*base::IpPrefix::parse("2001:db8::/32")};
     other.capture.near = {*base::IpPrefix::parse("203.0.113.0/24")};
+    other.capture.on_link = {{"wlan*", OnLink::Near}, {"*", OnLink::Refuse}};
     other.capture.gateway_interfaces = {"br-lan", "docker*"};
     other.uplinks.deny = {};
     other.dns.servers = {*base::IpAddress::parse("198.51.100.53")};
@@ -128,6 +129,25 @@ TEST(NodeConfig, TellsReloadFromRestart) {
     EXPECT_EQ(changes.needs_restart,
               (std::vector<std::string>{"identity.user", "snapt", "capture.fwmark", "limits.flows",
                                         "dns.servers"}));
+}
+
+TEST(NodeConfig, TakesAFateOfPublicAddressesInTheLanForAllInterfacesOrByGlob) {
+    const auto text = [](const std::string& value) {
+        return std::string(kRest) + "[capture]\non_link = " + value + "\n";
+    };
+    using Rules = std::vector<OnLinkRule>;
+    EXPECT_EQ(good(std::string(kRest)).capture.on_link, Rules{});
+    EXPECT_EQ(good(text("\"tunnel\"")).capture.on_link, (Rules{{"*", OnLink::Tunnel}}));
+    EXPECT_EQ(good(text(R"({ "wlan*" = "near", eth0 = "refuse" })")).capture.on_link,
+              (Rules{{"wlan*", OnLink::Near}, {"eth0", OnLink::Refuse}}));
+    for (const char* bad : {"\"plain\"", "true", R"(["near"])", R"({ eth0 = "plain" })",
+                            R"({ eth0 = 1 })", R"({ "a b" = "near" })"}) {
+        EXPECT_FALSE(parse_node_config(text(bad), "a").config) << bad;
+    }
+    NodeConfig other = enrolled();
+    other.capture.on_link = {{"*", OnLink::Near}};
+    EXPECT_EQ(changes_between(enrolled(), other).needs_restart,
+              std::vector<std::string>{"capture.on_link"});
 }
 
 TEST(NodeConfig, TakesLanSidesByNameAndByHowNamesBegin) {

@@ -1,3 +1,4 @@
+#include "cnapt/capture_ruleset.hpp"
 #include "tests/unit/cnapt/capture_net_fixture.hpp"
 
 namespace continuo::cnapt {
@@ -119,6 +120,39 @@ TEST_P(CaptureTest, RoutesOfAnUplinkLeadNothingPublicPastTheTunnel) {
     EXPECT_EQ(send_to(plain, {address(side().router), 80}), 0);
     EXPECT_EQ(receive_from(near).value_or(Endpoint()).address, address(side().node));
     EXPECT_FALSE(captured(kSilenceMs));
+}
+
+TEST_P(CaptureTest, QuestionsOfResolvedDoNotLeaveByAnUplinkThatIsClosedToThem) {
+    start();
+    const UniqueFd names = router_socket(side().far, 53, SOCK_DGRAM);
+    const UniqueFd other = router_socket(side().far, 5353, SOCK_DGRAM);
+    const auto sends = [&](const char* user, const char* port) {
+        const std::string open = GetParam() ? "" : "[";
+        const std::string close = GetParam() ? "" : "]";
+        static_cast<void>(node_->shell(std::string("setpriv --reuid ") + user +
+                                       " --clear-groups sh -c 'echo hell | socat -u " + "- UDP" +
+                                       (GetParam() ? "4:" : "6:") + open + side().far + close +
+                                       ":" + port + ",bind=" + open + side().node + close +
+                                       "' 2>/dev/null"));
+    };
+    io::OwnedTable table;
+    ASSERT_TRUE(node_->run([&] {
+        return table.make(resolver_table_text(plan_.table, 4711, {"up0", "up9"})).has_value();
+    }));
+    sends("4711", "53");
+    EXPECT_FALSE(receive_from(names, kSilenceMs));
+    const auto refused = node_->run([&] {
+        io::Nft nft;
+        return nft.counter(plan_.table + "_names", kResolverCounter);
+    });
+    EXPECT_EQ(refused.value().packets, 1U);
+    sends("4711", "5353");
+    EXPECT_TRUE(receive_from(other)) << "no question to a name server";
+    sends("4712", "53");
+    EXPECT_TRUE(receive_from(names)) << "another program";
+    table.remove();
+    sends("4711", "53");
+    EXPECT_TRUE(receive_from(names)) << "it is over";
 }
 
 TEST_P(CaptureTest, BypassByPortAndUserGoesPlain) {

@@ -267,6 +267,21 @@ TEST(CapturePlan, LanSidesMayBeThoseWhoseNamesBeginSo) {
     }
 }
 
+TEST(CapturePlan, NothingToACarrierOfTheTunnelEntersIt) {
+    CaptureOptions options = both_versions();
+    EXPECT_FALSE(contains(build_capture_plan(options).ruleset, "counter name fed_back reject"));
+    options.carriers = {*base::IpPrefix::parse("203.0.113.10/32"),
+                        *base::IpPrefix::parse("2001:db8::10/128")};
+    const CapturePlan plan = build_capture_plan(options);
+    for (const char* host : {"ip daddr 203.0.113.10/32 ", "ip6 daddr 2001:db8::10/128 "}) {
+        const std::string match = std::string("    oifname \"cnapt0\" ") + host;
+        EXPECT_TRUE(contains(plan.ruleset, match + "meta l4proto tcp counter name fed_back reject "
+                                                   "with tcp reset\n"));
+        EXPECT_TRUE(contains(plan.ruleset, match + "counter name fed_back reject with icmpx type "
+                                                   "admin-prohibited\n"));
+    }
+}
+
 TEST(CapturePlan, TheKillSwitchHoldsForwardedPacketsWithoutLanSidesToo) {
     CaptureOptions options = both_versions();
     EXPECT_FALSE(contains(build_capture_plan(options).ruleset, "plain_forward"));
@@ -335,8 +350,7 @@ TEST(CapturePlan, OnlyHarmlessInterfaceNamesAreSafe) {
     }
 }
 
-}  // namespace
-TEST(Routes, NoOtherSoftwareKnowsTheBitsOfTheDefaultMark) {
+TEST(CapturePlan, NoOtherSoftwareKnowsTheBitsOfTheDefaultMark) {
     // kube-proxy, portmap and netavark, Cilium, AWS' CNI, Tailscale and Calico.
     constexpr uint32_t kKnown = 0x8000 | 0x4000 | 0x2000 | 0x0F00 | 0x80 | 0xFFFF0000;
     for (uint32_t mark = kDefaultFwmark; mark <= bypass_mark(kDefaultFwmark); ++mark) {
@@ -344,4 +358,5 @@ TEST(Routes, NoOtherSoftwareKnowsTheBitsOfTheDefaultMark) {
     }
 }
 
+}  // namespace
 }  // namespace continuo::cnapt

@@ -1,7 +1,13 @@
+#include "cnapt/tunnel_uplinks.hpp"
 #include "cnapt/uplinks.hpp"
 #include "tests/support/net_namespace.hpp"
 
+#include <array>
+
 #include <gtest/gtest.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 namespace continuo::cnapt {
 namespace {
@@ -31,14 +37,14 @@ class UplinksTest : public test::NetNamespaceTest {
     }
 
     void add_to_snapshot(const char* name) {
-        const auto index = static_cast<uint32_t>(snapshot_.links.size() + 2);
+        const uint32_t index = ::if_nametoindex(name);
         const IpAddress address = *IpAddress::parse("192.168.1.2");
         snapshot_.links.push_back({index, name, true, true, false, 1500});
         snapshot_.addresses.push_back({index, address, 24});
         io::RouteEntry route;
         route.destination = *base::IpPrefix::parse("0.0.0.0/0");
         route.interface_index = index;
-        route.metric = index * 100;
+        route.metric = static_cast<uint32_t>(snapshot_.links.size() + 1) * 100;
         snapshot_.routes.push_back(route);
     }
     uint32_t wifi() const { return snapshot_.links[0].index; }
@@ -64,6 +70,61 @@ TEST_F(UplinksTest, InterfacesWithTheSameAddressAreUplinksEach) {
     snapshot_.addresses.erase(snapshot_.addresses.begin());
     EXPECT_EQ(update().removed, Slots{0}) << "the other one has that address still";
     EXPECT_EQ(best(), "cable");
+}
+
+std::string bound_to(const Uplink& uplink) {
+    std::array<char, IFNAMSIZ> name{};
+    socklen_t length = name.size();
+    EXPECT_EQ(::getsockopt(uplink.ports[0]->socket.fd(), SOL_SOCKET, SO_BINDTODEVICE, name.data(),
+                           &length),
+              0);
+    return name.data();
+}
+
+uint32_t leaves_by(const Uplink& uplink) {
+    uint32_t index = 0;
+    socklen_t length = sizeof index;
+    EXPECT_EQ(
+        ::getsockopt(uplink.ports[0]->socket.fd(), IPPROTO_IP, IP_UNICAST_IF, &index, &length), 0);
+    return ntohl(index);
+}
+
+TEST_F(UplinksTest, AreBoundToTheirDeviceOnlyWhereAnotherHasTheirAddress) {
+    update();
+    EXPECT_EQ(bound_to(uplink(0)), "wifi");
+    EXPECT_EQ(bound_to(uplink(1)), "cable");
+    EXPECT_FALSE(uplinks_->shares_network(uplink(0), snapshot_)) << "a network that looks alike";
+
+    ASSERT_EQ(std::system("ip addr add 192.168.1.3/24 dev cable"), 0);
+    snapshot_.addresses[1].address = *IpAddress::parse("192.168.1.3");
+    uplinks_.emplace(
+        loop_, UplinkRules{}, [](Uplink&, io::UdpSocket&) {}, [] {});
+    EXPECT_EQ(update().added, (Slots{0, 1}));
+    EXPECT_EQ(bound_to(uplink(0)) + bound_to(uplink(1)), "");
+    EXPECT_EQ(leaves_by(uplink(0)), snapshot_.links[0].index);
+    EXPECT_EQ(leaves_by(uplink(1)), snapshot_.links[1].index);
+    EXPECT_TRUE(uplinks_->shares_network(uplink(0), snapshot_));
+    EXPECT_TRUE(uplinks_->shares_network(uplink(1), snapshot_));
+    snapshot_.links[1].has_carrier = false;
+    update();
+    EXPECT_FALSE(uplinks_->shares_network(uplink(0), snapshot_)) << "all comes by itself";
+    EXPECT_TRUE(uplinks_->shares_network(uplink(1), snapshot_));
+    snapshot_.links[1].has_carrier = true;
+    snapshot_.addresses[0].prefix_length = 31;
+    update();
+    EXPECT_TRUE(uplinks_->shares_network(uplink(0), snapshot_)) << "192.168.1.2 and 3 are it";
+    snapshot_.addresses[0].prefix_length = 32;
+    EXPECT_FALSE(uplinks_->shares_network(uplink(0), snapshot_));
+    snapshot_.addresses[0].prefix_length = 24;
+
+    snapshot_.addresses.push_back({snapshot_.links[1].index, snapshot_.addresses[0].address, 24});
+    const Uplinks::Change twin = update();
+    EXPECT_EQ(twin.removed, Slots{0});
+    ASSERT_EQ(twin.added, (Slots{2, 3}));
+    EXPECT_EQ(bound_to(uplink(2)), "wifi");
+    EXPECT_EQ(bound_to(uplink(3)), "cable");
+    EXPECT_EQ(bound_to(uplink(1)), "") << "no other has that address";
+    EXPECT_TRUE(update().removed.empty());
 }
 
 // wifi has IPv4 (metric 200), cable IPv4 (300) and IPv6 (50).
@@ -128,9 +189,11 @@ TEST_F(UplinksTest, TheLanOfAGatewayIsNoUplinkUnlessADefaultRouteLeadsThere) {
     EXPECT_EQ(update().added, Slots{0});
     EXPECT_EQ(best(), "wifi");
     snapshot_.routes.push_back(route);
-    EXPECT_EQ(update().added, Slots{1});
+    const Uplinks::Change change = update();
+    EXPECT_EQ(change.removed, Slots{0}) << "cable has the address of wifi: bound anew";
+    EXPECT_EQ(change.added, (Slots{1, 2}));
     snapshot_.routes.pop_back();
-    EXPECT_EQ(update().removed, Slots{1});
+    EXPECT_EQ(update().removed, Slots{2});
     rules.allow = {"*", "cab*"};
     uplinks_.emplace(
         loop_, rules, [](Uplink&, io::UdpSocket&) {}, [] {});
@@ -165,6 +228,107 @@ TEST_F(UplinksTest, WhatLeadsNowhereIsNoUplink) {
     uplinks_.emplace(
         loop_, rules, [](Uplink&, io::UdpSocket&) {}, [] {});
     EXPECT_EQ(update().added, (Slots{0, 1})) << "named by its operator";
+}
+
+// The address is on a bridge, as that of a delegated prefix.
+TEST_F(UplinksTest, WhatHasNoAddressSendsWithTheOneThatTheKernelWouldUse) {
+    ASSERT_EQ(std::system("ip link add lan0 type bridge && ip link set lan0 up && ip addr add "
+                          "192.0.2.9/24 dev lan0 && ip addr add 192.0.2.10/24 dev lan0 && ip addr "
+                          "flush dev cable && ip route add default dev cable src 192.0.2.10"),
+              0);
+    const auto monitor = io::NetMonitor::start(loop_, [](const io::NetEvent&) {});
+    ASSERT_TRUE(monitor);
+    snapshot_ = (*monitor)->snapshot();
+    EXPECT_TRUE(update().added.empty()) << "it leads to no SNAPT that is known";
+    EXPECT_TRUE(uplinks_->set_snapts({kSnapt.current().address}));
+    ASSERT_EQ(update().added, Slots{0});
+    EXPECT_EQ(uplink(0).interface, "cable");
+    EXPECT_EQ(uplink(0).address.to_string(), "192.0.2.10");
+    EXPECT_TRUE(uplink(0).is_borrowed);
+    EXPECT_NE(uplink(0).ports[0], nullptr) << "its sockets are bound to both";
+    EXPECT_EQ(best(), "cable");
+    ASSERT_EQ(std::system("ip addr add 192.168.1.2/24 dev cable"), 0);
+    snapshot_.addresses.push_back(
+        {uplink(0).interface_index, *IpAddress::parse("192.168.1.2"), 24});
+    const Uplinks::Change change = update();
+    EXPECT_EQ(change.removed, Slots{0}) << "it has one of its own now";
+    ASSERT_EQ(change.added, Slots{1});
+    EXPECT_FALSE(uplink(1).is_borrowed);
+}
+
+// A VPN has taken the default route, in halves.
+TEST_F(UplinksTest, ATunnelIsTheLastResortUnlessItIsNamedOrLeadsToTheSnaptItself) {
+    snapshot_.links[1].kind = "wireguard";
+    io::RouteEntry& route = snapshot_.routes[1];
+    route.destination = *base::IpPrefix::parse("128.0.0.0/1");
+    ASSERT_EQ(update().added, (Slots{0, 1}));
+    const auto is_last_resort = [&] {
+        return Uplinks::is_last_resort(uplink(1), kSnapt, snapshot_);
+    };
+    SnaptLink link;
+    link.addresses = kSnapt;
+    const auto rests = [&](uint8_t slot) {
+        return is_resting(link, uplink(slot), {}, *uplinks_, snapshot_);
+    };
+    EXPECT_TRUE(is_last_resort());
+    EXPECT_FALSE(Uplinks::is_last_resort(uplink(0), kSnapt, snapshot_));
+    EXPECT_EQ(best(), "wifi") << "in spite of the longer prefix";
+    EXPECT_TRUE(rests(1));
+    EXPECT_FALSE(rests(0));
+    EXPECT_EQ(best(Uplinks::SlotSet().set(0)), "cable");
+    uplink(0).is_captive = true;
+    EXPECT_EQ(best(), "wifi") << "what carries the tunnel is behind the portal, too";
+    EXPECT_FALSE(rests(1));
+    uplink(0).is_captive = false;
+    snapshot_.links[0].has_carrier = false;
+    update();
+    EXPECT_EQ(best(), "cable");
+    EXPECT_FALSE(rests(1));
+    snapshot_.links[0].has_carrier = true;
+    update();
+    link.active_slot = 1;
+    EXPECT_FALSE(rests(1)) << "it carries until the other one takes over";
+    link.active_slot = 0;
+    EXPECT_TRUE(rests(1));
+    const io::RouteEntry of_wifi = snapshot_.routes[0];
+    snapshot_.routes.erase(snapshot_.routes.begin());
+    EXPECT_EQ(best(), "cable") << "the VPN has replaced the default route";
+    EXPECT_FALSE(rests(1));
+    snapshot_.routes.insert(snapshot_.routes.begin(), of_wifi);
+
+    // All but private places.
+    const io::RouteEntry half = snapshot_.routes[1];
+    snapshot_.routes[1].destination = *base::IpPrefix::parse("8.0.0.0/7");
+    snapshot_.routes.push_back(half);
+    snapshot_.routes[2].destination = *base::IpPrefix::parse("198.48.0.0/12");
+    EXPECT_TRUE(is_last_resort());
+    EXPECT_EQ(best(), "wifi");
+    EXPECT_TRUE(rests(1));
+    snapshot_.routes[2].destination = *base::IpPrefix::parse("198.51.100.2/32");
+    EXPECT_FALSE(is_last_resort()) << "somebody wants it so";
+    EXPECT_EQ(best(), "cable");
+    EXPECT_FALSE(rests(1));
+    snapshot_.routes.pop_back();
+    snapshot_.routes[1].destination = *base::IpPrefix::parse("198.51.100.0/24");
+    EXPECT_FALSE(is_last_resort()) << "it has no default route";
+    EXPECT_EQ(best(), "cable");
+    EXPECT_FALSE(rests(1));
+    snapshot_.routes[1] = half;
+    UplinkRules rules;
+    rules.allow = {"*", "cab*"};
+    uplinks_.emplace(
+        loop_, rules, [](Uplink&, io::UdpSocket&) {}, [] {});
+    update();
+    EXPECT_FALSE(is_last_resort());
+    EXPECT_EQ(best(), "cable");
+    EXPECT_FALSE(rests(1));
+}
+
+TEST_F(UplinksTest, ALineOfAProviderIsNoLastResort) {
+    snapshot_.links[0].kind = "ppp";
+    update();
+    EXPECT_FALSE(Uplinks::is_last_resort(uplink(0), kSnapt, snapshot_));
+    EXPECT_EQ(best(), "wifi");
 }
 
 TEST_F(UplinksTest, WhatHasNoCarrierIsTheLastToBeChosen) {

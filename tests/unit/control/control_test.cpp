@@ -273,6 +273,10 @@ TEST(Control, CarriesEveryRequestBothWays) {
     ASSERT_TRUE(pair.server->ask_for_keepalive());
     ASSERT_TRUE(pair.server->ask_for_rekey());
     ASSERT_TRUE(pair.server->tell_session_state(false));
+    Allowance allowance;
+    allowance.state = AllowanceState::Stopped;
+    allowance.used_bytes = 5;
+    ASSERT_TRUE(pair.server->tell_allowance(allowance));
     ASSERT_TRUE(pair.server->send_datagram(std::vector<uint8_t>{4}));
     pair.run();
     EXPECT_EQ(pair.client_event<Directory>(), directory);
@@ -280,6 +284,7 @@ TEST(Control, CarriesEveryRequestBothWays) {
     EXPECT_TRUE(pair.has_client_event<KeepaliveRequest>());
     EXPECT_TRUE(pair.has_client_event<RekeyRequested>());
     EXPECT_FALSE(pair.client_event<SessionState>().known);
+    EXPECT_EQ(pair.client_event<Allowance>(), allowance);
     EXPECT_EQ(pair.down_sink.datagrams, (std::vector<std::vector<uint8_t>>{{4}}));
 }
 

@@ -77,7 +77,9 @@ inline std::vector<Message> all_messages() {
             Ping{1},
             Pong{~uint64_t{0}},
             Close{CloseReason::Draining, "maintenance"},
-            Data{kDatagram}};
+            Data{kDatagram},
+            Allowance{AllowanceState::Throttled, AllowanceKind::Quota, 5'000'000, 5'000'001,
+                      1'796'083'200, 128'000}};
 }
 
 }  // namespace continuo::control

@@ -3,6 +3,7 @@
 #include "common/io/socket_address.hpp"
 #include "tests/support/net_namespace.hpp"
 
+#include <algorithm>
 #include <array>
 #include <set>
 
@@ -176,6 +177,30 @@ TEST_F(NetfilterTest, ConnectionsAreForgottenByTheirAddressesAndPorts) {
     EXPECT_EQ(client_->forget(connections).value(), 0U) << "no error";
     const std::array other = {made("192.0.2.1", "192.0.2.9", 1001, packet::Protocol::Udp)};
     EXPECT_EQ(client_->forget(other).value(), 1U) << "it was left";
+}
+
+TEST_F(NetfilterTest, StrictReversePathFiltersAreFoundWithTheVersionThatTheyLookAt) {
+    EXPECT_TRUE(client_->reverse_path_rules().value().empty());
+    ASSERT_TRUE(nft_.apply("table inet loose { chain a { type filter hook prerouting priority 0; "
+                           "fib saddr . mark oif missing drop; fib daddr . iif type local accept; "
+                           "}; }\n"))
+        << nft_.error_text();
+    EXPECT_TRUE(client_->reverse_path_rules().value().empty());
+    ASSERT_TRUE(nft_.apply("table inet firewalld { chain a { type filter hook prerouting priority "
+                           "0; meta nfproto ipv6 fib saddr . mark . iif oif missing drop; }; }\n"
+                           "table inet both { chain a { type filter hook prerouting priority 0; "
+                           "fib saddr . iif oif 0 drop; fib saddr . iif oif missing drop; }; }\n"
+                           "table ip four { chain a { type filter hook prerouting priority 0; "
+                           "fib saddr . iif oifname \"lo\" drop; }; }\n"))
+        << nft_.error_text();
+    const auto found = client_->reverse_path_rules().value();
+    const auto has = [&](const char* table, std::optional<base::IpVersion> version) {
+        return std::count(found.begin(), found.end(), ReversePathRule{table, version}) == 1;
+    };
+    EXPECT_EQ(found.size(), 3U);
+    EXPECT_TRUE(has("inet firewalld", base::IpVersion::V6));
+    EXPECT_TRUE(has("inet both", std::nullopt));
+    EXPECT_TRUE(has("ip four", base::IpVersion::V4));
 }
 
 }  // namespace

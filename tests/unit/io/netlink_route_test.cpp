@@ -274,6 +274,61 @@ TEST_F(RouteClientTest, TheInterfaceOfAWayIsTheOneThatTheKernelWouldTake) {
     EXPECT_EQ(client_->interface_to(address("127.0.0.1")).value(), "lo");
 }
 
+TEST_F(RouteClientTest, TheSourceByAnInterfaceIsTheOneThatTheKernelWouldTake) {
+    set_up();
+    const auto source = [&](const char* to) {
+        const auto found = client_->way_to(address(to), 8, index_);
+        return found ? found->source.to_string() : std::string();
+    };
+    EXPECT_EQ(source("203.0.113.1"), "") << "no way";
+    ASSERT_TRUE(net().shell(
+        "ip link add lan0 type bridge && ip link set lan0 up && ip address add 192.0.2.5/24 dev "
+        "lan0 && ip address add 2001:db8:9::5/64 dev lan0 nodad && ip route add default dev d0 && "
+        "ip route add 198.51.100.0/24 dev lan0 && ip -6 route add default dev d0"));
+    EXPECT_EQ(source("203.0.113.1"), "192.0.2.5") << "d0 has no address";
+    EXPECT_EQ(source("2001:db8:1::1"), "2001:db8:9::5");
+    ASSERT_TRUE(net().shell("ip address add 192.0.2.129/32 dev lo && ip route add 203.0.113.0/24 "
+                            "dev d0 src 192.0.2.129"));
+    EXPECT_EQ(source("203.0.113.1"), "192.0.2.129");
+    ASSERT_TRUE(net().shell("ip rule add fwmark 8 lookup 77 && ip route add default dev d0 table "
+                            "77 src 192.0.2.5"));
+    EXPECT_EQ(source("203.0.113.1"), "192.0.2.5") << "by the rule for that mark";
+    const auto way = client_->way_to(address("198.51.100.9"), 0);
+    ASSERT_TRUE(way);
+    EXPECT_EQ(way->interface_index, client_->interface_index("lan0").value());
+}
+
+TEST_F(RouteClientTest, TheWayOfAPacketGoesByTheRulesOfItsSource) {
+    ASSERT_TRUE(net().shell("ip link add other0 type veth peer name o0 && ip link set o0 up && "
+                            "ip link set other0 up && ip address add 192.0.2.9/32 dev other0 && "
+                            "ip rule add from 192.0.2.9 lookup 77 && "
+                            "ip route add default dev other0 table 77"));
+    set_up();
+    ASSERT_TRUE(client_->add_address(index_, address("192.0.2.5"), 24));
+    ASSERT_TRUE(net().shell("ip route add default via 192.0.2.1"));
+    const IpAddress far = address("203.0.113.1");
+    EXPECT_EQ(client_->interface_to(far).value(), "d0");
+    EXPECT_EQ(client_->interface_to(far, address("192.0.2.5")).value(), "d0");
+    EXPECT_EQ(client_->interface_to(far, address("192.0.2.9")).value(), "other0");
+}
+
+TEST_F(RouteClientTest, AGatewayThatIsOnLinkByDecreeStaysSo) {
+    set_up();
+    for (const char* text : {"0.0.0.0/0", "::/0"}) {
+        RouteEntry route;
+        route.destination = prefix(text);
+        route.gateway = address(route.destination.address.is_v4() ? "10.255.255.1" : "fe80::1");
+        route.interface_index = index_;
+        route.table = 77;
+        route.is_on_link = true;
+        ASSERT_TRUE(client_->set_route(route)) << client_->last_error_text();
+        const auto listed = client_->routes(route.destination.address.version, 77).value();
+        ASSERT_EQ(listed.size(), 1U);
+        EXPECT_TRUE(listed[0].is_on_link);
+        EXPECT_EQ(listed[0].gateway, route.gateway);
+    }
+}
+
 TEST_F(RouteClientTest, TheWayOfAForwardedPacketGoesByTheRulesOfItsInterfaceAndItsMark) {
     ASSERT_TRUE(
         net().shell("ip link add from0 type veth peer name a0; ip link add out0 type veth "

@@ -42,6 +42,53 @@ TEST_F(AdmissionTest, LoginsAndEndsAreLogged) {
     EXPECT_FALSE(was_logged("session_end", "user=alice"));
 }
 
+// Through the desk's thread, by its look each two seconds of the time that it is told.
+TEST_F(AdmissionTest, ANodeIsToldWhenAQuotaNearsItsEndAndIsUsedUp) {
+    auto database = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
+    TermsChange change;
+    change.quota = Quota{1000, "day"};
+    change.then = Exhaustion{OnExhausted::Stop, 0};
+    ASSERT_TRUE(change_terms(database, "alice", change));
+    log_in("alice");
+    int64_t now_us = kNoon;
+    io::DeadlineTimer pulse(loop, [&] { pulse.set(loop.refresh_now() + base::milliseconds(1)); });
+    pulse.set(loop.refresh_now());
+    UserMeter& meter = *relay->sessions()[0]->share->meter;
+    const auto is_told = [&](control::AllowanceState state, uint64_t used) {
+        // No flow has these bytes, so a seal forgets them: what is missing is used again.
+        flow::add(meter.counter(), used - static_cast<uint64_t>(meter.allowance().used_bytes));
+        now_us += kUsPerSecond / 10;
+        accountant->tick(now_us);
+        admission->on_tick();
+        return node.allowance && node.allowance->state == state &&
+               node.allowance->used_bytes == used;
+    };
+    using State = control::AllowanceState;
+    ASSERT_TRUE(wait([&] { return is_told(State::Free, 0); }));
+    EXPECT_EQ(node.allowance->quota_bytes, 1000U);
+    EXPECT_GT(node.allowance->until_s, static_cast<uint64_t>(kNoon / kUsPerSecond));
+    ASSERT_TRUE(wait([&] { return is_told(State::Warned, 900); }));
+    ASSERT_TRUE(wait([&] { return is_told(State::Stopped, 1000); }));
+    EXPECT_TRUE(was_logged("allowance", "state=stopped"));
+    change.quota = Quota{5000, "day"};
+    ASSERT_TRUE(change_terms(database, "alice", change));
+    EXPECT_TRUE(wait([&] { return is_told(State::Free, 1000); })) << "a larger one holds";
+}
+
+TEST_F(AdmissionTest, ANodeIsToldOfAThrottleOnceItActs) {
+    log_in("alice");
+    MeterTerms terms;
+    terms.quota = Quota{1000, "day"};
+    terms.used_bytes = 1000;
+    terms.then = Exhaustion{OnExhausted::Throttle, 8000};
+    relay->sessions()[0]->share->meter->set(terms);
+    admission->on_tick();
+    EXPECT_FALSE(was_logged("allowance", "state=throttled"));
+    relay->look_at_meters();
+    admission->on_tick();
+    EXPECT_TRUE(was_logged("allowance", "state=throttled"));
+}
+
 TEST_F(AdmissionTest, RefusalsAreLoggedWithTheReason) {
     const base::Endpoint from = *base::Endpoint::parse("192.0.2.7:4711");
     config.limits.user_sessions = 1;

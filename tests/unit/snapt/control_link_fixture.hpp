@@ -147,6 +147,7 @@ struct NodeSide final : cnapt::ControlClientHandler {
     void on_keepalive_request() override { ++keepalives; }
     void on_usage(const control::UsageReply& reply) override { usage.push_back(reply); }
     void on_session_state(bool known) override { session_states.push_back(known); }
+    void on_allowance(const control::Allowance& told) override { allowance = told; }
     void on_datagrams(dataplane::DatagramQueue& queue) override {
         queue.pull([&](base::MutableByteView datagram) {
             datagrams.emplace_back(datagram.begin(), datagram.end());
@@ -163,6 +164,7 @@ struct NodeSide final : cnapt::ControlClientHandler {
     std::vector<control::EpochKeys> rekeyed;
     std::vector<control::UsageReply> usage;
     std::vector<bool> session_states;
+    std::optional<control::Allowance> allowance;
     std::vector<std::vector<uint8_t>> datagrams;
     std::vector<cnapt::LinkEnd> closed;
     std::vector<cnapt::LinkEnd> failed_ways;

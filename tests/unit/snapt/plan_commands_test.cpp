@@ -152,8 +152,7 @@ TEST_F(PlanCommands, EachRefusalSaysWhatToDo) {
                   .find("snapt: --from \"soon\"; expected a day"),
               0U);
     EXPECT_EQ(told({"rate", "--plan", "1"}, report::kExitUsage),
-              "snapt: --dry-run is missing: this version computes charges and does not book "
-              "them\n");
+              "snapt: to rate again what was booked, say from when on: --from\n");
     EXPECT_EQ(told({"rate", "--dry-run"}, report::kExitUsage),
               "snapt: name the plan: --plan PLAN for one that was added, --plan-file F for a "
               "file\n");

@@ -53,31 +53,40 @@ TEST(SnaptConfig, AVersionIsSwitchedOffAsInTheNodesFileOrByAnEmptyPrefix) {
 // Keys without effect cause a warning: tests/vectors/bad_config.
 TEST(SnaptConfig, TakesEveryAccountingKey) {
     const ParsedSnaptConfig parsed = parse_snapt_config(
-        std::string(kBeginning) + "[accounting]\nenabled = false\ninterval_s = 900\n"
+        std::string(kBeginning) + "[accounting]\nenabled = true\ninterval_s = 900\n"
                                   "checkpoint_s = 1\ngranularity = \"aggregate\"\n"
                                   "destinations = \"full\"\nretention_days = 30\n"
-                                  "on_ledger_failure = \"forward\"\nlive_slots = 4096\n"
+                                  "on_ledger_failure = \"refuse\"\nlive_slots = 4096\n"
                                   "user_records = 0\nmin_free_bytes = 1\n",
         "snapt.toml");
     ASSERT_TRUE(parsed.config) << joined(parsed.diagnostics);
-    EXPECT_EQ(parsed.config->accounting,
-              (AccountingConfig{false, 900, 1, Granularity::Aggregate, Destinations::Full, 30,
-                                OnLedgerFailure::Forward, 4096, 0, 1}));
+    EXPECT_EQ(parsed.config->accounting, (AccountingConfig{900, 1, Granularity::Aggregate,
+                                                           Destinations::Full, 30, 4096, 0, 1}));
 }
 
 TEST(SnaptConfig, OfKeysWithoutEffectWhatHappensAnywayIsNoWarning) {
     good(std::string(kBeginning) +
-         "workers = 1\n[limits]\nuser_rate_bits_per_s = 0\n"
-         "[accounting]\nenabled = true\ncheckpoint_s = 60\ngranularity = \"flow\"\n"
-         "on_ledger_failure = \"refuse\"\n");
+         "workers = 1\n"
+         "[accounting]\nenabled = true\non_ledger_failure = \"refuse\"\n");
 }
 
-TEST(SnaptConfig, WarnsOfSinksAndGoesOn) {
+TEST(SnaptConfig, RestListensOnThisHostAlone) {
+    const std::string rest = std::string(kBeginning) + "[rest]\nlisten = ";
+    EXPECT_EQ(good(rest + R"(["127.0.0.1:9348", "[::1]:9348", "/run/x.sock"])").rest.listen,
+              (std::vector<std::string>{"127.0.0.1:9348", "[::1]:9348", "/run/x.sock"}));
+    EXPECT_TRUE(good(rest + "[]").rest.listen.empty());
+    for (const char* text : {R"(["0.0.0.0:9348"])", R"(["192.0.2.1:9348"])", R"(["127.0.0.1"])",
+                             R"(["127.0.0.1:0"])", R"(["run/x.sock"])", R"([""])"}) {
+        EXPECT_FALSE(parse_snapt_config(rest + text, "snapt.toml").config) << text;
+    }
+}
+
+TEST(SnaptConfig, SinksAreRefused) {
     const ParsedSnaptConfig parsed = parse_snapt_config(
         std::string(kBeginning) + "[accounting.sink.postgres]\nrequired = true\n", "snapt.toml");
-    EXPECT_TRUE(parsed.config);
+    EXPECT_FALSE(parsed.config);
     EXPECT_EQ(joined(parsed.diagnostics),
-              "snapt.toml:3:1: warning: [accounting.sink.postgres] is not supported in this "
+              "snapt.toml:3:1: error: [accounting.sink.postgres] is not supported in this "
               "version; expected no sink; usage stays in the ledger");
 }
 
@@ -118,13 +127,14 @@ TEST(SnaptConfig, TellsReloadFromRestart) {
     fresh.inner.mtu = 1400;
     fresh.relay.allow_self = {*SelfService::parse("tcp/22")};
     fresh.accounting.interval_s = 30;
+    fresh.rest.listen = {"127.0.0.1:9348"};
     fresh.limits.user_flows = 1;
     fresh.classes[1].dscp = 0;
     const ConfigChanges changes = changes_between(running, fresh);
     EXPECT_EQ(changes.applied, (std::vector<std::string>{"class.ht-ld.dscp", "limits.user_flows"}));
     EXPECT_EQ(changes.needs_restart,
               (std::vector<std::string>{"workers", "inner.mtu", "relay.allow_self",
-                                        "accounting.interval_s"}));
+                                        "accounting.interval_s", "rest.listen"}));
 }
 
 }  // namespace

@@ -331,6 +331,28 @@ TEST_F(LedgerTest, ClockSetBackSealsAtTheOldTimeAndGoesOnAtTheNew) {
     EXPECT_EQ(inner_up(all), 300);
 }
 
+TEST_F(LedgerTest, RecordsFromBeforeTheClockWasSynchronisedAreMarked) {
+    bool is_synchronised = false;
+    LedgerOptions wanted = options();
+    wanted.is_clock_synchronised = [&] { return is_synchronised; };
+    auto ledger = open(kNoon, wanted);
+    add_session(*ledger, 1, "alice");
+    flow::LiveSlot* slot = ledger->live().take(request(1, 1, kNoon));
+    count(*slot, 100, kNoon + 1);
+    is_synchronised = true;
+    EXPECT_EQ(*ledger->seal_now(kNoon + 2), 1U);
+    count(*slot, 100, kNoon + 3);
+    EXPECT_EQ(*ledger->tick(kNoon + 60 * kSecond), 1U);
+    is_synchronised = false;  // for a moment
+    count(*slot, 100, kNoon + 61 * kSecond);
+    EXPECT_EQ(*ledger->seal_now(kNoon + 62 * kSecond), 1U);
+    const auto all = records(1);
+    ASSERT_EQ(all.size(), 3U);
+    EXPECT_EQ(all[0].flags & record_flag::kClockUnsynced, record_flag::kClockUnsynced);
+    EXPECT_EQ(all[1].flags & record_flag::kClockUnsynced, record_flag::kClockUnsynced);
+    EXPECT_EQ(all[2].flags & record_flag::kClockUnsynced, 0U);
+}
+
 TEST_F(LedgerTest, RecordOfAnUnknownSessionIsKeptAndCounted) {
     auto ledger = open(kNoon);
     flow::LiveSlot* slot = ledger->live().take(request(1, 5, kNoon));

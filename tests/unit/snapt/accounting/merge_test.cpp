@@ -116,6 +116,48 @@ TEST_F(MergeTest, ShortFlowsBeyondTheBoundShareOneRecordAClassAndNothingIsLost) 
     EXPECT_EQ(number("SELECT count(*) FROM open_session"), 0);
 }
 
+TEST_F(MergeTest, AggregateHasOneRecordASessionAndClass) {
+    bounded.is_aggregate = true;
+    bounded.user_records = 0;
+    auto ledger = open(kNoon, bounded);
+    add_session(*ledger, 1, "alice");
+    add_session(*ledger, 2, "bob");
+    flow::LiveSlot* const open_flow = ledger->live().take(request(next_id++, 2, kNoon));
+    for (int64_t second = 1; second <= 120; ++second) {
+        const int64_t now = kNoon + second * kSecond;
+        pass_by(*ledger, 1, TrafficClass::LtLd, now - 10);
+        pass_by(*ledger, 1, TrafficClass::HtHd, now - 10);
+        go_on(*open_flow, 500, now - 10);
+        ASSERT_TRUE(ledger->tick(now));
+    }
+    EXPECT_FALSE(ledger->status().is_coarse);
+    ASSERT_TRUE(ledger->stop(kNoon + 120 * kSecond, Cause::Admin));
+    ledger.reset();
+    const auto all = records(1);
+    EXPECT_EQ(sums_of(all), counted);
+    EXPECT_EQ(of_user(all, "alice").size(), 2U * 2);
+    EXPECT_EQ(of_user(all, "bob").size(), 2U);
+    EXPECT_EQ(merged(all), all.size());
+}
+
+// The price goes by the rate of all together, however many they are.
+TEST_F(MergeTest, FlowsAtTheSameTimeAreNoLongerActiveThanTheTimeThatPassed) {
+    bounded.is_aggregate = true;
+    auto ledger = open(kNoon, bounded);
+    add_session(*ledger, 1, "alice");
+    std::vector<flow::LiveSlot*> slots;
+    for (int i = 0; i < 3; ++i) {
+        slots.push_back(ledger->live().take(request(next_id++, 1, kNoon)));
+        flow::add(slots.back()->counters.active_us, 45 * kSecond);
+        go_on(*slots.back(), 500, kNoon + 50 * kSecond);
+    }
+    ASSERT_TRUE(ledger->stop(kNoon + 60 * kSecond, Cause::Admin));
+    ledger.reset();
+    const auto all = records(1);
+    ASSERT_EQ(all.size(), 1U);
+    EXPECT_EQ(all.front().active_us, 60 * kSecond);
+}
+
 TEST_F(MergeTest, OpenFlowsBeyondTheBoundShareTooHoweverOftenTheirUserAsks) {
     auto ledger = open(kNoon, bounded);
     add_session(*ledger, 1, "alice");

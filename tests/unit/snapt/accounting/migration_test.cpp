@@ -1,10 +1,11 @@
 // Databases as earlier versions made them.
 #include "snapt/accounting/folder_lock.hpp"
 #include "snapt/accounting/lease_store.hpp"
-#include "snapt/accounting/money.hpp"
 #include "snapt/accounting/plan_store.hpp"
+#include "snapt/accounting/quota.hpp"
 #include "snapt/accounting/schema.hpp"
 #include "snapt/accounting/usage.hpp"
+#include "snapt/accounting/usage_booker.hpp"
 #include "snapt/accounting/user_store.hpp"
 #include "snapt/accounting/verify.hpp"
 #include "tests/unit/snapt/accounting/accounting_fixture.hpp"
@@ -258,6 +259,44 @@ TEST_F(MigrationTest, ADatabaseOfTheSeventhVersionGoesOn) {
     const auto rows = query_usage(database, {}).value().rows;
     ASSERT_EQ(rows.size(), 1U);
     EXPECT_EQ(rows[0].as_sent, rows[0].post);
+}
+
+TEST_F(MigrationTest, ADatabaseOfTheEighthVersionGoesOn) {
+    write_database("8");
+    auto database = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
+    const auto records = read_records(database, 1);
+    ASSERT_TRUE(records) << "with the hashes that they had";
+    EXPECT_EQ((*records)[2].tun_up, 5352);
+    EXPECT_EQ((*records)[3].undelivered, 4112);
+    UsageBooker booker(database);
+    EXPECT_FALSE(booker.step(kNoon, kBookAll)->has_more) << "no plan was in use";
+    ASSERT_TRUE(use_plan(database, {kNoAccount, 1, 0}, kNoon, "root"));
+    size_t booked = 0;
+    for (Booked some; (some = booker.step(kNoon, kBookAll).value()).has_more;) {
+        booked += some.records;
+    }
+    EXPECT_EQ(booked, 4U);
+    const auto checks = verify_ledger(database).value();
+    for (const LedgerCheck& check : checks) {
+        EXPECT_TRUE(check.is_good) << check.what << ": " << check.found;
+    }
+}
+
+TEST_F(MigrationTest, ADatabaseOfTheNinthVersionGoesOn) {
+    write_database("9");
+    auto database = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
+    const auto terms = account_terms(database, std::nullopt, kNoon).value();
+    ASSERT_EQ(terms.size(), 1U);
+    EXPECT_EQ(terms[0].account.id, 4);
+    EXPECT_EQ(terms[0].quota, (Quota{1'000'000'000, "day"}));
+    EXPECT_EQ(terms[0].zone, "Europe/Zurich");
+    EXPECT_EQ(terms[0].then, Exhaustion{}) << "nobody is stopped by an update";
+    EXPECT_FALSE(terms[0].credit_limit_ud);
+    EXPECT_EQ(terms[0].balance_ud, 49'862'320);
+    const auto checks = verify_ledger(database).value();
+    for (const LedgerCheck& check : checks) {
+        EXPECT_TRUE(check.is_good) << check.what << ": " << check.found;
+    }
 }
 
 // Columns, indexes and triggers, whatever their order.

@@ -67,12 +67,13 @@ TEST_F(VerifyTest, FindsNothingInWhatWasWritten) {
     EXPECT_EQ(faults(), "");
     auto database = open_database();
     const auto checks = verify_ledger(database).value();
-    ASSERT_EQ(checks.size(), 5U);
+    ASSERT_EQ(checks.size(), 6U);
     EXPECT_EQ(checks[0].found, "40 as they were written");
     EXPECT_EQ(checks[1].found, "no hole");
     EXPECT_EQ(checks[2].found, "1 revisions as they were added");
     EXPECT_EQ(checks[3].found, "4 as they were booked");
     EXPECT_EQ(checks[4].found, "2 accounts, each the sum of entries");
+    EXPECT_EQ(checks[5].found, "0 as their records make them");
 }
 
 TEST_F(VerifyTest, AnEmptyLedgerIsGood) {
@@ -108,11 +109,21 @@ TEST_F(VerifyTest, FindsAPlanAndEntriesThatWereChanged) {
     change("UPDATE plan SET toml='cheaper'");
     EXPECT_EQ(faults(), "plans: a price plan in ledger.db is not as it was added\n");
     change("UPDATE plan SET toml='text'; UPDATE ledger SET amount_ud=1000 WHERE entry_id=2");
-    EXPECT_EQ(faults(), "entries: 1 were changed, or follow others that are missing, the first "
-                        "entry 2\n");
+    const std::string entries =
+        "entries: 1 were changed, or follow others that are missing, the first entry 2\n";
+    const std::string balance = "balances: 1 are not the sum of entries, or beyond the bounds, ";
+    EXPECT_EQ(faults(), entries + balance + "the first of alice\n");
     change("UPDATE ledger SET amount_ud=20 WHERE entry_id=2; DELETE FROM ledger WHERE entry_id=1");
-    EXPECT_EQ(faults(), "entries: 1 were changed, or follow others that are missing, the first "
-                        "entry 2\n");
+    EXPECT_EQ(faults(), entries + balance + "the first of bob\n");
+}
+
+TEST_F(VerifyTest, FindsABalanceThatIsNotTheSumOfEntries) {
+    fill();
+    change("UPDATE balance SET balance_ud=balance_ud+1 WHERE account_id=1");
+    EXPECT_EQ(faults(), "balances: 1 are not the sum of entries, or beyond the bounds, the first "
+                        "of alice\n");
+    change("DELETE FROM balance");
+    EXPECT_EQ(faults().find("balances: 2 are not the sum"), 0U);
 }
 
 TEST_F(VerifyTest, FindsSumsThatNoBookingMakes) {
@@ -122,7 +133,9 @@ TEST_F(VerifyTest, FindsSumsThatNoBookingMakes) {
                             "first of alice with entry 2\n"),
               std::string::npos);
     change("UPDATE ledger SET amount_ud=1, account_id=77 WHERE entry_id=1");
-    change("UPDATE ledger SET amount_ud=1 WHERE account_id=1");
+    change("UPDATE ledger SET amount_ud=1 WHERE account_id=1;"
+           "UPDATE balance SET balance_ud=(SELECT coalesce(sum(amount_ud),0) FROM ledger l "
+           "WHERE l.account_id=balance.account_id)");
     EXPECT_NE(faults().find("balances: 1 are not the sum of entries, or beyond the bounds, the "
                             "first of account 77, which there is not\n"),
               std::string::npos);

@@ -1,0 +1,14 @@
+// JSON of what a SNAPT has told of the user's quota and credit, for `status` and `usage`.
+#pragma once
+
+#include "common/control/message.hpp"
+#include "common/report/json.hpp"
+
+namespace continuo::cnapt {
+
+// Null where nothing is limited.
+void write_allowance(report::JsonWriter& json, const control::Allowance& allowance);
+// "free", "warned", "noted", "throttled", "stopped"; "unknown" for one of a later version.
+std::string_view to_string(control::AllowanceState state);
+
+}  // namespace continuo::cnapt

@@ -1,0 +1,91 @@
+// Checks of `cnapt doctor`: what else on this host decides where traffic goes.
+#include "cnapt/doctor_context.hpp"
+#include "cnapt/failure_text.hpp"
+#include "cnapt/near_links.hpp"
+#include "cnapt/tunnel_uplinks.hpp"
+
+namespace continuo::cnapt {
+
+using report::JsonValue;
+
+namespace {
+
+// As a daemon that runs would answer.
+JsonValue vpns_of_host(const NodeDoctor& doctor) {
+    io::EventLoop loop;
+    const auto monitor = io::NetMonitor::start(loop, [](const io::NetEvent&) {});
+    if (!monitor) {
+        return {};  // "uplinks" has said so
+    }
+    std::vector<base::IpAddress> snapts;
+    for (const SnaptTarget& target : doctor.targets) {
+        snapts.push_back(target.endpoint.address);
+    }
+    report::JsonWriter json;
+    write_other_vpns(json, vpns_with_default_route((*monitor)->snapshot(), snapts, doctor.mark()));
+    auto parsed = JsonValue::parse(json.take());
+    return parsed ? std::move(*parsed) : JsonValue{};
+}
+
+std::string prefix_text(const io::UsableAddress& own) {
+    base::IpPrefix prefix{own.address, own.prefix_length};
+    constexpr unsigned kOctetBits = 8;
+    for (unsigned bit = own.prefix_length; bit < prefix.address.bytes().size() * kOctetBits;
+         ++bit) {
+        prefix.address.octets[bit / kOctetBits] &=
+            static_cast<uint8_t>(~(1U << (kOctetBits - 1 - bit % kOctetBits)));
+    }
+    return prefix.to_string();
+}
+
+// IPv4, as it is with IPv4 only (uplinks.hpp).
+const io::UsableAddress* address_of(const io::NetSnapshot& network, const ControlUplink& uplink) {
+    for (const io::UsableAddress& own : network.addresses) {
+        const io::LinkEntry* link = network.link(own.interface_index);
+        if (own.address.is_v4() && own.address == uplink.source && link != nullptr &&
+            link->name == uplink.device) {
+            return &own;
+        }
+    }
+    return nullptr;
+}
+
+}  // namespace
+
+// Says which uplinks a router may take for each other, as a docked laptop's.
+void check_shared_networks(NodeDoctor& doctor) {
+    io::EventLoop loop;
+    const auto monitor = io::NetMonitor::start(loop, [](const io::NetEvent&) {});
+    if (!monitor) {
+        return;  // "uplinks" has said so
+    }
+    const auto& uplinks = doctor.uplinks;
+    for (auto one = uplinks.begin(); one != uplinks.end(); ++one) {
+        const io::UsableAddress* own = address_of((*monitor)->snapshot(), *one);
+        for (auto other = one + 1; own != nullptr && other != uplinks.end(); ++other) {
+            if (other->device != one->device && other->source != one->source &&
+                is_in_network(other->source, *own)) {
+                doctor.findings.ok("uplinks", one->device + " and " + other->device +
+                                                  " are in one network, " + prefix_text(*own) +
+                                                  ": answers are taken by either; [uplinks] deny "
+                                                  "keeps one out");
+            }
+        }
+    }
+}
+
+void check_other_vpns(NodeDoctor& doctor) {
+    const JsonValue vpns = doctor.runs() ? doctor.status.json["other_vpns"] : vpns_of_host(doctor);
+    for (const JsonValue& vpn : vpns.items()) {
+        const std::string remedy =
+            vpn_remedy(vpn, doctor.config && doctor.config->capture.kill_switch);
+        if (vpn["used"].boolean().value_or(false) ||
+            vpn["takes_programs"].boolean().value_or(false)) {
+            doctor.findings.warn("vpn", vpn_text(vpn), remedy);
+        } else {
+            doctor.findings.ok("vpn", vpn_text(vpn) + "; " + remedy);
+        }
+    }
+}
+
+}  // namespace continuo::cnapt

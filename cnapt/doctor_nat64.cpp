@@ -1,0 +1,54 @@
+// Checks of `cnapt doctor`: SNAPTs with an IPv4 address alone, where the network has IPv6 alone.
+#include "cnapt/doctor_context.hpp"
+#include "cnapt/name_lookup.hpp"
+#include "cnapt/nat64.hpp"
+
+#include <algorithm>
+
+namespace continuo::cnapt {
+
+void check_nat64(NodeDoctor& doctor) {
+    const auto uses_v4 = [](const ControlUplink& uplink) { return uplink.source.is_v4(); };
+    if (!doctor.config || doctor.uplinks.empty() ||
+        std::any_of(doctor.uplinks.begin(), doctor.uplinks.end(), uses_v4)) {
+        return;
+    }
+    std::vector<SnaptTarget> v4_alone;
+    for (const SnaptTarget& target : doctor.targets) {
+        const bool has_v6 = std::any_of(
+            doctor.targets.begin(), doctor.targets.end(), [&](const SnaptTarget& other) {
+                return other.snapt == target.snapt && !other.endpoint.address.is_v4();
+            });
+        if (!has_v6) {
+            v4_alone.push_back(target);
+        }
+    }
+    if (v4_alone.empty()) {
+        return;
+    }
+    LookupPlaces places;
+    places.servers = doctor.config->dns.servers;
+    places.fwmark = doctor.mark();
+    const auto prefix = find_nat64_prefix(places);
+    if (!prefix) {
+        doctor.findings.fail("nat64",
+                             v4_alone.front().snapt +
+                                 " has an IPv4 address alone, and this network IPv6 alone, without "
+                                 "NAT64 (no AAAA of ipv4only.arpa)",
+                             "give the SNAPT a name or an IPv6 address: `public` in snapt.toml, "
+                             "`addresses` here");
+        return;
+    }
+    doctor.findings.ok("nat64", v4_alone.front().snapt + " has an IPv4 address alone, and this " +
+                                    "network IPv6 alone: reached by its NAT64, " +
+                                    prefix->to_string() +
+                                    "; a name or an IPv6 address does without");
+    for (const SnaptTarget& target : v4_alone) {
+        if (doctor.targets.size() < kMaxTargets) {
+            doctor.targets.push_back(
+                {target.snapt, {to_nat64(*prefix, target.endpoint.address), target.endpoint.port}});
+        }
+    }
+}
+
+}  // namespace continuo::cnapt

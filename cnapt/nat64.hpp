@@ -1,0 +1,23 @@
+// NAT64 (RFC 6146): a network that has IPv6 alone leads to IPv4 addresses by a prefix of its own.
+// Pure.
+#pragma once
+
+#include "common/base/ip_address.hpp"
+
+#include <optional>
+#include <span>
+
+namespace continuo::cnapt {
+
+// A name that has IPv4 addresses alone: where a name server gives others, it has made them of its
+// prefix (RFC 7050, section 8.2).
+inline constexpr const char* kIpv4OnlyName = "ipv4only.arpa";
+
+// The prefix that made these addresses of that name; none: nothing did. Where several lengths would
+// fit (RFC 6052, section 2.2), the one that fits both addresses of the name, then the longest.
+std::optional<base::IpPrefix> nat64_prefix(std::span<const base::IpAddress> addresses);
+
+// The IPv6 address that stands for `v4` there.
+base::IpAddress to_nat64(const base::IpPrefix& prefix, const base::IpAddress& v4);
+
+}  // namespace continuo::cnapt

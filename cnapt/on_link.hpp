@@ -1,0 +1,74 @@
+// OnLink: hosts with a public address in the network of an uplink, such as a printer or a NAS with
+// an IPv6 address. Private ones are near. Through the tunnel these come in from the Internet, where
+// the firewall of their network usually stands before them. Pure.
+#pragma once
+
+#include "common/base/ip_address.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace continuo::io {
+struct NetSnapshot;
+}
+
+namespace continuo::cnapt {
+
+struct UplinkRules;
+
+// Tunnel: new flows to them go through the tunnel; Refuse: they are refused at once, so that a
+// program takes the private address that the host has, too; Near: they go beside the tunnel.
+enum class OnLink : uint8_t { Tunnel, Refuse, Near };
+
+struct OnLinkRule {
+    std::string interfaces;  // a glob
+    OnLink fate = OnLink::Tunnel;
+
+    bool operator==(const OnLinkRule&) const = default;
+};
+
+// A name itself counts before globs, and of several globs that fit the longest; where none does,
+// IPv6 is refused, and IPv4 goes through the tunnel.
+OnLink on_link_fate(const std::vector<OnLinkRule>& rules,
+                    const std::string& interface_name,
+                    base::IpVersion version);
+
+// Shorter prefixes are no LAN: whoever gives out addresses in a network could claim the Internet as
+// his own. 64 bits are what a LAN has (RFC 4291, section 2.5.1), 16 a large campus.
+inline constexpr uint8_t kShortestOnLinkV6 = 64;
+inline constexpr uint8_t kShortestOnLinkV4 = 16;
+// Networks beyond are left out, and counted: their hosts are reached through the tunnel.
+inline constexpr size_t kMaxOnLinkNetworks = 64;
+
+struct OnLinkNetwork {
+    base::IpPrefix prefix;
+    std::string interface;
+    OnLink fate = OnLink::Tunnel;
+
+    bool operator==(const OnLinkNetwork&) const = default;
+};
+
+struct OnLinkNetworks {
+    std::vector<OnLinkNetwork> list;
+    size_t left_out = 0;
+
+    // The network that refuses new flows to that address; null: none does.
+    const OnLinkNetwork* refusing(const base::IpAddress& address) const;
+    // Prefixes that stay beside the tunnel.
+    std::vector<base::IpPrefix> near() const;
+};
+
+struct OnLinkPolicy {
+    std::vector<OnLinkRule> rules;
+    bool is_kill_switch = false;  // Near is Refuse: it would be dropped
+};
+
+// Those with a public prefix and a route without a gateway, by interfaces with carrier and with a
+// default route of that version, but for tunnels and LAN sides, whose routes stay beside the tunnel
+// anyway (near_links.hpp).
+OnLinkNetworks on_link_networks(const io::NetSnapshot& snapshot,
+                                const UplinkRules& uplinks,
+                                const OnLinkPolicy& policy);
+
+}  // namespace continuo::cnapt

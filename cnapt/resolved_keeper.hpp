@@ -1,0 +1,43 @@
+// ResolvedKeeper: gives systemd-resolved the name servers of the tunnel, and keeps them there while
+// somebody else takes them away (`resolvectl revert`, a network manager, a restart). Blocking; one
+// thread.
+#pragma once
+
+#include "cnapt/resolved_link.hpp"
+
+#include <chrono>
+
+namespace continuo::cnapt {
+
+// It takes resolvectl some 10 ms of the processor to read the link back. A choice, not measured.
+inline constexpr std::chrono::seconds kResolvedLookInterval{4};
+// Two programs that undo each other's work would never stop: the time between two repairs doubles,
+// until nothing has happened for as long.
+inline constexpr std::chrono::seconds kLongestResolvedRest{60};
+
+class ResolvedKeeper {
+  public:
+    using Clock = std::chrono::steady_clock;
+
+    explicit ResolvedKeeper(ResolvedLink link) : link_(std::move(link)) {}
+
+    // It has them, as far as is known.
+    bool is_told() const { return is_told_; }
+    // Without resolved, nothing. Errors: as ResolvedLink::set(); then nothing is left of it.
+    base::Result<void> tell(const std::vector<base::IpAddress>& servers);
+    void undo();
+    // What an earlier run has left.
+    void clear();
+    // To be called each second while names are to go through the tunnel. True: they had gone, and
+    // were given again. Errors: as tell().
+    base::Result<bool> look(const std::vector<base::IpAddress>& servers, Clock::time_point now);
+
+  private:
+    ResolvedLink link_;
+    bool is_told_ = false;
+    Clock::time_point looked_at_{};
+    Clock::time_point repaired_at_{};
+    std::chrono::seconds rest_ = kResolvedLookInterval;
+};
+
+}  // namespace continuo::cnapt

@@ -1,0 +1,49 @@
+// PlanBook: which revision of which price plan holds for an account at a time, as `snapt plan use`
+// and `plan add` have said, and the plans themselves.
+#pragma once
+
+#include "rating/plan.hpp"
+#include "snapt/accounting/plan_store.hpp"
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace continuo::snapt {
+
+// Without a plan usage is free.
+struct PlanTerms {
+    int64_t plan_id = kNoPlan;
+    int64_t revision = 0;
+
+    bool operator==(const PlanTerms&) const = default;
+};
+
+class PlanBook {
+  public:
+    // Reads what was said since; true if there was anything.
+    base::Result<bool> refresh(Database& database);
+    // No plan was ever in use: nothing is charged.
+    bool is_empty() const { return uses_.empty(); }
+    // The account's own plan, else that of all others; of it the latest revision that is valid.
+    PlanTerms in_force(int64_t account_id, int64_t at_us) const;
+    // Null for no plan; Malformed for one that is not as it was added.
+    base::Result<std::shared_ptr<const rating::Plan>> plan(Database& database,
+                                                           const PlanTerms& terms);
+
+  private:
+    struct Revision {
+        int64_t revision = 0;
+        int64_t valid_from_us = 0;
+    };
+    int64_t plan_of(int64_t account_id, int64_t at_us) const;
+
+    std::optional<std::pair<int64_t, int64_t>> seen_;     // rows of both tables, only added
+    std::map<int64_t, std::vector<PlanUse>> uses_;        // by account
+    std::map<int64_t, std::vector<Revision>> revisions_;  // by plan
+    std::map<std::pair<int64_t, int64_t>, std::shared_ptr<const rating::Plan>> plans_;
+};
+
+}  // namespace continuo::snapt

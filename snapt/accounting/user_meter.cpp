@@ -1,0 +1,66 @@
+#include "snapt/accounting/user_meter.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace continuo::snapt {
+namespace {
+
+// Of UserMeter::counted(), when so much of the quota is used.
+uint64_t counted_when(const MeterTerms& terms, int64_t bytes) {
+    const int64_t left = std::max<int64_t>(bytes - terms.used_bytes, 0);
+    return terms.counted + static_cast<uint64_t>(left);
+}
+
+int64_t warned_from(const Quota& quota) {
+    return quota.bytes - quota.bytes / 100 * (100 - kWarnPercent);
+}
+
+}  // namespace
+
+std::string_view to_string(Allowance::State state) {
+    constexpr std::array<std::string_view, 5> kNames = {"free", "warned", "noted", "throttled",
+                                                        "stopped"};
+    return kNames[static_cast<size_t>(state)];
+}
+
+void UserMeter::set(const MeterTerms& terms) {
+    const std::lock_guard lock(mutex_);
+    if (terms == terms_) {
+        return;
+    }
+    terms_ = terms;
+    const uint64_t act_at = terms.is_out_of_credit ? 0
+                            : terms.quota          ? counted_when(terms, terms.quota->bytes)
+                                                   : kNever;
+    const bool throttles = terms.then.action == OnExhausted::Throttle;
+    throttle_bits_per_s_.store(terms.then.bits_per_s, std::memory_order_relaxed);
+    throttle_at_.store(throttles ? act_at : kNever, std::memory_order_relaxed);
+    stop_at_.store(terms.then.action == OnExhausted::Stop ? act_at : kNever,
+                   std::memory_order_relaxed);
+}
+
+Allowance UserMeter::allowance() const {
+    const std::lock_guard lock(mutex_);
+    Allowance allowance;
+    allowance.quota = terms_.quota;
+    allowance.until_us = terms_.quota ? terms_.until_us : 0;
+    const uint64_t since = counted() - std::min(counted(), terms_.counted);
+    allowance.used_bytes = terms_.quota ? terms_.used_bytes + static_cast<int64_t>(since) : 0;
+    const bool is_used_up = terms_.quota && allowance.used_bytes >= terms_.quota->bytes;
+    // The quota's end is known, and may come first: credit is told when that alone acts.
+    allowance.is_for_credit = terms_.is_out_of_credit && !is_used_up;
+    if (is_used_up || terms_.is_out_of_credit) {
+        constexpr std::array kStates = {Allowance::State::Noted, Allowance::State::Throttled,
+                                        Allowance::State::Stopped};
+        allowance.state = kStates[static_cast<size_t>(terms_.then.action)];
+        allowance.bits_per_s =
+            allowance.state == Allowance::State::Throttled ? terms_.then.bits_per_s : 0;
+        allowance.until_us = terms_.is_out_of_credit ? 0 : allowance.until_us;
+    } else if (terms_.quota && allowance.used_bytes >= warned_from(*terms_.quota)) {
+        allowance.state = Allowance::State::Warned;
+    }
+    return allowance;
+}
+
+}  // namespace continuo::snapt

@@ -1,0 +1,80 @@
+// UserMeter: what a user has used since it is here, and from how much on its quota or credit acts.
+// The data loop counts and asks, a few loads a packet; the desk's thread says when (QuotaWatch).
+#pragma once
+
+#include "common/flow/live_slot.hpp"
+#include "snapt/accounting/account.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <limits>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace continuo::snapt {
+
+// A user is warned when so much of its quota is used.
+inline constexpr int64_t kWarnPercent = 80;
+
+// What holds for an account now.
+struct MeterTerms {
+    std::optional<Quota> quota;
+    int64_t until_us = 0;    // the quota's period ends
+    int64_t used_bytes = 0;  // of it, when `counted` was
+    uint64_t counted = 0;    // UserMeter::counted() then
+    bool is_out_of_credit = false;
+    Exhaustion then;
+    bool operator==(const MeterTerms&) const = default;
+};
+
+// As the user is told it.
+struct Allowance {
+    enum class State : uint8_t { Free, Warned, Noted, Throttled, Stopped };
+    State state = State::Free;
+    bool is_for_credit = false;
+    std::optional<Quota> quota;
+    int64_t used_bytes = 0;
+    int64_t until_us = 0;     // 0: nobody knows
+    uint64_t bits_per_s = 0;  // of Throttled
+};
+std::string_view to_string(Allowance::State state);
+
+class UserMeter {
+  public:
+    explicit UserMeter(Account account) : account_(std::move(account)) {}
+    UserMeter(const UserMeter&) = delete;
+    UserMeter& operator=(const UserMeter&) = delete;
+
+    const Account& account() const { return account_; }
+    // Payload, both ways; one thread writes it.
+    flow::Counter& counter() { return counted_; }
+    uint64_t counted() const { return flow::value(counted_); }
+
+    // --- Data loop
+    bool is_stopped() const { return counted() >= stop_at_.load(std::memory_order_relaxed); }
+    // 0: none.
+    uint64_t throttled_bits_per_s() const {
+        return counted() >= throttle_at_.load(std::memory_order_relaxed)
+                   ? throttle_bits_per_s_.load(std::memory_order_relaxed)
+                   : 0;
+    }
+
+    // --- Any thread
+    void set(const MeterTerms& terms);
+    Allowance allowance() const;
+
+  private:
+    static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
+
+    const Account account_;
+    flow::Counter counted_{0};
+    std::atomic<uint64_t> stop_at_{kNever};
+    std::atomic<uint64_t> throttle_at_{kNever};
+    std::atomic<uint64_t> throttle_bits_per_s_{0};
+    mutable std::mutex mutex_;
+    MeterTerms terms_;  // guarded
+};
+
+}  // namespace continuo::snapt

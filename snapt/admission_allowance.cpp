@@ -1,0 +1,68 @@
+// Admission: what nodes are told of their users' quotas and credits.
+#include "snapt/admission.hpp"
+
+namespace continuo::snapt {
+
+namespace {
+
+// What was used is told again when it is another hundredth of the quota.
+constexpr uint64_t kToldParts = 100;
+
+control::Allowance allowance_of(const UserMeter& meter) {
+    const Allowance now = meter.allowance();
+    control::Allowance told;
+    told.state = static_cast<control::AllowanceState>(now.state);
+    told.kind = now.is_for_credit ? control::AllowanceKind::Credit : control::AllowanceKind::Quota;
+    told.quota_bytes = now.quota ? static_cast<uint64_t>(now.quota->bytes) : 0;
+    told.used_bytes = static_cast<uint64_t>(now.used_bytes);
+    told.until_s = static_cast<uint64_t>(now.until_us / kUsPerSecond);
+    told.rate_bits_per_s = now.bits_per_s;
+    return told;
+}
+
+bool is_news(const control::Allowance& now, const control::Allowance& told) {
+    control::Allowance rest = now;
+    rest.used_bytes = told.used_bytes;
+    const uint64_t part = now.quota_bytes / kToldParts + 1;
+    return rest != told || now.used_bytes / part != told.used_bytes / part;
+}
+
+}  // namespace
+
+void Admission::tell_allowances() {
+    for (auto& [id, link] : links_) {
+        if (link.is_open && link.wire_id != 0) {
+            tell_allowance(id, link);
+        }
+    }
+}
+
+void Admission::tell_allowance(LinkId id, Link& link) {
+    const NodeSession* node = relay_->find(link.wire_id);
+    if (node == nullptr) {
+        return;
+    }
+    const control::Allowance now = allowance_of(*node->share->meter);
+    // The relay looks at it each second: it is told once it acts.
+    const bool acts =
+        now.state != control::AllowanceState::Throttled || node->share->down_rate.is_limited();
+    if (!is_news(now, link.told) || !acts) {
+        return;
+    }
+    const bool is_other = now.state != link.told.state || now.kind != link.told.kind;
+    link.told = now;
+    server_->tell_allowance(id, now);
+    if (is_other) {
+        const auto state = static_cast<Allowance::State>(now.state);
+        note(EventLog::Kind::Allowance,
+             {{"user", link.grant.user},
+              {"node", link.grant.node},
+              {"of", now.kind == control::AllowanceKind::Credit ? "credit" : "quota"},
+              {"state", std::string(to_string(state))},
+              {"quota_bytes", std::to_string(now.quota_bytes)},
+              {"used_bytes", std::to_string(now.used_bytes)},
+              {"until", std::to_string(now.until_s)}});
+    }
+}
+
+}  // namespace continuo::snapt

@@ -1,0 +1,18 @@
+// `snapt plan use` and `snapt rate`: which plan holds for whom, and usage that becomes bookings
+// now. They work on the database itself, whether a daemon runs or not.
+#pragma once
+
+#include "common/report/daemon_client.hpp"
+#include "snapt/accounting/usage.hpp"
+
+#include <vector>
+
+namespace continuo::snapt {
+
+std::vector<report::CommandSpec> charge_commands(const report::OptionSpec& state);
+
+report::CommandOutput use_plan_command(const report::ParsedCommand& command);
+// `rate` without --dry-run. `query` is what its options choose.
+report::CommandOutput rate_and_book(const report::ParsedCommand& command, const UsageQuery& query);
+
+}  // namespace continuo::snapt

@@ -1,0 +1,57 @@
+// RestBooks: answers of the REST interface from the ledger's database: records, balances,
+// statements, quotas, bookings. Blocking; belongs to one thread.
+#pragma once
+
+#include "snapt/accounting/database.hpp"
+#include "snapt/accounting/usage.hpp"
+#include "snapt/rest/api.hpp"
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace continuo::snapt {
+
+// After that an answer is given up: those of users for themselves, and of others.
+inline constexpr std::chrono::seconds kSelfBooksTime{2};
+inline constexpr std::chrono::seconds kBooksTime{20};
+// Records of an answer, and unless it says how many.
+inline constexpr size_t kMaxRestRecords = 10'000;
+inline constexpr size_t kRestRecords = 1'000;
+
+// An error of the database as an answer. What only the log is to know is put there.
+rest::Outcome outcome_of(const base::Error& error);
+
+// Parameters of usage and records. Nothing, with the reason in `failure`, when one is wrong.
+std::optional<UsageQuery> rest_usage_query(const rest::Call& call, std::string& failure);
+
+class RestBooks {
+  public:
+    explicit RestBooks(std::string ledger_path) : path_(std::move(ledger_path)) {}
+
+    // Whether the account of a token of scope Self still is its user's.
+    base::Result<bool> is_there(const rest::Token& token);
+    // Records, Accounts, Balance, Statement, Quota, SetQuota, Topup, Adjust.
+    rest::Outcome answer(const rest::Call& call, int64_t now_us);
+    // Any thread: what is being answered is given up, as all that follows.
+    void end() { is_ending_ = true; }
+
+  private:
+    base::Result<Database*> reader();
+    base::Result<std::string> ask(const rest::Call& call, int64_t now_us, std::string& type);
+    base::Result<std::string>
+    records(Database& database, const rest::Call& call, std::string& type);
+    base::Result<std::string>
+    statement(Database& database, const rest::Call& call, std::string& type);
+    base::Result<std::string> quota(Database& database, const rest::Call& call, int64_t now_us);
+    rest::Outcome set_quota_of(const rest::Call& call, int64_t now_us);
+    rest::Outcome book_for(const rest::Call& call, int64_t now_us);
+
+    std::string path_;
+    std::optional<Database> reader_;
+    std::atomic<bool> is_ending_{false};
+};
+
+}  // namespace continuo::snapt

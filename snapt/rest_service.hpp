@@ -1,0 +1,61 @@
+// RestService: the REST interface and the web page, on a thread of its own. What it tells of live
+// sessions comes from the data loop, once a second at most however many ask; usage from
+// UsageDesk; the rest from the ledger's database, on a helper thread.
+#pragma once
+
+#include "common/io/event_loop.hpp"
+#include "snapt/accounting/accountant.hpp"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace continuo::snapt {
+
+// It stands back behind what carries data. A choice, not measured.
+inline constexpr int kRestNiceness = 10;
+// Answers of the data loop are told again for so long.
+inline constexpr base::Duration kLiveAge = base::seconds(1);
+// Questions to the database that wait, of all; and of one token together with those for usage.
+inline constexpr size_t kMaxRestJobs = 64;
+inline constexpr size_t kMaxTokenJobs = 4;
+
+struct RestOptions {
+    std::vector<std::string> listen;  // as HttpServer::listen()
+    std::string name;                 // of the SNAPT
+    std::string state_directory;
+};
+
+// All must outlive the service's thread.
+struct RestSources {
+    io::EventLoop& data_loop;
+    Accountant& accountant;
+    // On the data loop: the JSON of `status`, `sessions` or `flows`.
+    std::function<std::string(std::string_view command)> answer;
+    // On the data loop: ends the session of that id (hex). False: there is none.
+    std::function<bool(const std::string& session_id)> end_session;
+};
+
+class RestService {
+  public:
+    explicit RestService(RestSources sources);
+    RestService(const RestService&) = delete;
+    RestService& operator=(const RestService&) = delete;
+    ~RestService();
+
+    // Nothing is started without an address. Errors: System; `failure` begins the sentence.
+    base::Result<void> start(const RestOptions& options, std::string& failure);
+    // As bound.
+    const std::vector<std::string>& addresses() const;
+    // Closes everything and ends the threads. Answers that still come are dropped until this
+    // object's end, which is after that of the accountant.
+    void stop();
+
+  private:
+    struct Inner;
+    std::unique_ptr<Inner> inner_;
+};
+
+}  // namespace continuo::snapt

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# A network with IPv6 alone and NAT64, and a SNAPT that is given by an IPv4 address: it is reached by the address that NAT64 makes,
+# there only. What stands for NAT64 is a gateway that translates those addresses to the SNAPT's own IPv6 address, which nobody tells.
+. "$(dirname "$0")/lib.sh"
+require curl
+build_topology
+ip -n "$(ns node)" -4 addr flush dev up1
+ipv6_beside 1
+mkdir "$work/www"
+head -c 3000000 /dev/urandom >"$work/www/file"
+http_server "$work/www"
+etc=/etc/netns/$(ns node)
+mkdir -p "$etc" || skip "cannot write to /etc/netns"
+trap 'status=$?; rm -rf "$etc"; rmdir /etc/netns 2>/dev/null; (exit $status); clean_up' EXIT
+echo "127.0.0.1 localhost" >"$etc/hosts"
+echo "nameserver 2001:db8:11::1" >"$etc/resolv.conf"
+start_snapt 1
+add_user alice
+
+# nat64 N PREFIX : gateway N leads to the SNAPT by that prefix, of 96 bits, and its name server tells it.
+nat64() {
+    in_ns "gw$1" nft "add table ip6 nat64; flush table ip6 nat64; add chain ip6 nat64 pre { type nat hook prerouting priority -100; };
+        add rule ip6 nat64 pre ip6 daddr ${2}c633:6402 dnat to 2001:db8:1::2"
+    ! is_alive "dns$1" || stop "dns$1"
+    spawn "gw$1" "dns$1" "$python" "$support_dir/dns_responder.py" --port 53 --nat64 "$2/96"
+    wait_for 10 listens "gw$1" 53
+}
+remote() { cnapt_json snapts | json "d[0]['address']"; }
+is_at() { equal "$(remote)" "$1" && equal "$(cnapt_json status | json "d['state']")" up; }
+doctor_says() {
+    in_ns node cnapt doctor --config "$work/cnapt.toml" --state "$work/c" --socket "$work/cnapt.sock" >"$work/said"
+    tr -s ' \n' ' ' <"$work/said" | grep -F "$1" >"$work/found" || { cat "$work/said"; return 1; }
+}
+tunnelled() { in_ns node curl -gsf -m 5 -o /dev/null "http://$inet4/file" && equal "$(tail -n 1 "$work/http.log" | cut -d' ' -f1)" ::ffff:198.51.100.2; }
+
+# --- No NAT64 yet
+run_cnapt
+says_what_is_missing() { cnapt_json snapts | json_true "'give it a name or an IPv6 address' in d[0]['last_error']['text']"; }
+claim "without NAT64 the failure says what is missing" wait_for 10 says_what_is_missing
+claim "so does doctor" doctor_says 'give the SNAPT a name or an IPv6 address'
+
+# --- The well-known prefix
+nat64 1 64:ff9b::
+claim "with NAT64 the tunnel comes up" wait_cnapt 30
+claim "by the address that it makes" is_at "[64:ff9b::c633:6402]:9347"
+claim "traffic passes" tunnelled
+claim "doctor says so" doctor_says 'reached by its NAT64, 64:ff9b::/96'
+
+# --- Away to a network with IPv4, with a download, and to another one with a prefix of its own
+before=$(session)
+exec_in_ns node curl -gsS -m 60 --limit-rate 300k "http://$inet4/file" 2>"$work/curl.log" | "$python" "$support_dir/arrivals.py" "$work/arrivals" >"$work/result" &
+download=$!
+wait_for 10 arrived 300000
+ip -n "$(ns node)" addr add 192.168.2.2/24 dev up2
+ip -n "$(ns node)" route add default via 192.168.2.1 dev up2
+ip -n "$(ns node)" -6 addr flush dev up1 scope global
+ip -n "$(ns node)" -6 route flush default
+claim "a network with IPv4 is used by that" wait_for 20 is_at 198.51.100.2:9347
+claim "and nothing is left of NAT64" eval '! cnapt_json paths | grep -q 64:ff9b'
+nat64 2 2001:db8:64::
+ipv6_beside 2
+echo "nameserver 2001:db8:12::1" >"$etc/resolv.conf"
+ip -n "$(ns node)" -4 addr flush dev up2
+claim "another prefix is used in its network" wait_for 30 is_at "[2001:db8:64::c633:6402]:9347"
+wait "$download"
+claim "a download goes on through all that" equal "$(cut -d' ' -f1 "$work/result") $(cat "$work/curl.log")" "3000000 "
+claim "in the same session" equal "$(session)" "$before"
+finish

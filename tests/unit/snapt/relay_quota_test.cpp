@@ -1,0 +1,116 @@
+// Rates and quotas of users at a relay without devices.
+#include "tests/unit/snapt/relay_fixture.hpp"
+
+namespace continuo::snapt::relay_tests {
+namespace {
+
+MeterTerms used_up(OnExhausted action, uint64_t bits_per_s = 0) {
+    MeterTerms terms;
+    terms.quota = Quota{1000, "day"};
+    terms.used_bytes = 1000;
+    terms.then = {action, bits_per_s};
+    return terms;
+}
+
+// With the headers of its first packet, as a session gives them.
+flow::Flow* open_tcp(Relay& relay, NodeSession& node, uint16_t port, base::TimePoint now) {
+    packet::HeaderFields fields;
+    fields.flags = packet::tcp_flag::kSyn;
+    session::FlowOpening opening;
+    opening.index = port;
+    opening.tuple.local = *node.grant.lease_ipv4;
+    opening.tuple.remote = *base::IpAddress::parse("198.51.100.2");
+    opening.tuple.local_port = port;
+    opening.tuple.remote_port = 80;
+    opening.tuple.protocol = packet::Protocol::Tcp;
+    opening.fields = &fields;
+    return relay.on_flow_opened(node.session, opening, now);
+}
+
+TEST_F(RelayTest, NothingOfAStoppedUserBeginsOrGoesOn) {
+    NodeSession& alice = add_session(2);
+    NodeSession& bob = add_session(3);
+    flow::Flow& flow = add_flow(alice, 0);
+    alice.share->meter->set(used_up(OnExhausted::Stop));
+    EXPECT_EQ(open_tcp(relay, alice, 1000, loop.now()), nullptr);
+    EXPECT_NE(open_flow(bob), nullptr);
+    EXPECT_EQ(relay.drops().count(base::DropReason::UsedUp), 1U);
+    packet::HeaderFields fields;
+    fields.flags = packet::tcp_flag::kAck;
+    relay.deliver(alice.session, flow, fields, {}, loop.now());
+    EXPECT_EQ(relay.drops().count(base::DropReason::UsedUp), 2U);
+    EXPECT_EQ(flow.state, flow::FlowState::Closing) << "it was reset";
+    EXPECT_EQ(alice.session.queued_packets(), 2U) << "both are answered";
+    relay.look_at_meters();
+    EXPECT_EQ(alice.flows, 0U) << "nor does what waits";
+    alice.share->meter->set({});
+    EXPECT_NE(open_flow(alice), nullptr);
+}
+
+TEST_F(RelayTest, AUserMakesSoManyAnswersAtMost) {
+    NodeSession& alice = add_session(2);
+    NodeSession& bob = add_session(3);
+    alice.share->meter->set(used_up(OnExhausted::Stop));
+    bob.share->meter->set(used_up(OnExhausted::Stop));
+    for (uint16_t i = 0; i < 3 * kMaxRefusalsPerSecond; ++i) {
+        open_tcp(relay, alice, 1000 + i, loop.now());
+    }
+    EXPECT_EQ(alice.session.queued_packets(), kMaxRefusalsPerSecond);
+    open_tcp(relay, bob, 1000, loop.now());
+    EXPECT_EQ(bob.session.queued_packets(), 1U) << "at nobody else's cost";
+}
+
+TEST_F(RelayTest, PayloadOfAUsersFlowsIsCounted) {
+    NodeSession& alice = add_session(2);
+    flow::Flow& flow = add_flow(alice, 0);
+    flow.share->count_payload(700);
+    EXPECT_EQ(alice.share->meter->counted(), 700U);
+    MeterTerms terms = used_up(OnExhausted::Stop);
+    terms.used_bytes = 0;
+    terms.counted = 600;
+    alice.share->meter->set(terms);
+    EXPECT_EQ(alice.share->meter->allowance().used_bytes, 100);
+    flow.share->count_payload(900);
+    EXPECT_EQ(open_flow(alice), nullptr) << "at once";
+}
+
+// Else each login would begin with nothing used, until its records are read.
+TEST_F(RelayTest, AnotherLoginDoesNotForgetThatAQuotaIsUsedUp) {
+    const std::shared_ptr<UserMeter> meter = add_session(2).share->meter;
+    const std::shared_ptr<UserMeter> idle = add_session(3).share->meter;
+    meter->set(used_up(OnExhausted::Throttle, 8000));
+    relay.close(relay.sessions()[0]->wire_id);
+    relay.close(relay.sessions()[0]->wire_id);
+    EXPECT_EQ(idle.use_count(), 1) << "its share is gone";
+    EXPECT_EQ(add_session(2).share->meter, meter);
+    relay.close(relay.sessions()[0]->wire_id);
+    meter->set({});
+    relay.look_at_meters();
+    EXPECT_EQ(meter.use_count(), 1);
+}
+
+TEST_F(RelayTest, TheLowerOfTwoRatesHolds) {
+    NodeSession& alice = add_session(2);
+    const auto rate = [&] { return alice.share->down_rate.bits_per_s(); };
+    const auto queue = [&] { return alice.session.settings().classes[0].queue_bytes; };
+    const uint64_t whole = queue();
+    EXPECT_EQ(rate(), 0U);
+    relay.set_user_rate(8'000'000);
+    EXPECT_EQ(rate(), 8'000'000U);
+    EXPECT_EQ(queue(), 250'000U) << "a quarter of a second";
+    alice.share->meter->set(used_up(OnExhausted::Throttle, 128'000));
+    relay.look_at_meters();
+    EXPECT_EQ(rate(), 128'000U);
+    EXPECT_EQ(queue(), kLeastRateQueue);
+    relay.set_user_rate(64'000);
+    EXPECT_EQ(alice.share->up_rate.bits_per_s(), 64'000U);
+    EXPECT_EQ(add_session(3).share->down_rate.bits_per_s(), 64'000U);
+    relay.set_user_rate(0);
+    alice.share->meter->set({});
+    relay.look_at_meters();
+    EXPECT_EQ(rate(), 0U);
+    EXPECT_EQ(queue(), whole);
+}
+
+}  // namespace
+}  // namespace continuo::snapt::relay_tests
