@@ -92,7 +92,7 @@ def gaps(directory):
     for flow in ("download", "chat", "voice", "ping"):
         with open(os.path.join(directory, f"{flow}.gap")) as stream:
             words = stream.readline().split()
-        if len(words) == 3:
+        if len(words) >= 3:
             rows.append((flow, *(f"{number:.1f}" for number in (usual_silence(directory, flow), *map(float, words[:2])))))
         else:
             rows.append((flow, "", "no answer", ""))
