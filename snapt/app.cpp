@@ -17,10 +17,9 @@
 #include "snapt/host_network.hpp"
 #include "snapt/nat.hpp"
 #include "snapt/relay_check.hpp"
+#include "snapt/request_desk.hpp"
 #include "snapt/rest_service.hpp"
 #include "snapt/settled_trouble.hpp"
-#include "snapt/usage_json.hpp"
-#include "snapt/user_commands.hpp"
 
 #include <algorithm>
 #include <array>
@@ -102,7 +101,7 @@ class App final : public control::CredentialSource {
         , controls_(loop_,
                     {[this](const report::JsonValue& request,
                             const io::UnixRequest& /*raw*/,
-                            const io::UnixReply& reply) { on_request(request, reply); },
+                            const io::UnixReply& reply) { requests_->on_request(request, reply); },
                      [this] { return reload(); }, [this] { on_tick(); }}) {}
 
     base::Result<void> start(std::string& failure);
@@ -132,9 +131,6 @@ class App final : public control::CredentialSource {
     void watch_network(bool is_thorough);
     void tell_trouble();
     void renew_addresses();
-    void on_request(const report::JsonValue& request, const io::UnixReply& reply);
-    void answer_user(const report::JsonValue& request, const io::UnixReply& reply);
-    void answer_usage(const report::JsonValue& request, const io::UnixReply& reply);
     SnaptInfo info();
 
     daemon::RunOptions options_;
@@ -142,7 +138,8 @@ class App final : public control::CredentialSource {
     io::SystemRandom random_;
     io::EventLoop loop_;
     dataplane::Recorders recorders_;
-    std::unique_ptr<RestService> rest_;  // outlives what answers it
+    std::unique_ptr<RestService> rest_;      // outlives what answers it
+    std::unique_ptr<RequestDesk> requests_;  // likewise
     std::unique_ptr<Accountant> accountant_;
     std::unique_ptr<UserStore> users_;
     EventLog events_;
@@ -224,12 +221,17 @@ base::Result<void> App::start(std::string& failure) {
     control.events = &events_;
     failure = "cannot listen for control connections";
     CTN_TRY(server_->start(std::move(control)));
+    requests_ = std::make_unique<RequestDesk>(RequestSources{
+        loop_, worker_, config_, *accountant_, *users_, *admission_, events_, random_,
+        [this](std::string_view command) { return answer(*relay_, info(), command); }});
     failure = "cannot open command socket " + options_.socket;
     CTN_TRY(controls_.open(options_.socket));
-    rest_ = std::make_unique<RestService>(RestSources{
-        loop_, *accountant_,
-        [this](std::string_view command) { return answer(*relay_, info(), command); },
-        [this](const std::string& session) { return admission_->end_session(session) > 0; }});
+    rest_ = std::make_unique<RestService>(
+        RestSources{loop_, *accountant_,
+                    [this](std::string_view command) { return answer(*relay_, info(), command); },
+                    [this](const std::string& session) {
+                        return admission_->disconnect_session(session) > 0;
+                    }});
     CTN_TRY(rest_->start({config_.rest.listen, config_.name, options_.state}, failure));
     failure.clear();
     trouble_.begin(network_.watch(true));
@@ -373,70 +375,6 @@ SnaptInfo App::info() {
     info.control = server_->counters();
     info.refused_connections = network_.refused_connections();
     return info;
-}
-
-void App::on_request(const report::JsonValue& request, const io::UnixReply& reply) {
-    const std::string command = request.text("command");
-    if (command == "usage") {
-        answer_usage(request, reply);
-    } else if (command == "user") {
-        answer_user(request, reply);
-    } else {
-        reply.finish(answer(*relay_, info(), command) + "\n");
-    }
-}
-
-// Rare and short, but it writes to the disk: on the helper thread.
-void App::answer_user(const report::JsonValue& request, const io::UnixReply& reply) {
-    std::string failure;
-    const auto wanted = parse_user_request(request, failure);
-    if (!wanted) {
-        reply.finish(report::error_json(failure) + "\n");
-        return;
-    }
-    if (wanted->action == UserAction::List) {
-        admission_->note_seen();
-    }
-    auto result = std::make_shared<UserResult>();
-    const bool queued = worker_.submit(
-        [this, result, wanted = *wanted, config = config_] {
-            *result = run_user_request(*users_, config, wanted, utc_us(), random_);
-        },
-        [this, result, reply, name = wanted->name, action = wanted->action] {
-            size_t ended = 0;
-            if (result->ends == UserResult::Ends::User) {
-                ended = admission_->end_user(name);
-            } else if (result->ends == UserResult::Ends::Revoked) {
-                ended = admission_->end_revoked();
-            }
-            if ((result->error.empty() || ended > 0) && action != UserAction::List) {
-                events_.write(EventLog::Kind::User,
-                              {{"user", name},
-                               {"change", std::string(to_string(action))},
-                               {"sessions_ended", std::to_string(ended)}},
-                              loop_.now());
-            }
-            reply.finish(result->json + "\n");
-        });
-    if (!queued) {
-        reply.finish(report::error_json("busy") + "\n");
-    }
-}
-
-void App::answer_usage(const report::JsonValue& request, const io::UnixReply& reply) {
-    std::string failure;
-    const auto query = usage_query_from(request, failure);
-    if (!query) {
-        reply.finish(report::error_json(failure) + "\n");
-        return;
-    }
-    const bool is_asked =
-        accountant_->usage(*query, utc_us(), [this, reply](const base::Result<UsageReport>& usage) {
-            loop_.post([reply, json = usage_answer(usage)] { reply.finish(json + "\n"); });
-        });
-    if (!is_asked) {
-        reply.finish(report::error_json(kTooManyQuestions) + "\n");
-    }
 }
 
 std::string App::reload() {

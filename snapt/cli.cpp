@@ -8,6 +8,7 @@
 #include "snapt/app.hpp"
 #include "snapt/check_files.hpp"
 #include "snapt/doctor.hpp"
+#include "snapt/live_commands.hpp"
 #include "snapt/money_commands.hpp"
 #include "snapt/plan_commands.hpp"
 #include "snapt/quota_commands.hpp"
@@ -171,6 +172,9 @@ std::vector<report::CommandSpec> commands() {
              {"reload", "", 0, 0, {}, "take over changes of the configuration"}}) {
         all.push_back(std::move(command));
     }
+    for (report::CommandSpec& command : live_commands()) {
+        all.push_back(std::move(command));
+    }
     for (report::CommandSpec& command : plan_commands(state_option())) {
         all.push_back(std::move(command));
     }
@@ -272,6 +276,9 @@ int run_program(std::span<const char* const> arguments) {
         }
         const bool is_terminal = daemon::is_stdout_terminal();
         const size_t columns = daemon::table_columns(command);
+        if (is_live_command(command.name)) {
+            return live_command(access, command);
+        }
         if (is_plan_command(command.name)) {
             return plan_command(command, is_terminal, columns);
         }

@@ -52,6 +52,7 @@ enum class SessionEnd : uint8_t {
     Left,          // its node ended it
     Idle,          // nothing was heard of its node for RelaySettings::idle_timeout
     NotAllowed,    // its user is disabled or removed, or its key is not valid any more
+    ByOperator,    // who has nothing against another one
     OldHandshake,  // the latest handshake is too old
     GaveWay,       // nothing was heard of its node, and another one needed the place
     Stopped,       // this SNAPT ends

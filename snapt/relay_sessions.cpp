@@ -23,6 +23,8 @@ std::string_view to_string(SessionEnd end) {
         return "idle";
     case SessionEnd::NotAllowed:
         return "not_allowed";
+    case SessionEnd::ByOperator:
+        return "ended_by_operator";
     case SessionEnd::OldHandshake:
         return "old_handshake";
     case SessionEnd::GaveWay:
@@ -228,10 +230,11 @@ void Relay::close(uint16_t wire_id, SessionEnd why) {
         if (flow.details == node) {
             note_gone(flow);
             end_flow(flow, now);
-            flows_.erase(flow, flow::Cause::SessionEnd);
+            flows_.erase(flow, why == SessionEnd::ByOperator ? flow::Cause::Admin
+                                                             : flow::Cause::SessionEnd);
         }
     });
-    if (why == SessionEnd::NotAllowed) {
+    if (why == SessionEnd::NotAllowed || why == SessionEnd::ByOperator) {
         tell_ended(*node);
     }
     count_tunnel(*node, true);
