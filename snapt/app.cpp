@@ -222,7 +222,7 @@ base::Result<void> App::start(std::string& failure) {
     failure = "cannot listen for control connections";
     CTN_TRY(server_->start(std::move(control)));
     requests_ = std::make_unique<RequestDesk>(RequestSources{
-        loop_, worker_, config_, *accountant_, *users_, *admission_, events_, random_,
+        loop_, worker_, config_, *accountant_, *users_, *admission_, *relay_, events_, random_,
         [this](std::string_view command) { return answer(*relay_, info(), command); }});
     failure = "cannot open command socket " + options_.socket;
     CTN_TRY(controls_.open(options_.socket));

@@ -277,7 +277,7 @@ int run_program(std::span<const char* const> arguments) {
         const bool is_terminal = daemon::is_stdout_terminal();
         const size_t columns = daemon::table_columns(command);
         if (is_live_command(command.name)) {
-            return live_command(access, command);
+            return live_command(access, command, is_terminal, columns);
         }
         if (is_plan_command(command.name)) {
             return plan_command(command, is_terminal, columns);

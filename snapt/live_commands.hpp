@@ -1,4 +1,5 @@
-// Commands on the sessions that there are: `snapt disconnect`. They ask the running daemon.
+// Commands on the sessions that there are: `snapt top` and `snapt disconnect`. They ask the running
+// daemon.
 #pragma once
 
 #include "common/report/command_line.hpp"
@@ -12,6 +13,8 @@ namespace continuo::snapt {
 std::vector<report::CommandSpec> live_commands();
 bool is_live_command(std::string_view name);
 report::CommandOutput live_command(const report::DaemonAccess& access,
-                                   const report::ParsedCommand& command);
+                                   const report::ParsedCommand& command,
+                                   bool is_terminal,
+                                   size_t columns);
 
 }  // namespace continuo::snapt

@@ -378,6 +378,12 @@ void Relay::look_at_rates(TimePoint now) {
         const uint64_t up = node->session.counters().inner_bytes_received;
         const uint64_t down = dataplane::inner_bytes_sent(node->session);
         node->rates.look(up, down, now);
+        for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
+            const size_t index = base::index_of(traffic_class);
+            node->class_rates[index].look(node->up_class_bytes[index],
+                                          node->session.class_counters(traffic_class).inner_bytes,
+                                          now);
+        }
         count_tunnel(*node, false);
         up_bytes += up;
         down_bytes += down;

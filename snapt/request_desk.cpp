@@ -3,6 +3,7 @@
 #include "common/daemon/startup.hpp"
 #include "common/report/json.hpp"
 #include "common/report/status_report.hpp"
+#include "snapt/top.hpp"
 #include "snapt/usage_json.hpp"
 #include "snapt/user_commands.hpp"
 
@@ -21,6 +22,8 @@ void RequestDesk::on_request(const report::JsonValue& request, const io::UnixRep
         answer_user(request, reply);
     } else if (command == "disconnect") {
         reply.finish(disconnect(request) + "\n");
+    } else if (command == "top") {
+        reply.finish(top_json(sources_.relay, request, sources_.loop.now()) + "\n");
     } else {
         reply.finish(sources_.answer(command) + "\n");
     }

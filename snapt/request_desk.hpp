@@ -27,6 +27,7 @@ struct RequestSources {
     Accountant& accountant;
     UserStore& users;
     Admission& admission;
+    Relay& relay;
     EventLog& events;
     base::Random& random;
     // The JSON of all other commands (snapt/commands.hpp).

@@ -13,7 +13,7 @@ _snapt()
     COMPREPLY=()
     for ((at = 1; at < COMP_CWORD; at++)); do
         case ${COMP_WORDS[at]} in
-            help | init | run | status | sessions | flows | usage | records | export | rate | balance | topup | adjust | statement | verify | check | doctor | reload | disconnect)
+            help | init | run | status | sessions | flows | usage | records | export | rate | balance | topup | adjust | statement | verify | check | doctor | reload | disconnect | top)
                 command=${COMP_WORDS[at]}
                 break
                 ;;
@@ -112,11 +112,11 @@ _snapt()
     esac
 
     case $command in
-        '') options='init run user status sessions flows disconnect usage quota token records export plan rate balance topup adjust statement verify check doctor reload help --help --version' ;;
+        '') options='init run user status sessions flows top disconnect usage quota token records export plan rate balance topup adjust statement verify check doctor reload help --help --version' ;;
         help)
             options=''
             if [[ $current != -* ]]; then
-                COMPREPLY=($(compgen -W 'init run user status sessions flows disconnect usage quota token records export plan rate balance topup adjust statement verify check doctor reload' -- "$current"))
+                COMPREPLY=($(compgen -W 'init run user status sessions flows top disconnect usage quota token records export plan rate balance topup adjust statement verify check doctor reload' -- "$current"))
                 return
             fi
             ;;
@@ -140,6 +140,7 @@ _snapt()
         status) options='--wait --timeout --wide --watch' ;;
         sessions) options='--wide --watch' ;;
         flows) options='--all --class --user --sort --wide --watch' ;;
+        top) options='--by --limit --wide --watch' ;;
         reload) options='' ;;
         disconnect)
             options=''

@@ -24,7 +24,7 @@ class LiveCommands : public testing::Test {
             requests_.emplace_back(request);
             return base::Result<std::string>(reply_);
         };
-        return live_command(access, *line.command);
+        return live_command(access, *line.command, false, report::kAnyWidth);
     }
     std::string reply_;
     std::vector<std::string> requests_;
@@ -43,6 +43,26 @@ TEST_F(LiveCommands, DisconnectAsksTheDaemonAndSaysHowManySessionsEnded) {
     EXPECT_NE(failed.err.find("nobody"), std::string::npos);
     const std::vector<const char*> nobody = {"disconnect"};
     EXPECT_FALSE(report::parse_command_line(program_spec(), nobody).command);
+}
+
+TEST_F(LiveCommands, TopShowsTheBusiestAndSumsUpTheOthers) {
+    reply_ =
+        R"({"rows":[{"user":"alice","class":"ht-hd","sessions":1,"up_bits_per_s":1000,)"
+        R"("down_bits_per_s":2000000,"up_bytes":1024,"down_bytes":2048,"down_saved_percent":40.5}],)"
+        R"("others":{"rows":17,"sessions":12,"up_bits_per_s":0,"down_bits_per_s":500,)"
+        R"("up_bytes":0,"down_bytes":0,"down_saved_percent":null}})";
+    const std::string text = run({"top", "--by", "user,class", "--limit", "1"}).out;
+    EXPECT_EQ(requests_.back(), R"({"command":"top","by":"user,class","limit":1})");
+    EXPECT_NE(text.find("USER"), std::string::npos) << text;
+    EXPECT_NE(text.find("alice"), std::string::npos) << text;
+    EXPECT_NE(text.find("2.00 Mbit/s"), std::string::npos) << text;
+    EXPECT_NE(text.find("17 others"), std::string::npos) << text;
+    EXPECT_EQ(run({"top", "--json"}).out, reply_ + "\n");
+    for (const char* limit : {"0", "1001", "many", "-1"}) {
+        EXPECT_EQ(run({"top", "--limit", limit}).exit_code, report::kExitUsage) << limit;
+    }
+    reply_ = R"({"rows":[],"others":{"rows":0}})";
+    EXPECT_EQ(run({"top"}).out, "no sessions\n");
 }
 
 }  // namespace

@@ -8,8 +8,8 @@ namespace {
 class RequestDeskTest : public AdmissionTest {
   protected:
     std::string disconnect(const std::string& who) {
-        RequestDesk desk({loop, worker, config, *accountant, *users, *admission, events, random,
-                          [](std::string_view) { return std::string("{}"); }});
+        RequestDesk desk({loop, worker, config, *accountant, *users, *admission, *relay, events,
+                          random, [](std::string_view) { return std::string("{}"); }});
         return desk.disconnect(
             *report::JsonValue::parse(R"({"command":"disconnect","who":")" + who + R"("})"));
     }
