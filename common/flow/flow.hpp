@@ -101,6 +101,7 @@ struct Flow {
     bool was_answered = false;  // a packet came down
     bool is_favoured = false;   // may have the reserve of a limit (FlowShare)
     bool gives_way = false;     // in the lists of its shares: never answered, or closed
+    uint8_t class_changes = 0;  // that its slots' ids count (FlowTable)
     uint16_t app = 0;           // application tag; the names are in the session's table; 0: none
     uint32_t index = 0;         // flow index on the wire, unique at its owner
     const FlowOwner* owner = nullptr;  // null: it has no index
