@@ -35,6 +35,9 @@ inline constexpr uint32_t kAggregate = 128;  // several flows of one session and
 // to one afterwards.
 inline constexpr uint32_t kHasAccount = 256;
 inline constexpr uint32_t kTunnel = 512;  // of no flow: only tun_up and tun_down
+// What is null because nobody has measured it.
+inline constexpr uint32_t kJitterUnknown = 1024;
+inline constexpr uint32_t kLossUnknown = 2048;
 }  // namespace record_flag
 
 // Parts that `delay_us` is the sum of.
@@ -77,8 +80,8 @@ struct UsageRecord {
     std::optional<int64_t> delay_us;      // mean, weighted by packets
     std::optional<int64_t> delay_max_us;  // largest of the flow so far
     std::optional<int64_t> delay_src;     // bits of delay_source
-    std::optional<int64_t> jitter_us;
-    int64_t handovers = 0;
+    std::optional<int64_t> jitter_us;     // of the same packets: how much the delay varied
+    int64_t handovers = 0;  // of the node while the flow carried something; of each flow of several
     std::optional<int64_t> lost_pkts;
     Cause cause = Cause::Interval;
     uint32_t flags = 0;

@@ -51,8 +51,11 @@ struct FlowQueue {
 struct FlowPaths {
     static constexpr uint8_t kNone = UINT8_MAX;
     base::PathMode mode = base::PathMode::Handover;
-    uint8_t pinned = kNone;       // mode Flow
-    uint16_t next_number = 0;     // mode Packet: of its next datagram
+    uint8_t pinned = kNone;    // mode Flow
+    uint16_t next_number = 0;  // mode Packet: of its next datagram
+    // Moves of its session that it has counted; kNotSeen: it has not carried anything yet.
+    static constexpr uint32_t kNotSeen = UINT32_MAX;
+    uint32_t moves_seen = kNotSeen;
     base::TimePoint queued_at{};  // its newest packet
     base::Duration gap{};         // between that and the one before
 };

@@ -390,18 +390,19 @@ UsageRecord Ledger::make_record(const SlotImage& image, const CounterValues& del
     record.pre = as_stored(delta.pre_up + delta.pre_down);
     record.post = as_stored(delta.post_up + delta.post_down);
     record.handovers = as_stored(delta.handovers);
-    record.lost_pkts = as_stored(delta.lost_packets);
     record.undelivered = as_stored(delta.undelivered_down);
     record.tun_up = as_stored(delta.tunnel_up);
     record.tun_down = as_stored(delta.tunnel_down);
-    record.flags = record_flag::kHasAccount | (is_shared ? record_flag::kAggregate : 0U) |
+    record.flags = record_flag::kHasAccount | record_flag::kLossUnknown |
+                   (is_shared ? record_flag::kAggregate : 0U) |
                    (is_tunnel ? record_flag::kTunnel : 0U);
     if (delta.delay_samples > 0) {
         record.delay_us = as_stored(delta.delay_us_sum / delta.delay_samples);
         record.delay_max_us = as_stored(delta.delay_us_max);
         record.delay_src = flow::delay_source::kTunnel;
+        record.jitter_us = as_stored(delta.jitter_us_sum / delta.delay_samples);
     } else {
-        record.flags |= record_flag::kDelayUnknown;
+        record.flags |= record_flag::kDelayUnknown | record_flag::kJitterUnknown;
     }
     return record;
 }

@@ -103,8 +103,8 @@ TEST_F(LedgerTest, RecordSaysWhoWhatAndWhy) {
     wanted.app = 4;
     flow::LiveSlot* slot = ledger->live().take(wanted);
     count(*slot, 1000, kNoon + 7 * kSecond);
-    flow::count_delay(slot->counters, 3000, 2);
-    flow::count_delay(slot->counters, 6000, 1);
+    flow::count_delay(slot->counters, 3000, 600, 2);
+    flow::count_delay(slot->counters, 6000, 300, 1);
     flow::add(slot->counters.active_us, 1234);
     ledger->live().release(slot, Cause::Idle);
     EXPECT_EQ(*ledger->tick(kNoon + 8 * kSecond), 1U);
@@ -126,10 +126,13 @@ TEST_F(LedgerTest, RecordSaysWhoWhatAndWhy) {
     EXPECT_EQ(record.active_us, 1234);
     EXPECT_EQ(record.post, 500);
     EXPECT_EQ(record.delay_us, 4000);
+    EXPECT_EQ(record.jitter_us, 500);
+    EXPECT_FALSE(record.lost_pkts) << "nobody counts them";
     EXPECT_EQ(record.delay_max_us, 6000);
     EXPECT_EQ(record.delay_src, flow::delay_source::kTunnel);
     EXPECT_EQ(record.cause, Cause::Idle);
-    EXPECT_EQ(record.flags, record_flag::kFirst | record_flag::kLast | record_flag::kHasAccount);
+    EXPECT_EQ(record.flags, record_flag::kFirst | record_flag::kLast | record_flag::kHasAccount |
+                                record_flag::kLossUnknown);
 }
 
 TEST_F(LedgerTest, ANameThatFindsNoRoomIsToldAgainAndIsNoEmptyOneMeanwhile) {

@@ -17,6 +17,9 @@ using flow::Cause;
 using flow::UsageRecord;
 namespace record_flag = flow::record_flag;
 
+constexpr uint32_t kUnknowns =
+    record_flag::kDelayUnknown | record_flag::kJitterUnknown | record_flag::kLossUnknown;
+
 // Runs `body` in a child process that ends without any clean-up, as after a crash.
 template <typename Body>
 void crash_after(Body&& body) {
@@ -60,7 +63,7 @@ TEST_F(RecoveryTest, WhatWasCountedButNotSealedIsRecoveredExactlyInTheOldEpoch) 
     EXPECT_EQ(all[1].user_id, "alice");
     EXPECT_EQ(all[1].app, "curl");
     EXPECT_EQ(all[1].cause, Cause::Recovered);
-    EXPECT_EQ(all[1].flags & ~record_flag::kDelayUnknown,
+    EXPECT_EQ(all[1].flags & ~kUnknowns,
               record_flag::kRecovered | record_flag::kLast | record_flag::kHasAccount);
     EXPECT_EQ(all[1].t_start, kNoon + 60 * kSecond);
     EXPECT_EQ(all[1].t_end, kNoon + 61 * kSecond);
