@@ -174,6 +174,7 @@ base::Result<void> App::start_stores(std::string& failure) {
     ledger.is_aggregate = config_.accounting.granularity == Granularity::Aggregate;
     ledger.user_slots = config_.accounting.live_slots / kUsersOfAllSlots;
     ledger.min_free_bytes = config_.accounting.min_free_bytes;
+    ledger.reserve_bytes = kReserveBytes;
     ledger.is_clock_synchronised = io::is_clock_synchronised;
     accountant_ = CTN_TRY(Accountant::start(ledger, utc_us(), config_.accounting.retention_days));
     failure = "cannot open the user database in " + options_.state;

@@ -47,7 +47,10 @@ Result<std::unique_ptr<Ledger>> Ledger::open(const LedgerOptions& options, int64
 }
 
 Ledger::Ledger(LedgerOptions options, Database database, FolderLock lock)
-    : options_(std::move(options)), database_(std::move(database)), lock_(std::move(lock)) {
+    : options_(std::move(options))
+    , database_(std::move(database))
+    , lock_(std::move(lock))
+    , reserve_(options_.state_directory + "/" + kReserveFileName, options_.reserve_bytes) {
     if (options_.boot_id.empty()) {
         options_.boot_id = kernel_boot_id();
     }
@@ -80,6 +83,22 @@ Result<void> Ledger::start(int64_t now_us) {
 }
 
 Result<void> Ledger::open_sessions(std::span<const SessionOpening> openings) {
+    auto written = write_openings(openings);
+    const int64_t now_us = openings.empty() ? 0 : openings.front().identity.opened_at_us;
+    if (!written && give_up_reserve(written.error(), now_us)) {
+        written = write_openings(openings);
+    }
+    if (!written) {
+        return written;
+    }
+    for (const SessionOpening& opening : openings) {
+        sessions_[opening.number].identity = opening.identity;
+        live_->set_owner(opening.number, opening.identity.user_id);
+    }
+    return {};
+}
+
+Result<void> Ledger::write_openings(std::span<const SessionOpening> openings) {
     Transaction transaction = CTN_TRY(Transaction::begin(database_));
     for (const SessionOpening& opening : openings) {
         const SessionIdentity& who = opening.identity;
@@ -92,12 +111,7 @@ Result<void> Ledger::open_sessions(std::span<const SessionOpening> openings) {
                     .bind(7, who.account_id)
                     .run());
     }
-    CTN_TRY(transaction.commit());
-    for (const SessionOpening& opening : openings) {
-        sessions_[opening.number].identity = opening.identity;
-        live_->set_owner(opening.number, opening.identity.user_id);
-    }
-    return {};
+    return transaction.commit();
 }
 
 void Ledger::close_session(uint32_t number, const SessionOverhead& overhead, int64_t now_us) {
@@ -209,6 +223,10 @@ LedgerStatus Ledger::status() const {
 
 Result<size_t> Ledger::seal(const Pass& pass) {
     auto records = try_seal(pass);
+    if (!records && give_up_reserve(records.error(), pass.now_us)) {
+        must_reload_ = true;
+        records = try_seal(pass);
+    }
     if (!records) {
         ++status_.failed_seals;
         must_reload_ = true;

@@ -315,6 +315,36 @@ TEST_F(LedgerTest, FullDatabaseDelaysRecordsButLosesNone) {
     EXPECT_EQ(ledger->live().in_use(), 199U);
 }
 
+TEST_F(LedgerTest, AReserveOfTheDiskIsGivenUpWhenItIsFull) {
+    LedgerOptions wanted = options();
+    wanted.reserve_bytes = 65'536;
+    uint64_t free_bytes = 100'000;
+    wanted.free_bytes = [&](const std::string&) { return std::optional(free_bytes); };
+    auto ledger = open(kNoon, wanted);
+    add_session(*ledger, 1, "alice");
+    const auto has_reserve = [this] { return std::filesystem::exists(path(kReserveFileName)); };
+    ASSERT_TRUE(ledger->tick(kNoon + kSecond));
+    EXPECT_FALSE(has_reserve()) << "there is not as much again beside it";
+    free_bytes = 200'000;
+    ASSERT_TRUE(ledger->tick(kNoon + 2 * kSecond));
+    ASSERT_TRUE(has_reserve());
+    EXPECT_EQ(std::filesystem::file_size(path(kReserveFileName)), 65'536U);
+    for (uint64_t i = 1; i <= 200; ++i) {
+        count(*ledger->live().take(request(i, 1, kNoon)), 100, kNoon + 1);
+    }
+    free_bytes = 0;
+    ASSERT_TRUE(ledger->database().execute("PRAGMA max_page_count=1"));
+    EXPECT_FALSE(ledger->tick(kNoon + 60 * kSecond));
+    EXPECT_FALSE(has_reserve());
+    ASSERT_TRUE(ledger->database().execute("PRAGMA max_page_count=100000"));
+    EXPECT_EQ(*ledger->tick(kNoon + 61 * kSecond), 200U);
+    EXPECT_FALSE(has_reserve());
+    free_bytes = 200'000;
+    ASSERT_TRUE(ledger->tick(kNoon + 62 * kSecond));
+    EXPECT_TRUE(has_reserve());
+    EXPECT_EQ(inner_up(records(1)), 200 * 100);
+}
+
 TEST_F(LedgerTest, ClockSetBackSealsAtTheOldTimeAndGoesOnAtTheNew) {
     auto ledger = open(kNoon);
     add_session(*ledger, 1, "alice");
