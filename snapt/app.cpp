@@ -11,6 +11,7 @@
 #include "common/io/rule_monitor.hpp"
 #include "common/io/system_random.hpp"
 #include "common/report/status_report.hpp"
+#include "snapt/accounting/new_ledger.hpp"
 #include "snapt/accounting/user_store.hpp"
 #include "snapt/admission.hpp"
 #include "snapt/commands.hpp"
@@ -176,7 +177,12 @@ base::Result<void> App::start_stores(std::string& failure) {
     ledger.min_free_bytes = config_.accounting.min_free_bytes;
     ledger.reserve_bytes = kReserveBytes;
     ledger.is_clock_synchronised = io::is_clock_synchronised;
-    accountant_ = CTN_TRY(Accountant::start(ledger, utc_us(), config_.accounting.retention_days));
+    auto accountant = Accountant::start(ledger, utc_us(), config_.accounting.retention_days);
+    if (!accountant && accountant.error().code == base::Errc::Malformed) {
+        log(LogLevel::Error, "put a copy in the place of ledger.db, or begin without users and "
+                             "bookings by snapt run --new-ledger");
+    }
+    accountant_ = CTN_TRY(std::move(accountant));
     failure = "cannot open the user database in " + options_.state;
     users_ = CTN_TRY(UserStore::open(options_.state));
     (void)users_->expire(utc_us());
@@ -410,9 +416,27 @@ std::string App::reload() {
     return daemon::reloaded(options_.config, changes.applied, changes.needs_restart);
 }
 
+// False: it cannot go on.
+bool begin_anew(const std::string& state_directory) {
+    const auto aside = set_damaged_ledger_aside(state_directory, daemon::utc_us());
+    if (!aside) {
+        log(LogLevel::Error, "cannot look at the ledger in %s: %s", state_directory.c_str(),
+            daemon::describe(aside.error()).c_str());
+        return false;
+    }
+    if (*aside) {
+        log(LogLevel::Warning,
+            "ledger.db was damaged and is %s now; one without users and bookings takes its place",
+            (*aside)->c_str());
+    } else {
+        log(LogLevel::Info, "ledger.db is not damaged: --new-ledger changes nothing");
+    }
+    return true;
+}
+
 }  // namespace
 
-int run_daemon(const daemon::RunOptions& options) {
+int run_daemon(const daemon::RunOptions& options, bool may_begin_anew) {
     daemon::begin_process(options.verbose);
     crypto::begin_library();
     auto loaded = daemon::load_config<SnaptConfig>(options.config, parse_snapt_config,
@@ -437,6 +461,9 @@ int run_daemon(const daemon::RunOptions& options) {
     }
     constexpr std::array kForStart = {io::Capability::NetAdmin, io::Capability::NetBindService};
     if (!daemon::reduce_rights(options, io::kRelayUser, {}, kForStart)) {
+        return report::kExitError;
+    }
+    if (may_begin_anew && !begin_anew(options.state)) {
         return report::kExitError;
     }
     App app(options, std::move(*loaded.config), std::move(*files));

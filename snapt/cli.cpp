@@ -156,7 +156,8 @@ std::vector<report::CommandSpec> commands() {
          "write a configuration file and make the database"},
         {"run", "", 0, 0,
          user_options(
-             {{"--verbose", "", OptionValue::None, false, {}, "messages for finding faults, too"}}),
+             {{"--verbose", "", OptionValue::None, false, {}, "messages for finding faults, too"},
+              {"--new-ledger", "", OptionValue::None, false, {}, "move a damaged database aside"}}),
          "the daemon, in the foreground"}};
     for (report::CommandSpec& command : user_commands()) {
         all.push_back(std::move(command));
@@ -261,7 +262,8 @@ int run_program(std::span<const char* const> arguments) {
     return daemon::run_program(program_spec(), arguments, [](const ParsedCommand& command) {
         if (command.name == "run") {
             const daemon::RunOptions options = daemon::run_options(command, kDefaults);
-            return daemon::run_command("snapt", [&] { return run_daemon(options); });
+            return daemon::run_command(
+                "snapt", [&] { return run_daemon(options, command.has("--new-ledger")); });
         }
         if (command.name == "check") {
             return check_command(command);

@@ -121,7 +121,7 @@ _snapt()
             fi
             ;;
         init) options='--name --public --config --state' ;;
-        run) options='--verbose --config --state' ;;
+        run) options='--verbose --new-ledger --config --state' ;;
         user) options='add list disable enable rotate revoke remove' ;;
         'user add') options='--device --quota --key-file --key-id --block --config --state' ;;
         'user list') options='--config --state --wide --watch' ;;
