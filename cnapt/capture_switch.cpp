@@ -249,17 +249,20 @@ void CaptureSwitch::supervise() {
     }
     is_suspect_ = false;
     struct Look {
-        bool has_other_ipv6 = false;
+        bool must_begin = false;
         bool is_damaged = false;
         std::string failure;
         base::Result<void> result;
     };
     auto look = std::make_shared<Look>();
     const auto work = [this, look, ruleset = wish_.ruleset] {
-        look->has_other_ipv6 = control_.follow_ipv6() && control_.is_active();
+        const bool has_other_ipv6 = control_.follow_ipv6();
+        const auto is_in_place = control_.is_in_place();
+        const bool is_displaced = is_in_place && !*is_in_place;
+        look->must_begin = control_.is_active() && (has_other_ipv6 || is_displaced);
         const auto is_whole = control_.is_whole();
-        look->is_damaged = is_whole && !*is_whole && !look->has_other_ipv6;
-        if (look->has_other_ipv6) {
+        look->is_damaged = is_whole && !*is_whole && !look->must_begin;
+        if (look->must_begin) {
             look->result = control_.begin(*ruleset, look->failure);
         } else if (look->is_damaged) {
             look->result = control_.repair(*ruleset, look->failure);
@@ -267,7 +270,7 @@ void CaptureSwitch::supervise() {
     };
     is_busy_ = worker_->submit(work, [this, look] {
         is_busy_ = false;
-        if (look->has_other_ipv6 && !look->result) {
+        if (look->must_begin && !look->result) {
             log_failure(look->failure, look->result.error());
             forget_done();
         } else if (look->is_damaged) {

@@ -277,6 +277,7 @@ std::optional<RuleEntry> parse_rule(const NetlinkMessage& message) {
         rule.suppress_group = group;
     }
     rule.find_source = (info.flags & FIB_RULE_FIND_SADDR) != 0;
+    rule.is_inverted = (info.flags & FIB_RULE_INVERT) != 0;
     rule.protocol = parse_u8(attributes, FRA_PROTOCOL, 0);
     return rule;
 }
