@@ -365,6 +365,7 @@ std::string snapts_json(const Node& node, TimePoint now) {
         json.field("state", state_of(*link));
         write_failure(json, link->failure);
         json.field("control_open", link->is_control_open);
+        json.field("nat64", link->nat64 ? std::optional(link->nat64->to_string()) : std::nullopt);
         json.field("learned", link->is_learned);
         json.field("listed", link->is_listed);
         json.field("forwards", link->forwards());

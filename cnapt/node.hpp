@@ -71,6 +71,8 @@ inline constexpr base::Duration kLongestBar = base::seconds(60);
 struct SnaptLink {
     std::string name;
     SnaptAddresses addresses;
+    // Of the network: its IPv4 addresses are reached by that.
+    std::optional<base::IpPrefix> nat64{};
     const base::Endpoint& address() const { return addresses.current(); }  // in use
     uint16_t local_id = 0;                      // wire session id that we listen for
     std::unique_ptr<session::Session> session;  // once accepted; lives over reconnects
