@@ -48,11 +48,9 @@ bool is_of(const RouteEntry& route, const SourceUplink& uplink) {
            route.destination.address.version == uplink.address.version;
 }
 
-// With a gateway of the other IP version, which a copy would lose.
 bool has_foreign_gateway(const io::NetSnapshot& network, const SourceUplink& uplink) {
     return std::any_of(network.routes.begin(), network.routes.end(), [&](const RouteEntry& route) {
-        return is_of(route, uplink) && route.gateway &&
-               route.gateway->version != uplink.address.version;
+        return is_of(route, uplink) && cnapt::has_foreign_gateway(route);
     });
 }
 

@@ -18,10 +18,6 @@ bool is_added(const session::Path& path) {
     return path.tuples[base::index_of(base::TrafficClass::LtLd)].is_known;
 }
 
-bool is_host(const IpPrefix& prefix) {
-    return prefix.length == prefix.address.bytes().size() * 8;
-}
-
 // Of somebody else, before those of cnapt: what it takes is not captured.
 bool has_rule_before(io::RouteClient& routes, base::IpVersion version) {
     const auto rules = routes.rules(version);
