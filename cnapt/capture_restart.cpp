@@ -117,7 +117,9 @@ base::Result<void> CaptureControl::adopt_rules(io::RouteClient& routes) {
                                              rule) != left.capture_rules.end();
         if (rule.table == of_portal) {
             CTN_TRY(routes.remove_rule(rule));
-        } else if (!is_of_capture) {
+        } else if (is_of_capture) {
+            plan_.capture_rules.push_back(std::move(rule));
+        } else {
             plan_.rules.push_back(std::move(rule));
         }
     }

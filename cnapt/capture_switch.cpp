@@ -224,10 +224,14 @@ void CaptureSwitch::log_failure(const std::string& what, const base::Error& erro
     }
 }
 
-void CaptureSwitch::on_repaired(const base::Result<void>& result, const std::string& failure) {
+void CaptureSwitch::count_repair() {
     const base::TimePoint now = loop_.now();
     quick_repairs_ = now - repaired_at_ > kQuietAfter ? 1 : quick_repairs_ + 1;
     repaired_at_ = now;
+}
+
+void CaptureSwitch::on_repaired(const base::Result<void>& result, const std::string& failure) {
+    count_repair();
     if (!result) {
         quick_repairs_ = kMaxQuickRepairs;
         log_failure(failure, result.error());
@@ -270,6 +274,9 @@ void CaptureSwitch::supervise() {
     };
     is_busy_ = worker_->submit(work, [this, look] {
         is_busy_ = false;
+        if (look->must_begin) {
+            count_repair();
+        }
         if (look->must_begin && !look->result) {
             log_failure(look->failure, look->result.error());
             forget_done();

@@ -12,7 +12,7 @@ bool takes_all(const io::RuleEntry& rule) {
     return rule.protocol != io::kRouteProtocol && rule.action == io::RuleAction::Lookup &&
            rule.table != kLocalTable && !rule.from && !rule.to && rule.input_interface.empty() &&
            !rule.ip_protocol && !rule.source_ports && !rule.destination_ports && !rule.users &&
-           (!rule.fwmark || rule.is_inverted);
+           !rule.has_other_selector && (!rule.fwmark || rule.is_inverted);
 }
 
 uint32_t rule_place(std::span<const io::RuleEntry> rules) {

@@ -55,7 +55,8 @@ SnaptSet::SnaptSet(const SnaptSetParts& parts,
     , identity_{node_name, load_node_id(state + kNodeIdFile, parts.random), {}}
     , worker_(std::make_unique<io::WorkerThread>(parts.loop, "cnapt-resolve", kMaxWork)) {
     parts_.random.fill(identity_.session_id);
-    if (auto monitor = io::Pref64Monitor::start(parts.loop, [this] { follow_routers(); })) {
+    // The tick looks: who floods a network with advertisements makes one change a second.
+    if (auto monitor = io::Pref64Monitor::start(parts.loop, [] {})) {
         pref64_ = std::move(*monitor);
     }
 }

@@ -2,6 +2,7 @@
 
 #include "cnapt/routes.hpp"
 #include "cnapt/rule_place.hpp"
+#include "cnapt/source_routes.hpp"
 #include "common/base/log.hpp"
 #include "common/io/netlink_route.hpp"
 
@@ -28,7 +29,7 @@ bool has_rule_before(io::RouteClient& routes, base::IpVersion version) {
     bool is_there = false;
     for (const io::RuleEntry& rule : *rules) {
         if (rule.protocol == io::kRouteProtocol && rule.priority >= kLowestRulePriority &&
-            rule.priority < kUsualRulePriority + kRulePriorities) {
+            rule.priority < kUsualRulePriority + kRulePriorities && !is_source_rule(rule)) {
             is_there = true;
             first = std::min(first, rule.priority);
         }

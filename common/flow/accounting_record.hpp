@@ -59,7 +59,7 @@ struct UsageRecord {
     SessionKey session_id{};
     std::string cnapt_id;
     std::string sharer_id;  // gateway node that relayed for the user; empty: none
-    int64_t flow_id = 0;    // unique in (snapt_id, epoch) and class; flow::flow_number() of it
+    int64_t flow_id = 0;    // unique in (snapt_id, epoch); flow::flow_number() of it
                             // stays while its class changes
     int64_t cls = 0;        // value of base::TrafficClass
     int64_t proto = 0;      // IANA protocol number

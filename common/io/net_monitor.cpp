@@ -28,6 +28,7 @@ using base::Result;
 // Room for some 18 000 changes, which the kernel may make in 100 ms: fewer lists are needed.
 constexpr int kReceiveBufferBytes = 8 << 20;
 constexpr size_t kBlockBytes = 32768;
+constexpr int kListNiceness = 10;  // what carries data comes first
 constexpr unsigned kBlocksPerWakeUp = 256;
 
 bool is_usable(const AddressEntry& entry) {
@@ -113,7 +114,7 @@ struct NetMonitor::Inner {
     std::vector<uint8_t> block = std::vector<uint8_t>(kBlockBytes);
     std::unique_ptr<DeadlineTimer> timer;
     std::unique_ptr<Poller> poller;
-    std::unique_ptr<WorkerThread> worker;  // once routes are listed anew
+    std::unique_ptr<WorkerThread> worker;
 
     Inner(EventLoop& on, RouteClient with) : loop(on), client(std::move(with)) {}
 
@@ -152,6 +153,9 @@ Result<void> NetMonitor::Inner::subscribe() {
     if (::bind(fd.value(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
         return Error{Errc::System, "bind netlink socket", errno};
     }
+    // Routes that go with a nexthop object are told by that alone. Kernels before 5.3 have none.
+    const int nexthops = RTNLGRP_NEXTHOP;
+    ::setsockopt(fd.value(), SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &nexthops, sizeof nexthops);
     return {};
 }
 
@@ -172,6 +176,9 @@ void NetMonitor::Inner::note_route(const NetlinkMessage& message) {
         return;
     }
     routes.apply(change);
+    // A list of IPv6 routes leaves some out when others are removed meanwhile.
+    const bool may_miss = change.is_removal && !change.hops.front().destination.address.is_v4();
+    routes_doubted = routes_doubted || (is_listing && may_miss);
     if (is_listing && changes_while_listing.size() < kMaxChangesWhileListing) {
         changes_while_listing.push_back(change);
     } else if (is_listing) {
@@ -198,6 +205,10 @@ void NetMonitor::Inner::note(const NetlinkMessage& message) {
     case RTM_NEWROUTE:
     case RTM_DELROUTE:
         note_route(message);
+        break;
+    case RTM_NEWNEXTHOP:
+    case RTM_DELNEXTHOP:
+        routes_doubted = true;
         break;
     default:
         break;
@@ -252,9 +263,6 @@ base::TimePoint NetMonitor::Inner::list_routes_when_due(base::TimePoint now) {
     const base::TimePoint due_at = lists.free_at(kRouteReportInterval);
     if (now < due_at) {
         return due_at;
-    }
-    if (worker == nullptr) {
-        worker = std::make_unique<WorkerThread>(loop, "list-routes", 1);
     }
     const auto listing = std::make_shared<RouteListing>(routes.interest());
     const auto work = [listing] {
@@ -367,6 +375,8 @@ Result<std::unique_ptr<NetMonitor>> NetMonitor::start(EventLoop& loop,
     inner->watched[nullptr] = interest.destinations;
     inner->routes = CTN_TRY(list_routes(interest));
     inner->snapshot.routes = inner->routes.list();
+    // From the start: a daemon that has given up its rights makes no thread.
+    inner->worker = std::make_unique<WorkerThread>(loop, "list-routes", 1, kListNiceness);
     inner->on_event = std::move(on_event);
     inner->on_settled = std::move(on_settled);
     Inner* raw = inner.get();
@@ -380,6 +390,7 @@ Result<std::unique_ptr<NetMonitor>> NetMonitor::start(EventLoop& loop,
 NetMonitor::NetMonitor(std::unique_ptr<Inner> inner) : inner_(std::move(inner)) {}
 
 NetMonitor::~NetMonitor() {
+    inner_->worker->abandon();  // a list may take seconds, and has all that it needs
     inner_->worker.reset();
     inner_->poller.reset();
     inner_->timer.reset();

@@ -282,6 +282,9 @@ std::optional<RuleEntry> parse_rule(const NetlinkMessage& message) {
     }
     rule.find_source = (info.flags & FIB_RULE_FIND_SADDR) != 0;
     rule.is_inverted = (info.flags & FIB_RULE_INVERT) != 0;
+    rule.has_other_selector = info.tos != 0 || find_attribute(attributes, FRA_OIFNAME) ||
+                              find_attribute(attributes, FRA_TUN_ID) ||
+                              parse_u8(attributes, FRA_L3MDEV, 0) != 0;
     rule.protocol = parse_u8(attributes, FRA_PROTOCOL, 0);
     return rule;
 }

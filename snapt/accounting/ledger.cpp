@@ -67,14 +67,28 @@ int64_t Ledger::boundary_before(int64_t now_us) const {
 
 Result<void> Ledger::start(int64_t now_us) {
     statements_ = std::make_unique<Statements>(CTN_TRY(Statements::prepare(database_)));
-    CTN_TRY(recover(now_us));
+    auto recovered = recover(now_us);
+    if (!recovered && give_up_reserve(recovered.error(), now_us)) {
+        sessions_.clear();
+        merged_.clear();
+        status_.recovered_records = 0;
+        recovered = recover(now_us);
+    }
+    CTN_TRY(recovered);
     LiveFileOptions live;
     live.snapt_id = options_.snapt_id;
     live.boot_id = options_.boot_id;
     live.epoch = status_.epoch;
     live.slots = options_.live_slots;
     live.user_slots = options_.user_slots;
-    live_ = CTN_TRY(LiveFile::create(options_.state_directory + "/" + kLiveFileName, live));
+    const std::string path = options_.state_directory + "/" + kLiveFileName;
+    auto created = LiveFile::create(path, live);
+    if (!created && is_disk_full(created.error())) {
+        ::unlink(path.c_str());  // all of it is in the database
+        static_cast<void>(give_up_reserve(created.error(), now_us));
+        created = LiveFile::create(path, live);
+    }
+    live_ = CTN_TRY(std::move(created));
     look_at_clock();
     last_tick_us_ = now_us;
     checkpointed_at_us_ = now_us;
@@ -345,7 +359,12 @@ Result<int64_t> Ledger::write_flow(const Pass& pass,
                                    const Sealed& base,
                                    Sealing& sealing) {
     const bool is_closed = image.is_closed();
-    const bool is_first = !sealed_.contains(image.flow_id);
+    // Of a flow that changed its class no record is the first one but that of the first class.
+    const bool is_first =
+        !sealed_.contains(image.flow_id) && flow::flow_number(image.flow_id) == image.flow_id;
+    const bool is_last =
+        (is_closed && image.close_cause != static_cast<uint8_t>(Cause::ClassChange)) ||
+        pass.is_final;
     UsageRecord record = make_record(image, delta);
     record.seq = sealing.next_seq++;
     record.t_start = std::max({image.opened_at_us, base.until_us, boundary_us_});
@@ -359,8 +378,8 @@ Result<int64_t> Ledger::write_flow(const Pass& pass,
             is_closed ? record.t_start + 1 : record.t_end - 1;
     }
     record.cause = is_closed ? static_cast<Cause>(image.close_cause) : pass.cause;
-    record.flags |= pass.flags | (is_first ? record_flag::kFirst : 0U) |
-                    (is_closed || pass.is_final ? record_flag::kLast : 0U);
+    record.flags |=
+        pass.flags | (is_first ? record_flag::kFirst : 0U) | (is_last ? record_flag::kLast : 0U);
     CTN_TRY(statements_->records.insert(record));
     ++sealing.records;
     sealing.orphans += sessions_.contains(image.session_number) ? 0U : 1U;

@@ -203,6 +203,7 @@ class Ledger {
     void take_merged(Sealing& sealing);
     void look_at_disk(int64_t now_us);
     // After a write that failed: true when it is worth another try.
+    base::Result<void> write_probe(int64_t now_us);
     bool give_up_reserve(const base::Error& error, int64_t now_us);
     base::Result<void> write_openings(std::span<const SessionOpening> openings);
     static uint64_t sum_of(const flow::CounterValues& values);

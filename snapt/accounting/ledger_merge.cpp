@@ -77,6 +77,14 @@ bool Ledger::give_up_reserve(const base::Error& error, int64_t now_us) {
 }
 
 Result<void> Ledger::probe_write(int64_t now_us) {
+    auto written = write_probe(now_us);
+    if (!written && give_up_reserve(written.error(), now_us)) {
+        written = write_probe(now_us);
+    }
+    return written;
+}
+
+Result<void> Ledger::write_probe(int64_t now_us) {
     Transaction transaction = CTN_TRY(Transaction::begin(database_));
     CTN_TRY(statements_->write_event(now_us, "writable", "after a write that failed"));
     return transaction.commit();

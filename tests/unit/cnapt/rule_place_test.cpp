@@ -46,7 +46,7 @@ TEST(RulePlace, StaysWhereItIsWithoutRoom) {
 }
 
 TEST(RulePlace, RulesThatAskForSomethingStayBefore) {
-    std::vector<RuleEntry> rules(8, of_vpn(9340));
+    std::vector<RuleEntry> rules(9, of_vpn(9340));
     rules[0].from = base::IpPrefix::parse("192.168.1.2/32");
     rules[1].to = base::IpPrefix::parse("203.0.113.0/24");
     rules[2].input_interface = "lan0";
@@ -55,6 +55,7 @@ TEST(RulePlace, RulesThatAskForSomethingStayBefore) {
     rules[5].is_inverted = false;  // one mark alone
     rules[6].protocol = io::kRouteProtocol;
     rules[7].table = 255;
+    rules[8].has_other_selector = true;
     for (const RuleEntry& rule : rules) {
         EXPECT_FALSE(takes_all(rule));
     }
