@@ -92,10 +92,14 @@ state_of() { cnapt_json paths | json "[p['state'] for p in d if p['interface'] =
 # left_within SECONDS FROM : up1 for up2, by the time that cnapt logs: to ask it takes long on a busy machine.
 left_within() {
     local at
-    wait_for 10 is_active up2
+    wait_for 10 has_left "$2" || return
+    took=$(since "$2" "$at")
+    at_most "$took" "$1"
+}
+has_left() {
     at=$(sed -n 's/ .*moved from .* to up2 .*//p' "$work/cnapt.log" | tail -n 1)
-    took=$(since "$2" "$(date -d "$at" +%s.%N)")
-    more_than "$took" 0 && at_most "$took" "$1"
+    at=$(date -d "${at:-@0}" +%s.%N)
+    more_than "$at" "$1"
 }
 taken_back() { claim "the better uplink is taken back when it works both ways" wait_for 60 is_active up1; }
 
