@@ -301,9 +301,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     io::UdpSocket* socket_for(const session::TransmitItem& item) override;
     bool send_stream(const session::TransmitItem& item, base::ByteView bytes) override;
     // Each class has a socket of its own, made with the marks of the start.
-    uint8_t tos_of(const session::TransmitItem& item) override {
-        return has_new_marks_ ? settings_.uplinks.tos[base::index_of(item.marked_class)] : 0;
-    }
+    std::optional<uint8_t> tos_of(const session::TransmitItem& item) override;
     void wait_writable(io::UdpSocket& socket) override;
     void on_too_big(const session::TransmitItem& item) override;
 

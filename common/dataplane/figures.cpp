@@ -134,6 +134,20 @@ void write_mtu(report::JsonWriter& json, const session::Session& session) {
     json.field("mtu_confirmed", active ? is_mtu_confirmed(session, *active) : std::nullopt);
 }
 
+void write_class_ways(report::JsonWriter& json, const session::Session& session, uint8_t path) {
+    const path::ClassWays* ways = session.paths().class_ways(path);
+    json.key("ways").begin_array();
+    for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
+        if (ways != nullptr && ways->way(traffic_class) != path::ClassWay::Own) {
+            json.begin_object();
+            json.field("class", base::token(traffic_class));
+            json.field("way", path::to_string(ways->way(traffic_class)));
+            json.end_object();
+        }
+    }
+    json.end_array();
+}
+
 void write_kept_memory(report::JsonWriter& json, const base::MemoryBudget& memory) {
     json.key("kept_memory").begin_object();
     json.field("bytes", memory.used_bytes());

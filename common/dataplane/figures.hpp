@@ -48,6 +48,9 @@ void write_several_paths(report::JsonWriter& json, const session::Session& sessi
 // which has no such size.
 std::optional<bool> is_mtu_confirmed(const session::Session& session, uint8_t path);
 void write_mtu(report::JsonWriter& json, const session::Session& session);
+// The field `ways`: the classes that this end sends on the path in another way than their own,
+// which does not get through (path::ClassWay).
+void write_class_ways(report::JsonWriter& json, const session::Session& session, uint8_t path);
 // The field `kept_memory`: of what is kept to be sent again or put in order, of all sessions.
 void write_kept_memory(report::JsonWriter& json, const base::MemoryBudget& memory);
 // All but what only the daemon knows: process, app, path, names.

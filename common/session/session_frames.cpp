@@ -103,7 +103,7 @@ void Session::take_highest(const Opened& opened,
     }
     sent.highest_acknowledged = highest;
     const uint64_t outstanding = sent.next - 1 - highest;
-    if (paths_.on_feedback(space.path, arrival_path(opened), outstanding, now)) {
+    if (paths_.on_feedback(space, arrival_path(opened), outstanding, now)) {
         host_.on_path_changed(*this, space.path, now);
     }
 }

@@ -41,6 +41,7 @@ struct TransmitItem {
     base::TrafficClass traffic_class =
         base::TrafficClass::LtLd;  // of the tuple: which socket, which address
     base::TrafficClass marked_class = base::TrafficClass::LtLd;  // of the content: outer DSCP
+    bool is_unmarked = false;                                    // 0 in place of that
     base::Endpoint to;
     base::Endpoint from;  // what the peer knows; unspecified: the socket's own
     uint32_t offset = 0;
