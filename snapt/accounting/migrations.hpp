@@ -3,6 +3,7 @@
 #pragma once
 
 #include "snapt/accounting/schema.hpp"
+#include "snapt/accounting/usage_sums.hpp"
 
 #include <array>
 
@@ -137,6 +138,7 @@ inline constexpr std::array<const char*, kSchemaVersion - 1> kMigrations = {
     "ALTER TABLE account ADD COLUMN credit_limit_ud INTEGER;"
     "ALTER TABLE account ADD COLUMN on_exhausted TEXT NOT NULL DEFAULT 'notify';"
     "ALTER TABLE account ADD COLUMN throttle_bits_per_s INTEGER;",
+    kUsageSumsSql,
 };
 
 }  // namespace continuo::snapt

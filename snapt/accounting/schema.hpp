@@ -1,6 +1,7 @@
 // The tables of ledger.db. Identity and version lie in SQLite's own header (application_id,
 // user_version), so that a file of another program is never touched. A user is an account with a
-// name. Rows belong to the account, whose id is never used twice; the name may be given again.
+// name. Rows belong to the account, whose id is never used twice; the name may be given again. Sums
+// of records and charges are in usage_sums.hpp.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,7 @@
 namespace continuo::snapt {
 
 inline constexpr int64_t kApplicationId = 0x43544E4C;  // "CTNL"
-inline constexpr int64_t kSchemaVersion = 10;
+inline constexpr int64_t kSchemaVersion = 11;
 
 inline constexpr const char* kSchemaSql = R"sql(
 CREATE TABLE state(k TEXT PRIMARY KEY, v INTEGER NOT NULL) STRICT;

@@ -40,7 +40,6 @@ void write_month(const std::string& folder, uint64_t records, base::Random& rand
     record.epoch = 1;
     record.proto = 6;
     record.active_us = 30 * kSecondUs;
-    record.flags = flow::record_flag::kHasAccount | flow::record_flag::kLossUnknown;
     const uint64_t minutes = static_cast<uint64_t>(kMonthUs / (60 * kSecondUs));
     must(database.execute("BEGIN").has_value(), "begin");
     for (uint64_t i = 0; i < records; ++i) {
@@ -50,6 +49,8 @@ void write_month(const std::string& folder, uint64_t records, base::Random& rand
         record.account_id = static_cast<int64_t>(user + 1);
         record.cnapt_id = "laptop";
         record.flow_id = static_cast<int64_t>(i / kRecordsOfAFlow);
+        record.flags = flow::record_flag::kHasAccount | flow::record_flag::kLossUnknown |
+                       (i % kRecordsOfAFlow == 0 ? flow::record_flag::kFirst : 0U);
         record.cls = static_cast<int64_t>(random.below(4));
         record.t_end =
             kMonthBeginUs + static_cast<int64_t>(i * minutes / records + 1) * 60 * kSecondUs;
@@ -109,6 +110,7 @@ void run_month(const Settings& settings) {
     const double by_user = usage({snapt::UsageKey::User}, nullptr);
     const double by_day = usage({snapt::UsageKey::Day}, nullptr);
     const double of_user = usage({snapt::UsageKey::Month}, "user-7");
+    const double days_of_user = usage({snapt::UsageKey::Day, snapt::UsageKey::Class}, "user-7");
     const double page = seconds_of([&] {
         uint64_t seen = 0;
         const snapt::RecordPlace after{"zrh-1", 1, static_cast<int64_t>(records / 2)};
@@ -120,9 +122,10 @@ void run_month(const Settings& settings) {
         must(seen > 0, "an empty page");
     });
     std::printf("{\"records\": %llu, \"written_s\": %.1f, \"usage_s\": %.3f, \"by_user_s\": %.3f, "
-                "\"by_day_s\": %.3f, \"of_user_s\": %.4f, \"page_s\": %.4f}\n",
+                "\"by_day_s\": %.3f, \"of_user_s\": %.4f, \"days_of_user_s\": %.4f, "
+                "\"page_s\": %.4f}\n",
                 static_cast<unsigned long long>(records), written, of_all, by_user, by_day, of_user,
-                page);
+                days_of_user, page);
 }
 
 }  // namespace continuo::bench

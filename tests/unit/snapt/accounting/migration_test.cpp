@@ -299,6 +299,29 @@ TEST_F(MigrationTest, ADatabaseOfTheNinthVersionGoesOn) {
     }
 }
 
+TEST_F(MigrationTest, ADatabaseOfTheTenthVersionGoesOn) {
+    write_database("10");
+    auto database = Database::open(path(kLedgerFileName), OpenMode::ReadWrite).value();
+    EXPECT_EQ(account_terms(database, "bob", kNoon).value().at(0).credit_limit_ud, 10'000'000);
+    UsageQuery query;
+    query.by = {UsageKey::User, UsageKey::Class};
+    const auto rows = query_usage(database, query).value().rows;
+    ASSERT_EQ(rows.size(), 3U);
+    EXPECT_EQ(rows[1].account_id, 4);
+    EXPECT_EQ(rows[1].flows, 2);
+    EXPECT_EQ(rows[1].payload_down, 220'123);
+    EXPECT_EQ(rows[1].tun_up, 5352);
+    EXPECT_EQ(rows[1].net_ud, 137'680);
+    EXPECT_EQ(rows[2].net_ud, 125'121);
+    query.by = {UsageKey::App};
+    const auto by_app = query_usage(database, query).value().rows;
+    ASSERT_EQ(by_app.size(), 1U) << "charges are of no application";
+    EXPECT_EQ(by_app[0].app, "web");
+    for (const LedgerCheck& check : verify_ledger(database).value()) {
+        EXPECT_TRUE(check.is_good) << check.what << ": " << check.found;
+    }
+}
+
 // Columns, indexes and triggers, whatever their order.
 std::set<std::string> tables_of(Database& database) {
     std::set<std::string> all;
