@@ -1,6 +1,7 @@
 #include "common/io/net_monitor.hpp"
 
 #include "common/io/route_message.hpp"
+#include "common/io/thread_time.hpp"
 #include "common/io/worker_thread.hpp"
 
 #include <algorithm>
@@ -28,7 +29,6 @@ using base::Result;
 // Room for some 18 000 changes, which the kernel may make in 100 ms: fewer lists are needed.
 constexpr int kReceiveBufferBytes = 8 << 20;
 constexpr size_t kBlockBytes = 32768;
-constexpr int kListNiceness = 10;  // what carries data comes first
 constexpr unsigned kBlocksPerWakeUp = 256;
 
 bool is_usable(const AddressEntry& entry) {
@@ -54,7 +54,7 @@ struct RouteListing {
     explicit RouteListing(RouteInterest interest) : routes(std::move(interest)) {}
     RouteSet routes;
     bool is_done = false;
-    base::Duration took{};
+    base::Duration took{};  // of a processor
 };
 
 Result<RouteSet> list_routes(const RouteInterest& interest) {
@@ -266,12 +266,12 @@ base::TimePoint NetMonitor::Inner::list_routes_when_due(base::TimePoint now) {
     }
     const auto listing = std::make_shared<RouteListing>(routes.interest());
     const auto work = [listing] {
-        const base::TimePoint began_at = EventLoop::clock();
+        const base::Duration before = thread_time();
         if (auto listed = list_routes(listing->routes.interest())) {
             listing->routes = std::move(*listed);
             listing->is_done = true;
         }
-        listing->took = EventLoop::clock() - began_at;
+        listing->took = thread_time() - before;
     };
     is_listing = worker->submit(work, [this, listing] { on_listed(*listing); });
     routes_doubted = !is_listing;
@@ -376,7 +376,7 @@ Result<std::unique_ptr<NetMonitor>> NetMonitor::start(EventLoop& loop,
     inner->routes = CTN_TRY(list_routes(interest));
     inner->snapshot.routes = inner->routes.list();
     // From the start: a daemon that has given up its rights makes no thread.
-    inner->worker = std::make_unique<WorkerThread>(loop, "list-routes", 1, kListNiceness);
+    inner->worker = std::make_unique<WorkerThread>(loop, "list-routes", 1);
     inner->on_event = std::move(on_event);
     inner->on_settled = std::move(on_settled);
     Inner* raw = inner.get();

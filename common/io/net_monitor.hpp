@@ -25,7 +25,8 @@ inline constexpr int64_t kRouteReportBurst = 8;
 inline constexpr base::Duration kOtherRouteReportInterval = base::milliseconds(250);
 // Notifications are read so often at most, on average, and kRouteReportBurst times without a pause.
 inline constexpr base::Duration kReadInterval = base::milliseconds(2);
-// A list of routes may take that part of the time of a processor.
+// A list of routes may take that part of the time of a processor, as the thread that lists them
+// measures it.
 inline constexpr int64_t kListShare = 20;
 // Changes that are remembered while routes are listed; more: they are listed once more.
 inline constexpr size_t kMaxChangesWhileListing = 4096;
