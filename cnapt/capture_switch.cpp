@@ -253,6 +253,7 @@ void CaptureSwitch::supervise() {
     }
     is_suspect_ = false;
     struct Look {
+        bool is_displaced = false;  // by rules that have come before
         bool must_begin = false;
         bool is_damaged = false;
         std::string failure;
@@ -262,8 +263,8 @@ void CaptureSwitch::supervise() {
     const auto work = [this, look, ruleset = wish_.ruleset] {
         const bool has_other_ipv6 = control_.follow_ipv6();
         const auto is_in_place = control_.is_in_place();
-        const bool is_displaced = is_in_place && !*is_in_place;
-        look->must_begin = control_.is_active() && (has_other_ipv6 || is_displaced);
+        look->is_displaced = control_.is_active() && is_in_place && !*is_in_place;
+        look->must_begin = control_.is_active() && (has_other_ipv6 || look->is_displaced);
         const auto is_whole = control_.is_whole();
         look->is_damaged = is_whole && !*is_whole && !look->must_begin;
         if (look->must_begin) {
@@ -274,7 +275,8 @@ void CaptureSwitch::supervise() {
     };
     is_busy_ = worker_->submit(work, [this, look] {
         is_busy_ = false;
-        if (look->must_begin) {
+        // IPv6 that comes or goes is nobody's quarrel.
+        if (look->is_displaced) {
             count_repair();
         }
         if (look->must_begin && !look->result) {
