@@ -1,6 +1,7 @@
 #include "cnapt/capture_control.hpp"
 
 #include "cnapt/capture_ruleset.hpp"
+#include "cnapt/source_routes.hpp"
 #include "common/base/log.hpp"
 #include "common/io/netfilter.hpp"
 #include "common/io/netlink_route.hpp"
@@ -67,14 +68,15 @@ base::Result<void> CaptureControl::clean_up() {
         CTN_TRY(nft_.apply(plan_.guard));
     }
     if (!has_taken_over_) {
-        CTN_TRY(remove_rules(plan_));
+        CTN_TRY(remove_rules());
     }
     return config_.kill_switch ? base::Result<void>{} : note_extent();
 }
 
-base::Result<void> CaptureControl::remove_rules(const CapturePlan& plan) const {
+base::Result<void> CaptureControl::remove_rules() const {
     auto routes = CTN_TRY(io::RouteClient::open());
-    CTN_TRY(routes.remove_own_rules(plan.first_priority, plan.last_priority));
+    CTN_TRY(routes.remove_own_rules(kLowestRulePriority, kSnaptRulePriority - 1));
+    CTN_TRY(routes.remove_own_rules(kUsualRulePriority, kUsualRulePriority + kRulePriorities - 1));
     CTN_TRY(routes.remove_own_routes(config_.routing_table));
     CTN_TRY(routes.remove_own_routes(portal_table(config_.routing_table)));
     return set_groups({});
@@ -201,7 +203,15 @@ base::Result<void> CaptureControl::set_up_device(std::string& failure) {
     return {};
 }
 
+base::Result<bool> CaptureControl::is_in_place() {
+    auto routes = CTN_TRY(io::RouteClient::open());
+    return CTN_TRY(rule_place(routes)) == plan_.first_priority;
+}
+
 base::Result<void> CaptureControl::begin(const classifier::Ruleset& ruleset, std::string& failure) {
+    failure = "cannot list policy rules";
+    auto routes = CTN_TRY(io::RouteClient::open());
+    rule_priority_ = CTN_TRY(rule_place(routes));
     CapturePlan plan = build_capture_plan(options(&ruleset));
     // The first time the guard stands, and connections of a killed run go on as soon as they have
     // their routes: only then the counters begin.
@@ -241,6 +251,26 @@ void CaptureControl::add_answers(const CapturePlan& plan) {
     }
 }
 
+// Those at the new place first, so that no flow leaves the tunnel in between.
+base::Result<void> CaptureControl::move_rules(const CapturePlan& plan) {
+    auto routes = CTN_TRY(io::RouteClient::open());
+    for (const io::RuleEntry& rule : plan.rules) {
+        CTN_TRY(routes.add_rule(rule));
+    }
+    for (const io::RuleEntry& rule : plan.capture_rules) {
+        if (is_open_) {
+            CTN_TRY(routes.add_rule(rule));
+        }
+    }
+    base::log(base::LogLevel::Info,
+              plan.first_priority == kUsualRulePriority
+                  ? "policy rules are at priority %u again"
+                  : "another program has put rules before those of cnapt, which go before them, to "
+                    "priority %u",
+              plan.first_priority);
+    return {};
+}
+
 base::Result<void> CaptureControl::set_rules(CapturePlan plan, std::string& failure) {
     auto routes = CTN_TRY(io::RouteClient::open());
     failure = "cannot configure " + config_.device;
@@ -250,6 +280,9 @@ base::Result<void> CaptureControl::set_rules(CapturePlan plan, std::string& fail
         CTN_TRY(routes.set_route(route));
     }
     failure = "cannot set policy rules";
+    if (is_active_ && plan.first_priority != plan_.first_priority) {
+        CTN_TRY(move_rules(plan));
+    }
     const bool has_new_bypass = bypass_rules(plan) != bypass_rules(plan_);
     for (const io::RuleEntry& rule : plan_.rules) {
         // The order of bypass rules counts, and a new one goes behind those of its priority.
@@ -311,7 +344,7 @@ base::Result<size_t> CaptureControl::count_policy_rules() const {
         for (const io::RuleEntry& rule : CTN_TRY(routes.rules(version))) {
             const bool is_ours = rule.protocol == io::kRouteProtocol &&
                                  rule.priority >= plan_.first_priority &&
-                                 rule.priority <= plan_.last_priority;
+                                 rule.priority <= plan_.last_priority && !is_source_rule(rule);
             count += is_ours ? 1U : 0U;
         }
     }
@@ -419,7 +452,7 @@ void CaptureControl::end() {
     // In one step: nothing of the LAN is marked or translated any more, and the guard stands.
     static_cast<void>(nft_.apply(plan.guard));
     end_connections();
-    const auto rules = remove_rules(plan);
+    const auto rules = remove_rules();
     const auto table = nft_.remove_table(plan.table);
     if (!rules || !table) {
         const base::Error& error = rules ? table.error() : rules.error();

@@ -10,6 +10,7 @@
 #include "cnapt/node_config.hpp"
 #include "cnapt/plain_places.hpp"
 #include "cnapt/routes.hpp"
+#include "cnapt/rule_place.hpp"
 #include "common/base/result.hpp"
 #include "common/io/netlink_route.hpp"
 #include "common/io/nft.hpp"
@@ -49,6 +50,9 @@ class CaptureControl {
     // Looks whether the host has IPv6; a change is logged. True: begin() is due. Without IPv4 to
     // capture nothing changes.
     bool follow_ipv6();
+    // Whether the rules stand where they belong: before those that others gave later without a
+    // priority (rule_place.hpp). False: begin() is due.
+    base::Result<bool> is_in_place();
     // Back to plain routing; `device` must be gone. Connections that would go on with its addresses
     // beside the tunnel are ended: IPv6 connections of this host and translated ones of the LAN
     // sides. (IPv4 packets with a source that is no address of the host are not routed.)
@@ -95,10 +99,11 @@ class CaptureControl {
     CaptureOptions options(const classifier::Ruleset* ruleset) const;
     // Without rules and routes; the guard is for both versions, whatever is captured.
     CapturePlan plan_of_guard() const;
+    base::Result<void> move_rules(const CapturePlan& plan);
     base::Result<void> replace_table(const CapturePlan& plan, std::string& failure);
     void add_answers(const CapturePlan& plan);
     base::Result<void> set_rules(CapturePlan plan, std::string& failure);
-    base::Result<void> remove_rules(const CapturePlan& plan) const;
+    base::Result<void> remove_rules() const;
     base::Result<size_t> count_policy_rules() const;
     base::Result<size_t> count_routes() const;
     base::Result<Extent> measure();
@@ -123,6 +128,7 @@ class CaptureControl {
     bool has_taken_over_ = false;
     bool has_ipv6_ = true;  // the host
     bool carries_ipv6_ = false;
+    uint32_t rule_priority_ = kUsualRulePriority;
     CapturePlan plan_;
     io::Nft nft_;
     bool is_active_ = false;

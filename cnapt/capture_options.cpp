@@ -113,6 +113,7 @@ CaptureOptions CaptureControl::options(const classifier::Ruleset* ruleset) const
         options.ipv6 = ipv6();
     }
     options.routing_table = config_.routing_table;
+    options.rule_priority = rule_priority_;
     options.fwmark = config_.fwmark;
     options.exclude = config_.exclude;
     options.near = config_.near;

@@ -3,6 +3,7 @@
 // same configuration finds it and keeps device, routes, rules and table until begin() replaces
 // them.
 #include "cnapt/capture_control.hpp"
+#include "cnapt/source_routes.hpp"
 #include "common/io/netfilter.hpp"
 #include "common/io/netlink_route.hpp"
 
@@ -15,7 +16,7 @@ namespace {
 
 constexpr std::string_view kMarkStart = "cnapt restarts, ";
 // The number is that of the layout of rules and routes: a version with another cannot take over.
-constexpr std::string_view kLayout = "layout 2, ";
+constexpr std::string_view kLayout = "layout 3, ";
 
 template <typename T>
 std::string list_text(const std::vector<T>& list) {
@@ -94,26 +95,32 @@ base::Result<void> CaptureControl::take_over() {
     return has_taken_over_ ? adopt_rules(routes) : base::Result<void>{};
 }
 
-// Takes over the rules of the run before. Rules of a captive portal are removed: this run knows of
-// no portal. Capture rules are left to let_in().
+// Takes over the rules of the run before, wherever they stand. Rules of a captive portal are
+// removed: this run knows of no portal. Capture rules are left to let_in().
 base::Result<void> CaptureControl::adopt_rules(io::RouteClient& routes) {
-    const auto capture_rules = build_capture_plan(options(nullptr)).capture_rules;
-    const uint32_t of_portal = portal_table(config_.routing_table);
+    std::vector<io::RuleEntry> ours;
     for (const base::IpVersion version : {base::IpVersion::V4, base::IpVersion::V6}) {
         for (io::RuleEntry& rule : CTN_TRY(routes.rules(version))) {
-            const bool is_ours = rule.protocol == io::kRouteProtocol &&
-                                 rule.priority >= plan_.first_priority &&
-                                 rule.priority <= plan_.last_priority;
-            const bool is_of_capture =
-                std::find(capture_rules.begin(), capture_rules.end(), rule) != capture_rules.end();
-            if (!is_ours || is_of_capture) {
-                continue;
+            if (rule.protocol == io::kRouteProtocol && rule.priority >= kLowestRulePriority &&
+                rule.priority < kUsualRulePriority + kRulePriorities && !is_source_rule(rule)) {
+                rule_priority_ = std::min(rule_priority_, rule.priority);
+                ours.push_back(std::move(rule));
             }
-            if (rule.table == of_portal) {
-                CTN_TRY(routes.remove_rule(rule));
-            } else {
-                plan_.rules.push_back(std::move(rule));
-            }
+        }
+    }
+    const CapturePlan left = build_capture_plan(options(nullptr));
+    plan_.first_priority = left.first_priority;
+    plan_.last_priority = left.last_priority;
+    const uint32_t of_portal = portal_table(config_.routing_table);
+    for (io::RuleEntry& rule : ours) {
+        const bool is_of_capture = std::find(left.capture_rules.begin(), left.capture_rules.end(),
+                                             rule) != left.capture_rules.end();
+        if (rule.table == of_portal) {
+            CTN_TRY(routes.remove_rule(rule));
+        } else if (is_of_capture) {
+            plan_.capture_rules.push_back(std::move(rule));
+        } else {
+            plan_.rules.push_back(std::move(rule));
         }
     }
     CTN_TRY(routes.remove_own_routes(of_portal));

@@ -200,7 +200,9 @@ std::string forward_chain(const CaptureOptions& options, const std::string& devi
 }
 
 // Nothing leaves plain but outer datagrams, answers to inbound connections, what is excluded, and
-// what keeps the uplinks alive (DHCP, neighbour discovery).
+// what keeps the uplinks alive (DHCP, neighbour discovery). ICMP errors of the host are no such
+// answers: connection tracking relates those about its own datagrams, too, which are sent to an
+// address that it had, by whatever uplink it has now.
 std::string kill_switch_chains(const CaptureOptions& options, const std::string& device) {
     std::string text = "  chain plain_output {\n"
                        "    type filter hook output priority filter + 10; policy accept;\n"
@@ -210,7 +212,7 @@ std::string kill_switch_chains(const CaptureOptions& options, const std::string&
                        "    meta mark " +
                        hexadecimal(options.fwmark) +
                        " return\n"
-                       "    ct state established,related ct direction reply return\n"
+                       "    ct state established ct direction reply return\n"
                        "    udp sport 68 udp dport 67 return\n"
                        "    udp sport 546 udp dport 547 return\n"
                        "    ip6 daddr fe80::/10 return\n"

@@ -224,10 +224,14 @@ void CaptureSwitch::log_failure(const std::string& what, const base::Error& erro
     }
 }
 
-void CaptureSwitch::on_repaired(const base::Result<void>& result, const std::string& failure) {
+void CaptureSwitch::count_repair() {
     const base::TimePoint now = loop_.now();
     quick_repairs_ = now - repaired_at_ > kQuietAfter ? 1 : quick_repairs_ + 1;
     repaired_at_ = now;
+}
+
+void CaptureSwitch::on_repaired(const base::Result<void>& result, const std::string& failure) {
+    count_repair();
     if (!result) {
         quick_repairs_ = kMaxQuickRepairs;
         log_failure(failure, result.error());
@@ -249,17 +253,21 @@ void CaptureSwitch::supervise() {
     }
     is_suspect_ = false;
     struct Look {
-        bool has_other_ipv6 = false;
+        bool is_displaced = false;  // by rules that have come before
+        bool must_begin = false;
         bool is_damaged = false;
         std::string failure;
         base::Result<void> result;
     };
     auto look = std::make_shared<Look>();
     const auto work = [this, look, ruleset = wish_.ruleset] {
-        look->has_other_ipv6 = control_.follow_ipv6() && control_.is_active();
+        const bool has_other_ipv6 = control_.follow_ipv6();
+        const auto is_in_place = control_.is_in_place();
+        look->is_displaced = control_.is_active() && is_in_place && !*is_in_place;
+        look->must_begin = control_.is_active() && (has_other_ipv6 || look->is_displaced);
         const auto is_whole = control_.is_whole();
-        look->is_damaged = is_whole && !*is_whole && !look->has_other_ipv6;
-        if (look->has_other_ipv6) {
+        look->is_damaged = is_whole && !*is_whole && !look->must_begin;
+        if (look->must_begin) {
             look->result = control_.begin(*ruleset, look->failure);
         } else if (look->is_damaged) {
             look->result = control_.repair(*ruleset, look->failure);
@@ -267,7 +275,11 @@ void CaptureSwitch::supervise() {
     };
     is_busy_ = worker_->submit(work, [this, look] {
         is_busy_ = false;
-        if (look->has_other_ipv6 && !look->result) {
+        // IPv6 that comes or goes is nobody's quarrel.
+        if (look->is_displaced) {
+            count_repair();
+        }
+        if (look->must_begin && !look->result) {
             log_failure(look->failure, look->result.error());
             forget_done();
         } else if (look->is_damaged) {

@@ -80,6 +80,7 @@ class CaptureSwitch {
     void on_rules_changed();
     void look_soon();
     void supervise();
+    void count_repair();
     void on_repaired(const base::Result<void>& result, const std::string& failure);
     void log_failure(const std::string& what, const base::Error& error);
     // Sets `wish` in the kernel. A part that fails without harm to the rest is taken out of `wish`.

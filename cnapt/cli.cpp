@@ -138,6 +138,19 @@ std::string names_text(const JsonValue& dns) {
     return text + (state == "tunnel" ? "through the tunnel\n" : "as without cnapt\n");
 }
 
+// Where there are more routes than are followed.
+std::string routes_text(const JsonValue& routes) {
+    if (routes["unseen"].unsigned_integer().value_or(0) > 0) {
+        return "routes     " + report::cell(routes["unseen"]) +
+               " default routes or routes to SNAPTs are not seen: too many in the main table\n";
+    }
+    if (routes["left_out"].unsigned_integer().value_or(0) > 0) {
+        return "routes     " + report::cell(routes["left_out"]) +
+               " of the main table decide nothing here: nothing to do\n";
+    }
+    return {};
+}
+
 // The user who types, also through sudo.
 std::string portal_request(const ParsedCommand& command) {
     const char* const by_sudo = std::getenv("SUDO_UID");
@@ -320,7 +333,8 @@ std::string status_text(const JsonValue& status, bool is_terminal, size_t column
     text += report::traffic_text(status["traffic"], is_terminal, columns);
     text += "up, by class:\n";
     text += report::classes_text(status["classes"], is_terminal, columns) + "\n";
-    text += report::wrapped(handovers_text(status["handovers"]) + names_text(status["dns"]),
+    text += report::wrapped(handovers_text(status["handovers"]) + names_text(status["dns"]) +
+                                routes_text(status["routes"]),
                             columns, kIndent);
     text += report::drops_text(status["drops"], columns);
     return text + report::io_text(status["io"], columns);

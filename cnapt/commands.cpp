@@ -247,6 +247,16 @@ void write_handovers(JsonWriter& json, const Node& node) {
     json.end_object();
 }
 
+void write_routes(JsonWriter& json, const io::NetMonitor& monitor) {
+    json.begin_object();
+    json.field("followed", monitor.snapshot().routes.size());
+    json.field("left_out", monitor.routes_left_out());
+    json.field("unseen", monitor.unseen_routes());
+    json.field("lists", monitor.counters().route_lists);
+    json.field("overruns", monitor.counters().overruns);
+    json.end_object();
+}
+
 std::string status_json(Node& node, const DaemonInfo& info) {
     const report::ClassFigureTable classes = node.sent();
     const base::Duration uptime = info.now - info.started_at;
@@ -287,6 +297,8 @@ std::string status_json(Node& node, const DaemonInfo& info) {
     json.field("flows", node.flows().size());
     json.field("flows_gave_way", node.flows().gave_way());
     dataplane::write_kept_memory(json, node.kept_memory());
+    json.key("routes");
+    write_routes(json, node.monitor());
     json.field("state_directory", info.state_directory);
     json.key("process");
     daemon::write_process(json);
@@ -365,6 +377,7 @@ std::string snapts_json(const Node& node, TimePoint now) {
         json.field("state", state_of(*link));
         write_failure(json, link->failure);
         json.field("control_open", link->is_control_open);
+        json.field("nat64", link->nat64 ? std::optional(link->nat64->to_string()) : std::nullopt);
         json.field("learned", link->is_learned);
         json.field("listed", link->is_listed);
         json.field("forwards", link->forwards());

@@ -46,6 +46,8 @@ void check_configuration(NodeDoctor& doctor);
 void check_policy(NodeDoctor& doctor);
 void check_daemon(NodeDoctor& doctor);
 // doctor_uplinks.cpp
+// Addresses of SNAPTs that the configuration or the daemon names.
+std::vector<base::IpAddress> known_snapts(const NodeDoctor& doctor);
 // Adds to the network the addresses that uplinks borrow; gives what there is to say of uplinks that
 // have none.
 std::vector<report::Finding> borrow_addresses(const NodeDoctor& doctor, io::NetSnapshot& network);

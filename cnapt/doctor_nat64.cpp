@@ -7,6 +7,20 @@
 
 namespace continuo::cnapt {
 
+namespace {
+
+// The daemon has heard routers, which tell nobody who asks later.
+std::optional<base::IpPrefix> prefix_of_daemon(const NodeDoctor& doctor, const std::string& snapt) {
+    for (const report::JsonValue& one : doctor.snapts.items()) {
+        if (one.text("snapt") == snapt) {
+            return base::IpPrefix::parse(one.text("nat64"));
+        }
+    }
+    return std::nullopt;
+}
+
+}  // namespace
+
 void check_nat64(NodeDoctor& doctor) {
     const auto uses_v4 = [](const ControlUplink& uplink) { return uplink.source.is_v4(); };
     if (!doctor.config || doctor.uplinks.empty() ||
@@ -29,12 +43,13 @@ void check_nat64(NodeDoctor& doctor) {
     LookupPlaces places;
     places.servers = doctor.config->dns.servers;
     places.fwmark = doctor.mark();
-    const auto prefix = find_nat64_prefix(places);
+    const auto known = prefix_of_daemon(doctor, v4_alone.front().snapt);
+    const auto prefix = known ? known : find_nat64_prefix(places);
     if (!prefix) {
         doctor.findings.fail("nat64",
                              v4_alone.front().snapt +
                                  " has an IPv4 address alone, and this network IPv6 alone, without "
-                                 "NAT64 (no AAAA of ipv4only.arpa)",
+                                 "NAT64 (no AAAA of ipv4only.arpa; cnapt has heard no PREF64)",
                              "give the SNAPT a name or an IPv6 address: `public` in snapt.toml, "
                              "`addresses` here");
         return;

@@ -1,6 +1,7 @@
 // Checks of `cnapt doctor`: the way to the SNAPTs.
 #include "cnapt/doctor_context.hpp"
 #include "cnapt/name_lookup.hpp"
+#include "cnapt/near_links.hpp"
 #include "cnapt/portal_probe.hpp"
 #include "cnapt/resolv_conf.hpp"
 #include "cnapt/resolv_file.hpp"
@@ -283,6 +284,22 @@ const SnaptTarget* target_for(const NodeDoctor& doctor, const ControlUplink& upl
     return found;
 }
 
+void check_routes(NodeDoctor& doctor, const io::NetMonitor& monitor) {
+    const std::string check = "routes";
+    if (monitor.unseen_routes() > 0) {
+        doctor.findings.warn(check,
+                             std::to_string(monitor.unseen_routes()) +
+                                 " default routes or routes to SNAPTs are not seen",
+                             "leave at most " + std::to_string(io::kMaxDecidingRoutes) +
+                                 " of them in the main table");
+    } else if (monitor.routes_left_out() > 0) {
+        const size_t all = monitor.snapshot().routes.size() + monitor.routes_left_out();
+        doctor.findings.ok(check, std::to_string(all) +
+                                      " in the main table: those that lead out, to a SNAPT or to "
+                                      "a name server are followed, the others decide nothing");
+    }
+}
+
 }  // namespace
 
 void check_uplinks(NodeDoctor& doctor) {
@@ -291,7 +308,9 @@ void check_uplinks(NodeDoctor& doctor) {
         return;
     }
     io::EventLoop loop;
-    const auto monitor = io::NetMonitor::start(loop, [](const io::NetEvent&) {});
+    const auto monitor = io::NetMonitor::start(
+        loop, [](const io::NetEvent&) {}, {},
+        io::RouteInterest{known_snapts(doctor), kind_of_route});
     if (!monitor) {
         doctor.findings.fail(check, daemon::describe(monitor.error()), "a kernel with rtnetlink");
         return;
@@ -315,6 +334,7 @@ void check_uplinks(NodeDoctor& doctor) {
     for (const report::Finding& finding : borrowed) {
         doctor.findings.add(finding);
     }
+    check_routes(doctor, **monitor);
 }
 
 void check_names(NodeDoctor& doctor) {

@@ -2,6 +2,7 @@
 // address in the networks of uplinks.
 #include "cnapt/borrowed_addresses.hpp"
 #include "cnapt/doctor_context.hpp"
+#include "cnapt/near_links.hpp"
 #include "cnapt/on_link.hpp"
 #include "cnapt/uplinks.hpp"
 
@@ -13,24 +14,6 @@ namespace {
 
 // Most networks in a finding. A choice, not measured.
 constexpr size_t kMaxNetworksNamed = 6;
-
-// Those that the configuration or the daemon names by address.
-std::vector<base::IpAddress> known_snapts(const NodeDoctor& doctor) {
-    std::vector<base::IpAddress> snapts;
-    for (const SnaptEntry& entry : doctor.config->snapts) {
-        for (const config::HostPort& place : entry.addresses) {
-            if (const auto endpoint = place.endpoint()) {
-                snapts.push_back(endpoint->address);
-            }
-        }
-    }
-    for (const report::JsonValue& snapt : doctor.snapts.items()) {
-        if (const auto endpoint = base::Endpoint::parse(snapt.text("address"))) {
-            snapts.push_back(endpoint->address);
-        }
-    }
-    return snapts;
-}
 
 std::string owner_of(const io::NetSnapshot& network, const base::IpAddress& address) {
     const auto at =
@@ -102,12 +85,30 @@ std::string_view fate_text(OnLink fate, bool is_kill_switch) {
 
 }  // namespace
 
+std::vector<base::IpAddress> known_snapts(const NodeDoctor& doctor) {
+    std::vector<base::IpAddress> snapts;
+    for (const SnaptEntry& entry : doctor.config->snapts) {
+        for (const config::HostPort& place : entry.addresses) {
+            if (const auto endpoint = place.endpoint()) {
+                snapts.push_back(endpoint->address);
+            }
+        }
+    }
+    for (const report::JsonValue& snapt : doctor.snapts.items()) {
+        if (const auto endpoint = base::Endpoint::parse(snapt.text("address"))) {
+            snapts.push_back(endpoint->address);
+        }
+    }
+    return snapts;
+}
+
 void check_on_link(NodeDoctor& doctor) {
     if (!doctor.config) {
         return;  // the other checks say so
     }
     io::EventLoop loop;
-    const auto monitor = io::NetMonitor::start(loop, [](const io::NetEvent&) {});
+    const auto monitor = io::NetMonitor::start(
+        loop, [](const io::NetEvent&) {}, {}, io::RouteInterest{{}, kind_of_route});
     if (!monitor) {
         return;  // "uplinks" has said so
     }

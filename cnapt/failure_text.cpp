@@ -40,7 +40,7 @@ std::string vpn_text(const JsonValue& vpn) {
 std::string vpn_remedy(const JsonValue& vpn, bool is_kill_switch) {
     const std::string name = report::cell(vpn["interface"]);
     if (vpn["takes_programs"].boolean().value_or(false)) {
-        return "start it before cnapt, or give its rules a priority above 9362";
+        return "give its rules a priority above 9362, or let it take no default route";
     }
     if (is_used(vpn)) {
         return is_kill_switch ? "put its server into capture.exclude"

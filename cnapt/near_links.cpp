@@ -1,5 +1,7 @@
 #include "cnapt/near_links.hpp"
 
+#include "cnapt/on_link.hpp"
+
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -114,6 +116,25 @@ bool is_in_network(const IpAddress& address, const io::UsableAddress& own) {
         }
     }
     return true;
+}
+
+bool is_host(const IpPrefix& prefix) {
+    constexpr size_t kOctetBits = 8;
+    return prefix.length == prefix.address.bytes().size() * kOctetBits;
+}
+
+bool has_foreign_gateway(const io::RouteEntry& route) {
+    return route.gateway && route.gateway->version != route.destination.address.version;
+}
+
+uint8_t kind_of_route(const io::RouteEntry& route) {
+    uint8_t kind = 0;
+    for (const bool property :
+         {is_private(route.destination), is_host(route.destination),
+          is_lan_sized(route.destination), route.gateway.has_value(), has_foreign_gateway(route)}) {
+        kind = static_cast<uint8_t>(2 * kind + (property ? 1 : 0));
+    }
+    return kind;
 }
 
 NearLinks near_links(const io::NetSnapshot& snapshot,

@@ -17,8 +17,15 @@ bool is_private(const base::IpAddress& address);
 // Point-to-point and overlay networks that the host's owner has set up, by their kind.
 bool is_tunnel(const io::LinkEntry& link);
 
-// Longest prefix that still is a default route in parts, as 0.0.0.0/1 and 128.0.0.0/1.
-inline constexpr uint8_t kLongestPartOfDefault = 7;
+using io::kLongestPartOfDefault;
+
+// Routes of a kind are alike to all who read io::NetSnapshot, but for what decides anyway: they
+// judge an interface by whether there is one, or take some of them, at most io::kFewestOfKind.
+uint8_t kind_of_route(const io::RouteEntry& route);
+// A single host.
+bool is_host(const base::IpPrefix& prefix);
+// With a gateway of the other IP version (RFC 8950), which a copy would lose.
+bool has_foreign_gateway(const io::RouteEntry& route);
 
 // A tunnel, by its kind, whose packets this host sends on by another interface: a VPN, an overlay.
 bool is_carried_over_ip(const io::LinkEntry& link);

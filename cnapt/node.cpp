@@ -91,7 +91,8 @@ base::Result<void> Node::start(std::string& failure) {
         [this](const Uplink& uplink, io::UdpSocket& socket) { on_socket_readable(uplink, socket); },
         [this] { driver_.pump(loop_.now()); });
     monitor_ = CTN_TRY(io::NetMonitor::start(
-        loop_, [](const io::NetEvent&) {}, [this] { on_network_changed(); }));
+        loop_, [](const io::NetEvent&) {}, [this] { on_network_changed(); },
+        io::RouteInterest{snapt_addresses(), kind_of_route}));
     on_network_changed();
     tun_poller_->watch(true);
     housekeeping_.set(loop_.now() + kHousekeepingInterval);
@@ -219,6 +220,7 @@ void Node::remove_link(const SnaptLink& link) {
         driver_.remove(*link.session);
         ended_.add(*link.session);
     }
+    monitor_->watch(&link, {});
     std::erase_if(links_, [&link](const auto& other) { return other.get() == &link; });
 }
 

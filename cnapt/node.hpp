@@ -71,6 +71,8 @@ inline constexpr base::Duration kLongestBar = base::seconds(60);
 struct SnaptLink {
     std::string name;
     SnaptAddresses addresses;
+    // Of the network: its IPv4 addresses are reached by that.
+    std::optional<base::IpPrefix> nat64{};
     const base::Endpoint& address() const { return addresses.current(); }  // in use
     uint16_t local_id = 0;                      // wire session id that we listen for
     std::unique_ptr<session::Session> session;  // once accepted; lives over reconnects
@@ -124,9 +126,10 @@ struct SnaptLink {
     bool is_learned = false;    // from a directory: without flows it is not kept alive
     bool is_listed = true;      // gets new flows; else only when no other is up
     base::TimePoint stream_mended_at{};
-    base::TimePoint doubted_at{};  // SNAPT was asked whether it knows the session
-    std::string configured;        // address as the configuration has it: a name may not be found
-    Failure failure;               // the last one of its login and control link
+    base::TimePoint doubted_at{};         // SNAPT was asked whether it knows the session
+    std::vector<base::Endpoint> offered;  // where control looks for it
+    std::string configured;  // address as the configuration has it: a name may not be found
+    Failure failure;         // the last one of its login and control link
     std::array<Failure, wire::kMaxPaths> path_failures;  // the last ones, by slot
     uint64_t unproven_unknowns = 0;
 };
@@ -265,6 +268,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
     const base::MemoryBudget& kept_memory() const { return kept_memory_; }
     dataplane::TunPort& tun() { return *tun_port_; }
     const io::NetSnapshot& network() const { return monitor_->snapshot(); }
+    io::NetMonitor& monitor() const { return *monitor_; }
     NearLinks near_links(uint32_t group) const;
     // Networks of uplinks with public addresses.
     const OnLinkNetworks& on_link() const { return on_link_; }
@@ -360,6 +364,7 @@ class Node final : public session::SessionHost, public dataplane::SocketDirector
 
     // node_versions.cpp
     void set_address(SnaptLink& link, base::Endpoint address);
+    void watch_routes(const SnaptLink& link);
     void leave_paths(SnaptLink& link, base::IpVersion version);
     bool is_spare(const SnaptLink& link, const Uplink& uplink) const;
     void remove_spare_paths(SnaptLink& link);

@@ -50,6 +50,8 @@ void Node::offer_addresses(SnaptLink& link, const std::vector<base::Endpoint>& a
             set_address(link, *first);
         }
     }
+    link.offered = addresses;
+    watch_routes(link);
     follow_snapt_addresses();  // control begins by the uplinks that lead there
     note_ways();
 }
@@ -77,6 +79,20 @@ void Node::on_reached(SnaptLink& link,
     }
 }
 
+// Those that control tries, and those that data goes to, which control may know no more.
+void Node::watch_routes(const SnaptLink& link) {
+    std::vector<base::IpAddress> watched;
+    for (const base::Endpoint& one : link.offered) {
+        watched.push_back(one.address);
+    }
+    for (const base::IpVersion version : kBothVersions) {
+        if (link.addresses.has(version)) {
+            watched.push_back(link.addresses.of(version).address);
+        }
+    }
+    monitor_->watch(&link, std::move(watched));
+}
+
 // The port is that of control, unless the SNAPT has said that it has others for UDP.
 void Node::set_address(SnaptLink& link, base::Endpoint address) {
     if (!link.udp_ports.empty() && !is_udp_port(link, address.port)) {
@@ -84,6 +100,7 @@ void Node::set_address(SnaptLink& link, base::Endpoint address) {
     }
     const base::IpVersion version = address.address.version;
     link.addresses.of(version) = address;
+    watch_routes(link);
     leave_paths(link, version);
 }
 

@@ -14,10 +14,6 @@ namespace {
 using base::IpPrefix;
 using base::IpVersion;
 
-bool is_lan_sized(const IpPrefix& prefix) {
-    return prefix.length >= (prefix.address.is_v4() ? kShortestOnLinkV4 : kShortestOnLinkV6);
-}
-
 // DHCP gives an address alone, which the kernel makes a route of.
 bool is_own_address(const io::NetSnapshot& snapshot, const IpPrefix& prefix) {
     return prefix.length == (prefix.address.is_v4() ? 32 : 128) &&
@@ -52,6 +48,10 @@ bool is_uplink(const io::LinkEntry* link, const UplinkRules& uplinks) {
 }
 
 }  // namespace
+
+bool is_lan_sized(const IpPrefix& prefix) {
+    return prefix.length >= (prefix.address.is_v4() ? kShortestOnLinkV4 : kShortestOnLinkV6);
+}
 
 OnLink on_link_fate(const std::vector<OnLinkRule>& rules,
                     const std::string& interface_name,

@@ -38,6 +38,7 @@ OnLink on_link_fate(const std::vector<OnLinkRule>& rules,
 // his own. 64 bits are what a LAN has (RFC 4291, section 2.5.1), 16 a large campus.
 inline constexpr uint8_t kShortestOnLinkV6 = 64;
 inline constexpr uint8_t kShortestOnLinkV4 = 16;
+bool is_lan_sized(const base::IpPrefix& prefix);
 // Networks beyond are left out, and counted: their hosts are reached through the tunnel.
 inline constexpr size_t kMaxOnLinkNetworks = 64;
 

@@ -54,6 +54,8 @@ class ResolverWatch {
     bool is_settled() const;
     // Port 53 of these is to be left beside the tunnel; none with the kill switch.
     std::vector<base::IpAddress> bypassed() const;
+    // The host's own, as far as they are known.
+    const std::vector<base::IpAddress>& servers() const { return servers_; }
     // Members of "dns" in `status`: "bypassed" and "unreachable".
     void write_status(report::JsonWriter& json) const;
     // The word for "dns.state" where [dns] is off: "off", "beside" or "unreachable".

@@ -55,9 +55,14 @@ SnaptSet::SnaptSet(const SnaptSetParts& parts,
     , identity_{node_name, load_node_id(state + kNodeIdFile, parts.random), {}}
     , worker_(std::make_unique<io::WorkerThread>(parts.loop, "cnapt-resolve", kMaxWork)) {
     parts_.random.fill(identity_.session_id);
+    // The tick looks: who floods a network with advertisements makes one change a second.
+    if (auto monitor = io::Pref64Monitor::start(parts.loop, [] {})) {
+        pref64_ = std::move(*monitor);
+    }
 }
 
 SnaptSet::~SnaptSet() {
+    pref64_.reset();
     for (const Member& member : members_) {
         member.client->stop();
     }
@@ -172,7 +177,7 @@ void SnaptSet::look_up_names() {
                 if (!asks_nat64) {
                     on_looked_up(entry, std::move(found->addresses), found->unknown);
                 } else if (asked != nullptr && asked->entry == entry) {
-                    follow_nat64(*asked, found->nat64);
+                    follow_nat64(*asked, told_nat64_ ? told_nat64_ : found->nat64);
                 }
             });
         next_lookup_ = number + 1;
@@ -211,11 +216,57 @@ void SnaptSet::follow_nat64(Member& member, const std::optional<base::IpPrefix>&
         parts_.node.forget_address(member.client->link(), base::IpVersion::V6);
     }
     member.nat64 = prefix;
+    member.client->link().nat64 = prefix;
     if (prefix) {
         log(LogLevel::Info, "%s: this network leads to its IPv4 address by NAT64, %s",
             member.entry.name.c_str(), prefix->to_string().c_str());
     }
     use(member, with_nat64(member));
+}
+
+// By an uplink whose interface has no IPv4.
+std::optional<base::IpPrefix> SnaptSet::told_by_router() const {
+    const auto& uplinks = parts_.node.uplinks().list();
+    for (const Uplink* uplink : uplinks) {
+        const bool has_v4 = std::any_of(uplinks.begin(), uplinks.end(), [&](const Uplink* other) {
+            return other->address.is_v4() && other->interface_index == uplink->interface_index;
+        });
+        const auto told = pref64_ && !has_v4 ? pref64_->prefix(uplink->interface_index)
+                                             : std::optional<base::IpPrefix>();
+        if (told) {
+            return told;
+        }
+    }
+    return std::nullopt;
+}
+
+// What is over is asked for; until then the prefix stays as it is.
+void SnaptSet::follow_routers() {
+    const bool was_told = told_nat64_.has_value();
+    told_nat64_ = told_by_router();
+    for (Member& member : members_) {
+        if (told_nat64_ && wants_nat64(member)) {
+            follow_nat64(member, told_nat64_);
+        } else if (was_told && !told_nat64_) {
+            member.is_nat64_asked = false;
+            resolve_again_at_ = {};
+        }
+    }
+}
+
+void SnaptSet::follow_connected() {
+    std::vector<uint32_t> connected;
+    const io::NetSnapshot& network = parts_.node.network();
+    for (const io::UsableAddress& own : network.addresses) {
+        const io::LinkEntry* link = network.link(own.interface_index);
+        if (!own.address.is_v4() && link != nullptr && link->has_carrier) {
+            connected.push_back(own.interface_index);
+        }
+    }
+    std::sort(connected.begin(), connected.end());
+    if (pref64_) {
+        pref64_->follow(std::move(connected));
+    }
 }
 
 void SnaptSet::on_looked_up(const SnaptEntry& entry,
@@ -247,6 +298,7 @@ void SnaptSet::on_looked_up(const SnaptEntry& entry,
 }
 
 void SnaptSet::on_tick(base::TimePoint now) {
+    follow_routers();
     look_up_names();
     drop_retired(now);
     if (must_remember_) {
@@ -374,6 +426,8 @@ void SnaptSet::on_network_changed() {
             member.is_nat64_asked = false;
         }
     }
+    follow_connected();
+    follow_routers();
     for (const Member& member : members_) {
         member.client->on_network_changed();
     }

@@ -7,6 +7,7 @@
 #include "cnapt/plain_places.hpp"
 #include "cnapt/snapt_client.hpp"
 #include "cnapt/usage_sum.hpp"
+#include "common/io/pref64_monitor.hpp"
 #include "common/io/worker_thread.hpp"
 
 #include <functional>
@@ -58,7 +59,7 @@ class SnaptSet {
         std::string told_unknown{};                 // names without an address, as logged
         // Of the network that the host is in: its IPv4 addresses are reached by IPv6 there.
         std::optional<base::IpPrefix> nat64{};
-        bool is_nat64_asked = false;  // in this network
+        bool is_nat64_asked = false;  // in this network, or told
     };
 
     struct UsageQuestion {
@@ -79,6 +80,10 @@ class SnaptSet {
     // It has IPv4 addresses alone, and an uplink has none.
     bool wants_nat64(const Member& member) const;
     void follow_nat64(Member& member, const std::optional<base::IpPrefix>& prefix);
+    // What routers tell comes before what name servers know.
+    std::optional<base::IpPrefix> told_by_router() const;
+    void follow_routers();
+    void follow_connected();
     // Its addresses, and those that stand for them.
     static std::vector<base::Endpoint> with_nat64(const Member& member);
     void on_looked_up(const SnaptEntry& entry,
@@ -108,7 +113,9 @@ class SnaptSet {
     bool must_remember_ = false;  // the file could not be written yet
     size_t next_lookup_ = 0;      // the SNAPT to ask for first
     base::TimePoint resolve_again_at_{};
-    NetworkMarks marks_;  // of the network in which NAT64 was looked for
+    NetworkMarks marks_;                         // of the network in which NAT64 was looked for
+    std::unique_ptr<io::Pref64Monitor> pref64_;  // may be absent: then name servers are asked
+    std::optional<base::IpPrefix> told_nat64_;   // at the last look
 };
 
 }  // namespace continuo::cnapt

@@ -1,6 +1,7 @@
 #include "cnapt/source_routes.hpp"
 
 #include "cnapt/near_links.hpp"
+#include "cnapt/rule_place.hpp"
 #include "common/base/log.hpp"
 
 #include <algorithm>
@@ -47,11 +48,9 @@ bool is_of(const RouteEntry& route, const SourceUplink& uplink) {
            route.destination.address.version == uplink.address.version;
 }
 
-// With a gateway of the other IP version, which a copy would lose.
 bool has_foreign_gateway(const io::NetSnapshot& network, const SourceUplink& uplink) {
     return std::any_of(network.routes.begin(), network.routes.end(), [&](const RouteEntry& route) {
-        return is_of(route, uplink) && route.gateway &&
-               route.gateway->version != uplink.address.version;
+        return is_of(route, uplink) && cnapt::has_foreign_gateway(route);
     });
 }
 
@@ -159,12 +158,6 @@ void add_source_rules(const SourceUplink& uplink,
     rules.push_back(rule);
 }
 
-bool is_source_rule(const RuleEntry& rule) {
-    return rule.protocol == io::kRouteProtocol &&
-           (rule.priority == kSnaptRulePriority || rule.priority == kNearSourceRulePriority ||
-            rule.priority == kSourceRulePriority);
-}
-
 bool is_same_way(const RouteEntry& a, const RouteEntry& b) {
     return a.table == b.table && a.destination == b.destination && a.metric == b.metric &&
            a.interface_index == b.interface_index && a.gateway == b.gateway;
@@ -220,7 +213,22 @@ std::vector<RouteEntry> set_routes(io::RouteClient& client,
     return in_vain;
 }
 
+// The first ones go before what others have put there.
+std::vector<RuleEntry> placed(std::vector<RuleEntry> rules, uint32_t place) {
+    for (RuleEntry& rule : rules) {
+        if (rule.priority == kSnaptRulePriority) {
+            rule.priority = place - 1;
+        }
+    }
+    return rules;
+}
+
 void set_rules(io::RouteClient& client, const SourcePlan& plan, FirstError& first) {
+    const auto place = rule_place(client);
+    if (!place) {
+        return first.note(place.error());
+    }
+    const std::vector<RuleEntry> wanted = placed(plan.rules, *place);
     const auto is_same = [](const RuleEntry& a, const RuleEntry& b) { return a == b; };
     for (const IpVersion version : {IpVersion::V4, IpVersion::V6}) {
         const auto there = client.rules(version);
@@ -228,20 +236,29 @@ void set_rules(io::RouteClient& client, const SourcePlan& plan, FirstError& firs
             first.note(there.error());
             continue;
         }
-        for (const RuleEntry& rule : *there) {
-            if (is_source_rule(rule) && !has(plan.rules, rule, is_same)) {
-                first.note(client.remove_rule(rule), ENOENT);
-            }
-        }
-        for (const RuleEntry& rule : plan.rules) {
+        for (const RuleEntry& rule : wanted) {
             if (rule.version == version && !has(*there, rule, is_same)) {
                 first.note(client.add_rule(rule));
+            }
+        }
+        for (const RuleEntry& rule : *there) {
+            if (is_source_rule(rule) && !has(wanted, rule, is_same)) {
+                first.note(client.remove_rule(rule), ENOENT);
             }
         }
     }
 }
 
 }  // namespace
+
+bool is_source_rule(const RuleEntry& rule) {
+    const bool has_place =
+        (rule.priority >= kLowestRulePriority && rule.priority <= kSnaptRulePriority) ||
+        rule.priority == kNearSourceRulePriority || rule.priority == kSourceRulePriority;
+    // Those of the capture ask for a whole mark, or for none.
+    return rule.protocol == io::kRouteProtocol && has_place && rule.from && rule.fwmark == 0U &&
+           rule.fwmark_mask != UINT32_MAX;
+}
 
 uint32_t source_table(uint32_t routing_table, uint8_t slot) {
     constexpr uint32_t kFirstOfKernel = 253;

@@ -8,10 +8,10 @@
 //   32764  from ADDRESS -> main  no default routes
 //   32765  from ADDRESS -> N
 //
-// The first stands before what leads elsewhere, but for rules that others put before it later
-// without a priority (wg-quick): the kernel takes one below the lowest. The others stand behind the
-// host's own rules and before `main`. The tunnel's own datagrams have a mark and use none of the
-// three: routes that are a moment old must not lead them astray.
+// The first stands before what leads elsewhere, also before rules that others give later without a
+// priority (rule_place.hpp). The others stand behind the host's own rules and before `main`. The
+// tunnel's own datagrams have a mark and use none of the three: routes that are a moment old must
+// not lead them astray.
 #pragma once
 
 #include "cnapt/fwmark.hpp"
@@ -27,7 +27,7 @@
 
 namespace continuo::cnapt {
 
-inline constexpr uint32_t kSnaptRulePriority = 9346;
+inline constexpr uint32_t kSnaptRulePriority = 9346;  // directly before those of the capture
 inline constexpr uint32_t kNearSourceRulePriority = 32764;
 inline constexpr uint32_t kSourceRulePriority = 32765;
 
@@ -65,6 +65,9 @@ SourcePlan source_plan(const io::NetSnapshot& network,
                        std::span<const SourceUplink> uplinks,
                        std::span<const base::IpAddress> snapts,
                        const SourceNumbers& numbers);
+
+// One of these, wherever it stands.
+bool is_source_rule(const io::RuleEntry& rule);
 
 // Makes the kernel have the rules of `plan` and no others of ours, and its routes in `tables`.
 // Idempotent; goes on after an error, and gives the first. Blocks for a moment on netlink.

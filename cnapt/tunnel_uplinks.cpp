@@ -1,6 +1,8 @@
 #include "cnapt/tunnel_uplinks.hpp"
 
 #include "cnapt/routes.hpp"
+#include "cnapt/rule_place.hpp"
+#include "cnapt/source_routes.hpp"
 #include "common/base/log.hpp"
 #include "common/io/netlink_route.hpp"
 
@@ -17,21 +19,25 @@ bool is_added(const session::Path& path) {
     return path.tuples[base::index_of(base::TrafficClass::LtLd)].is_known;
 }
 
-bool is_host(const IpPrefix& prefix) {
-    return prefix.length == prefix.address.bytes().size() * 8;
-}
-
 // Of somebody else, before those of cnapt: what it takes is not captured.
 bool has_rule_before(io::RouteClient& routes, base::IpVersion version) {
-    constexpr uint32_t kLocalTable = 255;
     const auto rules = routes.rules(version);
-    return rules && std::any_of(rules->begin(), rules->end(), [](const io::RuleEntry& rule) {
-               return rule.priority < CaptureOptions{}.rule_priority &&
-                      rule.protocol != io::kRouteProtocol &&
-                      rule.action == io::RuleAction::Lookup && rule.table != kLocalTable &&
-                      rule.table != io::kMainTable && !rule.from && !rule.to &&
-                      rule.input_interface.empty();
-           });
+    if (!rules) {
+        return false;
+    }
+    uint32_t first = kUsualRulePriority;
+    bool is_there = false;
+    for (const io::RuleEntry& rule : *rules) {
+        if (rule.protocol == io::kRouteProtocol && rule.priority >= kLowestRulePriority &&
+            rule.priority < kUsualRulePriority + kRulePriorities && !is_source_rule(rule)) {
+            is_there = true;
+            first = std::min(first, rule.priority);
+        }
+    }
+    first = is_there ? first : rule_place(*rules);
+    return std::any_of(rules->begin(), rules->end(), [&](const io::RuleEntry& rule) {
+        return rule.priority < first && takes_all(rule) && rule.table != io::kMainTable;
+    });
 }
 
 // No answer is waited for: it may work, as far as is known.

@@ -64,8 +64,10 @@ class Admission final : public ControlHandler, public RelayEvents {
     // Gives the number of sessions that ended.
     size_t end_user(std::string_view user);
     size_t end_revoked();
-    // The session of that id, as hex_of() writes it. The node may log in again.
-    size_t end_session(std::string_view session_id);
+    // By the operator: of that user, or the one of that id, as hex_of() writes it. The nodes may
+    // log in again.
+    size_t disconnect_user(std::string_view user);
+    size_t disconnect_session(std::string_view session_id);
     void end_old_keys(base::TimePoint now);
     // The last renewal, and when keys were last in use; waits for the disk. Sessions that close
     // from now on renew nothing.
@@ -145,7 +147,9 @@ class Admission final : public ControlHandler, public RelayEvents {
     // True when the link was refused because its session was taken over by another process with the
     // same node name and id.
     bool reject_if_copied(LinkId id, const SessionGrant& grant);
-    size_t end_all(const std::function<bool(const SessionGrant& grant)>& is_meant, const char* why);
+    size_t end_all(const std::function<bool(const SessionGrant& grant)>& is_meant,
+                   SessionEnd session_end,
+                   const char* why);
     void end_link(LinkId id,
                   Link& link,
                   control::CloseReason reason,

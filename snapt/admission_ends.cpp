@@ -1,5 +1,5 @@
 // Admission: what ends the session of a node that did nothing wrong: its user may not log in any
-// more, or its handshake is too old.
+// more, the operator ends it, or its handshake is too old.
 #include "common/base/log.hpp"
 #include "snapt/admission.hpp"
 #include "snapt/commands.hpp"
@@ -11,6 +11,7 @@ namespace continuo::snapt {
 namespace {
 
 constexpr const char* kNotAnyMore = "the user was disabled or removed, or got another key";
+constexpr const char* kByOperator = "the operator ended the session";
 
 }  // namespace
 
@@ -42,33 +43,40 @@ bool Admission::reject_if_copied(LinkId id, const SessionGrant& grant) {
 }
 
 size_t Admission::end_user(std::string_view user) {
-    return end_all([user](const SessionGrant& grant) { return grant.user == user; }, kNotAnyMore);
+    return end_all([user](const SessionGrant& grant) { return grant.user == user; },
+                   SessionEnd::NotAllowed, kNotAnyMore);
 }
 
-size_t Admission::end_session(std::string_view session_id) {
+size_t Admission::disconnect_user(std::string_view user) {
+    return end_all([user](const SessionGrant& grant) { return grant.user == user; },
+                   SessionEnd::ByOperator, kByOperator);
+}
+
+size_t Admission::disconnect_session(std::string_view session_id) {
     return end_all(
         [session_id](const SessionGrant& grant) { return hex_of(grant.session_id) == session_id; },
-        "the operator ended the session");
+        SessionEnd::ByOperator, kByOperator);
 }
 
 size_t Admission::end_revoked() {
     return end_all([this](const SessionGrant& grant) { return !may_still_log_in(grant); },
-                   kNotAnyMore);
+                   SessionEnd::NotAllowed, kNotAnyMore);
 }
 
 // Tell the node to stay away, not that its session is lost: it would begin another one.
 size_t Admission::end_all(const std::function<bool(const SessionGrant& grant)>& is_meant,
+                          SessionEnd session_end,
                           const char* why) {
     const size_t before = relay_->sessions().size();
     for (auto& [id, link] : links_) {
         if (is_meant(link.grant)) {
-            end_link(id, link, control::CloseReason::Disconnected, SessionEnd::NotAllowed, why);
+            end_link(id, link, control::CloseReason::Disconnected, session_end, why);
         }
     }
     const auto& sessions = relay_->sessions();
     for (size_t i = sessions.size(); i-- > 0;) {  // whose link was lost before
         if (is_meant(sessions[i]->grant)) {
-            relay_->close(sessions[i]->wire_id, SessionEnd::NotAllowed);
+            relay_->close(sessions[i]->wire_id, session_end);
         }
     }
     return before - relay_->sessions().size();

@@ -11,16 +11,16 @@
 #include "common/io/rule_monitor.hpp"
 #include "common/io/system_random.hpp"
 #include "common/report/status_report.hpp"
+#include "snapt/accounting/new_ledger.hpp"
 #include "snapt/accounting/user_store.hpp"
 #include "snapt/admission.hpp"
 #include "snapt/commands.hpp"
 #include "snapt/host_network.hpp"
 #include "snapt/nat.hpp"
 #include "snapt/relay_check.hpp"
+#include "snapt/request_desk.hpp"
 #include "snapt/rest_service.hpp"
 #include "snapt/settled_trouble.hpp"
-#include "snapt/usage_json.hpp"
-#include "snapt/user_commands.hpp"
 
 #include <algorithm>
 #include <array>
@@ -102,7 +102,7 @@ class App final : public control::CredentialSource {
         , controls_(loop_,
                     {[this](const report::JsonValue& request,
                             const io::UnixRequest& /*raw*/,
-                            const io::UnixReply& reply) { on_request(request, reply); },
+                            const io::UnixReply& reply) { requests_->on_request(request, reply); },
                      [this] { return reload(); }, [this] { on_tick(); }}) {}
 
     base::Result<void> start(std::string& failure);
@@ -132,9 +132,6 @@ class App final : public control::CredentialSource {
     void watch_network(bool is_thorough);
     void tell_trouble();
     void renew_addresses();
-    void on_request(const report::JsonValue& request, const io::UnixReply& reply);
-    void answer_user(const report::JsonValue& request, const io::UnixReply& reply);
-    void answer_usage(const report::JsonValue& request, const io::UnixReply& reply);
     SnaptInfo info();
 
     daemon::RunOptions options_;
@@ -142,7 +139,8 @@ class App final : public control::CredentialSource {
     io::SystemRandom random_;
     io::EventLoop loop_;
     dataplane::Recorders recorders_;
-    std::unique_ptr<RestService> rest_;  // outlives what answers it
+    std::unique_ptr<RestService> rest_;      // outlives what answers it
+    std::unique_ptr<RequestDesk> requests_;  // likewise
     std::unique_ptr<Accountant> accountant_;
     std::unique_ptr<UserStore> users_;
     EventLog events_;
@@ -177,8 +175,14 @@ base::Result<void> App::start_stores(std::string& failure) {
     ledger.is_aggregate = config_.accounting.granularity == Granularity::Aggregate;
     ledger.user_slots = config_.accounting.live_slots / kUsersOfAllSlots;
     ledger.min_free_bytes = config_.accounting.min_free_bytes;
+    ledger.reserve_bytes = kReserveBytes;
     ledger.is_clock_synchronised = io::is_clock_synchronised;
-    accountant_ = CTN_TRY(Accountant::start(ledger, utc_us(), config_.accounting.retention_days));
+    auto accountant = Accountant::start(ledger, utc_us(), config_.accounting.retention_days);
+    if (!accountant && accountant.error().code == base::Errc::Malformed) {
+        log(LogLevel::Error, "put a copy in the place of ledger.db, or begin without users and "
+                             "bookings by snapt run --new-ledger");
+    }
+    accountant_ = CTN_TRY(std::move(accountant));
     failure = "cannot open the user database in " + options_.state;
     users_ = CTN_TRY(UserStore::open(options_.state));
     (void)users_->expire(utc_us());
@@ -224,12 +228,17 @@ base::Result<void> App::start(std::string& failure) {
     control.events = &events_;
     failure = "cannot listen for control connections";
     CTN_TRY(server_->start(std::move(control)));
+    requests_ = std::make_unique<RequestDesk>(RequestSources{
+        loop_, worker_, config_, *accountant_, *users_, *admission_, *relay_, events_, random_,
+        [this](std::string_view command) { return answer(*relay_, info(), command); }});
     failure = "cannot open command socket " + options_.socket;
     CTN_TRY(controls_.open(options_.socket));
-    rest_ = std::make_unique<RestService>(RestSources{
-        loop_, *accountant_,
-        [this](std::string_view command) { return answer(*relay_, info(), command); },
-        [this](const std::string& session) { return admission_->end_session(session) > 0; }});
+    rest_ = std::make_unique<RestService>(
+        RestSources{loop_, *accountant_,
+                    [this](std::string_view command) { return answer(*relay_, info(), command); },
+                    [this](const std::string& session) {
+                        return admission_->disconnect_session(session) > 0;
+                    }});
     CTN_TRY(rest_->start({config_.rest.listen, config_.name, options_.state}, failure));
     failure.clear();
     trouble_.begin(network_.watch(true));
@@ -375,70 +384,6 @@ SnaptInfo App::info() {
     return info;
 }
 
-void App::on_request(const report::JsonValue& request, const io::UnixReply& reply) {
-    const std::string command = request.text("command");
-    if (command == "usage") {
-        answer_usage(request, reply);
-    } else if (command == "user") {
-        answer_user(request, reply);
-    } else {
-        reply.finish(answer(*relay_, info(), command) + "\n");
-    }
-}
-
-// Rare and short, but it writes to the disk: on the helper thread.
-void App::answer_user(const report::JsonValue& request, const io::UnixReply& reply) {
-    std::string failure;
-    const auto wanted = parse_user_request(request, failure);
-    if (!wanted) {
-        reply.finish(report::error_json(failure) + "\n");
-        return;
-    }
-    if (wanted->action == UserAction::List) {
-        admission_->note_seen();
-    }
-    auto result = std::make_shared<UserResult>();
-    const bool queued = worker_.submit(
-        [this, result, wanted = *wanted, config = config_] {
-            *result = run_user_request(*users_, config, wanted, utc_us(), random_);
-        },
-        [this, result, reply, name = wanted->name, action = wanted->action] {
-            size_t ended = 0;
-            if (result->ends == UserResult::Ends::User) {
-                ended = admission_->end_user(name);
-            } else if (result->ends == UserResult::Ends::Revoked) {
-                ended = admission_->end_revoked();
-            }
-            if ((result->error.empty() || ended > 0) && action != UserAction::List) {
-                events_.write(EventLog::Kind::User,
-                              {{"user", name},
-                               {"change", std::string(to_string(action))},
-                               {"sessions_ended", std::to_string(ended)}},
-                              loop_.now());
-            }
-            reply.finish(result->json + "\n");
-        });
-    if (!queued) {
-        reply.finish(report::error_json("busy") + "\n");
-    }
-}
-
-void App::answer_usage(const report::JsonValue& request, const io::UnixReply& reply) {
-    std::string failure;
-    const auto query = usage_query_from(request, failure);
-    if (!query) {
-        reply.finish(report::error_json(failure) + "\n");
-        return;
-    }
-    const bool is_asked =
-        accountant_->usage(*query, utc_us(), [this, reply](const base::Result<UsageReport>& usage) {
-            loop_.post([reply, json = usage_answer(usage)] { reply.finish(json + "\n"); });
-        });
-    if (!is_asked) {
-        reply.finish(report::error_json(kTooManyQuestions) + "\n");
-    }
-}
-
 std::string App::reload() {
     auto loaded = daemon::load_config<SnaptConfig>(options_.config, parse_snapt_config,
                                                    daemon::DiagnosticsTo::Log);
@@ -471,9 +416,27 @@ std::string App::reload() {
     return daemon::reloaded(options_.config, changes.applied, changes.needs_restart);
 }
 
+// False: it cannot go on.
+bool begin_anew(const std::string& state_directory) {
+    const auto aside = set_damaged_ledger_aside(state_directory, daemon::utc_us());
+    if (!aside) {
+        log(LogLevel::Error, "cannot look at the ledger in %s: %s", state_directory.c_str(),
+            daemon::describe(aside.error()).c_str());
+        return false;
+    }
+    if (*aside) {
+        log(LogLevel::Warning,
+            "ledger.db was damaged and is %s now; one without users and bookings takes its place",
+            (*aside)->c_str());
+    } else {
+        log(LogLevel::Info, "ledger.db is not damaged: --new-ledger changes nothing");
+    }
+    return true;
+}
+
 }  // namespace
 
-int run_daemon(const daemon::RunOptions& options) {
+int run_daemon(const daemon::RunOptions& options, bool may_begin_anew) {
     daemon::begin_process(options.verbose);
     crypto::begin_library();
     auto loaded = daemon::load_config<SnaptConfig>(options.config, parse_snapt_config,
@@ -498,6 +461,9 @@ int run_daemon(const daemon::RunOptions& options) {
     }
     constexpr std::array kForStart = {io::Capability::NetAdmin, io::Capability::NetBindService};
     if (!daemon::reduce_rights(options, io::kRelayUser, {}, kForStart)) {
+        return report::kExitError;
+    }
+    if (may_begin_anew && !begin_anew(options.state)) {
         return report::kExitError;
     }
     App app(options, std::move(*loaded.config), std::move(*files));

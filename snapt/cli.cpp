@@ -8,6 +8,7 @@
 #include "snapt/app.hpp"
 #include "snapt/check_files.hpp"
 #include "snapt/doctor.hpp"
+#include "snapt/live_commands.hpp"
 #include "snapt/money_commands.hpp"
 #include "snapt/plan_commands.hpp"
 #include "snapt/quota_commands.hpp"
@@ -155,7 +156,8 @@ std::vector<report::CommandSpec> commands() {
          "write a configuration file and make the database"},
         {"run", "", 0, 0,
          user_options(
-             {{"--verbose", "", OptionValue::None, false, {}, "messages for finding faults, too"}}),
+             {{"--verbose", "", OptionValue::None, false, {}, "messages for finding faults, too"},
+              {"--new-ledger", "", OptionValue::None, false, {}, "move a damaged database aside"}}),
          "the daemon, in the foreground"}};
     for (report::CommandSpec& command : user_commands()) {
         all.push_back(std::move(command));
@@ -169,6 +171,9 @@ std::vector<report::CommandSpec> commands() {
              daemon::check_spec({config_option()}),
              doctor_spec(),
              {"reload", "", 0, 0, {}, "take over changes of the configuration"}}) {
+        all.push_back(std::move(command));
+    }
+    for (report::CommandSpec& command : live_commands()) {
         all.push_back(std::move(command));
     }
     for (report::CommandSpec& command : plan_commands(state_option())) {
@@ -257,7 +262,8 @@ int run_program(std::span<const char* const> arguments) {
     return daemon::run_program(program_spec(), arguments, [](const ParsedCommand& command) {
         if (command.name == "run") {
             const daemon::RunOptions options = daemon::run_options(command, kDefaults);
-            return daemon::run_command("snapt", [&] { return run_daemon(options); });
+            return daemon::run_command(
+                "snapt", [&] { return run_daemon(options, command.has("--new-ledger")); });
         }
         if (command.name == "check") {
             return check_command(command);
@@ -272,6 +278,9 @@ int run_program(std::span<const char* const> arguments) {
         }
         const bool is_terminal = daemon::is_stdout_terminal();
         const size_t columns = daemon::table_columns(command);
+        if (is_live_command(command.name)) {
+            return live_command(access, command, is_terminal, columns);
+        }
         if (is_plan_command(command.name)) {
             return plan_command(command, is_terminal, columns);
         }

@@ -138,6 +138,26 @@ void write_mtu(JsonWriter& json, const Session& session) {
     json.field("black_holes", path != nullptr ? path->search.black_holes() : 0);
 }
 
+// As `cnapt status` has it; null where nothing is limited.
+void write_allowance(JsonWriter& json, const Allowance& allowance) {
+    if (allowance.state == Allowance::State::Free && !allowance.quota) {
+        json.null();
+        return;
+    }
+    const auto if_above_0 = [](int64_t number) {
+        return number > 0 ? std::optional(number) : std::nullopt;
+    };
+    json.begin_object();
+    json.field("of", allowance.is_for_credit ? "credit" : "quota");
+    json.field("state", to_string(allowance.state));
+    json.field("quota_bytes",
+               allowance.quota ? std::optional(allowance.quota->bytes) : std::nullopt);
+    json.field("used_bytes", allowance.used_bytes);
+    json.field("until", if_above_0(allowance.until_us / kUsPerSecond));
+    json.field("rate_bits_per_s", if_above_0(static_cast<int64_t>(allowance.bits_per_s)));
+    json.end_object();
+}
+
 void write_session(JsonWriter& json, const NodeSession& node, base::TimePoint now) {
     const Session& session = node.session;
     const auto active = session.paths().active();
@@ -180,6 +200,8 @@ void write_session(JsonWriter& json, const NodeSession& node, base::TimePoint no
                dataplane::kMillisecondDigits);
     json.field("control_open", node.has_link);
     json.field("flows", node.flows);
+    json.key("allowance");
+    write_allowance(json, node.share->meter->allowance());
     json.field("epoch", session.send_epoch());
     json.field("lost_datagrams", counters.lost_datagrams);
     json.field("repeated_datagrams", counters.repeated_datagrams);

@@ -52,6 +52,7 @@ enum class SessionEnd : uint8_t {
     Left,          // its node ended it
     Idle,          // nothing was heard of its node for RelaySettings::idle_timeout
     NotAllowed,    // its user is disabled or removed, or its key is not valid any more
+    ByOperator,    // who has nothing against another one
     OldHandshake,  // the latest handshake is too old
     GaveWay,       // nothing was heard of its node, and another one needed the place
     Stopped,       // this SNAPT ends
@@ -125,6 +126,9 @@ struct NodeSession : flow::FlowDetails {
     int64_t since_utc_s = 0;
     uint64_t up_bytes = 0;         // inner, delivered to the kernel
     dataplane::RecentRates rates;  // of inner packets
+    // Likewise, by class (base::index_of).
+    std::array<uint64_t, base::kTrafficClasses> up_class_bytes{};
+    std::array<dataplane::RecentRates, base::kTrafficClasses> class_rates;
     size_t flows = 0;
     // Bytes that it sends and gets beside packets; slots once there are some.
     struct TunnelBytes {

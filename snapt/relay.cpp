@@ -430,7 +430,9 @@ void Relay::on_peer_closed(session::Session& session, TimePoint /*now*/) {
 
 void Relay::on_written(const packet::FrameInfo& info, bool written) {
     if (const Flow* flow = dataplane::count_written(info, written, Direction::Up)) {
-        flow::details_as<NodeSession>(*flow)->up_bytes += info.inner_bytes;
+        auto* node = flow::details_as<NodeSession>(*flow);
+        node->up_bytes += info.inner_bytes;
+        node->up_class_bytes[base::index_of(flow->traffic_class)] += info.inner_bytes;
     }
 }
 

@@ -12,6 +12,7 @@
 #include "common/dataplane/sole_user.hpp"
 #include "common/dataplane/tun_port.hpp"
 #include "common/flow/flow_table.hpp"
+#include "common/io/thread_time.hpp"
 #include "snapt/charged_slots.hpp"
 #include "snapt/node_session.hpp"
 #include "snapt/refusals.hpp"
@@ -72,9 +73,6 @@ inline constexpr base::Duration kClassStays = base::seconds(1);
 // ends: an idle node's keepalives make a record in hours, not one in each interval. A choice.
 inline constexpr uint64_t kOverheadStep = uint64_t{16} * 1024;
 
-// Processor time of the calling thread.
-base::Duration thread_time();
-
 // Packets of a user that are answered because there is no place for their flow, or its quota is
 // used up, in a second; others are dropped as they are. A user who asks for more takes nobody
 // else's answers. A choice.
@@ -117,7 +115,7 @@ struct RelaySettings {
     // Time as it passes, by which the work for each session is measured.
     std::function<base::TimePoint()> clock = [] { return std::chrono::steady_clock::now(); };
     // Time that the data loop's thread has worked.
-    std::function<base::Duration()> worked = thread_time;
+    std::function<base::Duration()> worked = io::thread_time;
 };
 
 struct Reservation {

@@ -5,7 +5,6 @@
 #include "snapt/relay.hpp"
 
 #include <algorithm>
-#include <ctime>
 #include <thread>
 
 namespace continuo::snapt {
@@ -37,12 +36,6 @@ std::optional<uint16_t> named_by(base::ByteView datagram) {
 }
 
 }  // namespace
-
-Duration thread_time() {
-    timespec time{};
-    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return base::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
-}
 
 void Relay::on_socket_readable(Listener& listener) {
     const TimePoint now = loop_.now();

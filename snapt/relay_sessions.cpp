@@ -23,6 +23,8 @@ std::string_view to_string(SessionEnd end) {
         return "idle";
     case SessionEnd::NotAllowed:
         return "not_allowed";
+    case SessionEnd::ByOperator:
+        return "ended_by_operator";
     case SessionEnd::OldHandshake:
         return "old_handshake";
     case SessionEnd::GaveWay:
@@ -228,10 +230,11 @@ void Relay::close(uint16_t wire_id, SessionEnd why) {
         if (flow.details == node) {
             note_gone(flow);
             end_flow(flow, now);
-            flows_.erase(flow, flow::Cause::SessionEnd);
+            flows_.erase(flow, why == SessionEnd::ByOperator ? flow::Cause::Admin
+                                                             : flow::Cause::SessionEnd);
         }
     });
-    if (why == SessionEnd::NotAllowed) {
+    if (why == SessionEnd::NotAllowed || why == SessionEnd::ByOperator) {
         tell_ended(*node);
     }
     count_tunnel(*node, true);
@@ -375,6 +378,12 @@ void Relay::look_at_rates(TimePoint now) {
         const uint64_t up = node->session.counters().inner_bytes_received;
         const uint64_t down = dataplane::inner_bytes_sent(node->session);
         node->rates.look(up, down, now);
+        for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {
+            const size_t index = base::index_of(traffic_class);
+            node->class_rates[index].look(node->up_class_bytes[index],
+                                          node->session.class_counters(traffic_class).inner_bytes,
+                                          now);
+        }
         count_tunnel(*node, false);
         up_bytes += up;
         down_bytes += down;

@@ -39,7 +39,7 @@ MAY_INCLUDE = {
 # Headers of the system and of libraries that only some layers may see.
 RESERVED = {
     r"uv\.h": {"common/io"},
-    r"sqlite3\.h": {"snapt"},
+    r"sqlite3\.h": {"snapt", "tests"},
     r"toml\.hpp": {"common/config"},
     r"nlohmann/.*": {"common/report", "tests"},
     r"openssl/.*": {"common/crypto", "common/control", "tests", "snapt", "snapt/rest"},

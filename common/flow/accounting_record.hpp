@@ -35,6 +35,9 @@ inline constexpr uint32_t kAggregate = 128;  // several flows of one session and
 // to one afterwards.
 inline constexpr uint32_t kHasAccount = 256;
 inline constexpr uint32_t kTunnel = 512;  // of no flow: only tun_up and tun_down
+// What is null because nobody has measured it.
+inline constexpr uint32_t kJitterUnknown = 1024;
+inline constexpr uint32_t kLossUnknown = 2048;
 }  // namespace record_flag
 
 // Parts that `delay_us` is the sum of.
@@ -56,7 +59,8 @@ struct UsageRecord {
     SessionKey session_id{};
     std::string cnapt_id;
     std::string sharer_id;  // gateway node that relayed for the user; empty: none
-    int64_t flow_id = 0;    // unique in (snapt_id, epoch)
+    int64_t flow_id = 0;    // unique in (snapt_id, epoch); flow::flow_number() of it
+                            // stays while its class changes
     int64_t cls = 0;        // value of base::TrafficClass
     int64_t proto = 0;      // IANA protocol number
     std::optional<std::string> app;
@@ -76,8 +80,8 @@ struct UsageRecord {
     std::optional<int64_t> delay_us;      // mean, weighted by packets
     std::optional<int64_t> delay_max_us;  // largest of the flow so far
     std::optional<int64_t> delay_src;     // bits of delay_source
-    std::optional<int64_t> jitter_us;
-    int64_t handovers = 0;
+    std::optional<int64_t> jitter_us;     // of the same packets: how much the delay varied
+    int64_t handovers = 0;  // of the node while the flow carried something; of each flow of several
     std::optional<int64_t> lost_pkts;
     Cause cause = Cause::Interval;
     uint32_t flags = 0;

@@ -18,7 +18,7 @@ inline constexpr std::array kCounterMembers = {
     &LiveCounters::post_down,    &LiveCounters::delay_us_sum,     &LiveCounters::delay_samples,
     &LiveCounters::delay_us_max, &LiveCounters::active_us,        &LiveCounters::handovers,
     &LiveCounters::lost_packets, &LiveCounters::undelivered_down, &LiveCounters::tunnel_up,
-    &LiveCounters::tunnel_down};
+    &LiveCounters::tunnel_down,  &LiveCounters::jitter_us_sum};
 static_assert(sizeof(LiveCounters) == kCounterMembers.size() * sizeof(uint64_t));
 
 struct CounterValues {
@@ -41,6 +41,7 @@ struct CounterValues {
     uint64_t undelivered_down = 0;
     uint64_t tunnel_up = 0;
     uint64_t tunnel_down = 0;
+    uint64_t jitter_us_sum = 0;
 
     bool operator==(const CounterValues&) const = default;
 };
@@ -52,7 +53,7 @@ inline constexpr std::array kValueMembers = {
     &CounterValues::post_down,    &CounterValues::delay_us_sum,     &CounterValues::delay_samples,
     &CounterValues::delay_us_max, &CounterValues::active_us,        &CounterValues::handovers,
     &CounterValues::lost_packets, &CounterValues::undelivered_down, &CounterValues::tunnel_up,
-    &CounterValues::tunnel_down};
+    &CounterValues::tunnel_down,  &CounterValues::jitter_us_sum};
 static_assert(kValueMembers.size() == kCounterMembers.size());
 
 inline CounterValues read_counters(const LiveCounters& counters) {
@@ -73,10 +74,15 @@ inline CounterValues difference(const CounterValues& later, const CounterValues&
     return result;
 }
 
-// Whether a difference needs a record: time alone does not.
+// Whether a difference needs a record: time alone does not, nor the delay and the moves of packets
+// that are yet to be counted.
 inline bool is_traffic(CounterValues delta) {
     delta.active_us = 0;
+    delta.delay_us_sum = 0;
+    delta.delay_samples = 0;
     delta.delay_us_max = 0;
+    delta.jitter_us_sum = 0;
+    delta.handovers = 0;
     return delta != CounterValues{};
 }
 
@@ -93,9 +99,11 @@ inline void count_packets(LiveCounters& counters,
     add(up ? counters.payload_up : counters.payload_down, payload_bytes);
 }
 
-// One estimate of the delay that `packets` packets met.
-inline void count_delay(LiveCounters& counters, uint64_t delay_us, uint64_t packets) {
+// One estimate of the delay that `packets` packets met, and of its variation.
+inline void
+count_delay(LiveCounters& counters, uint64_t delay_us, uint64_t jitter_us, uint64_t packets) {
     add(counters.delay_us_sum, delay_us * packets);
+    add(counters.jitter_us_sum, jitter_us * packets);
     add(counters.delay_samples, packets);
     if (delay_us > value(counters.delay_us_max)) {
         counters.delay_us_max.store(delay_us, std::memory_order_relaxed);

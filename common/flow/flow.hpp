@@ -51,8 +51,11 @@ struct FlowQueue {
 struct FlowPaths {
     static constexpr uint8_t kNone = UINT8_MAX;
     base::PathMode mode = base::PathMode::Handover;
-    uint8_t pinned = kNone;       // mode Flow
-    uint16_t next_number = 0;     // mode Packet: of its next datagram
+    uint8_t pinned = kNone;    // mode Flow
+    uint16_t next_number = 0;  // mode Packet: of its next datagram
+    // Moves of its session that it has counted; kNotSeen: it has not carried anything yet.
+    static constexpr uint32_t kNotSeen = UINT32_MAX;
+    uint32_t moves_seen = kNotSeen;
     base::TimePoint queued_at{};  // its newest packet
     base::Duration gap{};         // between that and the one before
 };
@@ -101,6 +104,7 @@ struct Flow {
     bool was_answered = false;  // a packet came down
     bool is_favoured = false;   // may have the reserve of a limit (FlowShare)
     bool gives_way = false;     // in the lists of its shares: never answered, or closed
+    uint8_t class_changes = 0;  // that its slots' ids count (FlowTable)
     uint16_t app = 0;           // application tag; the names are in the session's table; 0: none
     uint32_t index = 0;         // flow index on the wire, unique at its owner
     const FlowOwner* owner = nullptr;  // null: it has no index

@@ -300,12 +300,20 @@ bool FlowTable::reclassify(Flow& flow, base::TrafficClass traffic_class, base::T
     }
     const base::TrafficClass before = flow.traffic_class;
     flow.traffic_class = traffic_class;
-    LiveSlot* slot = take_slot(flow, flow.counters->session_number, next_flow_id_, now);
+    const bool keeps_number = flow.class_changes < kMostClassChanges;
+    const uint64_t id = keeps_number ? flow.id.value() | (uint64_t{flow.class_changes} + 1)
+                                                             << kFlowNumberBits
+                                     : next_flow_id_;
+    LiveSlot* slot = take_slot(flow, flow.counters->session_number, id, now);
     if (slot == nullptr) {
         flow.traffic_class = before;
         return false;
     }
-    ++next_flow_id_;
+    if (keeps_number) {
+        ++flow.class_changes;
+    } else {
+        ++next_flow_id_;
+    }
     slots_.release(flow.counters, Cause::ClassChange);
     flow.counters = slot;
     if (!flow.is_favoured && is_favoured(flow.tuple, traffic_class)) {

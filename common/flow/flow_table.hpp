@@ -99,7 +99,8 @@ class FlowTable {
     // packet of it within timeout::kEndedThere.
     void on_ended_there(Flow& flow, base::TimePoint now);
     // Goes on counting in a slot of the new class with an id of its own, so that each record has
-    // one class. False when there is no slot: the class stays.
+    // one class; the flow's number stays, up to kMostClassChanges. False when there is no slot: the
+    // class stays.
     bool reclassify(Flow& flow, base::TrafficClass traffic_class, base::TimePoint now);
 
     // Erases the flows whose time is up after `on_expired` saw each, with state Closed. It must not

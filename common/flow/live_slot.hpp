@@ -37,10 +37,11 @@ struct LiveCounters {
     Counter delay_us_max{0};
     Counter active_us{0};
     Counter handovers{0};
-    Counter lost_packets{0};
+    Counter lost_packets{0};      // nobody counts them yet
     Counter undelivered_down{0};  // IP lengths that were sent to a node which was gone: no others
     Counter tunnel_up{0};         // outer IP bytes that brought no packets of their own: no others
     Counter tunnel_down{0};
+    Counter jitter_us_sum{0};  // of as many samples as delay_us_sum
 };
 
 struct LiveSlot {
@@ -57,7 +58,7 @@ struct LiveSlot {
     std::atomic<int64_t> last_at_us{0};
     uint8_t remote_address[16] = {};
     LiveCounters counters;
-    uint8_t reserved[48] = {};
+    uint8_t reserved[40] = {};
 };
 static_assert(sizeof(LiveSlot) == 256);
 static_assert(offsetof(LiveSlot, counters) == 56);

@@ -18,6 +18,15 @@ namespace continuo::flow {
 // those that are shared or merged (snapt/accounting).
 inline constexpr uint64_t kTunnelFlowIdBase = uint64_t{1} << 61U;
 
+// The low bits of a flow's id are its number. Those above count the changes of its class: after
+// each it goes on in a slot with an id of its own.
+inline constexpr int kFlowNumberBits = 53;
+inline constexpr uint64_t kMostClassChanges = 255;
+constexpr uint64_t flow_number(uint64_t flow_id) {
+    return flow_id & ~(kMostClassChanges << kFlowNumberBits);
+}
+static_assert(kMostClassChanges << kFlowNumberBits < kTunnelFlowIdBase);
+
 // Identity of the flow that asks; it is written into the slot.
 struct SlotRequest {
     uint64_t flow_id = 0;

@@ -1,12 +1,17 @@
 #include "common/io/net_monitor.hpp"
 
+#include "common/io/route_message.hpp"
+#include "common/io/thread_time.hpp"
+#include "common/io/worker_thread.hpp"
+
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <tuple>
+#include <map>
+#include <utility>
 
 #include <linux/if_addr.h>
 #include <linux/rtnetlink.h>
+#include <net/if.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -21,7 +26,8 @@ using base::IpAddress;
 using base::IpVersion;
 using base::Result;
 
-constexpr int kReceiveBufferBytes = 1 << 20;
+// Room for some 18 000 changes, which the kernel may make in 100 ms: fewer lists are needed.
+constexpr int kReceiveBufferBytes = 8 << 20;
 constexpr size_t kBlockBytes = 32768;
 constexpr unsigned kBlocksPerWakeUp = 256;
 
@@ -43,112 +49,45 @@ UsableAddress to_usable(const AddressEntry& entry) {
     return usable;
 }
 
-bool is_same_link(const LinkEntry& a, const LinkEntry& b) {
-    return a.index == b.index;
-}
+// Made on the helper thread.
+struct RouteListing {
+    explicit RouteListing(RouteInterest interest) : routes(std::move(interest)) {}
+    RouteSet routes;
+    bool is_done = false;
+    base::Duration took{};  // of a processor
+};
 
-bool is_same_address(const UsableAddress& a, const UsableAddress& b) {
-    return a.interface_index == b.interface_index && a.address == b.address &&
-           a.prefix_length == b.prefix_length;
-}
-
-template <typename T, typename Same>
-const T* find_same(const std::vector<T>& list, const T& wanted, Same same) {
-    const auto at =
-        std::find_if(list.begin(), list.end(), [&](const T& entry) { return same(entry, wanted); });
-    return at == list.end() ? nullptr : &*at;
-}
-
-auto route_order(const RouteEntry& route) {
-    return std::tuple(route.destination.length, route.destination.address, route.interface_index,
-                      route.metric, route.gateway.value_or(IpAddress()),
-                      route.preferred_source.value_or(IpAddress()), route.type, route.protocol);
-}
-
-bool is_route_before(const RouteEntry& a, const RouteEntry& b) {
-    return route_order(a) < route_order(b);
-}
-
-NetEvent link_event(NetEvent::Kind kind, const LinkEntry& link) {
-    return NetEvent{kind, &link, nullptr, nullptr};
-}
-NetEvent address_event(NetEvent::Kind kind, const UsableAddress& address) {
-    return NetEvent{kind, nullptr, &address, nullptr};
-}
-NetEvent route_event(NetEvent::Kind kind, const RouteEntry& route) {
-    return NetEvent{kind, nullptr, nullptr, &route};
-}
-
-// Both lists are sorted: up to kMaxMonitoredRoutes, compared in one pass.
-void each_missing(const std::vector<RouteEntry>& from,
-                  const std::vector<RouteEntry>& in,
-                  const std::function<void(const RouteEntry&)>& each) {
-    auto other = in.begin();
-    for (const RouteEntry& route : from) {
-        while (other != in.end() && is_route_before(*other, route)) {
-            ++other;
-        }
-        if (other == in.end() || is_route_before(route, *other)) {
-            each(route);
-        }
+Result<RouteSet> list_routes(const RouteInterest& interest) {
+    RouteSet whole(interest);
+    RouteClient client = CTN_TRY(RouteClient::open());
+    for (const IpVersion version : {IpVersion::V4, IpVersion::V6}) {
+        const RouteSet before = whole;
+        CTN_TRY(client.each_route(
+            version, kMainTable, [&](const RouteChange& route) { whole.apply(route); },
+            [&] { whole = before; }));
     }
+    static_cast<void>(whole.take_touched());
+    return whole;
 }
 
 }  // namespace
 
-const LinkEntry* NetSnapshot::link(uint32_t interface_index) const {
-    const auto at = std::find_if(links.begin(), links.end(), [&](const LinkEntry& entry) {
-        return entry.index == interface_index;
-    });
-    return at == links.end() ? nullptr : &*at;
-}
-
-const LinkEntry* NetSnapshot::link(std::string_view name) const {
-    const auto at = std::find_if(links.begin(), links.end(),
-                                 [&](const LinkEntry& entry) { return entry.name == name; });
-    return at == links.end() ? nullptr : &*at;
-}
-
-bool NetSnapshot::has_route(uint32_t interface_index, const IpAddress& address) const {
-    return std::any_of(routes.begin(), routes.end(), [&](const RouteEntry& route) {
-        return route.interface_index == interface_index && route.destination.contains(address);
-    });
-}
-
-void compare(const NetSnapshot& before,
-             const NetSnapshot& after,
-             const std::function<void(const NetEvent&)>& each) {
-    using Kind = NetEvent::Kind;
-    each_missing(before.routes, after.routes,
-                 [&](const RouteEntry& route) { each(route_event(Kind::RouteRemoved, route)); });
-    for (const UsableAddress& address : before.addresses) {
-        if (find_same(after.addresses, address, is_same_address) == nullptr) {
-            each(address_event(Kind::AddressRemoved, address));
-        }
-    }
-    for (const LinkEntry& link : before.links) {
-        if (find_same(after.links, link, is_same_link) == nullptr) {
-            each(link_event(Kind::LinkRemoved, link));
-        }
-    }
-    for (const LinkEntry& link : after.links) {
-        const LinkEntry* old = find_same(before.links, link, is_same_link);
-        if (old == nullptr || *old != link) {
-            each(link_event(old == nullptr ? Kind::LinkAdded : Kind::LinkChanged, link));
-        }
-    }
-    for (const UsableAddress& address : after.addresses) {
-        const UsableAddress* old = find_same(before.addresses, address, is_same_address);
-        if (old == nullptr || *old != address) {
-            each(
-                address_event(old == nullptr ? Kind::AddressAdded : Kind::AddressChanged, address));
-        }
-    }
-    each_missing(after.routes, before.routes,
-                 [&](const RouteEntry& route) { each(route_event(Kind::RouteAdded, route)); });
-}
-
 struct NetMonitor::Inner {
+    // So many at once, and one each `interval` on average.
+    class Pace {
+      public:
+        base::TimePoint free_at(base::Duration interval) const {
+            return paid_until_ - interval * kRouteReportBurst;
+        }
+        void charge(base::TimePoint now, base::Duration cost, base::Duration interval) {
+            paid_until_ = std::min<base::TimePoint>(std::max(paid_until_, now) + cost,
+                                                    now + cost + interval * kRouteReportBurst);
+        }
+
+      private:
+        base::TimePoint paid_until_{};
+    };
+
     EventLoop& loop;
     std::function<void(const NetEvent&)> on_event;
     std::function<void()> on_settled;
@@ -158,21 +97,42 @@ struct NetMonitor::Inner {
     Counters counters;
     bool links_changed = false;
     bool addresses_changed = false;
-    bool routes_changed = false;
-    base::TimePoint routes_paid_until{};
+    RouteSet routes{RouteInterest{}};
+    RouteSet::Touched touched;                              // in routes, and not in the snapshot
+    std::map<const void*, std::vector<IpAddress>> watched;  // by asker; null: from the start
+    bool routes_doubted = false;                            // to be listed
+    bool is_listing = false;
+    // Those since the list began, which may know of them or not.
+    std::vector<RouteChange> changes_while_listing;
+    // A storm of changes wakes the loop no more often than that: until then nothing is read.
+    Pace wake_ups;
+    base::TimePoint read_again_at = base::kNever;
+    Pace lists;
+    Pace reports;
+    Pace other_reports;
+    RouteChange change;  // kept for its memory
     std::vector<uint8_t> block = std::vector<uint8_t>(kBlockBytes);
     std::unique_ptr<DeadlineTimer> timer;
     std::unique_ptr<Poller> poller;
+    std::unique_ptr<WorkerThread> worker;
 
     Inner(EventLoop& on, RouteClient with) : loop(on), client(std::move(with)) {}
 
     Result<void> subscribe();
     void on_readable();
+    void on_timer();
+    // At `at`, or when notifications are to be read again.
+    void wake_at(base::TimePoint at) { timer->set(std::min(at, read_again_at)); }
     void note(const NetlinkMessage& message);
+    void note_link(const NetlinkMessage& message);
+    void note_route(const NetlinkMessage& message);
     // Lists what has changed, and reports the difference.
     void update();
     Result<void> list(NetSnapshot& next);
-    Result<void> list_routes(NetSnapshot& next);
+    // Nothing is to be done before that time.
+    base::TimePoint list_routes_when_due(base::TimePoint now);
+    void on_listed(RouteListing& listing);
+    base::TimePoint routes_reported_at() const;
 };
 
 Result<void> NetMonitor::Inner::subscribe() {
@@ -180,8 +140,12 @@ Result<void> NetMonitor::Inner::subscribe() {
     if (!fd.is_open()) {
         return Error{Errc::System, "open netlink socket", errno};
     }
-    ::setsockopt(fd.value(), SOL_SOCKET, SO_RCVBUF, &kReceiveBufferBytes,
-                 sizeof kReceiveBufferBytes);
+    // Beyond the system's limit where the right is there.
+    if (::setsockopt(fd.value(), SOL_SOCKET, SO_RCVBUFFORCE, &kReceiveBufferBytes,
+                     sizeof kReceiveBufferBytes) != 0) {
+        ::setsockopt(fd.value(), SOL_SOCKET, SO_RCVBUF, &kReceiveBufferBytes,
+                     sizeof kReceiveBufferBytes);
+    }
     sockaddr_nl address{};
     address.nl_family = AF_NETLINK;
     address.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR | RTMGRP_IPV4_ROUTE |
@@ -189,7 +153,37 @@ Result<void> NetMonitor::Inner::subscribe() {
     if (::bind(fd.value(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
         return Error{Errc::System, "bind netlink socket", errno};
     }
+    // Routes that go with a nexthop object are told by that alone. Kernels before 5.3 have none.
+    const int nexthops = RTNLGRP_NEXTHOP;
+    ::setsockopt(fd.value(), SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &nexthops, sizeof nexthops);
     return {};
+}
+
+void NetMonitor::Inner::note_link(const NetlinkMessage& message) {
+    const auto info = message.fixed<ifinfomsg>();
+    links_changed = true;
+    // Bridges tell of their ports in messages of another family.
+    const bool is_down = message.type == RTM_DELLINK || (info.ifi_flags & IFF_UP) == 0;
+    if (info.ifi_family == AF_UNSPEC && is_down) {
+        routes.remove_of_link(static_cast<uint32_t>(info.ifi_index));
+        routes_doubted = routes_doubted || is_listing;
+    }
+}
+
+void NetMonitor::Inner::note_route(const NetlinkMessage& message) {
+    parse_route(message, kMainTable, change);
+    if (change.hops.empty()) {
+        return;
+    }
+    routes.apply(change);
+    // A list of IPv6 routes leaves some out when others are removed meanwhile.
+    const bool may_miss = change.is_removal && !change.hops.front().destination.address.is_v4();
+    routes_doubted = routes_doubted || (is_listing && may_miss);
+    if (is_listing && changes_while_listing.size() < kMaxChangesWhileListing) {
+        changes_while_listing.push_back(change);
+    } else if (is_listing) {
+        routes_doubted = true;
+    }
 }
 
 void NetMonitor::Inner::note(const NetlinkMessage& message) {
@@ -197,29 +191,42 @@ void NetMonitor::Inner::note(const NetlinkMessage& message) {
     switch (message.type) {
     case RTM_NEWLINK:
     case RTM_DELLINK:
-        // The kernel drops routes of a link that goes without telling of each.
-        links_changed = routes_changed = true;
+        note_link(message);
         break;
+    case RTM_DELADDR:
+        if (const auto entry = parse_address(message)) {
+            routes.doubt_routes_of(entry->interface_index, entry->address);
+            routes_doubted = routes_doubted || is_listing;
+        }
+        [[fallthrough]];
     case RTM_NEWADDR:
         addresses_changed = true;
         break;
-    case RTM_DELADDR:
-        addresses_changed = routes_changed = true;
-        break;
     case RTM_NEWROUTE:
-    case RTM_DELROUTE: {
-        const auto info = message.fixed<rtmsg>();
-        const bool is_watched = info.rtm_table == RT_TABLE_MAIN && info.rtm_type == RTN_UNICAST &&
-                                (info.rtm_flags & RTM_F_CLONED) == 0;
-        routes_changed = routes_changed || is_watched;
+    case RTM_DELROUTE:
+        note_route(message);
         break;
-    }
+    case RTM_NEWNEXTHOP:
+    case RTM_DELNEXTHOP:
+        routes_doubted = true;
+        break;
     default:
         break;
     }
 }
 
+void NetMonitor::Inner::on_timer() {
+    if (loop.now() >= read_again_at) {
+        read_again_at = base::kNever;
+        poller->watch(true);
+        on_readable();
+    } else {
+        update();
+    }
+}
+
 void NetMonitor::Inner::on_readable() {
+    const base::TimePoint now = loop.now();
     for (unsigned i = 0; i < kBlocksPerWakeUp; ++i) {
         sockaddr_nl from{};
         socklen_t length = sizeof from;
@@ -230,10 +237,14 @@ void NetMonitor::Inner::on_readable() {
         }
         if (got < 0 && errno == ENOBUFS) {
             ++counters.overruns;
-            links_changed = addresses_changed = routes_changed = true;
+            links_changed = addresses_changed = routes_doubted = true;
             continue;
         }
         if (got < 0) {
+            wake_ups.charge(now, kReadInterval, kReadInterval);
+            read_again_at =
+                now < wake_ups.free_at(kReadInterval) ? now + kReadInterval : base::kNever;
+            poller->watch(read_again_at == base::kNever);
             break;
         }
         // Only the kernel's word counts.
@@ -245,28 +256,49 @@ void NetMonitor::Inner::on_readable() {
     update();
 }
 
-Result<void> NetMonitor::Inner::list_routes(NetSnapshot& next) {
-    next.routes.clear();
-    for (const IpVersion version : {IpVersion::V4, IpVersion::V6}) {
-        for (RouteEntry& route : CTN_TRY(client.routes(version, kMainTable))) {
-            if (route.type == RouteType::Unicast) {
-                next.routes.push_back(std::move(route));
-            }
+base::TimePoint NetMonitor::Inner::list_routes_when_due(base::TimePoint now) {
+    if (is_listing || !(routes_doubted || routes.needs_list())) {
+        return base::kNever;
+    }
+    const base::TimePoint due_at = lists.free_at(kRouteReportInterval);
+    if (now < due_at) {
+        return due_at;
+    }
+    const auto listing = std::make_shared<RouteListing>(routes.interest());
+    const auto work = [listing] {
+        const base::Duration before = thread_time();
+        if (auto listed = list_routes(listing->routes.interest())) {
+            listing->routes = std::move(*listed);
+            listing->is_done = true;
         }
+        listing->took = thread_time() - before;
+    };
+    is_listing = worker->submit(work, [this, listing] { on_listed(*listing); });
+    routes_doubted = !is_listing;
+    changes_while_listing.clear();
+    return is_listing ? base::kNever : now + kRouteReportInterval;
+}
+
+void NetMonitor::Inner::on_listed(RouteListing& listing) {
+    ++counters.route_lists;
+    is_listing = false;
+    const base::TimePoint now = loop.refresh_now();
+    lists.charge(now, std::max<base::Duration>(listing.took * kListShare, kRouteReportInterval),
+                 kRouteReportInterval);
+    if (listing.is_done) {
+        std::vector<IpAddress> destinations = routes.interest().destinations;
+        routes = std::move(listing.routes);
+        for (const RouteChange& missed : changes_while_listing) {
+            routes.apply(missed);
+        }
+        routes.set_destinations(std::move(destinations));  // others may be watched by now
+        touched.is_deciding = true;                        // as far as is known
+    } else {
+        ++counters.failed_lists;
+        routes_doubted = true;
     }
-    // Default routes first.
-    std::sort(next.routes.begin(), next.routes.end(), is_route_before);
-    if (next.routes.size() > kMaxMonitoredRoutes) {
-        counters.unwatched_routes += next.routes.size() - kMaxMonitoredRoutes;
-        next.routes.resize(kMaxMonitoredRoutes);
-    }
-    // Lists that changes of links have asked for are not waited for: the next one may be an
-    // interval away at most.
-    const base::TimePoint now = loop.now();
-    routes_paid_until =
-        std::min<base::TimePoint>(std::max(routes_paid_until, now) + kRouteListInterval,
-                                  now + kRouteListInterval * (kRouteListBurst + 1));
-    return {};
+    changes_while_listing.clear();
+    update();
 }
 
 Result<void> NetMonitor::Inner::list(NetSnapshot& next) {
@@ -282,30 +314,43 @@ Result<void> NetMonitor::Inner::list(NetSnapshot& next) {
             }
         }
     }
-    if (routes_changed) {
-        CTN_TRY(list_routes(next));
-    }
-    links_changed = addresses_changed = routes_changed = false;
+    links_changed = addresses_changed = false;
     return {};
 }
 
+// A storm of changes in routes alone may wait a moment.
+base::TimePoint NetMonitor::Inner::routes_reported_at() const {
+    if (touched.is_deciding) {
+        return reports.free_at(kRouteReportInterval);
+    }
+    return touched.is_other ? other_reports.free_at(kOtherRouteReportInterval) : base::kNever;
+}
+
 void NetMonitor::Inner::update() {
-    if (!links_changed && !addresses_changed && !routes_changed) {
+    const base::TimePoint now = loop.now();
+    const RouteSet::Touched more = routes.take_touched();
+    touched.is_deciding = touched.is_deciding || more.is_deciding;
+    touched.is_other = touched.is_other || more.is_other;
+    const base::TimePoint list_at = list_routes_when_due(now);
+    const base::TimePoint report_at = routes_reported_at();
+    if (!links_changed && !addresses_changed && now < report_at) {
+        wake_at(std::min(list_at, report_at));
         return;
     }
-    // A storm of route changes alone may wait a moment.
-    const base::TimePoint may_list_at = routes_paid_until - kRouteListInterval * kRouteListBurst;
-    if (!links_changed && !addresses_changed && loop.now() < may_list_at) {
-        timer->set(may_list_at);
-        return;
-    }
-    NetSnapshot before = snapshot;
+    const NetSnapshot before = snapshot;
     NetSnapshot next = snapshot;
-    if (!list(next)) {
+    if ((links_changed || addresses_changed) && !list(next)) {
         ++counters.failed_lists;
-        timer->set(loop.now() + kRouteListInterval);
+        wake_at(now + kRouteReportInterval);
         return;
     }
+    if (touched.is_deciding || touched.is_other) {
+        reports.charge(now, kRouteReportInterval, kRouteReportInterval);
+        other_reports.charge(now, kOtherRouteReportInterval, kOtherRouteReportInterval);
+        next.routes = routes.list();
+        touched = {};
+    }
+    wake_at(list_at);
     snapshot = std::move(next);
     bool is_changed = false;
     compare(before, snapshot, [&](const NetEvent& event) {
@@ -321,15 +366,21 @@ void NetMonitor::Inner::update() {
 
 Result<std::unique_ptr<NetMonitor>> NetMonitor::start(EventLoop& loop,
                                                       std::function<void(const NetEvent&)> on_event,
-                                                      std::function<void()> on_settled) {
+                                                      std::function<void()> on_settled,
+                                                      RouteInterest interest) {
     auto inner = std::make_unique<Inner>(loop, CTN_TRY(RouteClient::open()));
     CTN_TRY(inner->subscribe());
-    inner->links_changed = inner->addresses_changed = inner->routes_changed = true;
+    inner->links_changed = inner->addresses_changed = true;
     CTN_TRY(inner->list(inner->snapshot));
+    inner->watched[nullptr] = interest.destinations;
+    inner->routes = CTN_TRY(list_routes(interest));
+    inner->snapshot.routes = inner->routes.list();
+    // From the start: a daemon that has given up its rights makes no thread.
+    inner->worker = std::make_unique<WorkerThread>(loop, "list-routes", 1);
     inner->on_event = std::move(on_event);
     inner->on_settled = std::move(on_settled);
     Inner* raw = inner.get();
-    inner->timer = std::make_unique<DeadlineTimer>(loop, [raw] { raw->update(); });
+    inner->timer = std::make_unique<DeadlineTimer>(loop, [raw] { raw->on_timer(); });
     inner->poller =
         std::make_unique<Poller>(loop, inner->fd.value(), [raw] { raw->on_readable(); });
     inner->poller->watch(true);
@@ -339,6 +390,8 @@ Result<std::unique_ptr<NetMonitor>> NetMonitor::start(EventLoop& loop,
 NetMonitor::NetMonitor(std::unique_ptr<Inner> inner) : inner_(std::move(inner)) {}
 
 NetMonitor::~NetMonitor() {
+    inner_->worker->abandon();  // a list may take seconds, and has all that it needs
+    inner_->worker.reset();
     inner_->poller.reset();
     inner_->timer.reset();
 }
@@ -347,8 +400,37 @@ const NetSnapshot& NetMonitor::snapshot() const {
     return inner_->snapshot;
 }
 
+void NetMonitor::watch(const void* asker, std::vector<IpAddress> destinations) {
+    std::vector<IpAddress>& own = inner_->watched[asker];
+    if (own == destinations) {
+        return;
+    }
+    own = std::move(destinations);
+    std::vector<IpAddress> all;
+    for (const auto& [whose, addresses] : inner_->watched) {
+        all.insert(all.end(), addresses.begin(), addresses.end());
+    }
+    std::erase_if(inner_->watched, [](const auto& entry) { return entry.second.empty(); });
+    std::sort(all.begin(), all.end());
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    if (all.size() > kMaxWatched) {
+        inner_->counters.unwatched_destinations += all.size() - kMaxWatched;
+        all.resize(kMaxWatched);
+    }
+    inner_->routes.set_destinations(std::move(all));
+    inner_->wake_at(inner_->loop.now());  // not within this call, which may come of a report
+}
+
 const NetMonitor::Counters& NetMonitor::counters() const {
     return inner_->counters;
+}
+
+uint64_t NetMonitor::routes_left_out() const {
+    return inner_->routes.left_out();
+}
+
+uint64_t NetMonitor::unseen_routes() const {
+    return inner_->routes.unseen_deciding();
 }
 
 }  // namespace continuo::io

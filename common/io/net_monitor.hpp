@@ -1,7 +1,9 @@
 // NetMonitor: the host's interfaces, addresses and routes, reported at once when they change.
-// Notifications only say what kind changed; the state is then listed anew and compared, so a lost
-// notification (ENOBUFS) costs nothing. Addresses: global scope and usable only (tentative ones
-// when optimistic). Routes: unicast, main table.
+// Notifications only say that interfaces or addresses changed; these are then listed anew and
+// compared. Routes follow the notifications themselves, and are listed only at the start, when
+// notifications were lost (ENOBUFS), and where the kernel removes some without telling of it: on
+// a helper thread, since a list of many takes long. Addresses: global scope and usable only
+// (tentative ones when optimistic). Routes: unicast, main table, those that decide (RouteSet).
 #pragma once
 
 #include "common/io/event_loop.hpp"
@@ -13,13 +15,23 @@
 
 namespace continuo::io {
 
-// Routes beyond are not watched (counted); default routes are kept first.
-inline constexpr size_t kMaxMonitoredRoutes = 4096;
-// Lists of routes are read at most once in this time on average, and so many without a pause: a
-// move is a handful of changes, and the last of them is the route that it waits for. The longest
-// wait is the interval.
-inline constexpr base::Duration kRouteListInterval = base::milliseconds(20);
-inline constexpr int64_t kRouteListBurst = 8;
+// Changes of routes alone are reported at most once in this time on average, and so many times
+// without a pause: a move is a handful of changes, and the last of them is the route that it waits
+// for. The longest wait is the interval.
+inline constexpr base::Duration kRouteReportInterval = base::milliseconds(20);
+inline constexpr int64_t kRouteReportBurst = 8;
+// The same where none of them decides by itself. A choice: what depends on those (which interfaces
+// are near) may be late by so much in a storm.
+inline constexpr base::Duration kOtherRouteReportInterval = base::milliseconds(250);
+// Notifications are read so often at most, on average, and kRouteReportBurst times without a pause.
+inline constexpr base::Duration kReadInterval = base::milliseconds(2);
+// A list of routes may take that part of the time of a processor, as the thread that lists them
+// measures it.
+inline constexpr int64_t kListShare = 20;
+// Changes that are remembered while routes are listed; more: they are listed once more.
+inline constexpr size_t kMaxChangesWhileListing = 4096;
+// Addresses that are watched, of all askers; what is beyond is counted.
+inline constexpr size_t kMaxWatched = 256;
 
 struct UsableAddress {
     uint32_t interface_index = 0;
@@ -74,21 +86,30 @@ class NetMonitor {
     static base::Result<std::unique_ptr<NetMonitor>>
     start(EventLoop& loop,
           std::function<void(const NetEvent&)> on_event,
-          std::function<void()> on_settled = {});
+          std::function<void()> on_settled = {},
+          RouteInterest interest = {});
     NetMonitor(const NetMonitor&) = delete;
     NetMonitor& operator=(const NetMonitor&) = delete;
     ~NetMonitor();
 
     const NetSnapshot& snapshot() const;
+    // Addresses whose routes are seen however many there are, beside those given at the start, in
+    // place of those that this asker (a pointer that distinguishes it) gave before. Routes that
+    // were not kept so far follow soon, with events.
+    void watch(const void* asker, std::vector<base::IpAddress> destinations);
 
     struct Counters {
         uint64_t notifications = 0;
         uint64_t overruns = 0;  // ENOBUFS
-        uint64_t lists = 0;
+        uint64_t lists = 0;     // of interfaces and addresses
         uint64_t failed_lists = 0;
-        uint64_t unwatched_routes = 0;
+        uint64_t route_lists = 0;
+        uint64_t unwatched_destinations = 0;  // beyond kMaxWatched
     };
     const Counters& counters() const;
+    // RouteSet::left_out and unseen_deciding.
+    uint64_t routes_left_out() const;
+    uint64_t unseen_routes() const;
 
   private:
     struct Inner;

@@ -184,21 +184,35 @@ Result<void> RouteClient::remove_route(const RouteEntry& route) {
     return change_route(RTM_DELROUTE, 0, route);
 }
 
-Result<std::vector<RouteEntry>> RouteClient::routes(IpVersion version, uint32_t table) {
-    std::vector<RouteEntry> routes;
+Result<void> RouteClient::each_route(IpVersion version,
+                                     uint32_t table,
+                                     const std::function<void(const RouteChange&)>& each,
+                                     const std::function<void()>& restart) {
     NetlinkRequest request(RTM_GETROUTE, NLM_F_DUMP);
     rtmsg info{};
     info.rtm_family = family_of(version);
     request.fixed(info);
     request.attribute(RTA_TABLE, table);
+    RouteChange one;
     const auto done = socket_.list(
         request, "list routes",
-        [&](const NetlinkMessage& message) { parse_route(message, table, routes); },
-        [&] { routes.clear(); });
+        [&](const NetlinkMessage& message) {
+            parse_route(message, table, one);
+            each(one);
+        },
+        restart);
     // A table that no route was ever put in.
-    if (!done && done.error().sys_errno != ENOENT) {
-        return done.error();
-    }
+    return forgive(done, ENOENT);
+}
+
+Result<std::vector<RouteEntry>> RouteClient::routes(IpVersion version, uint32_t table) {
+    std::vector<RouteEntry> routes;
+    CTN_TRY(each_route(
+        version, table,
+        [&](const RouteChange& one) {
+            routes.insert(routes.end(), one.hops.begin(), one.hops.end());
+        },
+        [&] { routes.clear(); }));
     return routes;
 }
 

@@ -6,6 +6,7 @@
 #include "common/base/result.hpp"
 #include "common/io/netlink.hpp"
 #include "common/io/route_entry.hpp"
+#include "common/io/route_set.hpp"
 
 #include <string_view>
 #include <vector>
@@ -45,6 +46,12 @@ class RouteClient {
     base::Result<void> set_route(const RouteEntry& route);
     base::Result<void> remove_route(const RouteEntry& route);
     base::Result<std::vector<RouteEntry>> routes(base::IpVersion version, uint32_t table);
+    // Hands over each of them, one message a call; a list that was interrupted begins anew, and
+    // `restart` is called before.
+    base::Result<void> each_route(base::IpVersion version,
+                                  uint32_t table,
+                                  const std::function<void(const RouteChange&)>& each,
+                                  const std::function<void()>& restart);
     // Removes the routes of `table` whose protocol is kRouteProtocol, both versions; gives their
     // number.
     base::Result<size_t> remove_own_routes(uint32_t table);

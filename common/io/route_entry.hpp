@@ -61,6 +61,8 @@ struct RuleEntry {
     // IPv6: `from` also matches a source not yet chosen if the route found would choose one in
     // `from`.
     bool find_source = false;
+    bool has_other_selector = false;  // of others: oif, tos, l3mdev or tun_id, not kept here
+    bool is_inverted = false;         // of others: matches what its selectors do not (not fwmark)
     uint8_t protocol = kRouteProtocol;
 
     bool operator==(const RuleEntry&) const = default;

@@ -210,8 +210,12 @@ std::optional<AddressEntry> parse_address(const NetlinkMessage& message) {
     return entry;
 }
 
-void parse_route(const NetlinkMessage& message, uint32_t table, std::vector<RouteEntry>& routes) {
+void parse_route(const NetlinkMessage& message, uint32_t table, RouteChange& change) {
     const auto info = message.fixed<rtmsg>();
+    change.is_removal = message.type == RTM_DELROUTE;
+    change.replaces = (message.flags & NLM_F_REPLACE) != 0;
+    change.type_of_service = info.rtm_tos;
+    change.hops.clear();
     const ByteView attributes = message.attributes(sizeof info);
     const auto version = to_version(info.rtm_family);
     const auto type = to_route_type(info.rtm_type);
@@ -232,9 +236,9 @@ void parse_route(const NetlinkMessage& message, uint32_t table, std::vector<Rout
     route.protocol = info.rtm_protocol;
     route.is_on_link = (info.rtm_flags & RTNH_F_ONLINK) != 0;
     if (const auto hops = find_attribute(attributes, RTA_MULTIPATH)) {
-        add_next_hops(*hops, route, routes);
+        add_next_hops(*hops, route, change.hops);
     } else {
-        routes.push_back(std::move(route));
+        change.hops.push_back(std::move(route));
     }
 }
 
@@ -277,6 +281,10 @@ std::optional<RuleEntry> parse_rule(const NetlinkMessage& message) {
         rule.suppress_group = group;
     }
     rule.find_source = (info.flags & FIB_RULE_FIND_SADDR) != 0;
+    rule.is_inverted = (info.flags & FIB_RULE_INVERT) != 0;
+    rule.has_other_selector = info.tos != 0 || find_attribute(attributes, FRA_OIFNAME) ||
+                              find_attribute(attributes, FRA_TUN_ID) ||
+                              parse_u8(attributes, FRA_L3MDEV, 0) != 0;
     rule.protocol = parse_u8(attributes, FRA_PROTOCOL, 0);
     return rule;
 }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "common/io/netlink.hpp"
-#include "common/io/route_entry.hpp"
+#include "common/io/route_set.hpp"
 
 #include <optional>
 #include <vector>
@@ -18,8 +18,8 @@ uint8_t from_rule_action(RuleAction action);
 
 LinkEntry parse_link(const NetlinkMessage& message);
 std::optional<AddressEntry> parse_address(const NetlinkMessage& message);
-// Adds the route if it is in `table`; one with several next hops gives one entry for each.
-void parse_route(const NetlinkMessage& message, uint32_t table, std::vector<RouteEntry>& routes);
+// The message, also one of a list, if it is of a route in `table`; without next hops otherwise.
+void parse_route(const NetlinkMessage& message, uint32_t table, RouteChange& change);
 // Nothing for rules of other actions.
 std::optional<RuleEntry> parse_rule(const NetlinkMessage& message);
 void write_rule_matches(NetlinkRequest& request, const RuleEntry& rule);

@@ -16,6 +16,7 @@ class ReceivedMembers {
     struct Member {
         flow::Flow* flow = nullptr;  // null once it ended
         uint32_t inner_bytes = 0;
+        uint32_t packets = 0;
     };
 
     ReceivedMembers() { members_.reserve(elision::kMaxEntries); }
@@ -24,9 +25,10 @@ class ReceivedMembers {
     void add(flow::Flow& flow, uint32_t inner_bytes) {
         if (!has(flow)) {
             flow.received_place = static_cast<uint32_t>(members_.size());
-            members_.push_back({&flow, 0});
+            members_.push_back({&flow, 0, 0});
         }
         members_[flow.received_place].inner_bytes += inner_bytes;
+        ++members_[flow.received_place].packets;
     }
     // The flow ends.
     void forget(const flow::Flow& flow) {

@@ -133,6 +133,7 @@ bool Session::attach(Flow& flow) {
         drops_.add(DropReason::FlowLimit);
         return false;
     }
+    flow.paths.moves_seen = flow::FlowPaths::kNotSeen;
     if (flows_.size() <= flow.index) {
         flows_.resize(std::max<size_t>(flow.index + size_t{1}, flows_.size() * 2));
     }

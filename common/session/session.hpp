@@ -444,7 +444,8 @@ class Session : public flow::FlowOwner {
     bool pays_for_packets(const Opened& opened, base::TimePoint now);
     void deliver_held(uint32_t index, base::TimePoint now);
     bool deliver_due(base::TimePoint now);
-    void attribute_received(uint32_t own, uint64_t& overhead);
+    void attribute_received(uint8_t path, uint32_t own, uint64_t& overhead);
+    void count_way(flow::Flow& flow, uint8_t path, uint32_t packets) const;
 
     SessionSettings settings_;
     SessionHost& host_;

@@ -1,10 +1,12 @@
 // What a session does with the packets of a received datagram: restored, put in order, given to the
 // daemon, counted.
+#include "common/flow/counter_values.hpp"
 #include "common/packet/rewrite.hpp"
 #include "common/session/session.hpp"
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace continuo::session {
 
@@ -64,7 +66,7 @@ void Session::deliver_entries(const Opened& opened, const wire::Order* order, Ti
     for (size_t i = 0; order != nullptr && i < order->count; ++i) {
         deliver_held(order->places[i].index, now);
     }
-    attribute_received(own,
+    attribute_received(opened.header.path, own,
                        counters_.overhead[base::index_of(opened.header.traffic_class)].received);
 }
 
@@ -117,13 +119,14 @@ bool Session::deliver_due(TimePoint now) {
 
 // A flow may have ended by what was delivered: detach() took it out. Counters are looked up only
 // now.
-void Session::attribute_received(uint32_t own, uint64_t& overhead) {
+void Session::attribute_received(uint8_t path, uint32_t own, uint64_t& overhead) {
     auto& shares = scratch_.shares;
     shares.clear();
     for (const ReceivedMembers::Member& member : scratch_.members.all()) {
         if (member.flow != nullptr && member.flow->counters != nullptr &&
             shares.size() < flow::kMaxAttributionMembers) {
             shares.push_back({&member.flow->counters->counters, member.inner_bytes});
+            count_way(*member.flow, path, member.packets);
         }
     }
     scratch_.members.clear();
@@ -138,6 +141,25 @@ void Session::attribute_received(uint32_t own, uint64_t& overhead) {
     const auto direction =
         settings_.role == Role::Node ? flow::Direction::Down : flow::Direction::Up;
     flow::attribute(shares, own + split_outer_bytes_, direction);
+}
+
+// How the way was that `packets` packets of the flow took: SNAPT's, which records it. A flow counts
+// the moves of its session from its first packet on.
+void Session::count_way(Flow& flow, uint8_t path, uint32_t packets) const {
+    if (settings_.role != Role::Snapt || packets == 0) {
+        return;
+    }
+    flow::LiveCounters& counters = flow.counters->counters;
+    const auto moves = static_cast<uint32_t>(counters_.handovers);
+    const uint32_t seen = std::exchange(flow.paths.moves_seen, moves);
+    if (seen != moves && seen != flow::FlowPaths::kNotSeen) {
+        flow::add(counters.handovers, moves - seen);
+    }
+    const path::RttEstimator& rtt = paths_.path(path).rtt;
+    if (rtt.has_sample()) {
+        flow::count_delay(counters, static_cast<uint64_t>(base::to_us(rtt.smoothed() / 2)),
+                          static_cast<uint64_t>(base::to_us(rtt.variation() / 2)), packets);
+    }
 }
 
 Flow* Session::deliver_entry(const Opened& opened,

@@ -474,6 +474,7 @@ void Session::on_sent(const TransmitBatch& batch, const TransmitItem& item) {
             continue;
         }
         if (!is_up) {
+            item.session->count_way(*part.flow, item.path, part.packets);
             item.session->unheard_.on_sent(part);
             continue;
         }

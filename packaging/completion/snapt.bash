@@ -13,7 +13,7 @@ _snapt()
     COMPREPLY=()
     for ((at = 1; at < COMP_CWORD; at++)); do
         case ${COMP_WORDS[at]} in
-            help | init | run | status | sessions | flows | usage | records | export | rate | balance | topup | adjust | statement | verify | check | doctor | reload)
+            help | init | run | status | sessions | flows | usage | records | export | rate | balance | topup | adjust | statement | verify | check | doctor | reload | disconnect | top)
                 command=${COMP_WORDS[at]}
                 break
                 ;;
@@ -112,16 +112,16 @@ _snapt()
     esac
 
     case $command in
-        '') options='init run user status sessions flows usage quota token records export plan rate balance topup adjust statement verify check doctor reload help --help --version' ;;
+        '') options='init run user status sessions flows top disconnect usage quota token records export plan rate balance topup adjust statement verify check doctor reload help --help --version' ;;
         help)
             options=''
             if [[ $current != -* ]]; then
-                COMPREPLY=($(compgen -W 'init run user status sessions flows usage quota token records export plan rate balance topup adjust statement verify check doctor reload' -- "$current"))
+                COMPREPLY=($(compgen -W 'init run user status sessions flows top disconnect usage quota token records export plan rate balance topup adjust statement verify check doctor reload' -- "$current"))
                 return
             fi
             ;;
         init) options='--name --public --config --state' ;;
-        run) options='--verbose --config --state' ;;
+        run) options='--verbose --new-ledger --config --state' ;;
         user) options='add list disable enable rotate revoke remove' ;;
         'user add') options='--device --quota --key-file --key-id --block --config --state' ;;
         'user list') options='--config --state --wide --watch' ;;
@@ -140,7 +140,15 @@ _snapt()
         status) options='--wait --timeout --wide --watch' ;;
         sessions) options='--wide --watch' ;;
         flows) options='--all --class --user --sort --wide --watch' ;;
+        top) options='--by --limit --wide --watch' ;;
         reload) options='' ;;
+        disconnect)
+            options=''
+            if [[ $current != -* ]]; then
+                _snapt_users "$current"
+                return
+            fi
+            ;;
         doctor) options='--config --state' ;;
         usage) options='--by --from --to --zone --user --wide --watch' ;;
         quota) options='show set' ;;

@@ -47,7 +47,10 @@ Result<std::unique_ptr<Ledger>> Ledger::open(const LedgerOptions& options, int64
 }
 
 Ledger::Ledger(LedgerOptions options, Database database, FolderLock lock)
-    : options_(std::move(options)), database_(std::move(database)), lock_(std::move(lock)) {
+    : options_(std::move(options))
+    , database_(std::move(database))
+    , lock_(std::move(lock))
+    , reserve_(options_.state_directory + "/" + kReserveFileName, options_.reserve_bytes) {
     if (options_.boot_id.empty()) {
         options_.boot_id = kernel_boot_id();
     }
@@ -64,14 +67,28 @@ int64_t Ledger::boundary_before(int64_t now_us) const {
 
 Result<void> Ledger::start(int64_t now_us) {
     statements_ = std::make_unique<Statements>(CTN_TRY(Statements::prepare(database_)));
-    CTN_TRY(recover(now_us));
+    auto recovered = recover(now_us);
+    if (!recovered && give_up_reserve(recovered.error(), now_us)) {
+        sessions_.clear();
+        merged_.clear();
+        status_.recovered_records = 0;
+        recovered = recover(now_us);
+    }
+    CTN_TRY(recovered);
     LiveFileOptions live;
     live.snapt_id = options_.snapt_id;
     live.boot_id = options_.boot_id;
     live.epoch = status_.epoch;
     live.slots = options_.live_slots;
     live.user_slots = options_.user_slots;
-    live_ = CTN_TRY(LiveFile::create(options_.state_directory + "/" + kLiveFileName, live));
+    const std::string path = options_.state_directory + "/" + kLiveFileName;
+    auto created = LiveFile::create(path, live);
+    if (!created && is_disk_full(created.error())) {
+        ::unlink(path.c_str());  // all of it is in the database
+        static_cast<void>(give_up_reserve(created.error(), now_us));
+        created = LiveFile::create(path, live);
+    }
+    live_ = CTN_TRY(std::move(created));
     look_at_clock();
     last_tick_us_ = now_us;
     checkpointed_at_us_ = now_us;
@@ -80,6 +97,22 @@ Result<void> Ledger::start(int64_t now_us) {
 }
 
 Result<void> Ledger::open_sessions(std::span<const SessionOpening> openings) {
+    auto written = write_openings(openings);
+    const int64_t now_us = openings.empty() ? 0 : openings.front().identity.opened_at_us;
+    if (!written && give_up_reserve(written.error(), now_us)) {
+        written = write_openings(openings);
+    }
+    if (!written) {
+        return written;
+    }
+    for (const SessionOpening& opening : openings) {
+        sessions_[opening.number].identity = opening.identity;
+        live_->set_owner(opening.number, opening.identity.user_id);
+    }
+    return {};
+}
+
+Result<void> Ledger::write_openings(std::span<const SessionOpening> openings) {
     Transaction transaction = CTN_TRY(Transaction::begin(database_));
     for (const SessionOpening& opening : openings) {
         const SessionIdentity& who = opening.identity;
@@ -92,12 +125,7 @@ Result<void> Ledger::open_sessions(std::span<const SessionOpening> openings) {
                     .bind(7, who.account_id)
                     .run());
     }
-    CTN_TRY(transaction.commit());
-    for (const SessionOpening& opening : openings) {
-        sessions_[opening.number].identity = opening.identity;
-        live_->set_owner(opening.number, opening.identity.user_id);
-    }
-    return {};
+    return transaction.commit();
 }
 
 void Ledger::close_session(uint32_t number, const SessionOverhead& overhead, int64_t now_us) {
@@ -209,6 +237,10 @@ LedgerStatus Ledger::status() const {
 
 Result<size_t> Ledger::seal(const Pass& pass) {
     auto records = try_seal(pass);
+    if (!records && give_up_reserve(records.error(), pass.now_us)) {
+        must_reload_ = true;
+        records = try_seal(pass);
+    }
     if (!records) {
         ++status_.failed_seals;
         must_reload_ = true;
@@ -327,7 +359,12 @@ Result<int64_t> Ledger::write_flow(const Pass& pass,
                                    const Sealed& base,
                                    Sealing& sealing) {
     const bool is_closed = image.is_closed();
-    const bool is_first = !sealed_.contains(image.flow_id);
+    // Of a flow that changed its class no record is the first one but that of the first class.
+    const bool is_first =
+        !sealed_.contains(image.flow_id) && flow::flow_number(image.flow_id) == image.flow_id;
+    const bool is_last =
+        (is_closed && image.close_cause != static_cast<uint8_t>(Cause::ClassChange)) ||
+        pass.is_final;
     UsageRecord record = make_record(image, delta);
     record.seq = sealing.next_seq++;
     record.t_start = std::max({image.opened_at_us, base.until_us, boundary_us_});
@@ -341,8 +378,8 @@ Result<int64_t> Ledger::write_flow(const Pass& pass,
             is_closed ? record.t_start + 1 : record.t_end - 1;
     }
     record.cause = is_closed ? static_cast<Cause>(image.close_cause) : pass.cause;
-    record.flags |= pass.flags | (is_first ? record_flag::kFirst : 0U) |
-                    (is_closed || pass.is_final ? record_flag::kLast : 0U);
+    record.flags |=
+        pass.flags | (is_first ? record_flag::kFirst : 0U) | (is_last ? record_flag::kLast : 0U);
     CTN_TRY(statements_->records.insert(record));
     ++sealing.records;
     sealing.orphans += sessions_.contains(image.session_number) ? 0U : 1U;
@@ -390,18 +427,19 @@ UsageRecord Ledger::make_record(const SlotImage& image, const CounterValues& del
     record.pre = as_stored(delta.pre_up + delta.pre_down);
     record.post = as_stored(delta.post_up + delta.post_down);
     record.handovers = as_stored(delta.handovers);
-    record.lost_pkts = as_stored(delta.lost_packets);
     record.undelivered = as_stored(delta.undelivered_down);
     record.tun_up = as_stored(delta.tunnel_up);
     record.tun_down = as_stored(delta.tunnel_down);
-    record.flags = record_flag::kHasAccount | (is_shared ? record_flag::kAggregate : 0U) |
+    record.flags = record_flag::kHasAccount | record_flag::kLossUnknown |
+                   (is_shared ? record_flag::kAggregate : 0U) |
                    (is_tunnel ? record_flag::kTunnel : 0U);
     if (delta.delay_samples > 0) {
         record.delay_us = as_stored(delta.delay_us_sum / delta.delay_samples);
         record.delay_max_us = as_stored(delta.delay_us_max);
         record.delay_src = flow::delay_source::kTunnel;
+        record.jitter_us = as_stored(delta.jitter_us_sum / delta.delay_samples);
     } else {
-        record.flags |= record_flag::kDelayUnknown;
+        record.flags |= record_flag::kDelayUnknown | record_flag::kJitterUnknown;
     }
     return record;
 }

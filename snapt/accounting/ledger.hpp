@@ -20,6 +20,7 @@
 #include "snapt/accounting/account.hpp"
 #include "snapt/accounting/database.hpp"
 #include "snapt/accounting/destinations.hpp"
+#include "snapt/accounting/disk_reserve.hpp"
 #include "snapt/accounting/folder_lock.hpp"
 #include "snapt/accounting/live_file.hpp"
 #include "snapt/accounting/record_store.hpp"
@@ -38,6 +39,9 @@ namespace continuo::snapt {
 
 inline constexpr const char* kLedgerFileName = "ledger.db";
 inline constexpr const char* kLiveFileName = "live";
+inline constexpr const char* kReserveFileName = "reserve";
+// Room for the records of some hundred thousand flows. A choice, not measured.
+inline constexpr uint64_t kReserveBytes = uint64_t{32} << 20;
 // A node may name so many applications in a session; further names are not kept.
 inline constexpr size_t kMaxAppsPerSession = 256;
 // Names that wait for the next pass; beyond that a name has to be sent again.
@@ -61,6 +65,8 @@ struct LedgerOptions {
     bool is_aggregate = false;    // no others than those
     uint32_t user_slots = 0;      // as LiveFileOptions
     uint64_t min_free_bytes = 0;  // with less flows are merged; 0: they never are for that
+    // Of the disk, kept for the moment when it is full; 0: none are.
+    uint64_t reserve_bytes = 0;
     // Free bytes of a folder's disk; nothing when unknown.
     std::function<std::optional<uint64_t>(const std::string& folder)> free_bytes = free_disk_bytes;
     // Whether the wall clock is synchronised; asked until it is. Records before that are marked,
@@ -196,9 +202,14 @@ class Ledger {
     write_merged_record(const Pass& pass, const SlotImage& image, Sealing& sealing);
     void take_merged(Sealing& sealing);
     void look_at_disk(int64_t now_us);
+    // After a write that failed: true when it is worth another try.
+    base::Result<void> write_probe(int64_t now_us);
+    bool give_up_reserve(const base::Error& error, int64_t now_us);
+    base::Result<void> write_openings(std::span<const SessionOpening> openings);
     static uint64_t sum_of(const flow::CounterValues& values);
     std::vector<SlotImage> unsaved_flows() const;
     base::Result<void> checkpoint(int64_t now_us);
+    base::Result<void> save(std::span<const SlotImage> flows);
     base::Result<void> write_sessions(const Pass& pass, Sealing& sealing);
     base::Result<void> write_session_record(uint32_t number, const Session& session, int64_t epoch);
     base::Result<void> write_state(int64_t epoch, int64_t next_seq);
@@ -211,6 +222,7 @@ class Ledger {
     LedgerOptions options_;
     Database database_;
     FolderLock lock_;
+    DiskReserve reserve_;
     std::unique_ptr<Statements> statements_;
     std::unique_ptr<LiveFile> live_;
     std::unordered_map<uint32_t, Session> sessions_;

@@ -47,6 +47,23 @@ std::vector<SlotImage> Ledger::unsaved_flows() const {
     return flows;
 }
 
+Result<void> Ledger::save(std::span<const SlotImage> flows) {
+    Transaction transaction = CTN_TRY(Transaction::begin(database_));
+    for (const SlotImage& image : flows) {
+        SlotImage nothing = image;
+        nothing.counters = {};
+        CTN_TRY(statements_->upsert_checkpoint.bind(1, as_stored(image.flow_id))
+                    .bind(2, int64_t{image.session_number})
+                    .bind(3, int64_t{image.traffic_class})
+                    .bind(4, int64_t{image.protocol})
+                    .bind(5, image.opened_at_us)
+                    .bind(6, bytes_of(nothing))
+                    .bind(7, bytes_of(image))
+                    .run());
+    }
+    return transaction.commit();
+}
+
 Result<void> Ledger::checkpoint(int64_t now_us) {
     const int64_t interval_us = int64_t{options_.checkpoint_s} * kMicrosecondsPerS;
     if (interval_us == 0 || std::abs(now_us - checkpointed_at_us_) < interval_us) {
@@ -54,20 +71,11 @@ Result<void> Ledger::checkpoint(int64_t now_us) {
     }
     const std::vector<SlotImage> flows = unsaved_flows();
     if (!flows.empty()) {
-        Transaction transaction = CTN_TRY(Transaction::begin(database_));
-        for (const SlotImage& image : flows) {
-            SlotImage nothing = image;
-            nothing.counters = {};
-            CTN_TRY(statements_->upsert_checkpoint.bind(1, as_stored(image.flow_id))
-                        .bind(2, int64_t{image.session_number})
-                        .bind(3, int64_t{image.traffic_class})
-                        .bind(4, int64_t{image.protocol})
-                        .bind(5, image.opened_at_us)
-                        .bind(6, bytes_of(nothing))
-                        .bind(7, bytes_of(image))
-                        .run());
+        auto saved = save(flows);
+        if (!saved && give_up_reserve(saved.error(), now_us)) {
+            saved = save(flows);
         }
-        CTN_TRY(transaction.commit());
+        CTN_TRY(saved);
         status_.last_commit_at_us = now_us;
     }
     for (const SlotImage& image : flows) {

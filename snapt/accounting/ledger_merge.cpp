@@ -42,6 +42,11 @@ std::optional<uint64_t> free_disk_bytes(const std::string& folder) {
 void Ledger::look_at_disk(int64_t now_us) {
     status_.free_bytes = options_.free_bytes(options_.state_directory);
     const uint64_t floor = options_.min_free_bytes;
+    // As much again beside it, lest what took the room before takes it at once.
+    const uint64_t spare = std::max(enough_free_bytes(floor), options_.reserve_bytes);
+    if (status_.free_bytes && reserve_.make(*status_.free_bytes, spare)) {
+        status_.free_bytes = options_.free_bytes(options_.state_directory);
+    }
     if (floor == 0 || !status_.free_bytes) {
         return;
     }
@@ -60,7 +65,26 @@ void Ledger::look_at_disk(int64_t now_us) {
                                                std::to_string(*status_.free_bytes) + " bytes"));
 }
 
+bool Ledger::give_up_reserve(const base::Error& error, int64_t now_us) {
+    if (!is_disk_full(error) || !reserve_.give_up()) {
+        return false;
+    }
+    base::log(base::LogLevel::Error,
+              "accounting: the disk is full; the reserve of %llu MiB is used",
+              static_cast<unsigned long long>(options_.reserve_bytes >> 20U));
+    static_cast<void>(statements_->write_event(now_us, "reserve_used", std::string(error.where)));
+    return true;
+}
+
 Result<void> Ledger::probe_write(int64_t now_us) {
+    auto written = write_probe(now_us);
+    if (!written && give_up_reserve(written.error(), now_us)) {
+        written = write_probe(now_us);
+    }
+    return written;
+}
+
+Result<void> Ledger::write_probe(int64_t now_us) {
     Transaction transaction = CTN_TRY(Transaction::begin(database_));
     CTN_TRY(statements_->write_event(now_us, "writable", "after a write that failed"));
     return transaction.commit();

@@ -1,6 +1,7 @@
 #include "snapt/accounting/usage.hpp"
 
 #include "common/flow/accounting_record.hpp"
+#include "common/flow/slot_source.hpp"
 #include "snapt/accounting/charges.hpp"
 
 #include <algorithm>
@@ -91,6 +92,9 @@ void bind_usage(Statement& statement, const UsageQuery& query) {
 }
 
 std::string usage_sql(const UsageQuery& query) {
+    // A flow is one whatever classes it has had.
+    const std::string number_bits =
+        std::to_string(static_cast<int64_t>(flow::flow_number(~uint64_t{0})));
     std::string sql = "SELECT ";
     std::string numbers;
     size_t columns = 0;
@@ -103,7 +107,8 @@ std::string usage_sql(const UsageQuery& query) {
         }
     }
     static_assert(flow::record_flag::kTunnel == 512);
-    sql += "count(DISTINCT CASE WHEN flags&512=0 THEN epoch||'/'||flow_id||'/'||snapt_id END)";
+    sql += "count(DISTINCT CASE WHEN flags&512=0 THEN epoch||'/'||(flow_id&" + number_bits +
+           ")||'/'||snapt_id END)";
     for (const char* column : {"pay_up", "pay_down", "inner_up", "inner_down", "pre", "post",
                                "undelivered", "tun_up", "tun_down"}) {
         sql += std::string(", coalesce(sum(") + column + "),0)";

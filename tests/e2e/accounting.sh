@@ -60,5 +60,10 @@ claim "payload up is what the receiver got" equal "$(usage payload_up)" $((${sen
 claim "payload down is what the node got" equal "$(usage payload_down)" $((${received:-0} + $(sent_twice inet "sport = :7000")))
 by_class() { equal "$(snapt_json 1 usage --by class | json "sum(r['inner_up'] + r['inner_down'] for r in d['rows'])")" $((up_bytes + down_bytes)); }
 claim "the classes add up to it" by_class
+top() { snapt_json 1 top --by "$1" | json "sum(r['$2'] for r in d['rows'] if r.get('user', 'alice') == 'alice')"; }
+for by in user class user,class; do
+    claim "top by $by has the bytes up" equal "$(top $by up_bytes)" "$up_bytes"
+    claim "and down" equal "$(top $by down_bytes)" "$down_bytes"
+done
 claim "cnapt usage says the same" equal "$(cnapt_json usage | json "sum(r['inner_up'] for r in d['rows'])")" "$up_bytes"
 finish

@@ -109,6 +109,9 @@ in_ns node nft flush table inet continuo_cnapt_cnapt0
 claim "its rules are, after nft flush table" wait_for 2 eval 'equal "$(in_ns node nft -s list ruleset)" "$ruleset"'
 for version in -4 -6; do
     ip -n "$(ns node)" $version rule flush
+    # A flush passes over rules while others come.
+    while ip -n "$(ns node)" $version rule del priority 32766 2>/dev/null; do :; done
+    while ip -n "$(ns node)" $version rule del priority 32767 2>/dev/null; do :; done
     ip -n "$(ns node)" $version rule add priority 32766 lookup main
     [ $version = -6 ] || ip -n "$(ns node)" rule add priority 32767 lookup default
 done

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Containers behind bridges of the node, IPv4 and IPv6. Without LAN sides what they send stays beside the tunnel, and with the kill
 # switch nothing of it leaves; published ports answer, and containers of one bridge reach each other. As LAN sides they are in the
-# tunnel, those of bridges that come later from their first packet on.
+# tunnel, those of bridges that come later from their first packet on. Docker's own rules stand meanwhile: what is forwarded and
+# not of a bridge is dropped, and so is what is for a container's address and comes in by an uplink.
 . "$(dirname "$0")/lib.sh"
 require curl ping tcpdump
 build_topology
@@ -16,6 +17,8 @@ container() {
         ip -n "$(ns node)" link set "$bridge" up
         address node "$bridge" "172.$net.0.1/16" "2001:db8:11:$net::1/64"
         in_ns node nft "add rule ip docker post ip saddr 172.$net.0.0/16 oifname != \"$bridge\" masquerade"
+        in_ns node nft "add rule inet docker_filter forward oifname \"$bridge\" ct state established,related accept;
+            add rule inet docker_filter forward iifname \"$bridge\" accept"
     fi
     new_namespace "$name"
     connect node "v$name" "$name" eth
@@ -31,6 +34,11 @@ container() {
 in_ns node nft 'add table ip docker; add chain ip docker post { type nat hook postrouting priority 100; };
     add chain ip docker pre { type nat hook prerouting priority -100; };
     add rule ip docker pre fib daddr type local tcp dport 8080 dnat to 172.17.0.2:80'
+in_ns node nft 'add table inet docker_filter; add chain inet docker_filter forward { type filter hook forward priority 0; policy drop; };
+    add chain inet docker_filter raw { type filter hook prerouting priority -300; };
+    add rule inet docker_filter raw ip daddr 172.17.0.2 iifname != "docker0" drop;
+    add rule inet docker_filter forward iifname != "docker0" oifname "docker0" tcp dport 80 accept;
+    add rule inet docker_filter forward iifname "br0" accept'
 in_ns gw1 nft 'add chain ip nat pre { type nat hook prerouting priority -100; }; add rule ip nat pre iifname wan tcp dport 8080 dnat to 192.168.1.2'
 # The prefixes of the containers are routed to the node: IPv6 is not translated.
 ip -n "$(ns gw1)" -6 route add 2001:db8:11:17::/64 via 2001:db8:11::2

@@ -52,9 +52,9 @@ lost_at_most() {
     speaks_of "$3" "$EPOCHREALTIME" "$(awk -v most="$2" 'BEGIN { print (most > 1 ? most : 1) / 50 }')"
     at_most "$1" "$2"
 }
-# since TIME : seconds from then to now, of which the next claim speaks.
+# since TIME [TO] : seconds from then to then or now, of which the next claim speaks.
 since() {
-    local now=$EPOCHREALTIME
+    local now=${2:-$EPOCHREALTIME}
     speaks_of "$1" "$now"
     awk -v from="$1" -v to="$now" 'BEGIN { printf "%.3f\n", to - from }'
 }

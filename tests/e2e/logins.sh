@@ -22,6 +22,16 @@ snapt_user enable alice >/dev/null
 claim "that it is enabled" wait_for 5 logged 'user_changed user=alice change=enable sessions_ended=0'
 claim "and its next login" wait_for 30 eval '[ "$(grep -c " *login user=alice" "$log")" -ge 2 ]'
 wait_cnapt 30
+# --- The operator ends its session, and it comes back
+logins() { grep -c " *login user=alice" "$log"; }
+before=$(logins)
+claim "who has no session cannot be disconnected" eval '! snapt disconnect carol --socket "$(snapt_socket 1)"'
+claim "an operator ends the sessions of a user" equal "$(snapt disconnect alice --socket "$(snapt_socket 1)")" "ended 1 session"
+claim "which is logged as that" wait_for 5 logged "session_end user=alice node=$node from=$at_gateway session=[0-9]+ reason=ended_by_operator "
+claim "the node says why" wait_for 5 grep -q "the operator ended the session" "$work/cnapt.log"
+is_back() { more_than "$(logins)" "$before"; }
+claim "and comes back" wait_for 30 is_back
+wait_cnapt 30
 stop cnapt
 claim "a node that says goodbye" wait_for 5 logged "session_end user=alice .* reason=left duration_s="
 
@@ -55,5 +65,5 @@ left_out() { grep -qE 'login_refused.* left_out=[0-9]+' "$log"; }
 claim "strangers are counted beyond the limit" wait_for 30 left_out
 claim "and not logged one by one" at_most $(($(grep -c login_refused "$log") - before)) 110
 start_cnapt
-claim "a login among them is logged" wait_for 5 eval '[ "$(grep -c " *login user=alice" "$log")" -ge 3 ]'
+claim "a login among them is logged" wait_for 5 eval '[ "$(logins)" -ge 4 ]'
 finish

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A network with IPv6 alone and NAT64, and a SNAPT that is given by an IPv4 address: it is reached by the address that NAT64 makes,
-# there only. What stands for NAT64 is a gateway that translates those addresses to the SNAPT's own IPv6 address, which nobody tells.
+# there only. The name server tells how, or the router's advertisements alone do. What stands for NAT64 is a gateway that translates those addresses to the SNAPT's own IPv6 address, which nobody tells.
 . "$(dirname "$0")/lib.sh"
 require curl
 build_topology
@@ -17,10 +17,14 @@ echo "nameserver 2001:db8:11::1" >"$etc/resolv.conf"
 start_snapt 1
 add_user alice
 
-# nat64 N PREFIX : gateway N leads to the SNAPT by that prefix, of 96 bits, and its name server tells it.
-nat64() {
+# leads N PREFIX : gateway N leads to the SNAPT by that prefix, of 96 bits.
+leads() {
     in_ns "gw$1" nft "add table ip6 nat64; flush table ip6 nat64; add chain ip6 nat64 pre { type nat hook prerouting priority -100; };
         add rule ip6 nat64 pre ip6 daddr ${2}c633:6402 dnat to 2001:db8:1::2"
+}
+# nat64 N PREFIX : its name server tells it, too.
+nat64() {
+    leads "$@"
     ! is_alive "dns$1" || stop "dns$1"
     spawn "gw$1" "dns$1" "$python" "$support_dir/dns_responder.py" --port 53 --nat64 "$2/96"
     wait_for 10 listens "gw$1" 53
@@ -65,4 +69,33 @@ claim "another prefix is used in its network" wait_for 30 is_at "[2001:db8:64::c
 wait "$download"
 claim "a download goes on through all that" equal "$(cut -d' ' -f1 "$work/result") $(cat "$work/curl.log")" "3000000 "
 claim "in the same session" equal "$(session)" "$before"
+
+# --- To a network whose name server knows nothing of it: the router tells (PREF64, RFC 8781)
+tells() { in_ns gw1 "$python" "$support_dir/router_advert.py" lan "$1" "$2"; }
+prefix() { cnapt_json snapts | json "d[0]['nat64']"; }
+leads 1 2001:db8:65::
+stop dns1
+spawn gw1 dns1 "$python" "$support_dir/dns_responder.py" --port 53
+wait_for 10 listens gw1 53
+address node up1 2001:db8:11::2/64
+ip -n "$(ns node)" -6 route add default via 2001:db8:11::1 dev up1 metric 1
+echo "nameserver 2001:db8:11::1" >"$etc/resolv.conf"
+ip -n "$(ns node)" -6 addr flush dev up2 scope global
+ip -n "$(ns node)" -6 route flush default dev up2
+claim "nothing is left of the prefix of the network before" wait_for 20 eval 'equal "$(prefix)" None'
+tells 2001:db8:65::/96 1800
+claim "a prefix that the router tells is used" wait_for 10 is_at "[2001:db8:65::c633:6402]:9347"
+claim "traffic passes by it" wait_for 10 tunnelled
+claim "doctor says which it is" doctor_says 'reached by its NAT64, 2001:db8:65::/96'
+claim "in the same session still" equal "$(session)" "$before"
+leads 1 2001:db8:66::
+tells 2001:db8:66::/96 1800
+tells 2001:db8:65::/96 0
+claim "another one takes the place of one that is withdrawn" wait_for 10 is_at "[2001:db8:66::c633:6402]:9347"
+claim "traffic passes by that" wait_for 10 tunnelled
+tells 2001:db8:66::/96 0
+claim "withdrawn, it is used no more" wait_for 20 eval 'equal "$(prefix)" None'
+tells 2001:db8:66::/96 24
+claim "told again, it is used" wait_for 20 is_at "[2001:db8:66::c633:6402]:9347"
+claim "at the end of its lifetime it is used no more" wait_for 40 eval 'equal "$(prefix)" None'
 finish

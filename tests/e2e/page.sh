@@ -60,6 +60,19 @@ for page in office own login; do
         "$source_dir/tests/support/check_page.py" "$work/$page.html" "$source_dir/snapt/rest/page/page.css"
 done
 
+# --- A quota with "stop" that is used up
+quota() { snapt quota set alice "$@" --state "$work/s1" >/dev/null; }
+quota 1MB/day --then stop
+is_stopped() { snapt_json 1 sessions | json_true "(d[0]['allowance'] or {}).get('state') == 'stopped'"; }
+claim "the session is stopped" wait_for 10 is_stopped
+for view in office own; do
+    claim "the page says so ($view)" eval 'dom "${!view}" "$work/$view-stopped.html" && has "$work/$view-stopped.html" "stopped, the quota is used up until"'
+done
+quota none
+is_free() { snapt_json 1 sessions | json_true "d[0]['allowance'] is None"; }
+claim "without a quota it is not" wait_for 10 is_free
+claim "nor does the page say so" eval 'dom "$own" "$work/own-free.html" && ! grep -q stopped "$work/own-free.html"'
+
 # --- Pictures: wide and narrow, light and dark
 shots=${SCREENSHOTS:-$work/shots}
 mkdir -p "$shots"

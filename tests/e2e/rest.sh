@@ -89,6 +89,7 @@ session=$(get "$admin" /v1/sessions | json "d[0]['session_id']")
 claim "only an administrator ends a session" equal "$(status "$reader" DELETE "/v1/sessions/$session")" 403
 claim "who does" equal "$(status "$admin" DELETE "/v1/sessions/$session")" 204
 claim "and the node is told" wait_for 5 grep -q "the operator ended the session" "$work/cnapt.log"
+claim "it is logged as the operator's" wait_for 5 grep -q 'session_end user=alice .* reason=ended_by_operator ' "$work/snapt1.log"
 tokens remove grafana >/dev/null
 claim "a token that is removed is refused at once" equal "$(status "$reader" GET /v1/status)" 401
 snapt user remove alice --socket "$(snapt_socket 1)" >/dev/null

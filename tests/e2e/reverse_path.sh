@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Strict reverse path filters drop what comes in by an uplink whose default route is not the best, and what comes in by any while a
 # routing rule leads elsewhere. While cnapt runs nothing of its own is dropped: IPv4 as ufw and Fedora filter it, by a sysctl, and
-# IPv6 as firewalld does, by nftables. Doctor tells, and all is afterwards as it was.
+# IPv6 as firewalld does, by nftables. Their chains for what comes in stand beside: answers pass, and what keeps the uplinks alive.
+# Doctor tells, and all is afterwards as it was.
 . "$(dirname "$0")/lib.sh"
 require curl ping
 build_topology
@@ -21,11 +22,21 @@ in_ns node nft 'table inet firewalld {
         icmpv6 type { nd-router-advert, nd-neighbor-solicit, nd-neighbor-advert } accept
         meta nfproto ipv6 fib saddr . mark . iif oif missing counter name strict drop
     }
+    counter refused { }
+    chain filter_INPUT {
+        type filter hook input priority filter + 10; policy drop;
+        ct state { established, related } accept
+        iifname "lo" accept
+        icmpv6 type { nd-router-advert, nd-neighbor-solicit, nd-neighbor-advert, mld-listener-query } accept
+        counter name refused drop
+    }
+    chain filter_FORWARD { type filter hook forward priority filter + 10; policy drop; }
+    chain filter_OUTPUT { type filter hook output priority filter + 10; policy accept; ct state invalid counter name refused drop; }
 }' || skip "needs nft_fib_inet"
 dropped() {
     in_ns node awk '$1 == "TcpExt:" && !named { for (i = 2; i <= NF; i++) name[i] = $i; named = 1; next }
         $1 == "TcpExt:" { for (i = 2; i <= NF; i++) if (name[i] == "IPReversePathFilter") print $i }' /proc/net/netstat
-    in_ns node nft list counter inet firewalld strict | sed -n 's/.*packets \([0-9]*\).*/\1/p'
+    in_ns node nft list counters table inet firewalld | sed -n 's/.*packets \([0-9]*\).*/\1/p'
 }
 # By that uplink, beside the tunnel.
 reaches() { in_ns node ping -n -q -c 1 -W 1 -I "$1" "$2"; }

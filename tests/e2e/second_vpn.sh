@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Another VPN has the default route: in halves as OpenVPN takes it, by rules and a table of its own as wg-quick (both IP versions),
-# in the place of the uplink's, or named in `allow`. It may be there before cnapt or come later. What is behind it and the Internet
+# in the place of the uplink's, or named in `allow`. It may be there before cnapt or come later, also with rules that have no priority. What is behind it and the Internet
 # stay reachable, the session goes beside it while another uplink works, and neither carries the other round and round.
 . "$(dirname "$0")/lib.sh"
 require curl ping
@@ -25,22 +25,32 @@ in_ns node nft 'add table inet seen; add counter inet seen tunnel; add chain ine
 lines() { printf '%s\n' "$@" | ip -n "$(ns node)" -batch -; }
 lines6() { printf '%s\n' "$@" | ip -n "$(ns node)" -6 -batch -; }
 uplink_route="default via 192.168.1.1 dev up1"
-# vpn KIND : takes the default route.
+# As wg-quick makes it: nobody else may send to its address, and answers have the mark of what they answer.
+wg_quick_table='table ip wg-quick-tun9 {
+    chain preraw { type filter hook prerouting priority -300; iifname != "tun9" ip daddr 10.99.0.2 fib saddr type != local drop; }
+    chain premangle { type filter hook prerouting priority -150; meta l4proto udp meta mark set ct mark; }
+    chain postmangle { type filter hook postrouting priority -150; meta l4proto udp meta mark 51820 ct mark set meta mark; }
+}'
+# vpn KIND : takes the default route. `unranked` are rules without a priority, `first` such as stand before all others on purpose.
 vpn() {
     local mark=()
-    [ "$1" != rules ] || mark=(--mark 51820)
+    case $1 in rules | unranked | first) mark=(--mark 51820) ;; esac
     spawn node vpn "$python" "$support_dir/udp_tunnel.py" --device tun9 --port 1194 --remote $inet4 "${mark[@]}"
     wait_for 5 ip -n "$(ns node)" link set tun9 up mtu 1400
     lines "addr add 10.99.0.2 peer 10.99.0.1 dev tun9"
     case $1 in
         halves) lines "route add $inet4 via 192.168.1.1 dev up1" "route add 0.0.0.0/1 dev tun9" "route add 128.0.0.0/1 dev tun9" ;;
         whole) lines "route add $inet4 via 192.168.1.1 dev up1" "route del $uplink_route" "route add default dev tun9" ;;
-        rules)
+        rules | unranked | first)
+            local two=("rule add not fwmark 51820 table 51820" "rule add table main suppress_prefixlength 0")
+            case $1 in
+                rules) two=("${two[0]} priority 32765" "${two[1]} priority 32764") ;;
+                first) two=("${two[0]} priority 5001" "${two[1]} priority 5000") ;;
+            esac
             address node tun9 fd99::2/128
-            lines "route add default dev tun9 table 51820" "rule add not fwmark 51820 table 51820 priority 32765" \
-                "rule add table main suppress_prefixlength 0 priority 32764"
-            lines6 "route add default dev tun9 table 51820" "rule add not fwmark 51820 table 51820 priority 32765" \
-                "rule add table main suppress_prefixlength 0 priority 32764"
+            lines "route add default dev tun9 table 51820" "${two[@]}"
+            lines6 "route add default dev tun9 table 51820" "${two[@]}"
+            in_ns node nft "$wg_quick_table"
             ;;
     esac
 }
@@ -49,9 +59,11 @@ no_vpn() {
     case $1 in
         halves) lines "route del $inet4 via 192.168.1.1 dev up1" ;;
         whole) lines "route del $inet4 via 192.168.1.1 dev up1" "route replace $uplink_route" ;;
-        rules)
-            lines "rule del priority 32764" "rule del priority 32765"
-            lines6 "rule del priority 32764" "rule del priority 32765"
+        rules | unranked | first)
+            # As wg-quick takes them away, wherever they stand.
+            lines "rule del table 51820" "rule del table main suppress_prefixlength 0"
+            lines6 "rule del table 51820" "rule del table main suppress_prefixlength 0"
+            in_ns node nft delete table ip wg-quick-tun9
             ;;
     esac
     wait_for 5 eval '! ip -n "$(ns node)" link show tun9'
@@ -85,17 +97,29 @@ rounds() {
     claim "$text: so does the other VPN" at_most $(($(bytes tun9) - before9)) $((500 * count))
 }
 
+leads_into_tunnel() {
+    for host in 203.0.113.81 2001:db8:3::81; do
+        in_ns node ip route get $host ipproto tcp | grep -q " dev cnapt0 " || return
+    done
+}
+
 # beside ORDER KIND HOST... : the session goes beside the VPN.
 beside() {
     local text="$2, $1" kind=$2 since by_vpn remedy='\[uplinks\] allow = .*"tun9"' state='d[0]["state"]'
-    [ "$kind" != rules ] || remedy='public places behind it belong into capture.exclude'
+    case $kind in rules | unranked) remedy='public places behind it belong into capture.exclude' ;; esac
     if [ "$1" = "VPN first" ]; then
         vpn "$kind"
         start_cnapt
     else
         start_cnapt
+        exec_in_ns node curl -sf -m 60 --limit-rate 40k -o "$work/slow" http://203.0.113.81/file &
+        local slow=$!
+        wait_for 10 test -s "$work/slow"
         vpn "$kind"
+        claim "$text: a connection in the tunnel goes on" eval 'wait $slow && cmp -s "$work/www/file" "$work/slow"'
+        rm "$work/slow"
     fi
+    claim "$text: programs go by cnapt" wait_for 2 leads_into_tunnel
     since=$(moves) by_vpn=$(of_tunnel)
     shift 2
     wait_for 10 pings "$1"
@@ -128,6 +152,26 @@ beside "cnapt first" halves 10.99.0.1 10.99.7.1
 beside "VPN first" halves 10.99.0.1 10.99.7.1
 beside "cnapt first" rules 10.99.0.1 10.99.7.1 fd99::1
 beside "VPN first" rules 10.99.0.1 10.99.7.1 fd99::1
+ranks() { ip -n "$(ns node)" rule | sed -n 's/:.* proto 147$//p' | sort -u | tr '\n' ' '; }
+beside "cnapt first" unranked 10.99.0.1 10.99.7.1 fd99::1
+
+# Its rules come and go, and cnapt with them: also a new one, and one that takes over from the run before.
+start_cnapt
+usual=$(ranks)
+vpn unranked
+claim "rules without a priority: cnapt goes before them" wait_for 2 eval '! equal "$(ranks)" "$usual"'
+stop cnapt KILL
+start_cnapt
+claim "after kill -9, too" wait_for 2 leads_into_tunnel
+stop cnapt USR2
+start_cnapt
+claim "and after a restart" wait_for 2 leads_into_tunnel
+no_vpn unranked
+claim "without the VPN the rules are in their place again" wait_for 5 eval 'equal "$(ranks)" "$usual"'
+vpn unranked
+stop cnapt
+claim "nothing of ours is left" eval '! { ip -n "$(ns node)" rule; ip -n "$(ns node)" -6 rule; } | grep "proto 147"'
+no_vpn unranked
 
 # through ORDER KIND : the VPN carries the session, and goes beside it itself.
 through() {
@@ -157,17 +201,19 @@ printf '\n[uplinks]\nallow = ["*", "tun9"]\n' >>"$work/cnapt.toml"
 through "VPN first" halves
 cp "$work/plain.toml" "$work/cnapt.toml"
 
-# As wg-quick gives its rules when cnapt is there already: the kernel puts them before all others. That cannot be mended from here.
+# Who gives rules a place before those of cnapt wants them there. That is said.
 start_cnapt
-vpn rules
-lines "rule del priority 32765" "rule add not fwmark 51820 table 51820"
+vpn first
 claim "rules before those of cnapt: status says who gets the traffic, and what to do" \
-    says 'tun9: another VPN has the default route, and its rules stand before those of cnapt; programs go past cnapt \(start it before cnapt'
-claim "rules before those of cnapt: and so does doctor" finds 'warn vpn tun9: another VPN .* programs go past cnapt; start it before cnapt'
+    says 'tun9: another VPN has the default route, and its rules stand before those of cnapt; programs go past cnapt \(give its rules a priority'
+claim "rules before those of cnapt: and so does doctor" finds 'warn vpn tun9: another VPN .* programs go past cnapt; give its rules a priority'
+claim "rules before those of cnapt: what is behind the VPN answers" wait_for 10 pings 10.99.7.1
+before=$(bytes up1) before9=$(bytes tun9)
+claim "rules before those of cnapt: the Internet answers" pings 203.0.113.81
+sleep 3
+claim "rules before those of cnapt: nothing goes round" at_most $(($(bytes up1) - before)) 20000
+no_vpn first
 stop cnapt
-stop vpn
-lines "rule del table 51820" "rule del priority 32764"
-lines6 "rule del priority 32764" "rule del priority 32765"
 
 # A VPN that lost its own way is no way for the session: it would carry its own packets. In another network both go on.
 start_cnapt

@@ -1,11 +1,11 @@
 // Cost of a peer with the keys: for every kind of frame the time is linear in its bytes, whatever
 // the peer has left unacknowledged and however it names it. Processor time of this thread is
 // compared with that of padding of the same length.
+#include "common/io/thread_time.hpp"
 #include "common/wire/ack_ranges.hpp"
 #include "common/wire/body.hpp"
 #include "tests/support/hostile_peer.hpp"
 
-#include <ctime>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -29,12 +29,6 @@ constexpr size_t kMaxFrames = 128;
 constexpr size_t kMaxRanges = 512;
 constexpr size_t kMaxOuterBytes = 1500;
 
-Duration thread_time() {
-    timespec time{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return base::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
-}
-
 // Datagrams of one kind, of which the least disturbed is measured.
 constexpr uint32_t kRounds = 10;
 
@@ -50,9 +44,9 @@ Measured cost_of(Victim& victim, const Make& make) {
     Measured least;
     for (uint32_t round = 0; round < kRounds; ++round) {
         const std::vector<uint8_t> body = make(round);
-        const Duration before = thread_time();
+        const Duration before = io::thread_time();
         victim.receive_body({TrafficClass::LtLd, 0, 0}, body);
-        least.cost = std::min<Duration>(least.cost, thread_time() - before);
+        least.cost = std::min<Duration>(least.cost, io::thread_time() - before);
         least.bytes = body.size();
     }
     return least;

@@ -1,5 +1,6 @@
 // Moves of a node in virtual time: what was under way is repeated, nothing comes twice, and keys
 // that one end never got do no harm.
+#include "common/flow/counter_values.hpp"
 #include "tests/sim/two_paths.hpp"
 #include "tests/support/seeds.hpp"
 
@@ -109,6 +110,34 @@ TEST(HandoverSim, WhatWasUnderWayToTheOldAddressIsRepeatedOnce) {
         EXPECT_LE(counters.repeated_datagrams, stream.pair.misdirected + 10)
             << "what had come is not sent again, but for what came after the announcement left";
     }
+}
+
+// Half a round trip of 20 ms; whoever is made after the move has not moved.
+TEST(HandoverSim, AFlowCountsItsMovesAndTheDelayOfItsPath) {
+    Downstream stream(link_of(milliseconds(10)), 4);
+    SessionPair& pair = stream.pair;
+    stream.run_for(milliseconds(300));
+    stream.move(3);
+    stream.run_for(milliseconds(300));
+    stream.move(4);
+    stream.run_for(milliseconds(300));
+    const auto later = node_fields(packet::Protocol::Udp, 6000, 6001);
+    pair.node.send(pair.node.flow(tuple_of(later), TrafficClass::HtHd),
+                   make_packet(later, std::vector<uint8_t>(100)), {}, pair.now);
+    pair.run_for(milliseconds(300));
+    ASSERT_EQ(pair.snapt.slots.size(), 2U);
+    std::multiset<uint64_t> moves;
+    for (const auto& [name, slot] : pair.snapt.slots) {
+        const flow::CounterValues values = flow::read_counters(slot->counters);
+        moves.insert(values.handovers);
+        ASSERT_GT(values.delay_samples, 0U);
+        const uint64_t delay_us = values.delay_us_sum / values.delay_samples;
+        EXPECT_GE(delay_us, 10'000U) << name;
+        EXPECT_LE(delay_us, 12'000U) << name;
+        EXPECT_LT(values.jitter_us_sum / values.delay_samples, 5'000U) << name;
+        EXPECT_EQ(flow::value(pair.node.slots.begin()->second->counters.delay_samples), 0U);
+    }
+    EXPECT_EQ(moves, (std::multiset<uint64_t>{0, 2}));
 }
 
 // Both paths work: what SNAPT sends again has come, or comes yet, by the path that was left.

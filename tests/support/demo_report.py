@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints what ./demo saw, from the reports that it saved in a directory."""
+"""Prints what ./demo saw, from the reports that it saved in a directory: demo_report.py DIRECTORY [bill]"""
 import json
 import os
 import statistics
@@ -92,7 +92,7 @@ def gaps(directory):
     for flow in ("download", "chat", "voice", "ping"):
         with open(os.path.join(directory, f"{flow}.gap")) as stream:
             words = stream.readline().split()
-        if len(words) == 3:
+        if len(words) >= 3:
             rows.append((flow, *(f"{number:.1f}" for number in (usual_silence(directory, flow), *map(float, words[:2])))))
         else:
             rows.append((flow, "", "no answer", ""))
@@ -108,8 +108,25 @@ def usage(directory):
     table("usage", ("user", "class", "SNAPT", "flows", "inner up", "inner down", "as packets", "as sent", "saved"), rows)
 
 
+def denarii(micro):
+    return f"{'-' if micro < 0 else ''}{abs(micro) // 1000000}.{abs(micro) % 1000000:06}"
+
+
+def bill(directory):
+    """Payload, as quotas and prices have it: bytes of the usage table are those of packets."""
+    rows = []
+    for number in (1, 2):
+        used = load(directory, f"bill{number}.json")["rows"]
+        rows.append([f"zrh-{number}", sum(row["payload_up"] + row["payload_down"] for row in used),
+                     *(sum(row[key] for row in used) for key in ("saved", "gross_ud", "discount_ud", "net_ud"))])
+    rows.append(["both", *(sum(row[i] for row in rows) for i in range(1, 6))])
+    table("the bill of alice, in denarii, by the example of a price plan", ("SNAPT", "payload bytes", "bytes saved", "charge", "discount", "to pay"),
+          [(*row[:3], *map(denarii, row[3:])) for row in rows])
+    print("  To print: build/demo/statement-zrh-1.html, build/demo/statement-zrh-2.html")
+
+
 def main():
-    for show in (flows, savings, holds, gaps, usage):
+    for show in (bill,) if sys.argv[2:] == ["bill"] else (flows, savings, holds, gaps, usage):
         try:
             show(sys.argv[1])
         except (OSError, KeyError, TypeError, ValueError) as error:

@@ -36,6 +36,17 @@ function percent(part, whole) {
   return Number(whole) > 0 ? (100 * Number(part) / Number(whole)).toFixed(1) + " %" : "–";
 }
 
+// What a quota or credit does to a user now; empty where it does nothing.
+function allowanceText(allowance, timeText) {
+  const words = {warned: "near the end of the quota", noted: "used up", throttled: "throttled", stopped: "stopped"};
+  if (!allowance || !words[allowance.state]) {
+    return "";
+  }
+  const acts = allowance.state === "throttled" || allowance.state === "stopped";
+  return words[allowance.state] + (acts ? ", the " + allowance.of + " is used up" : "") +
+    (allowance.until === null ? "" : " until " + timeText(Number(allowance.until)));
+}
+
 // Of numbers that may be text; nothing where none is known.
 function sum(rows, name) {
   let total = null;
@@ -187,5 +198,5 @@ function render(tree, isSvg = false) {
 }
 
 if (typeof module !== "undefined") {
-  module.exports = {bytes, money, percent, sum, roundUp, daysBetween, dayChart, barChart, table, csv, CLASSES};
+  module.exports = {allowanceText, bytes, money, percent, sum, roundUp, daysBetween, dayChart, barChart, table, csv, CLASSES};
 }

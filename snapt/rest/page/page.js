@@ -139,14 +139,16 @@ function showUsage(rows, users) {
   }
 }
 
+const timeText = (seconds) => new Date(seconds * 1000).toLocaleString();
+
 function showSessions(sessions) {
   const columns = [...(isSelf() ? [] : [{head: "user", text: true}]), {head: "node", text: true}, {head: "from", text: true},
     {head: "by", text: true}, {head: "round trip"}, {head: "handovers"}, {head: "up"}, {head: "down"}, {head: "saved"},
-    {head: "since", text: true}];
+    {head: "since", text: true}, {head: "quota", text: true}];
   const rows = sessions.map((one) => [...(isSelf() ? [] : [one.user]), one.node, one.from ?? "–", one.transport,
     one.rtt_ms === null ? "–" : one.rtt_ms.toFixed(0) + " ms", String(one.handovers), bytes(one.up_bytes),
     bytes(one.down_bytes), one.saved_percent === null ? "–" : one.saved_percent.toFixed(1) + " %",
-    new Date(Number(one.since) * 1000).toLocaleString()]);
+    timeText(Number(one.since)), allowanceText(one.allowance, timeText)]);
   show("sessions", rows.length === 0 ? ["p", {}, ["No node is connected."]] : table("Sessions now", columns, rows));
 }
 

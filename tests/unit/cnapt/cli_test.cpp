@@ -118,6 +118,16 @@ TEST(CnaptStatus, SaysHowNamesAreLookedUpIfThatIsItsBusiness) {
     EXPECT_FALSE(contains(status_text(json(kStatus), false), "names "));
 }
 
+TEST(CnaptStatus, SaysWhatBecomesOfManyRoutes) {
+    const auto routes = [](const std::string& text) {
+        return status_text(json(R"({"state":"up","routes":)" + text + "}"), false);
+    };
+    EXPECT_TRUE(contains(routes(R"({"left_out":99936,"unseen":0})"),
+                         "routes     99936 of the main table decide nothing here"));
+    EXPECT_TRUE(contains(routes(R"({"left_out":5,"unseen":3})"), "routes     3 default routes"));
+    EXPECT_FALSE(contains(routes(R"({"left_out":0,"unseen":0})"), "routes "));
+}
+
 TEST(CnaptStatus, SaysThatFlowsGoOutsideTheTunnelAndWhy) {
     const std::string_view error =
         R"("last_error":{"kind":"timed_out","text":"timed out: no answer","at":0,"current":true})";

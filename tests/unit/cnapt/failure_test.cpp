@@ -150,8 +150,8 @@ TEST(FailureText, SaysWhichVpnHasTheDefaultRoute) {
               "capture.exclude)\n");
     EXPECT_EQ(said(R"({"interface":"wg0","used":false,"takes_programs":true})"),
               "wg0: another VPN has the default route, and its rules stand before those of cnapt; "
-              "programs go past cnapt (start it before cnapt, or give its rules a priority above "
-              "9362)\n");
+              "programs go past cnapt (give its rules a priority above 9362, or let it take no "
+              "default route)\n");
 }
 
 TEST(FailureText, HasALineForWhatDoesNotWorkNow) {

@@ -241,6 +241,24 @@ TEST_F(SourceRoutesTest, OtherRoutesToTheSnaptAndOtherRulesDoNotMislead) {
     EXPECT_EQ(way("203.0.113.1", "192.168.2.2"), "lo") << "the host's own rules come first";
 }
 
+// As wg-quick does it, when there are rules already.
+TEST_F(SourceRoutesTest, RulesThatComeLaterWithoutAPriorityDoNotMislead) {
+    apply(plan());
+    ASSERT_TRUE(net().shell("ip route add default dev lo table 51820; "
+                            "ip rule add not fwmark 0xca6c lookup 51820"));
+    EXPECT_EQ(way("198.51.100.2", "192.168.2.2"), "lo");
+    apply(plan());
+    EXPECT_EQ(way("198.51.100.2", "192.168.2.2"), "up2");
+    ASSERT_TRUE(net().shell("ip rule del lookup 51820"));
+    apply(plan());
+    EXPECT_TRUE(net().shell("test $(ip rule | grep -c ^9346:) = 2 && "
+                            "test $(ip rule | grep -c 'proto 147') = 6"));
+    ASSERT_TRUE(net().shell("ip rule add not fwmark 0xca6c lookup 51820"));
+    apply(plan());
+    apply({});
+    EXPECT_TRUE(is_clean());
+}
+
 TEST_F(SourceRoutesTest, IsKeptUpAndGoesWithoutATrace) {
     apply(plan());
     const SourcePlan before = plan();

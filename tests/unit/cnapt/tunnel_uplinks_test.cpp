@@ -118,7 +118,12 @@ TEST_F(OtherVpnsByRule, AreFoundAsThePacketsOfCnaptAreRouted) {
                             "ip rule add not fwmark 51820 table 51820 priority 32765"));
     EXPECT_EQ(asked(kMark), Names{"vpn0 by rule"});
     ASSERT_TRUE(net().shell("ip rule add not fwmark 51820 table 51820 priority 9346"));
-    EXPECT_EQ(asked(kMark), Names{"vpn0 by rule first"});
+    EXPECT_EQ(asked(kMark), Names{"vpn0 by rule"}) << "those of cnapt would go before";
+    ASSERT_TRUE(net().shell("ip rule add table 9347 priority 9347 protocol 147"));
+    EXPECT_EQ(asked(kMark), Names{"vpn0 by rule first"}) << "they have not yet";
+    ASSERT_TRUE(net().shell("ip rule del priority 9347 && ip rule del priority 9346 && "
+                            "ip rule add not fwmark 51820 table 51820 priority 5000"));
+    EXPECT_EQ(asked(kMark), Names{"vpn0 by rule first"}) << "nor would they";
     EXPECT_EQ(asked(51820), Names{}) << "its own packets";
 }
 

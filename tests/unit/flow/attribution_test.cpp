@@ -98,15 +98,16 @@ TEST(Attribution, CountsPreAndPostInTheDirectionAsked) {
 TEST(CounterValues, DifferenceIsFieldByFieldButTheMaximumStays) {
     LiveCounters counters;
     count_packets(counters, Direction::Down, 3, 4500, 4380);
-    count_delay(counters, 900, 2);
+    count_delay(counters, 900, 50, 2);
     const CounterValues earlier = read_counters(counters);
     count_packets(counters, Direction::Up, 1, 52, 0);
-    count_delay(counters, 100, 1);
+    count_delay(counters, 100, 20, 1);
     const CounterValues delta = difference(read_counters(counters), earlier);
     EXPECT_EQ(delta.packets_up, 1U);
     EXPECT_EQ(delta.inner_up, 52U);
     EXPECT_EQ(delta.inner_down, 0U);
     EXPECT_EQ(delta.delay_us_sum, 100U);
+    EXPECT_EQ(delta.jitter_us_sum, 20U);
     EXPECT_EQ(delta.delay_us_max, 900U);
 }
 

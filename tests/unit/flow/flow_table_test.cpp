@@ -164,6 +164,23 @@ TEST(FlowTable, ReclassifiedFlowCountsInASlotOfItsOwnClassWithItsOwnId) {
     EXPECT_NE(other->counters->flow_id, flow->counters->flow_id);
 }
 
+TEST(FlowTable, AFlowKeepsItsNumberWhateverItsClass) {
+    HeapSlots slots(10);
+    FlowTable table(10, slots);
+    Flow* flow = table.create(tuple_of(1), base::TrafficClass::LtHd, kStart);
+    std::set<uint64_t> ids = {flow->counters->flow_id};
+    std::set<uint64_t> numbers = {flow_number(flow->counters->flow_id)};
+    for (uint64_t i = 0; i <= kMostClassChanges; ++i) {
+        EXPECT_EQ(numbers.size(), 1U) << i;
+        const auto next = i % 2 == 0 ? base::TrafficClass::HtHd : base::TrafficClass::LtHd;
+        ASSERT_TRUE(table.reclassify(*flow, next, kStart));
+        EXPECT_TRUE(ids.insert(flow->counters->flow_id).second) << i;
+        EXPECT_LT(flow->counters->flow_id, kTunnelFlowIdBase);
+        numbers.insert(flow_number(flow->counters->flow_id));
+    }
+    EXPECT_EQ(numbers.size(), 2U) << "beyond that it goes on as another";
+}
+
 TEST(FlowTable, ReclassifyWithoutRoomKeepsTheClass) {
     HeapSlots slots(1);
     FlowTable table(10, slots);

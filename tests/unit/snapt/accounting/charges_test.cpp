@@ -89,7 +89,7 @@ TEST_F(ChargesTest, BookersAtTheSameTimeBookOnce) {
 TEST_F(ChargesTest, ACrashNeitherLosesNorRepeats) {
     use(add_shipped().plan_id);
     // A process with sanitizers takes a second to fork and end.
-    constexpr int64_t kRecords = tests::kHasSanitizer ? 50 : 1500;
+    constexpr int64_t kRecords = tests::kHasSanitizer ? 300 : 1500;
     put_many(kRecords);
     std::mt19937 random(7);
     size_t kills = 0;

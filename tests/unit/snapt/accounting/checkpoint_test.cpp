@@ -8,6 +8,9 @@ namespace {
 using flow::Cause;
 namespace record_flag = flow::record_flag;
 
+constexpr uint32_t kUnknowns =
+    record_flag::kDelayUnknown | record_flag::kJitterUnknown | record_flag::kLossUnknown;
+
 class CheckpointTest : public LedgerTest {
   protected:
     // As after a loss of power: the live file is of another boot.
@@ -42,9 +45,8 @@ TEST_F(CheckpointTest, APowerLossCostsWhatWasCountedSince) {
     EXPECT_EQ(all[0].t_start, kNoon);
     EXPECT_EQ(all[0].t_end, kNoon + kSecond);
     EXPECT_EQ(all[0].account_id, 7);
-    EXPECT_EQ(all[0].flags & ~record_flag::kDelayUnknown,
-              record_flag::kFirst | record_flag::kRecovered | record_flag::kLast |
-                  record_flag::kHasAccount);
+    EXPECT_EQ(all[0].flags & ~kUnknowns, record_flag::kFirst | record_flag::kRecovered |
+                                             record_flag::kLast | record_flag::kHasAccount);
 }
 
 TEST_F(CheckpointTest, WhatWasSealedBeforeIsNotCountedAgain) {

@@ -103,8 +103,8 @@ TEST_F(LedgerTest, RecordSaysWhoWhatAndWhy) {
     wanted.app = 4;
     flow::LiveSlot* slot = ledger->live().take(wanted);
     count(*slot, 1000, kNoon + 7 * kSecond);
-    flow::count_delay(slot->counters, 3000, 2);
-    flow::count_delay(slot->counters, 6000, 1);
+    flow::count_delay(slot->counters, 3000, 600, 2);
+    flow::count_delay(slot->counters, 6000, 300, 1);
     flow::add(slot->counters.active_us, 1234);
     ledger->live().release(slot, Cause::Idle);
     EXPECT_EQ(*ledger->tick(kNoon + 8 * kSecond), 1U);
@@ -126,10 +126,13 @@ TEST_F(LedgerTest, RecordSaysWhoWhatAndWhy) {
     EXPECT_EQ(record.active_us, 1234);
     EXPECT_EQ(record.post, 500);
     EXPECT_EQ(record.delay_us, 4000);
+    EXPECT_EQ(record.jitter_us, 500);
+    EXPECT_FALSE(record.lost_pkts) << "nobody counts them";
     EXPECT_EQ(record.delay_max_us, 6000);
     EXPECT_EQ(record.delay_src, flow::delay_source::kTunnel);
     EXPECT_EQ(record.cause, Cause::Idle);
-    EXPECT_EQ(record.flags, record_flag::kFirst | record_flag::kLast | record_flag::kHasAccount);
+    EXPECT_EQ(record.flags, record_flag::kFirst | record_flag::kLast | record_flag::kHasAccount |
+                                record_flag::kLossUnknown);
 }
 
 TEST_F(LedgerTest, ANameThatFindsNoRoomIsToldAgainAndIsNoEmptyOneMeanwhile) {
@@ -310,6 +313,36 @@ TEST_F(LedgerTest, FullDatabaseDelaysRecordsButLosesNone) {
     EXPECT_EQ(inner_up(all), 200 * 111);
     EXPECT_EQ(all[0].flags & record_flag::kLateSeal, record_flag::kLateSeal);
     EXPECT_EQ(ledger->live().in_use(), 199U);
+}
+
+TEST_F(LedgerTest, AReserveOfTheDiskIsGivenUpWhenItIsFull) {
+    LedgerOptions wanted = options();
+    wanted.reserve_bytes = 65'536;
+    uint64_t free_bytes = 100'000;
+    wanted.free_bytes = [&](const std::string&) { return std::optional(free_bytes); };
+    auto ledger = open(kNoon, wanted);
+    add_session(*ledger, 1, "alice");
+    const auto has_reserve = [this] { return std::filesystem::exists(path(kReserveFileName)); };
+    ASSERT_TRUE(ledger->tick(kNoon + kSecond));
+    EXPECT_FALSE(has_reserve()) << "there is not as much again beside it";
+    free_bytes = 200'000;
+    ASSERT_TRUE(ledger->tick(kNoon + 2 * kSecond));
+    ASSERT_TRUE(has_reserve());
+    EXPECT_EQ(std::filesystem::file_size(path(kReserveFileName)), 65'536U);
+    for (uint64_t i = 1; i <= 200; ++i) {
+        count(*ledger->live().take(request(i, 1, kNoon)), 100, kNoon + 1);
+    }
+    free_bytes = 0;
+    ASSERT_TRUE(ledger->database().execute("PRAGMA max_page_count=1"));
+    EXPECT_FALSE(ledger->tick(kNoon + 60 * kSecond));
+    EXPECT_FALSE(has_reserve());
+    ASSERT_TRUE(ledger->database().execute("PRAGMA max_page_count=100000"));
+    EXPECT_EQ(*ledger->tick(kNoon + 61 * kSecond), 200U);
+    EXPECT_FALSE(has_reserve());
+    free_bytes = 200'000;
+    ASSERT_TRUE(ledger->tick(kNoon + 62 * kSecond));
+    EXPECT_TRUE(has_reserve());
+    EXPECT_EQ(inner_up(records(1)), 200 * 100);
 }
 
 TEST_F(LedgerTest, ClockSetBackSealsAtTheOldTimeAndGoesOnAtTheNew) {

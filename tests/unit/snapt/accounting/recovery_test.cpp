@@ -1,4 +1,5 @@
 #include "common/base/random.hpp"
+#include "snapt/accounting/new_ledger.hpp"
 #include "snapt/accounting/user_store.hpp"
 #include "tests/unit/snapt/accounting/accounting_fixture.hpp"
 
@@ -16,6 +17,9 @@ namespace {
 using flow::Cause;
 using flow::UsageRecord;
 namespace record_flag = flow::record_flag;
+
+constexpr uint32_t kUnknowns =
+    record_flag::kDelayUnknown | record_flag::kJitterUnknown | record_flag::kLossUnknown;
 
 // Runs `body` in a child process that ends without any clean-up, as after a crash.
 template <typename Body>
@@ -60,7 +64,7 @@ TEST_F(RecoveryTest, WhatWasCountedButNotSealedIsRecoveredExactlyInTheOldEpoch) 
     EXPECT_EQ(all[1].user_id, "alice");
     EXPECT_EQ(all[1].app, "curl");
     EXPECT_EQ(all[1].cause, Cause::Recovered);
-    EXPECT_EQ(all[1].flags & ~record_flag::kDelayUnknown,
+    EXPECT_EQ(all[1].flags & ~kUnknowns,
               record_flag::kRecovered | record_flag::kLast | record_flag::kHasAccount);
     EXPECT_EQ(all[1].t_start, kNoon + 60 * kSecond);
     EXPECT_EQ(all[1].t_end, kNoon + 61 * kSecond);
@@ -208,6 +212,42 @@ TEST_F(RecoveryTest, KilledAtAnyMomentItNeverCountsTwiceAndLosesAtMostOnePacket)
         }
     }
     munmap(shared, sizeof(Sink));
+}
+
+TEST_F(RecoveryTest, ADamagedDatabaseGivesWayToANewOne) {
+    base::SeededRandom random(1);
+    {
+        auto ledger = open(kNoon);
+        add_session(*ledger, 1, "alice");
+        count(*ledger->live().take(request(1, 1, kNoon)), 100, kNoon + 1);
+        ASSERT_TRUE(UserStore::open(folder_).value()->add("alice", {}, kNoon, random));
+        EXPECT_EQ(set_damaged_ledger_aside(folder_, kNoon).error().code, base::Errc::InvalidState);
+        ASSERT_TRUE(ledger->seal_now(kNoon + 2));
+    }
+    EXPECT_FALSE(*set_damaged_ledger_aside(folder_, kNoon + 3 * kSecond)) << "it is good";
+    const int64_t former = number("SELECT account_id FROM user");
+    std::filesystem::remove(path("ledger.db-wal"));
+    const auto bytes = std::filesystem::file_size(path(kLedgerFileName));
+    std::filesystem::resize_file(path(kLedgerFileName), bytes / 2);
+    EXPECT_EQ(Ledger::open(options(), kNoon + 4 * kSecond).error().code, base::Errc::Malformed);
+    const auto aside = set_damaged_ledger_aside(folder_, kNoon + 5 * kSecond);
+    ASSERT_TRUE(aside) << aside.error().where;
+    ASSERT_TRUE(*aside);
+    EXPECT_EQ(std::filesystem::file_size(**aside), bytes / 2) << "as it was";
+    {
+        const auto ledger = open(kNoon + 6 * kSecond);
+        EXPECT_EQ(ledger->status().epoch, kNoon / kSecond + 6);
+        EXPECT_EQ(ledger->status().recovered_records, 0U) << "nobody knows what had been sealed";
+    }
+    const auto users = UserStore::open(folder_).value();
+    EXPECT_TRUE(users->list(kNoon)->empty());
+    EXPECT_GT(users->add("alice", {}, kNoon, random)->account_id, former);
+    EXPECT_FALSE(*set_damaged_ledger_aside(folder_, kNoon + 7 * kSecond));
+}
+
+TEST_F(RecoveryTest, WithoutADatabaseNoneIsDamaged) {
+    EXPECT_FALSE(*set_damaged_ledger_aside(folder_, kNoon));
+    EXPECT_FALSE(std::filesystem::exists(path(kLedgerFileName)));
 }
 
 TEST_F(StateFolder, UnusableDatabaseIsAClearErrorAndNeverACrash) {

@@ -54,6 +54,24 @@ TEST_F(UsageTest, WithoutRecordsATotalIsZeroAndAGroupingEmpty) {
     EXPECT_TRUE(rows(by({UsageKey::User})).empty());
 }
 
+TEST_F(UsageTest, AFlowThatChangesItsClassIsOne) {
+    constexpr int64_t kOnce = int64_t{1} << flow::kFlowNumberBits;
+    for (const int64_t flow_id : {int64_t{5}, 5 + kOnce, 5 + 2 * kOnce, int64_t{6}}) {
+        auto record = make(at("2026-11-20"));
+        record.flow_id = flow_id;
+        record.cls = flow_id == 5 + kOnce ? 3 : 2;
+        put(record);
+    }
+    auto shared = make(at("2026-11-20"));  // flows that had no slot of their own
+    shared.flow_id = static_cast<int64_t>(kSharedFlowIdBase + 5);
+    put(shared);
+    EXPECT_EQ(rows({})[0].flows, 3);
+    const auto by_class = rows(by({UsageKey::Class}));
+    ASSERT_EQ(by_class.size(), 3U);
+    EXPECT_EQ(by_class[1].flows, 2);
+    EXPECT_EQ(by_class[2].flows, 1);
+}
+
 TEST_F(UsageTest, GroupsBySeveralKeysAndSumsTheRest) {
     for (int i = 0; i < 12; ++i) {
         auto record = make(at("2026-11-20") + i * kSecond);

@@ -1,0 +1,64 @@
+// PREF64 (RFC 8781): the NAT64 prefixes that routers tell in their advertisements, as the kernel
+// passes them on (RTM_NEWNDUSEROPT, linux/rtnetlink.h). It does so for those that it takes itself:
+// not where a program takes them in its place (accept_ra = 0). Pure.
+#pragma once
+
+#include "common/base/ip_address.hpp"
+#include "common/base/time.hpp"
+#include "common/io/netlink.hpp"
+
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace continuo::io {
+
+// Prefixes of all interfaces together; those beyond are left out (counted). A choice: a network has
+// one. RFC 8781, section 5.
+inline constexpr size_t kMaxPref64 = 16;
+
+struct Pref64 {
+    base::IpPrefix prefix;      // of 96, 64, 56, 48, 40 or 32 bits
+    base::Duration lifetime{};  // in steps of 8 s; 0: withdrawn
+
+    bool operator==(const Pref64&) const = default;
+};
+
+// Options of neighbour discovery, one behind the other (RFC 4861, section 4.6). Other options, and
+// what RFC 8781 says is to be ignored, are passed over; what is cut off ends them. At most
+// kMaxPref64.
+std::vector<Pref64> parse_pref64(base::ByteView options);
+
+struct Pref64Notice {
+    uint32_t interface_index = 0;
+    std::vector<Pref64> prefixes;
+};
+// None where the message is of another kind or tells of no prefix.
+std::optional<Pref64Notice> parse_pref64_notice(const NetlinkMessage& message);
+
+// The prefixes that are valid.
+class Pref64Table {
+  public:
+    void note(const Pref64Notice& notice, base::TimePoint now);
+    // Interfaces that are in a network, sorted. What was told by one that was, and is no more, is
+    // forgotten. One that was not yet is left alone: a router may be heard before the interface has
+    // its address.
+    void follow(std::vector<uint32_t> connected);
+    // The one that has been known for longest.
+    std::optional<base::IpPrefix> prefix(uint32_t interface_index, base::TimePoint now) const;
+    uint64_t left_out() const { return left_out_; }
+
+  private:
+    struct Known {
+        uint32_t interface_index = 0;
+        base::IpPrefix prefix;
+        base::TimePoint valid_until{};
+    };
+    void note(uint32_t interface_index, const Pref64& told, base::TimePoint now);
+
+    std::vector<Known> known_;  // the oldest first
+    std::vector<uint32_t> connected_;
+    uint64_t left_out_ = 0;
+};
+
+}  // namespace continuo::io

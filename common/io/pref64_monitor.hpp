@@ -1,0 +1,44 @@
+// Pref64Monitor: the NAT64 prefixes that routers tell, from when it starts on: the kernel keeps
+// none for those who ask later. Belongs to a loop.
+#pragma once
+
+#include "common/io/event_loop.hpp"
+#include "common/io/pref64.hpp"
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace continuo::io {
+
+class Pref64Monitor {
+  public:
+    // `on_notice` is called on the loop after a router has told something; what is over ends
+    // without a call. `loop` must outlive this. Errors: System.
+    static base::Result<std::unique_ptr<Pref64Monitor>> start(EventLoop& loop,
+                                                              std::function<void()> on_notice);
+    Pref64Monitor(const Pref64Monitor&) = delete;
+    Pref64Monitor& operator=(const Pref64Monitor&) = delete;
+    ~Pref64Monitor() = default;
+
+    // As those of Pref64Table.
+    void follow(std::vector<uint32_t> connected) { table_.follow(std::move(connected)); }
+    std::optional<base::IpPrefix> prefix(uint32_t interface_index) const {
+        return table_.prefix(interface_index, loop_.now());
+    }
+
+  private:
+    Pref64Monitor(EventLoop& loop, std::function<void()> on_notice)
+        : loop_(loop), on_notice_(std::move(on_notice)) {}
+    base::Result<void> subscribe();
+    void on_readable();
+
+    EventLoop& loop_;
+    std::function<void()> on_notice_;
+    Pref64Table table_;
+    std::vector<uint8_t> block_;
+    UniqueFd fd_;
+    std::unique_ptr<Poller> poller_;  // last: gone before the descriptor
+};
+
+}  // namespace continuo::io

@@ -1,0 +1,156 @@
+#include "snapt/live_commands.hpp"
+
+#include "common/config/units.hpp"
+#include "common/daemon/command_program.hpp"
+#include "common/report/json.hpp"
+#include "common/report/json_value.hpp"
+#include "common/report/status_report.hpp"
+#include "common/report/table.hpp"
+#include "snapt/top.hpp"
+
+#include <array>
+#include <iterator>
+#include <string>
+#include <utility>
+
+namespace continuo::snapt {
+
+using report::Align;
+using report::CommandOutput;
+using report::JsonValue;
+using report::OptionValue;
+using report::ParsedCommand;
+using report::Table;
+
+namespace {
+
+// Keys of rows that name what is summed up, with their heads.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kGroups = {
+    {{"user", "USER"}, {"class", "CLASS"}}};
+
+CommandOutput disconnect_command(const report::DaemonAccess& access, const ParsedCommand& command) {
+    report::JsonWriter json;
+    json.begin_object().field("command", "disconnect");
+    json.field("who", command.arguments.front()).end_object();
+    return report::ask_daemon(access, json.take(), report::kAnswerTimeout, command.has("--json"),
+                              [](const JsonValue& answer) {
+                                  const auto ended =
+                                      answer["sessions_ended"].unsigned_integer().value_or(0);
+                                  return "ended " + report::format_count(ended) +
+                                         (ended == 1 ? " session\n" : " sessions\n");
+                              });
+}
+
+std::string top_text(const JsonValue& answer, bool is_terminal, size_t columns) {
+    const auto& rows = answer["rows"].items();
+    if (rows.empty()) {
+        return "no sessions\n";
+    }
+    std::vector<Table::Column> heads;
+    for (const auto& [key, head] : kGroups) {
+        if (rows.front().has(key)) {
+            heads.push_back({std::string(head)});
+        }
+    }
+    const Table::Column figures[] = {
+        {"SESSIONS", Align::Right, 2}, {"UP RATE", Align::Right}, {"DOWN RATE", Align::Right},
+        {"UP", Align::Right, 1},       {"DOWN", Align::Right, 1}, {"SAVED DOWN", Align::Right, 3}};
+    heads.insert(heads.end(), std::begin(figures), std::end(figures));
+    Table table(std::move(heads));
+    const auto add = [&table](std::vector<std::string> cells, const JsonValue& row) {
+        for (std::string text :
+             {report::count_cell(row["sessions"]), report::rate_cell(row["up_bits_per_s"]),
+              report::rate_cell(row["down_bits_per_s"]), report::bytes_cell(row["up_bytes"]),
+              report::bytes_cell(row["down_bytes"]),
+              report::percent_cell(row["down_saved_percent"])}) {
+            cells.push_back(std::move(text));
+        }
+        table.add_row(std::move(cells));
+    };
+    for (const JsonValue& row : rows) {
+        std::vector<std::string> cells;
+        for (const auto& [key, head] : kGroups) {
+            if (row.has(key)) {
+                cells.push_back(report::cell(row[key]));
+            }
+        }
+        add(std::move(cells), row);
+    }
+    const JsonValue& others = answer["others"];
+    if (const uint64_t more = others["rows"].unsigned_integer().value_or(0); more > 0) {
+        std::vector<std::string> cells = {report::format_count(more) + " others"};
+        cells.resize(rows.front().has(kGroups[0].first) && rows.front().has(kGroups[1].first) ? 2
+                                                                                              : 1);
+        add(std::move(cells), others);
+    }
+    return table.render(is_terminal, columns);
+}
+
+CommandOutput top_command(const report::DaemonAccess& access,
+                          const ParsedCommand& command,
+                          bool is_terminal,
+                          size_t columns) {
+    report::JsonWriter json;
+    json.begin_object().field("command", "top");
+    std::string by;
+    for (const std::string& key : report::list_values(command, "--by")) {
+        by += (by.empty() ? "" : ",") + key;
+    }
+    json.field("by", by);
+    if (const auto text = command.value("--limit")) {
+        const auto limit = config::parse_unsigned(*text, kMaxTopRows);
+        if (!limit || *limit == 0) {
+            CommandOutput output = report::failed(
+                access, "--limit \"" + *text + "\"; expected 1 to " + std::to_string(kMaxTopRows));
+            output.exit_code = report::kExitUsage;
+            return output;
+        }
+        json.field("limit", *limit);
+    }
+    json.end_object();
+    return report::ask_daemon(
+        access, json.take(), report::kAnswerTimeout, command.has("--json"),
+        [&](const JsonValue& answer) { return top_text(answer, is_terminal, columns); });
+}
+
+}  // namespace
+
+std::vector<report::CommandSpec> live_commands() {
+    return {daemon::shown_as_table({"top",
+                                    "",
+                                    0,
+                                    0,
+                                    {{"--by",
+                                      "KEY,...",
+                                      OptionValue::Required,
+                                      true,
+                                      {},
+                                      "sum up by user (default), class or both"},
+                                     {"--limit",
+                                      "N",
+                                      OptionValue::Required,
+                                      false,
+                                      {},
+                                      "so many rows, the others in one (default: 20)"}},
+                                    "who sends and gets most now"}),
+            {"disconnect",
+             "USER|SESSION",
+             1,
+             1,
+             {},
+             "end the sessions of a user, or one; its node may log in again"}};
+}
+
+bool is_live_command(std::string_view name) {
+    return name == "top" || name == "disconnect";
+}
+
+CommandOutput live_command(const report::DaemonAccess& access,
+                           const ParsedCommand& command,
+                           bool is_terminal,
+                           size_t columns) {
+    return command.name == "top" ? top_command(access, command, is_terminal, columns)
+                                 : disconnect_command(access, command);
+}
+
+}  // namespace continuo::snapt

@@ -1,0 +1,101 @@
+#include "snapt/request_desk.hpp"
+
+#include "common/daemon/startup.hpp"
+#include "common/report/json.hpp"
+#include "common/report/status_report.hpp"
+#include "snapt/top.hpp"
+#include "snapt/usage_json.hpp"
+#include "snapt/user_commands.hpp"
+
+#include <memory>
+#include <utility>
+
+namespace continuo::snapt {
+
+using daemon::utc_us;
+
+void RequestDesk::on_request(const report::JsonValue& request, const io::UnixReply& reply) {
+    const std::string command = request.text("command");
+    if (command == "usage") {
+        answer_usage(request, reply);
+    } else if (command == "user") {
+        answer_user(request, reply);
+    } else if (command == "disconnect") {
+        reply.finish(disconnect(request) + "\n");
+    } else if (command == "top") {
+        reply.finish(top_json(sources_.relay, request, sources_.loop.now()) + "\n");
+    } else {
+        reply.finish(sources_.answer(command) + "\n");
+    }
+}
+
+// A session goes before a user that has its id for a name.
+std::string RequestDesk::disconnect(const report::JsonValue& request) {
+    const std::string who = request.text("who");
+    size_t ended = sources_.admission.disconnect_session(who);
+    if (ended == 0) {
+        ended = sources_.admission.disconnect_user(who);
+    }
+    if (ended == 0) {
+        return report::error_json("\"" + who + "\" has no session, and is none");
+    }
+    report::JsonWriter json;
+    json.begin_object().field("who", who);
+    json.field("sessions_ended", static_cast<uint64_t>(ended)).end_object();
+    return json.take();
+}
+
+// Rare and short, but it writes to the disk: on the helper thread.
+void RequestDesk::answer_user(const report::JsonValue& request, const io::UnixReply& reply) {
+    std::string failure;
+    const auto wanted = parse_user_request(request, failure);
+    if (!wanted) {
+        reply.finish(report::error_json(failure) + "\n");
+        return;
+    }
+    if (wanted->action == UserAction::List) {
+        sources_.admission.note_seen();
+    }
+    auto result = std::make_shared<UserResult>();
+    const bool queued = sources_.worker.submit(
+        [this, result, wanted = *wanted, config = sources_.config] {
+            *result = run_user_request(sources_.users, config, wanted, utc_us(), sources_.random);
+        },
+        [this, result, reply, name = wanted->name, action = wanted->action] {
+            size_t ended = 0;
+            if (result->ends == UserResult::Ends::User) {
+                ended = sources_.admission.end_user(name);
+            } else if (result->ends == UserResult::Ends::Revoked) {
+                ended = sources_.admission.end_revoked();
+            }
+            if ((result->error.empty() || ended > 0) && action != UserAction::List) {
+                sources_.events.write(EventLog::Kind::User,
+                                      {{"user", name},
+                                       {"change", std::string(to_string(action))},
+                                       {"sessions_ended", std::to_string(ended)}},
+                                      sources_.loop.now());
+            }
+            reply.finish(result->json + "\n");
+        });
+    if (!queued) {
+        reply.finish(report::error_json("busy") + "\n");
+    }
+}
+
+void RequestDesk::answer_usage(const report::JsonValue& request, const io::UnixReply& reply) {
+    std::string failure;
+    const auto query = usage_query_from(request, failure);
+    if (!query) {
+        reply.finish(report::error_json(failure) + "\n");
+        return;
+    }
+    const bool is_asked = sources_.accountant.usage(
+        *query, utc_us(), [&loop = sources_.loop, reply](const base::Result<UsageReport>& usage) {
+            loop.post([reply, json = usage_answer(usage)] { reply.finish(json + "\n"); });
+        });
+    if (!is_asked) {
+        reply.finish(report::error_json(kTooManyQuestions) + "\n");
+    }
+}
+
+}  // namespace continuo::snapt

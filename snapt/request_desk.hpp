@@ -1,0 +1,54 @@
+// RequestDesk: answers requests of the command socket. Data loop only: what waits for the disk runs
+// on the helper thread, or on the ledger's.
+#pragma once
+
+#include "common/base/random.hpp"
+#include "common/io/unix_server.hpp"
+#include "common/io/worker_thread.hpp"
+#include "common/report/json_value.hpp"
+#include "snapt/accounting/accountant.hpp"
+#include "snapt/accounting/user_store.hpp"
+#include "snapt/admission.hpp"
+#include "snapt/event_log.hpp"
+#include "snapt/snapt_config.hpp"
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace continuo::snapt {
+
+// All must outlive what is posted to `loop` and `worker`.
+struct RequestSources {
+    io::EventLoop& loop;
+    io::WorkerThread& worker;
+    const SnaptConfig& config;  // a reload may change it
+    Accountant& accountant;
+    UserStore& users;
+    Admission& admission;
+    Relay& relay;
+    EventLog& events;
+    base::Random& random;
+    // The JSON of all other commands (snapt/commands.hpp).
+    std::function<std::string(std::string_view command)> answer;
+};
+
+class RequestDesk {
+  public:
+    explicit RequestDesk(RequestSources sources) : sources_(std::move(sources)) {}
+
+    // Answers one line, at once or later.
+    void on_request(const report::JsonValue& request, const io::UnixReply& reply);
+    // {"command":"disconnect","who":USER|SESSION}: {"who":…,"sessions_ended":n}, or an error where
+    // nobody is meant.
+    std::string disconnect(const report::JsonValue& request);
+
+  private:
+    void answer_user(const report::JsonValue& request, const io::UnixReply& reply);
+    void answer_usage(const report::JsonValue& request, const io::UnixReply& reply);
+
+    RequestSources sources_;
+};
+
+}  // namespace continuo::snapt

@@ -1,0 +1,28 @@
+// FaultyVfs: SQLite's files on a disk that loses its power and that gets full. Writes are noted
+// until the file is synced; a loss of power takes any of those back, in whole or in half. The
+// removal of a file counts as synced. One thread.
+#pragma once
+
+#include "common/base/random.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+
+namespace continuo::bench {
+
+namespace faulty_vfs {
+
+// For every database that is opened from now on.
+void install();
+// The power goes with this write, counted from now; later ones fail.
+void cut_power_after(uint64_t writes);
+bool is_power_off();
+// The files as a disk may have them after that; the power is on again. No database may be open.
+void restore(base::Random& random);
+// What files may still grow by, asked at each write that makes one longer; empty: any.
+void set_room(std::function<uint64_t()> room);
+
+}  // namespace faulty_vfs
+
+}  // namespace continuo::bench

@@ -1,0 +1,69 @@
+#include "common/report/status_report.hpp"
+#include "snapt/cli.hpp"
+#include "snapt/live_commands.hpp"
+
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace continuo::snapt {
+namespace {
+
+using report::CommandOutput;
+
+// Commands that the daemon answers by `reply_`.
+class LiveCommands : public testing::Test {
+  protected:
+    CommandOutput run(const std::vector<const char*>& words) {
+        const report::CommandLine line = report::parse_command_line(program_spec(), words);
+        EXPECT_TRUE(line.command) << line.text;
+        report::DaemonAccess access;
+        access.program = "snapt";
+        access.request = [this](std::string_view request, base::Duration) {
+            requests_.emplace_back(request);
+            return base::Result<std::string>(reply_);
+        };
+        return live_command(access, *line.command, false, report::kAnyWidth);
+    }
+    std::string reply_;
+    std::vector<std::string> requests_;
+};
+
+TEST_F(LiveCommands, DisconnectAsksTheDaemonAndSaysHowManySessionsEnded) {
+    reply_ = R"({"who":"alice","sessions_ended":1})";
+    EXPECT_EQ(run({"disconnect", "alice"}).out, "ended 1 session\n");
+    EXPECT_EQ(requests_.back(), R"({"command":"disconnect","who":"alice"})");
+    EXPECT_EQ(run({"disconnect", "alice", "--json"}).out, reply_ + "\n");
+    reply_ = R"({"who":"alice","sessions_ended":2})";
+    EXPECT_EQ(run({"disconnect", "alice"}).out, "ended 2 sessions\n");
+    reply_ = report::error_json("nobody");
+    const CommandOutput failed = run({"disconnect", "carol"});
+    EXPECT_EQ(failed.exit_code, report::kExitError);
+    EXPECT_NE(failed.err.find("nobody"), std::string::npos);
+    const std::vector<const char*> nobody = {"disconnect"};
+    EXPECT_FALSE(report::parse_command_line(program_spec(), nobody).command);
+}
+
+TEST_F(LiveCommands, TopShowsTheBusiestAndSumsUpTheOthers) {
+    reply_ =
+        R"({"rows":[{"user":"alice","class":"ht-hd","sessions":1,"up_bits_per_s":1000,)"
+        R"("down_bits_per_s":2000000,"up_bytes":1024,"down_bytes":2048,"down_saved_percent":40.5}],)"
+        R"("others":{"rows":17,"sessions":12,"up_bits_per_s":0,"down_bits_per_s":500,)"
+        R"("up_bytes":0,"down_bytes":0,"down_saved_percent":null}})";
+    const std::string text = run({"top", "--by", "user,class", "--limit", "1"}).out;
+    EXPECT_EQ(requests_.back(), R"({"command":"top","by":"user,class","limit":1})");
+    EXPECT_NE(text.find("USER"), std::string::npos) << text;
+    EXPECT_NE(text.find("alice"), std::string::npos) << text;
+    EXPECT_NE(text.find("2.00 Mbit/s"), std::string::npos) << text;
+    EXPECT_NE(text.find("17 others"), std::string::npos) << text;
+    EXPECT_EQ(run({"top", "--json"}).out, reply_ + "\n");
+    for (const char* limit : {"0", "1001", "many", "-1"}) {
+        EXPECT_EQ(run({"top", "--limit", limit}).exit_code, report::kExitUsage) << limit;
+    }
+    reply_ = R"({"rows":[],"others":{"rows":0}})";
+    EXPECT_EQ(run({"top"}).out, "no sessions\n");
+}
+
+}  // namespace
+}  // namespace continuo::snapt
