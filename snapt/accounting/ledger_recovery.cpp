@@ -1,5 +1,6 @@
 #include "snapt/accounting/ledger.hpp"
 #include "snapt/accounting/ledger_statements.hpp"
+#include "snapt/accounting/schema.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -16,10 +17,12 @@ using flow::UsageRecord;
 namespace record_flag = flow::record_flag;
 
 Result<SlotImage> image_from(base::ByteView bytes) {
+    static_assert(kSlotImageForms.back().bytes == sizeof(SlotImage));
     SlotImage image;
-    const bool is_short = std::find(kShortSlotImageBytes.begin(), kShortSlotImageBytes.end(),
-                                    bytes.size()) != kShortSlotImageBytes.end();
-    if (bytes.size() != sizeof image && !is_short) {
+    const bool is_known =
+        std::any_of(kSlotImageForms.begin(), kSlotImageForms.end(),
+                    [&](const SlotImageForm& form) { return form.bytes == bytes.size(); });
+    if (!is_known) {
         return Error{Errc::Malformed, "ledger.db is damaged", 0};
     }
     std::memcpy(&image, bytes.data(), bytes.size());

@@ -60,8 +60,6 @@ struct SlotImage {
     bool is_closed() const { return state == static_cast<uint32_t>(flow::SlotState::Closed); }
 };
 static_assert(sizeof(SlotImage) == 216);
-// Before LiveCounters::undelivered_down, before tunnel_up, and before jitter_us_sum.
-inline constexpr std::array<size_t, 3> kShortSlotImageBytes = {184, 192, 208};
 
 struct LiveFileOptions {
     std::string snapt_id;

@@ -137,6 +137,7 @@ inline constexpr std::array<const char*, kSchemaVersion - 1> kMigrations = {
     "ALTER TABLE account ADD COLUMN credit_limit_ud INTEGER;"
     "ALTER TABLE account ADD COLUMN on_exhausted TEXT NOT NULL DEFAULT 'notify';"
     "ALTER TABLE account ADD COLUMN throttle_bits_per_s INTEGER;",
+    "",  // longer images in open_flow; shorter ones are read
 };
 
 }  // namespace continuo::snapt

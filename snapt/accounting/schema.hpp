@@ -3,12 +3,26 @@
 // name. Rows belong to the account, whose id is never used twice; the name may be given again.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 namespace continuo::snapt {
 
 inline constexpr int64_t kApplicationId = 0x43544E4C;  // "CTNL"
-inline constexpr int64_t kSchemaVersion = 10;
+inline constexpr int64_t kSchemaVersion = 11;
+
+// Images that open_flow may hold, by the version that began to write them: what an image lacks at
+// its end is 0. Each form has what the one before lacks: undelivered_down, tunnel_up and
+// tunnel_down, jitter_us_sum. Some programs of version 10 wrote the last form. A longer image needs
+// a version of its own, so that an earlier program says that it is too old for it.
+struct SlotImageForm {
+    int64_t since_version;
+    size_t bytes;
+};
+inline constexpr std::array<SlotImageForm, 4> kSlotImageForms = {
+    {{1, 184}, {7, 192}, {8, 208}, {11, 216}}};
+static_assert(kSlotImageForms.back().since_version <= kSchemaVersion);
 
 inline constexpr const char* kSchemaSql = R"sql(
 CREATE TABLE state(k TEXT PRIMARY KEY, v INTEGER NOT NULL) STRICT;

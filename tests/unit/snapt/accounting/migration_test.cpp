@@ -299,6 +299,35 @@ TEST_F(MigrationTest, ADatabaseOfTheNinthVersionGoesOn) {
     }
 }
 
+// Flow 3 with an image of version 10, flow 4 with a longer one, as later programs of that version
+// wrote it; nothing of either is sealed.
+TEST_F(MigrationTest, ADatabaseOfTheTenthVersionGoesOnWithEitherSlotImage) {
+    write_database(
+        "10", "UPDATE open_flow SET sealed=CAST(substr(ckpt,1,56)||zeroblob(152) AS BLOB),"
+              " ckpt=CAST(substr(ckpt,1,184)||zeroblob(24) AS BLOB) WHERE flow_id=3;"
+              "UPDATE open_flow SET sealed=CAST(substr(ckpt,1,56)||zeroblob(160) AS BLOB),"
+              " ckpt=CAST(substr(ckpt,1,136)||x'E803000000000000'||x'0200000000000000'||"
+              "substr(ckpt,153,32)||zeroblob(24)||x'9001000000000000' AS BLOB) WHERE flow_id=4;");
+    LedgerOptions options;
+    options.state_directory = folder_;
+    options.snapt_id = "zrh-1";
+    options.live_slots = 16;
+    const auto ledger = Ledger::open(options, kNoon);
+    ASSERT_TRUE(ledger) << ledger.error().where;
+    EXPECT_EQ((*ledger)->status().recovered_records, 2U);
+    auto database = Database::open(path(kLedgerFileName), OpenMode::ReadOnly).value();
+    const auto records = read_records(database, 1).value();
+    ASSERT_EQ(records.size(), 6U);
+    const auto of_flow = [&records](int64_t flow_id) {
+        return records[4].flow_id == flow_id ? records[4] : records[5];
+    };
+    EXPECT_EQ(of_flow(3).pay_down, 200'116);
+    EXPECT_FALSE(of_flow(3).jitter_us) << "nobody had measured it";
+    EXPECT_EQ(of_flow(4).pay_down, 20'007);
+    EXPECT_EQ(of_flow(4).delay_us, 500);
+    EXPECT_EQ(of_flow(4).jitter_us, 200);
+}
+
 // Columns, indexes and triggers, whatever their order.
 std::set<std::string> tables_of(Database& database) {
     std::set<std::string> all;
