@@ -63,6 +63,46 @@ Result<size_t> prune_records(Database& database, int64_t before_us, size_t limit
     return keys.size();
 }
 
+namespace {
+
+// Rows that are named by two numbers: first the keys, as above.
+Result<size_t> prune_rows(
+    Database& database, const char* keys_sql, const char* erase_sql, int64_t at_us, size_t limit) {
+    Statement select = CTN_TRY(database.prepare(keys_sql));
+    select.bind(1, at_us).bind(2, static_cast<int64_t>(limit));
+    std::vector<std::pair<int64_t, int64_t>> keys;
+    while (CTN_TRY(select.step())) {
+        keys.emplace_back(select.integer(0), select.integer(1));
+    }
+    if (keys.empty()) {
+        return size_t{0};
+    }
+    Statement erase = CTN_TRY(database.prepare(erase_sql));
+    Transaction transaction = CTN_TRY(Transaction::begin(database));
+    for (const auto& [first, second] : keys) {
+        CTN_TRY(erase.bind(1, first).bind(2, second).run());
+    }
+    CTN_TRY(transaction.commit());
+    return keys.size();
+}
+
+}  // namespace
+
+Result<bool> prune_history(Database& database, int64_t before_us, size_t limit) {
+    Statement oldest = CTN_TRY(database.prepare("SELECT min(t_start) FROM (SELECT t_start FROM "
+                                                "usage_record ORDER BY t_end LIMIT 1)"));
+    const bool has_records = CTN_TRY(oldest.step()) && !oldest.is_null(0);
+    const int64_t at_us = has_records ? std::min(before_us, oldest.integer(0)) : before_us;
+    CTN_TRY(oldest.run());
+    const size_t sessions = CTN_TRY(prune_rows(
+        database, "SELECT epoch,no FROM session_record WHERE t_close<? ORDER BY epoch,no LIMIT ?",
+        "DELETE FROM session_record WHERE epoch=? AND no=?", at_us, limit));
+    const size_t events =
+        CTN_TRY(prune_rows(database, "SELECT at,id FROM event WHERE at<? ORDER BY id LIMIT ?",
+                           "DELETE FROM event WHERE at=? AND id=?", at_us, limit));
+    return sessions == limit || events == limit;
+}
+
 Result<std::unique_ptr<UsageDesk>> UsageDesk::start(const std::string& path,
                                                     uint32_t retention_days) {
     Database reader = CTN_TRY(Database::open(path, OpenMode::ReadOnly));
@@ -348,14 +388,22 @@ std::string UsageDesk::booking_trouble() const {
 }
 
 bool UsageDesk::prune(int64_t before_us) {
-    const auto pruned = prune_records(writer_, before_us, kPruneBatch);
-    if (!pruned) {
+    const auto has_more = prune_batch(before_us);
+    if (!has_more) {
         base::log(base::LogLevel::Warning, "accounting: old records are not removed: %.*s",
-                  static_cast<int>(pruned.error().where.size()), pruned.error().where.data());
+                  static_cast<int>(has_more.error().where.size()), has_more.error().where.data());
         return false;
     }
-    pruned_.fetch_add(*pruned, std::memory_order_relaxed);
-    return *pruned == kPruneBatch;
+    return *has_more;
+}
+
+Result<bool> UsageDesk::prune_batch(int64_t before_us) {
+    const size_t pruned = CTN_TRY(prune_records(writer_, before_us, kPruneBatch));
+    pruned_.fetch_add(pruned, std::memory_order_relaxed);
+    if (pruned == kPruneBatch) {
+        return true;
+    }
+    return prune_history(writer_, before_us, kPruneBatch);
 }
 
 }  // namespace continuo::snapt

@@ -48,6 +48,9 @@ inline constexpr int64_t kQuotaLookUs = 2'000'000;
 // Removes records that ended before `before_us`, `limit` at most; gives how many. Those stay that
 // are to be booked, or rated again because of a Charge::fault.
 base::Result<size_t> prune_records(Database& database, int64_t before_us, size_t limit);
+// Removes sessions that ended and events that happened before `before_us` and before any record
+// that is left, `limit` of each at most; gives whether there may be more.
+base::Result<bool> prune_history(Database& database, int64_t before_us, size_t limit);
 
 class UsageDesk {
   public:
@@ -100,6 +103,7 @@ class UsageDesk {
     void work_batch(std::unique_lock<std::mutex>& lock);
     // True: there is more to remove, or to book.
     bool prune(int64_t before_us);
+    base::Result<bool> prune_batch(int64_t before_us);
     bool book(int64_t now_us);
     void look_at_quotas(std::unique_lock<std::mutex>& lock);
     void note_trouble(const std::string& trouble, bool has_failed, int64_t now_us);
