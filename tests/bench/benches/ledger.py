@@ -18,7 +18,8 @@ def ask(context, trial, rounds, timeout):
 
 def run(context, result):
     killed = ask(context, "kill", context.pick(1000, 100), 900)
-    result.row("kill -9 under load, more counted than carried", 0, "bytes", must=0, lower=True, n=killed["kills"])
+    result.row("kill -9 under load, more counted than carried", 0, "bytes", must=0, lower=True, n=killed["kills"], at_seals=killed["at_seals"],
+               in_recovery=killed["in_recovery"])
     result.row("kill -9 under load, most lost of a user", killed["most_lost_bytes"], "bytes", must=MOST_LOST, lower=True, n=killed["kills"])
     lost = ask(context, "power", context.pick(500, 50), 900)
     result.row("loss of power, what a checkpoint had", 0, "bytes", must=0, lower=True, n=lost["power_losses"])
