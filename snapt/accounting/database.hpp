@@ -69,6 +69,11 @@ class Database {
     static base::Result<Database> open(const std::string& path, OpenMode mode);
     static constexpr int kBusyTimeoutMs = 5000;
 
+    // Reads all of a file of any version up to this one and changes nothing: whether it is damaged
+    // or another program's. An empty file is neither. An error where that cannot be told: input
+    // errors are no damage.
+    static base::Result<bool> is_damaged(const std::string& path);
+
     base::Result<void> execute(const char* sql);
     base::Result<Statement> prepare(const char* sql);
     int64_t changes() const;  // rows changed by the last statement

@@ -29,6 +29,17 @@ Result<SlotImage> image_from(base::ByteView bytes) {
     return image;
 }
 
+// The database may be new, or a copy from before: no epoch comes twice. 0 where there is no live
+// file of ours; a header is not checked, so that an epoch beyond any that there may be is none.
+Result<int64_t> epoch_of_live_file(const LedgerOptions& options) {
+    constexpr int64_t kMaxEpoch = int64_t{1} << 52;
+    const auto live = LiveFile::read_header(options.state_directory + "/" + kLiveFileName);
+    if (!live && live.error().code == Errc::System) {
+        return live.error();
+    }
+    return live && live->epoch < kMaxEpoch ? live->epoch : 0;
+}
+
 }  // namespace
 
 Result<void> Ledger::load_sessions() {
@@ -85,11 +96,12 @@ Result<void> Ledger::recover(int64_t now_us) {
     }
     CTN_TRY(database_.execute(
         "DELETE FROM open_flow; DELETE FROM open_app; DELETE FROM open_session;"));
-    CTN_TRY(write_state(epoch + 1, 0));
-    CTN_TRY(statements_->write_event(now_us, "start", "epoch " + std::to_string(epoch + 1)));
+    const int64_t next_epoch = std::max(epoch, CTN_TRY(epoch_of_live_file(options_))) + 1;
+    CTN_TRY(write_state(next_epoch, 0));
+    CTN_TRY(statements_->write_event(now_us, "start", "epoch " + std::to_string(next_epoch)));
     CTN_TRY(transaction.commit());
     sessions_.clear();
-    status_.epoch = epoch + 1;
+    status_.epoch = next_epoch;
     status_.last_commit_at_us = now_us;
     return {};
 }

@@ -101,7 +101,7 @@ SlotImage image_of(const LiveSlot& slot) {
 bool is_ours(const LiveFileHeader& header) {
     return header.magic == kLiveFileMagic && header.version == kLiveFileVersion &&
            header.slot_bytes == sizeof(LiveSlot) && header.slots > 0 &&
-           header.slots <= kMaxLiveSlots &&
+           header.slots <= kMaxLiveSlots && header.epoch >= 0 &&
            std::memchr(header.boot_id, 0, sizeof header.boot_id) != nullptr &&
            std::memchr(header.snapt_id, 0, sizeof header.snapt_id) != nullptr;
 }
@@ -142,20 +142,39 @@ Result<std::unique_ptr<LiveFile>> LiveFile::create(const std::string& path,
     return file;
 }
 
-Result<LiveRemains> LiveFile::read_remains(const std::string& path) {
-    const Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+namespace {
+
+Result<LiveFileHeader> header_of(const Descriptor& fd) {
     if (fd.get() < 0) {
         return Error{errno == ENOENT ? Errc::NotFound : Errc::System, "live file", errno};
     }
-    LiveRemains remains;
-    std::array<uint8_t, sizeof(LiveFileHeader)> header{};
-    struct stat status {};
-    if (::fstat(fd.get(), &status) != 0 || !read_at(fd.get(), header, 0)) {
-        return Error{Errc::Malformed, "live file is too short", 0};
+    std::array<uint8_t, sizeof(LiveFileHeader)> bytes{};
+    errno = 0;
+    if (!read_at(fd.get(), bytes, 0)) {
+        return errno != 0 ? system_error("live file cannot be read")
+                          : Error{Errc::Malformed, "live file is too short", 0};
     }
-    std::memcpy(&remains.header, header.data(), header.size());
-    if (!is_ours(remains.header)) {
+    LiveFileHeader header;
+    std::memcpy(&header, bytes.data(), bytes.size());
+    if (!is_ours(header)) {
         return Error{Errc::Malformed, "live file is of another program or version", 0};
+    }
+    return header;
+}
+
+}  // namespace
+
+Result<LiveFileHeader> LiveFile::read_header(const std::string& path) {
+    return header_of(Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC)));
+}
+
+Result<LiveRemains> LiveFile::read_remains(const std::string& path) {
+    const Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    LiveRemains remains;
+    remains.header = CTN_TRY(header_of(fd));
+    struct stat status {};
+    if (::fstat(fd.get(), &status) != 0) {
+        return system_error("live file cannot be read");
     }
     const auto slots = static_cast<size_t>(remains.header.slots);
     if (static_cast<uint64_t>(status.st_size) < kLiveHeaderBytes + slots * sizeof(LiveSlot)) {

@@ -81,7 +81,9 @@ class LiveFile final : public flow::SlotSource {
     static base::Result<std::unique_ptr<LiveFile>> create(const std::string& path,
                                                           const LiveFileOptions& options);
     // NotFound without a file, Malformed when it is not one of ours, short or of another version.
+    // The header of one whose slots are missing is read all the same.
     static base::Result<LiveRemains> read_remains(const std::string& path);
+    static base::Result<LiveFileHeader> read_header(const std::string& path);
     ~LiveFile() override;
 
     // When slots run out, or those that the user may have, flows of one session, class and loop

@@ -1,6 +1,7 @@
 // Databases as earlier versions made them.
 #include "snapt/accounting/folder_lock.hpp"
 #include "snapt/accounting/lease_store.hpp"
+#include "snapt/accounting/new_ledger.hpp"
 #include "snapt/accounting/plan_store.hpp"
 #include "snapt/accounting/quota.hpp"
 #include "snapt/accounting/schema.hpp"
@@ -326,6 +327,26 @@ TEST_F(MigrationTest, ADatabaseOfTheTenthVersionGoesOnWithEitherSlotImage) {
     EXPECT_EQ(of_flow(4).pay_down, 20'007);
     EXPECT_EQ(of_flow(4).delay_us, 500);
     EXPECT_EQ(of_flow(4).jitter_us, 200);
+}
+
+TEST_F(MigrationTest, ADamagedDatabaseIsNotRenewedBeforeItIsSetAside) {
+    write_database("9",
+                   "INSERT INTO event SELECT NULL,0,'start',hex(zeroblob(20000)) FROM usage_record;"
+                   "PRAGMA wal_checkpoint(TRUNCATE)");
+    {
+        // The last page: a leaf of `event`.
+        std::fstream file(path(kLedgerFileName), std::ios::binary | std::ios::in | std::ios::out);
+        file.seekp(-4096, std::ios::end);
+        file << std::string(4096, '\xFF');
+    }
+    const auto aside = set_damaged_ledger_aside(folder_, kNoon);
+    ASSERT_TRUE(aside) << aside.error().where;
+    ASSERT_TRUE(*aside);
+    std::ifstream file(**aside, std::ios::binary);
+    file.seekg(60);  // PRAGMA user_version, big endian
+    std::string version(4, '\0');
+    file.read(version.data(), 4);
+    EXPECT_EQ(version, std::string("\0\0\0\x09", 4));
 }
 
 // Columns, indexes and triggers, whatever their order.
