@@ -20,15 +20,16 @@ struct Trial {
 };
 
 constexpr Trial kTrials[] = {
-    {"kill", continuo::bench::run_kill, 40},       {"power", continuo::bench::run_power, 60},
-    {"full", continuo::bench::run_full, 6},        {"wrap", continuo::bench::run_wrap, 1},
-    {"clock", continuo::bench::run_clock, 10},     {"zones", continuo::bench::run_zones, 1},
-    {"month", continuo::bench::run_month, 20'000},
+    {"kill", continuo::bench::run_kill, 40},   {"power", continuo::bench::run_power, 60},
+    {"full", continuo::bench::run_full, 6},    {"wrap", continuo::bench::run_wrap, 1},
+    {"clock", continuo::bench::run_clock, 10}, {"zones", continuo::bench::run_zones, 1},
+    {"seal", continuo::bench::run_seal, 1},    {"month", continuo::bench::run_month, 20'000},
 };
 
-constexpr const char* kUsage = "usage: bench_ledger kill|power|full|wrap|clock|zones|month|all "
-                               "[--rounds N] [--seed N] [--few]\n"
-                               "                    [--folder DIR]\n";
+constexpr const char* kUsage =
+    "usage: bench_ledger kill|power|full|wrap|clock|zones|seal|month|all "
+    "[--rounds N] [--seed N] [--few]\n"
+    "                    [--folder DIR]\n";
 
 [[noreturn]] void refuse() {
     std::fputs(kUsage, stderr);

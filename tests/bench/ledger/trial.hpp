@@ -82,6 +82,7 @@ void run_full(const Settings& settings);
 void run_wrap(const Settings& settings);
 void run_clock(const Settings& settings);
 void run_zones(const Settings& settings);
+void run_seal(const Settings& settings);
 // `rounds` records, ten million by default, of a month; what questions about them cost.
 void run_month(const Settings& settings);
 
