@@ -328,15 +328,21 @@ bool LiveFile::read(uint32_t slot, SlotImage& image) const {
     return true;
 }
 
+// Closed slots are the caller's alone until they are in `free_`: no loop waits for what is done of
+// each.
 void LiveFile::free_slots(std::span<const uint32_t> slots) {
-    const std::lock_guard lock(mutex_);
+    std::unordered_map<uint32_t, uint32_t> of_session;
     for (const uint32_t slot : slots) {
         CTN_ASSERT(first_[slot].state.load(std::memory_order_relaxed) == SlotState::Closed);
+        ++of_session[first_[slot].session_number];
         first_[slot].state.store(SlotState::Free, std::memory_order_release);
-        free_.push_back(slot);
-        if (Owner* owner = owner_of(first_[slot].session_number)) {
-            --owner->slots;
-            --owner->unsealed;
+    }
+    const std::lock_guard lock(mutex_);
+    free_.insert(free_.end(), slots.begin(), slots.end());
+    for (const auto& [session_number, count] : of_session) {
+        if (Owner* owner = owner_of(session_number)) {
+            owner->slots -= count;
+            owner->unsealed -= count;
         }
     }
     in_use_.fetch_sub(static_cast<uint32_t>(slots.size()), std::memory_order_relaxed);
