@@ -155,16 +155,19 @@ std::string coloured(std::string_view text, Colour colour, bool is_terminal) {
 std::string safe_output(std::string_view text) {
     constexpr std::array kOwn = {Colour::Bold, Colour::Dim, Colour::Red, Colour::Green,
                                  Colour::Yellow};
-    constexpr char kEscape = '\x1b';
+    constexpr std::string_view kMarks = "\x1b\r";
+    constexpr std::string_view kLineEnd = "\r\n";  // of comma-separated values
     std::string result;
     for (;;) {
-        const size_t at = std::min(text.find(kEscape), text.size());
+        const size_t at = std::min(text.find_first_of(kMarks), text.size());
         result += base::printable_json(text.substr(0, at), "\n\t");
         text.remove_prefix(at);
         if (text.empty()) {
             return result;
         }
-        std::string_view own = text.starts_with(kPlain) ? kPlain : std::string_view();
+        std::string_view own = text.starts_with(kPlain)     ? kPlain
+                               : text.starts_with(kLineEnd) ? kLineEnd
+                                                            : std::string_view();
         for (const Colour colour : kOwn) {
             own = text.starts_with(escape_of(colour)) ? escape_of(colour) : own;
         }

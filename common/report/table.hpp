@@ -22,7 +22,7 @@ enum class Colour : uint8_t { None, Bold, Dim, Red, Green, Yellow };
 std::string coloured(std::string_view text, Colour colour, bool is_terminal);
 
 // The last gate of all that a command prints, text and JSON: what a terminal would obey is written
-// as \uNNNN, but for line feeds, tabs and the colours above.
+// as \uNNNN, but for line ends, tabs and the colours above.
 std::string safe_output(std::string_view text);
 
 // `text` with each of its lines broken so that it takes at most `columns`: behind a comma if there
