@@ -8,10 +8,12 @@
 #include "common/report/table.hpp"
 #include "snapt/top.hpp"
 
+#include <algorithm>
 #include <array>
 #include <iterator>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace continuo::snapt {
 
@@ -86,24 +88,37 @@ std::string top_text(const JsonValue& answer, bool is_terminal, size_t columns) 
     return table.render(is_terminal, columns);
 }
 
+CommandOutput wrong_option(const report::DaemonAccess& access, const std::string& text) {
+    CommandOutput output = report::failed(access, text);
+    output.exit_code = report::kExitUsage;
+    return output;
+}
+
 CommandOutput top_command(const report::DaemonAccess& access,
                           const ParsedCommand& command,
                           bool is_terminal,
                           size_t columns) {
-    report::JsonWriter json;
-    json.begin_object().field("command", "top");
+    const std::vector<std::string> keys = report::list_values(command, "--by");
     std::string by;
-    for (const std::string& key : report::list_values(command, "--by")) {
-        by += (by.empty() ? "" : ",") + key;
+    for (const auto& group : kGroups) {
+        if (std::find(keys.begin(), keys.end(), group.first) != keys.end()) {
+            by += by.empty() ? "" : ",";
+            by += group.first;
+        }
     }
-    json.field("by", by);
+    for (const std::string& key : keys) {
+        if (std::none_of(kGroups.begin(), kGroups.end(),
+                         [&key](const auto& group) { return group.first == key; })) {
+            return wrong_option(access, "--by \"" + key + "\"; expected user, class or both");
+        }
+    }
+    report::JsonWriter json;
+    json.begin_object().field("command", "top").field("by", by);
     if (const auto text = command.value("--limit")) {
         const auto limit = config::parse_unsigned(*text, kMaxTopRows);
         if (!limit || *limit == 0) {
-            CommandOutput output = report::failed(
-                access, "--limit \"" + *text + "\"; expected 1 to " + std::to_string(kMaxTopRows));
-            output.exit_code = report::kExitUsage;
-            return output;
+            return wrong_option(access, "--limit \"" + *text + "\"; expected 1 to " +
+                                            std::to_string(kMaxTopRows));
         }
         json.field("limit", *limit);
     }

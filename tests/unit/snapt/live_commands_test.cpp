@@ -61,6 +61,10 @@ TEST_F(LiveCommands, TopShowsTheBusiestAndSumsUpTheOthers) {
     for (const char* limit : {"0", "1001", "many", "-1"}) {
         EXPECT_EQ(run({"top", "--limit", limit}).exit_code, report::kExitUsage) << limit;
     }
+    for (const char* by : {"node", "", "user,", "class,app"}) {
+        EXPECT_EQ(run({"top", "--by", by}).exit_code, report::kExitUsage) << by;
+    }
+    EXPECT_EQ(requests_.size(), 2U) << "what is wrong is asked of nobody";
     reply_ = R"({"rows":[],"others":{"rows":0}})";
     EXPECT_EQ(run({"top"}).out, "no sessions\n");
 }
