@@ -248,8 +248,10 @@ CommandOutput use_plan_command(const ParsedCommand& command) {
 
 CommandOutput rate_and_book(const ParsedCommand& command, const UsageQuery& query) {
     const bool is_again = command.has("--from");
-    if (command.has("--by")) {
-        return told("--by is for --dry-run", report::kExitUsage);
+    for (const char* option : {"--by", "--csv"}) {
+        if (command.has(option)) {
+            return told(std::string(option) + " is for --dry-run", report::kExitUsage);
+        }
     }
     if (!is_again && (command.has("--plan") || command.has("--to") || command.has("--user"))) {
         return told("to rate again what was booked, say from when on: --from", report::kExitUsage);

@@ -5,6 +5,7 @@
 #include "common/io/file.hpp"
 #include "common/io/privileges.hpp"
 #include "common/report/check_report.hpp"
+#include "common/report/csv.hpp"
 #include "common/report/json.hpp"
 #include "common/report/status_report.hpp"
 #include "snapt/accounting/plan_store.hpp"
@@ -373,9 +374,12 @@ CommandOutput rate_command(const ParsedCommand& command, bool is_terminal, size_
         return {json.take() + "\n", "", report::kExitGood};
     }
     const auto parsed = report::JsonValue::parse(usage);
-    const std::string text =
-        parsed ? report::usage_report_text(*parsed, is_terminal, columns) : std::string();
-    return {text, "", report::kExitGood};
+    if (!parsed) {
+        return told("cannot rate: too many rows");
+    }
+    return {command.has("--csv") ? report::usage_csv(*parsed, report::list_values(command, "--by"))
+                                 : report::usage_report_text(*parsed, is_terminal, columns),
+            "", report::kExitGood};
 }
 
 }  // namespace

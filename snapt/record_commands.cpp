@@ -4,6 +4,7 @@
 #include "common/config/units.hpp"
 #include "common/daemon/command_program.hpp"
 #include "common/io/privileges.hpp"
+#include "common/report/csv.hpp"
 #include "common/report/json.hpp"
 #include "common/report/status_report.hpp"
 #include "snapt/accounting/record_store.hpp"
@@ -95,15 +96,7 @@ struct CsvWriter {
     std::string line;
 
     void operator()(const char* /*name*/, const std::string& text) {
-        std::string field = text;
-        if (text.find_first_of(",\"\r\n") != std::string::npos) {
-            field = "\"";
-            for (const char c : text) {
-                field += c == '"' ? "\"\"" : std::string(1, c);
-            }
-            field += '"';
-        }
-        line += (is_first_ ? "" : ",") + field;
+        line += (is_first_ ? "" : ",") + report::csv_field(text);
         is_first_ = false;
     }
     void operator()(const char* name, int64_t value) { (*this)(name, std::to_string(value)); }

@@ -4,6 +4,7 @@
 #include "common/io/file.hpp"
 #include "common/io/preflight.hpp"
 #include "common/io/unix_server.hpp"
+#include "common/report/csv.hpp"
 #include "common/report/status_report.hpp"
 #include "common/report/table.hpp"
 
@@ -74,6 +75,40 @@ bool is_told(std::string_view program, bool is_written) {
     return is_written;
 }
 
+// What a SNAPT did not answer is not in the values: it is said beside them.
+std::string left_out_of(const std::string& program, const JsonValue& usage) {
+    std::string text;
+    for (const JsonValue& snapt : usage["snapts"].items()) {
+        if (const std::string error = snapt.text("error"); !error.empty()) {
+            text += program + ": not included: " + snapt.text("snapt") + " (" + error + ")\n";
+        }
+    }
+    return text;
+}
+
+CommandOutput usage_command(const report::DaemonAccess& access,
+                            const ParsedCommand& command,
+                            bool is_terminal,
+                            const AskTexts& texts) {
+    std::string failure;
+    const auto request = report::usage_request(command, texts.parse_time_us, failure);
+    if (!request) {
+        return {"", access.program + ": " + failure + "\n", report::kExitUsage};
+    }
+    std::string left_out;
+    CommandOutput output = report::ask_daemon(
+        access, *request, report::kUsageTimeout, command.has("--json"),
+        [&](const JsonValue& usage) {
+            if (!command.has("--csv")) {
+                return report::usage_report_text(usage, is_terminal, texts.columns);
+            }
+            left_out = left_out_of(access.program, usage);
+            return report::usage_csv(usage, report::list_values(command, "--by"));
+        });
+    output.err += left_out;
+    return output;
+}
+
 // One turn on a cleared screen, if it is one.
 bool print_turn(const CommandOutput& output) {
     const winsize size = screen();
@@ -132,7 +167,8 @@ report::CommandSpec usage_spec() {
            false,
            {},
            "time zone, such as Europe/Zurich (default: UTC)"},
-          {"--user", "NAME", OptionValue::Required, false, {}, "of this user only"}},
+          {"--user", "NAME", OptionValue::Required, false, {}, "of this user only"},
+          {"--csv", "", OptionValue::None, false, {}, "as comma-separated values"}},
          "what was counted, from the usage records"});
 }
 
@@ -270,15 +306,7 @@ CommandOutput ask_command(const report::DaemonAccess& access,
         return report::status_command(access, command, as_json, texts.status);
     }
     if (name == "usage") {
-        std::string failure;
-        const auto request = report::usage_request(command, texts.parse_time_us, failure);
-        if (!request) {
-            return {"", access.program + ": " + failure + "\n", report::kExitUsage};
-        }
-        return report::ask_daemon(
-            access, *request, report::kUsageTimeout, as_json, [&](const JsonValue& json) {
-                return report::usage_report_text(json, is_terminal, texts.columns);
-            });
+        return usage_command(access, command, is_terminal, texts);
     }
     const auto render = [&](const JsonValue& json) {
         return name == "reload" ? report::reload_text(json) : texts.other(name, json);

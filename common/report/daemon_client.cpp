@@ -202,6 +202,10 @@ std::string plain_request(std::string_view command) {
 
 std::optional<std::string>
 usage_request(const ParsedCommand& command, const ParseTime& parse_time_us, std::string& failure) {
+    if (command.has("--csv") && command.has("--json")) {
+        failure = "name one of --csv and --json";
+        return std::nullopt;
+    }
     JsonWriter json;
     json.begin_object().field("command", "usage").key("by").begin_array();
     const std::vector<std::string> keys = list_values(command, "--by");

@@ -69,8 +69,9 @@ CommandOutput status_command(const DaemonAccess& access,
 // {"command":"status"}
 std::string plain_request(std::string_view command);
 
-// "--by", "--from", "--to", "--zone", "--user". `parse_time_us` understands a time in a zone, for
-// what is not Unix seconds. Nothing, with the reason in `failure`, when an option is wrong.
+// "--by", "--from", "--to", "--zone", "--user"; not both "--csv" and "--json". `parse_time_us`
+// understands a time in a zone, for what is not Unix seconds. Nothing, with the reason in
+// `failure`, when an option is wrong.
 using ParseTime =
     std::function<std::optional<int64_t>(const std::string& text, const std::string& zone)>;
 std::optional<std::string>

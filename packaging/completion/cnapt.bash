@@ -79,7 +79,7 @@ _cnapt()
             fi
             ;;
         doctor) options='--config --policy --state' ;;
-        usage) options='--by --from --to --zone --user --wide --watch' ;;
+        usage) options='--by --from --to --zone --user --csv --wide --watch' ;;
         check)
             options='--config --policy'
             if [[ $current != -* ]]; then

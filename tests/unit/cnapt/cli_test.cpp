@@ -276,6 +276,19 @@ TEST(CnaptUsage, AsksWithKeysTimesAndZone) {
     EXPECT_EQ(daemon.run({"usage", "--from", "yesterday"}).exit_code, report::kExitUsage);
 }
 
+TEST(CnaptUsage, AsValuesNamesWhatIsNotIncludedBesideThem) {
+    FakeDaemon daemon;
+    daemon.answers = {std::string(
+        R"({"rows":[{"class":"lt-ld","flows":3}],"snapts":[{"snapt":"zrh-1","error":null},)"
+        R"({"snapt":"ber-1","error":"no control link"}]})")};
+    const CommandOutput output = daemon.run({"usage", "--by", "class", "--csv"});
+    EXPECT_EQ(output.exit_code, report::kExitGood);
+    EXPECT_TRUE(output.out.starts_with("class,flows,payload_up,")) << output.out;
+    EXPECT_TRUE(contains(output.out, "\r\nlt-ld,3,,")) << output.out;
+    EXPECT_EQ(output.err, "cnapt: not included: ber-1 (no control link)\n");
+    EXPECT_EQ(daemon.run({"usage", "--csv", "--json"}).exit_code, report::kExitUsage);
+}
+
 TEST(CnaptTimes, AreReadInTheZoneOrInUtc) {
     EXPECT_EQ(parse_time_us("2026-11-01", "UTC"), 1793491200000000);
     EXPECT_EQ(parse_time_us("2026-11-01T12:00:00Z", "UTC"), 1793534400000000);
