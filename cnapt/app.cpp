@@ -15,6 +15,7 @@
 #include "common/daemon/controls.hpp"
 #include "common/daemon/forward_rules.hpp"
 #include "common/dataplane/class_settings.hpp"
+#include "common/dataplane/figures.hpp"
 #include "common/dataplane/recording.hpp"
 #include "common/io/file.hpp"
 #include "common/io/sysctl.hpp"
@@ -408,7 +409,7 @@ void App::on_request(const report::JsonValue& request,
     info.dns = &dns_;
     info.resolvers = &plain_->resolvers();
     info.version = std::string(base::kVersion);
-    reply.finish(answer(*node_, info, command) + "\n");
+    reply.finish(answer(*node_, info, command, dataplane::page_of(request)) + "\n");
 }
 
 std::string App::reload() {

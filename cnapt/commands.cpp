@@ -314,7 +314,7 @@ std::string status_json(Node& node, const DaemonInfo& info) {
     return json.take();
 }
 
-std::string flows_json(Node& node, const DaemonInfo& info) {
+std::string flows_json(Node& node, const DaemonInfo& info, size_t after) {
     const auto complete = [&](report::FlowFigures& figures, const flow::Flow& flow) {
         const auto* node_flow = flow::details_as<const NodeFlow>(flow);
         if (node_flow == nullptr) {
@@ -328,7 +328,7 @@ std::string flows_json(Node& node, const DaemonInfo& info) {
             figures.snapt = node_flow->link->name;
         }
     };
-    return dataplane::flows_json(node.flows(), info.now, complete);
+    return dataplane::flows_json(node.flows(), info.now, after, complete);
 }
 
 std::string_view name_of(control::ProtectionKind kind) {
@@ -412,12 +412,12 @@ std::string_view tunnel_state(const Node& node, bool is_capturing) {
     return !is_capturing ? "new_flows_plain" : is_any_up ? "all" : "blocked";
 }
 
-std::string answer(Node& node, const DaemonInfo& info, std::string_view command) {
+std::string answer(Node& node, const DaemonInfo& info, std::string_view command, size_t after) {
     if (command == "status") {
         return status_json(node, info);
     }
     if (command == "flows") {
-        return flows_json(node, info);
+        return flows_json(node, info, after);
     }
     if (command == "snapts") {
         return snapts_json(node, info.now);

@@ -34,7 +34,8 @@ std::string_view daemon_state(const Node& node, bool is_capturing);
 // cnapt were not there; "blocked": they wait for a SNAPT.
 std::string_view tunnel_state(const Node& node, bool is_capturing);
 
-// `command` is status, flows, paths or snapts. Whatever else gives {"error":"…"}.
-std::string answer(Node& node, const DaemonInfo& info, std::string_view command);
+// `command` is status, paths, snapts or flows, of which one page is given: that behind place
+// `after` (dataplane::flows_json). Whatever else gives {"error":"…"}.
+std::string answer(Node& node, const DaemonInfo& info, std::string_view command, size_t after = 0);
 
 }  // namespace continuo::cnapt

@@ -228,14 +228,18 @@ base::Result<void> App::start(std::string& failure) {
     control.events = &events_;
     failure = "cannot listen for control connections";
     CTN_TRY(server_->start(std::move(control)));
-    requests_ = std::make_unique<RequestDesk>(RequestSources{
-        loop_, worker_, config_, *accountant_, *users_, *admission_, *relay_, events_, random_,
-        [this](std::string_view command) { return answer(*relay_, info(), command); }});
+    requests_ = std::make_unique<RequestDesk>(
+        RequestSources{loop_, worker_, config_, *accountant_, *users_, *admission_, *relay_,
+                       events_, random_, [this](std::string_view command, size_t after) {
+                           return answer(*relay_, info(), command, after);
+                       }});
     failure = "cannot open command socket " + options_.socket;
     CTN_TRY(controls_.open(options_.socket));
     rest_ = std::make_unique<RestService>(
         RestSources{loop_, *accountant_,
-                    [this](std::string_view command) { return answer(*relay_, info(), command); },
+                    [this](std::string_view command, size_t after) {
+                        return answer(*relay_, info(), command, after);
+                    },
                     [this](const std::string& session) {
                         return admission_->disconnect_session(session) > 0;
                     }});

@@ -1,6 +1,7 @@
 #include "snapt/request_desk.hpp"
 
 #include "common/daemon/startup.hpp"
+#include "common/dataplane/figures.hpp"
 #include "common/report/json.hpp"
 #include "common/report/status_report.hpp"
 #include "snapt/top.hpp"
@@ -25,7 +26,7 @@ void RequestDesk::on_request(const report::JsonValue& request, const io::UnixRep
     } else if (command == "top") {
         reply.finish(top_json(sources_.relay, request, sources_.loop.now()) + "\n");
     } else {
-        reply.finish(sources_.answer(command) + "\n");
+        reply.finish(sources_.answer(command, dataplane::page_of(request)) + "\n");
     }
 }
 

@@ -31,7 +31,7 @@ struct RequestSources {
     EventLog& events;
     base::Random& random;
     // The JSON of all other commands (snapt/commands.hpp).
-    std::function<std::string(std::string_view command)> answer;
+    std::function<std::string(std::string_view command, size_t after)> answer;
 };
 
 class RequestDesk {

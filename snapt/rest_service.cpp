@@ -1,6 +1,7 @@
 #include "snapt/rest_service.hpp"
 
 #include "common/base/log.hpp"
+#include "common/config/units.hpp"
 #include "common/daemon/handler_gate.hpp"
 #include "common/daemon/startup.hpp"
 #include "common/io/worker_thread.hpp"
@@ -40,6 +41,18 @@ std::string_view command_of(Operation operation) {
     }
 }
 
+// Of flows, one page. Nothing when the parameter is wrong.
+std::optional<size_t> page_of(const Call& call) {
+    if (call.operation != Operation::Flows) {
+        return 0;
+    }
+    return config::parse_unsigned(call.target.value("after").value_or("0"), SIZE_MAX);
+}
+
+std::string live_key(std::string_view command, size_t after) {
+    return std::string(command).append("/").append(std::to_string(after));
+}
+
 }  // namespace
 
 struct RestService::Inner final : rest::Backend {
@@ -55,9 +68,10 @@ struct RestService::Inner final : rest::Backend {
 
     void run(Call call, Done done) override;
     void dispatch(const Call& call, const Done& done);
-    void ask_live(std::string_view command, std::function<void()> then);
-    void on_live(const std::string& command, const std::string& json);
-    void answer_live(const Call& call, const Done& done);
+    void ask_live(const Call& call, const Done& done);
+    void on_live(const std::string& key, const std::string& json);
+    void answer_live(const Call& call, const std::string& key, const Done& done);
+    void forget_aged_pages();
     void answer_usage(const Call& call, const Done& done);
     void answer_books(const Call& call, const Done& done);
     void end_session(const Call& call, const Done& done);
@@ -134,7 +148,7 @@ void RestService::Inner::dispatch(const Call& call, const Done& done) {
     case Operation::Flows:
     case Operation::Sinks:
     case Operation::Metrics:
-        ask_live(command_of(call.operation), [this, call, done] { answer_live(call, done); });
+        ask_live(call, done);
         break;
     case Operation::Usage:
         answer_usage(call, done);
@@ -156,34 +170,54 @@ std::string RestService::Inner::me(const Call& call) const {
     return json.take();
 }
 
-void RestService::Inner::ask_live(std::string_view command, std::function<void()> then) {
-    const std::string key(command);
-    Live& known = live[key];
-    const base::TimePoint now = thread.loop().now();
-    if (known.is_known && now - known.at < kLiveAge) {
-        then();
+void RestService::Inner::ask_live(const Call& call, const Done& done) {
+    const std::string_view command = command_of(call.operation);
+    const auto after = page_of(call);
+    if (!after) {
+        done(rest::problem(400, "after: expected a number"));
         return;
     }
-    known.waiting.push_back(std::move(then));
+    const std::string key = live_key(command, *after);
+    if (live.count(key) == 0 && live.size() >= kMaxLiveAnswers) {
+        forget_aged_pages();
+        if (live.size() >= kMaxLiveAnswers) {
+            done(rest::problem(503, kBusy));
+            return;
+        }
+    }
+    Live& known = live[key];
+    if (known.is_known && thread.loop().now() - known.at < kLiveAge) {
+        answer_live(call, key, done);
+        return;
+    }
+    known.waiting.push_back([this, call, key, done] { answer_live(call, key, done); });
     if (known.waiting.size() > 1) {
         return;  // it is asked already
     }
-    const bool posted = sources.data_loop.post([gate = gate, answer = sources.answer, key] {
-        static_cast<void>(
-            gate.tell([key, json = answer(key)](Inner& inner) { inner.on_live(key, json); }));
+    const bool posted = sources.data_loop.post([gate = gate, answer = sources.answer, key,
+                                                command = std::string(command), after = *after] {
+        static_cast<void>(gate.tell(
+            [key, json = answer(command, after)](Inner& inner) { inner.on_live(key, json); }));
     });
     if (!posted) {
         on_live(key, "");
     }
 }
 
+void RestService::Inner::forget_aged_pages() {
+    const base::TimePoint now = thread.loop().now();
+    std::erase_if(live, [now](const auto& entry) {
+        return entry.second.waiting.empty() && now - entry.second.at >= kLiveAge;
+    });
+}
+
 // Empty: it could not be asked for.
-void RestService::Inner::on_live(const std::string& command, const std::string& json) {
-    Live& known = live[command];
+void RestService::Inner::on_live(const std::string& key, const std::string& json) {
+    Live& known = live[key];
     known.json = json;
     known.at = thread.loop().refresh_now();
     known.is_known = !json.empty();
-    if (command == "sessions") {
+    if (key == live_key("sessions", 0)) {
         sessions_of.clear();
         const auto all = JsonValue::parse(known.json);
         if (all) {
@@ -198,8 +232,8 @@ void RestService::Inner::on_live(const std::string& command, const std::string& 
     }
 }
 
-void RestService::Inner::answer_live(const Call& call, const Done& done) {
-    const std::string& json = live[std::string(command_of(call.operation))].json;
+void RestService::Inner::answer_live(const Call& call, const std::string& key, const Done& done) {
+    const std::string& json = live[key].json;
     if (json.empty()) {
         done(rest::problem(503, kBusy));
         return;

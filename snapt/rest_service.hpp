@@ -18,6 +18,9 @@ namespace continuo::snapt {
 inline constexpr int kRestNiceness = 10;
 // Answers of the data loop are told again for so long.
 inline constexpr base::Duration kLiveAge = base::seconds(1);
+// So many answers of it are kept, each page of flows being one: the most that are asked for in that
+// time. A choice: pages of 262 144 flows.
+inline constexpr size_t kMaxLiveAnswers = 256;
 // Questions to the database that wait, of all; and of one token together with those for usage.
 inline constexpr size_t kMaxRestJobs = 64;
 inline constexpr size_t kMaxTokenJobs = 4;
@@ -32,8 +35,8 @@ struct RestOptions {
 struct RestSources {
     io::EventLoop& data_loop;
     Accountant& accountant;
-    // On the data loop: the JSON of `status`, `sessions` or `flows`.
-    std::function<std::string(std::string_view command)> answer;
+    // On the data loop: the JSON of `status`, `sessions` or a page of `flows`.
+    std::function<std::string(std::string_view command, size_t after)> answer;
     // On the data loop: ends the session of that id (hex). False: there is none.
     std::function<bool(const std::string& session_id)> end_session;
 };

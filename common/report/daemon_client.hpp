@@ -53,6 +53,15 @@ CommandOutput ask_daemon(const DaemonAccess& access,
                          bool as_json,
                          const RenderAnswer& render);
 
+// A list that the daemon hands out in pages: {"<command>":[…],"next":n}, of which n is `after` of
+// the next question, until it is null. A daemon of an earlier version answers with all of it at
+// once, as an array. `timeout` is for each page.
+using RenderList = std::function<CommandOutput(const std::vector<JsonValue>& items)>;
+CommandOutput ask_list(const DaemonAccess& access,
+                       std::string_view command,
+                       base::Duration timeout,
+                       const RenderList& render);
+
 // `status`. With `wanted`, asks until the state is that one; else kExitAlarm when it is not "up".
 CommandOutput ask_status(const DaemonAccess& access,
                          const std::optional<std::string>& wanted,

@@ -52,7 +52,7 @@ _cnapt()
             _cnapt_zones "$current"
             return
             ;;
-        --timeout | --from | --to | --user | --process | --count) return ;;
+        --timeout | --from | --to | --user | --process | --count | --limit) return ;;
     esac
 
     case $command in
@@ -67,7 +67,7 @@ _cnapt()
         run) options='--config --policy --state --verbose' ;;
         status) options='--wait --timeout --wide --watch' ;;
         resolver) options='--config --restore --state' ;;
-        flows) options='--all --class --process --sort --wide --watch' ;;
+        flows) options='--all --class --process --sort --limit --wide --watch' ;;
         paths | snapts) options='--wide --watch' ;;
         reload) options='' ;;
         ping) options='--count' ;;

@@ -139,7 +139,7 @@ _snapt()
             ;;
         status) options='--wait --timeout --wide --watch' ;;
         sessions) options='--wide --watch' ;;
-        flows) options='--all --class --user --sort --wide --watch' ;;
+        flows) options='--all --class --user --sort --limit --wide --watch' ;;
         top) options='--by --limit --wide --watch' ;;
         reload) options='' ;;
         disconnect)

@@ -22,7 +22,7 @@ constexpr std::array<Route, 16> kRoutes = {{
     {"GET", "/v1/status", Operation::Status, Scope::Read, false, ""},
     {"GET", "/v1/sessions", Operation::Sessions, Scope::Read, true, ""},
     {"DELETE", "/v1/sessions/{session}", Operation::EndSession, Scope::Admin, false, ""},
-    {"GET", "/v1/flows", Operation::Flows, Scope::Read, false, ""},
+    {"GET", "/v1/flows", Operation::Flows, Scope::Read, false, "after"},
     {"GET", "/v1/usage", Operation::Usage, Scope::Read, true, "by from to zone user"},
     {"GET", "/v1/records", Operation::Records, Scope::Read, true,
      "after from to zone user limit format"},

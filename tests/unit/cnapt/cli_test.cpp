@@ -179,7 +179,7 @@ TEST(CnaptStatus, SurvivesAnswersOfAnotherShape) {
         EXPECT_FALSE(status_text(json(text), false).empty());
         EXPECT_FALSE(paths_text(json(text), false).empty());
         EXPECT_FALSE(snapts_text(json(text), false).empty());
-        EXPECT_FALSE(report::flows_text(json(text), false, false).empty());
+        EXPECT_FALSE(report::flows_text(json(text).items(), false, false).empty());
     }
 }
 
@@ -253,7 +253,7 @@ TEST(CnaptFlows, ShowsEndpointsProcessAndReason) {
 "packets_up":0,"packets_down":0,"inner_bytes_up":0,"inner_bytes_down":0,"wire_bytes_up":0,
 "wire_bytes_down":0,"age_s":0,"refused_reason":"denied by policy"}])")};
     const std::string text = daemon.run({"flows"}).out;
-    EXPECT_EQ(daemon.requests.back(), R"({"command":"flows"})");
+    EXPECT_EQ(daemon.requests.back(), R"({"command":"flows","after":0})");
     for (const char* part :
          {"[2001:db8::2]:22", "wlan0>zrh-1", "4.00 KiB", "00:01:01", "refused: denied by policy"}) {
         EXPECT_TRUE(contains(text, part)) << part << "\n" << text;

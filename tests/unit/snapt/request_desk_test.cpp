@@ -9,7 +9,7 @@ class RequestDeskTest : public AdmissionTest {
   protected:
     std::string disconnect(const std::string& who) {
         RequestDesk desk({loop, worker, config, *accountant, *users, *admission, *relay, events,
-                          random, [](std::string_view) { return std::string("{}"); }});
+                          random, [](std::string_view, size_t) { return std::string("{}"); }});
         return desk.disconnect(
             *report::JsonValue::parse(R"({"command":"disconnect","who":")" + who + R"("})"));
     }
