@@ -8,6 +8,7 @@
 #include "cnapt/failure_text.hpp"
 #include "cnapt/node_config.hpp"
 #include "cnapt/ping_command.hpp"
+#include "cnapt/top_command.hpp"
 #include "common/daemon/command_program.hpp"
 #include "common/daemon/startup.hpp"
 #include "common/report/flow_list.hpp"
@@ -235,6 +236,7 @@ std::vector<report::CommandSpec> commands() {
              "for service managers: changes /etc/resolv.conf"},
             daemon::status_spec(),
             daemon::shown_as_table(report::flows_spec("--process")),
+            top_spec(),
             daemon::shown_as_table(
                 {"paths", "", 0, 0, {}, "each uplink towards each SNAPT: state, delay, rate"}),
             daemon::shown_as_table(
@@ -282,6 +284,9 @@ CommandOutput ask_command(const report::DaemonAccess& access,
     }
     if (command.name == "flows") {
         return report::flows_command(access, command, false, is_terminal, columns);
+    }
+    if (command.name == "top") {
+        return top_command(access, command, is_terminal, columns);
     }
     daemon::AskTexts texts;
     texts.columns = columns;

@@ -13,7 +13,7 @@ _cnapt()
     COMPREPLY=()
     for ((at = 1; at < COMP_CWORD; at++)); do
         case ${COMP_WORDS[at]} in
-            help | run | resolver | status | flows | paths | snapts | ping | portal | usage | reload | doctor | check)
+            help | run | resolver | status | flows | top | paths | snapts | ping | portal | usage | reload | doctor | check)
                 command=${COMP_WORDS[at]}
                 break
                 ;;
@@ -37,7 +37,11 @@ _cnapt()
             fi
             ;;
         --by)
-            _cnapt_list "$current" 'user class snapt day month app'
+            if [[ $command == top ]]; then
+                _cnapt_list "$current" 'process app class'
+            else
+                _cnapt_list "$current" 'user class snapt day month app'
+            fi
             return
             ;;
         --class)
@@ -56,11 +60,11 @@ _cnapt()
     esac
 
     case $command in
-        '') options='run resolver status flows paths snapts ping portal usage reload doctor check help --help --version' ;;
+        '') options='run resolver status flows top paths snapts ping portal usage reload doctor check help --help --version' ;;
         help)
             options=''
             if [[ $current != -* ]]; then
-                COMPREPLY=($(compgen -W 'run resolver status flows paths snapts ping portal usage reload doctor check' -- "$current"))
+                COMPREPLY=($(compgen -W 'run resolver status flows top paths snapts ping portal usage reload doctor check' -- "$current"))
                 return
             fi
             ;;
@@ -68,6 +72,7 @@ _cnapt()
         status) options='--wait --timeout --wide --watch' ;;
         resolver) options='--config --restore --state' ;;
         flows) options='--all --class --process --sort --limit --wide --watch' ;;
+        top) options='--by --limit --wide --watch' ;;
         paths | snapts) options='--wide --watch' ;;
         reload) options='' ;;
         ping) options='--count' ;;
