@@ -66,8 +66,14 @@ class Admission final : public ControlHandler, public RelayEvents {
     size_t end_revoked();
     // By the operator: of that user, or the one of that id, as hex_of() writes it. The nodes may
     // log in again.
-    size_t disconnect_user(std::string_view user);
-    size_t disconnect_session(std::string_view session_id);
+    struct Ended {
+        size_t sessions = 0;  // that the relay had: those that `sessions` shows
+        size_t logins = 0;    // that had no session yet
+
+        bool is_any() const { return sessions + logins > 0; }
+    };
+    Ended disconnect_user(std::string_view user);
+    Ended disconnect_session(std::string_view session_id);
     void end_old_keys(base::TimePoint now);
     // The last renewal, and when keys were last in use; waits for the disk. Sessions that close
     // from now on renew nothing.
@@ -147,9 +153,9 @@ class Admission final : public ControlHandler, public RelayEvents {
     // True when the link was refused because its session was taken over by another process with the
     // same node name and id.
     bool reject_if_copied(LinkId id, const SessionGrant& grant);
-    size_t end_all(const std::function<bool(const SessionGrant& grant)>& is_meant,
-                   SessionEnd session_end,
-                   const char* why);
+    Ended end_all(const std::function<bool(const SessionGrant& grant)>& is_meant,
+                  SessionEnd session_end,
+                  const char* why);
     void end_link(LinkId id,
                   Link& link,
                   control::CloseReason reason,

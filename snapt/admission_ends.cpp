@@ -44,15 +44,16 @@ bool Admission::reject_if_copied(LinkId id, const SessionGrant& grant) {
 
 size_t Admission::end_user(std::string_view user) {
     return end_all([user](const SessionGrant& grant) { return grant.user == user; },
-                   SessionEnd::NotAllowed, kNotAnyMore);
+                   SessionEnd::NotAllowed, kNotAnyMore)
+        .sessions;
 }
 
-size_t Admission::disconnect_user(std::string_view user) {
+Admission::Ended Admission::disconnect_user(std::string_view user) {
     return end_all([user](const SessionGrant& grant) { return grant.user == user; },
                    SessionEnd::ByOperator, kByOperator);
 }
 
-size_t Admission::disconnect_session(std::string_view session_id) {
+Admission::Ended Admission::disconnect_session(std::string_view session_id) {
     return end_all(
         [session_id](const SessionGrant& grant) { return hex_of(grant.session_id) == session_id; },
         SessionEnd::ByOperator, kByOperator);
@@ -60,16 +61,19 @@ size_t Admission::disconnect_session(std::string_view session_id) {
 
 size_t Admission::end_revoked() {
     return end_all([this](const SessionGrant& grant) { return !may_still_log_in(grant); },
-                   SessionEnd::NotAllowed, kNotAnyMore);
+                   SessionEnd::NotAllowed, kNotAnyMore)
+        .sessions;
 }
 
 // Tell the node to stay away, not that its session is lost: it would begin another one.
-size_t Admission::end_all(const std::function<bool(const SessionGrant& grant)>& is_meant,
-                          SessionEnd session_end,
-                          const char* why) {
+Admission::Ended Admission::end_all(const std::function<bool(const SessionGrant& grant)>& is_meant,
+                                    SessionEnd session_end,
+                                    const char* why) {
     const size_t before = relay_->sessions().size();
+    Ended ended;
     for (auto& [id, link] : links_) {
         if (is_meant(link.grant)) {
+            ended.logins += link.is_waiting && !link.grant.key_id.empty() ? size_t{1} : size_t{0};
             end_link(id, link, control::CloseReason::Disconnected, session_end, why);
         }
     }
@@ -79,7 +83,8 @@ size_t Admission::end_all(const std::function<bool(const SessionGrant& grant)>& 
             relay_->close(sessions[i]->wire_id, session_end);
         }
     }
-    return before - relay_->sessions().size();
+    ended.sessions = before - relay_->sessions().size();
+    return ended;
 }
 
 void Admission::end_link(

@@ -241,7 +241,7 @@ base::Result<void> App::start(std::string& failure) {
                         return answer(*relay_, info(), command, after);
                     },
                     [this](const std::string& session) {
-                        return admission_->disconnect_session(session) > 0;
+                        return admission_->disconnect_session(session).is_any();
                     }});
     CTN_TRY(rest_->start({config_.rest.listen, config_.name, options_.state}, failure));
     failure.clear();

@@ -30,17 +30,27 @@ namespace {
 constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kGroups = {
     {{"user", "USER"}, {"class", "CLASS"}}};
 
+// "2 sessions"
+std::string counted(uint64_t count, const char* what) {
+    std::string text = report::format_count(count) + " " + what;
+    text += count == 1 ? "" : "s";
+    return text;
+}
+
+std::string ended_text(const JsonValue& answer) {
+    const uint64_t logins = answer["logins_ended"].unsigned_integer().value_or(0);
+    std::string text =
+        "ended " + counted(answer["sessions_ended"].unsigned_integer().value_or(0), "session");
+    text += logins == 0 ? "" : " and " + counted(logins, "login");
+    return text + "\n";
+}
+
 CommandOutput disconnect_command(const report::DaemonAccess& access, const ParsedCommand& command) {
     report::JsonWriter json;
     json.begin_object().field("command", "disconnect");
     json.field("who", command.arguments.front()).end_object();
     return report::ask_daemon(access, json.take(), report::kAnswerTimeout, command.has("--json"),
-                              [](const JsonValue& answer) {
-                                  const auto ended =
-                                      answer["sessions_ended"].unsigned_integer().value_or(0);
-                                  return "ended " + report::format_count(ended) +
-                                         (ended == 1 ? " session\n" : " sessions\n");
-                              });
+                              ended_text);
 }
 
 std::string top_text(const JsonValue& answer, bool is_terminal, size_t columns) {

@@ -33,16 +33,17 @@ void RequestDesk::on_request(const report::JsonValue& request, const io::UnixRep
 // A session goes before a user that has its id for a name.
 std::string RequestDesk::disconnect(const report::JsonValue& request) {
     const std::string who = request.text("who");
-    size_t ended = sources_.admission.disconnect_session(who);
-    if (ended == 0) {
+    Admission::Ended ended = sources_.admission.disconnect_session(who);
+    if (!ended.is_any()) {
         ended = sources_.admission.disconnect_user(who);
     }
-    if (ended == 0) {
+    if (!ended.is_any()) {
         return report::error_json("\"" + who + "\" has no session, and is none");
     }
     report::JsonWriter json;
     json.begin_object().field("who", who);
-    json.field("sessions_ended", static_cast<uint64_t>(ended)).end_object();
+    json.field("sessions_ended", static_cast<uint64_t>(ended.sessions));
+    json.field("logins_ended", static_cast<uint64_t>(ended.logins)).end_object();
     return json.take();
 }
 

@@ -40,8 +40,8 @@ class RequestDesk {
 
     // Answers one line, at once or later.
     void on_request(const report::JsonValue& request, const io::UnixReply& reply);
-    // {"command":"disconnect","who":USER|SESSION}: {"who":…,"sessions_ended":n}, or an error where
-    // nobody is meant.
+    // {"command":"disconnect","who":USER|SESSION}: {"who":…,"sessions_ended":n,"logins_ended":n},
+    // or an error where nobody is meant.
     std::string disconnect(const report::JsonValue& request);
 
   private:

@@ -37,6 +37,8 @@ TEST_F(LiveCommands, DisconnectAsksTheDaemonAndSaysHowManySessionsEnded) {
     EXPECT_EQ(run({"disconnect", "alice", "--json"}).out, reply_ + "\n");
     reply_ = R"({"who":"alice","sessions_ended":2})";
     EXPECT_EQ(run({"disconnect", "alice"}).out, "ended 2 sessions\n");
+    reply_ = R"({"who":"alice","sessions_ended":0,"logins_ended":1})";
+    EXPECT_EQ(run({"disconnect", "alice"}).out, "ended 0 sessions and 1 login\n");
     reply_ = report::error_json("nobody");
     const CommandOutput failed = run({"disconnect", "carol"});
     EXPECT_EQ(failed.exit_code, report::kExitError);
