@@ -52,6 +52,10 @@ std::string class_of(const UsageRecord& record) {
     return is_known ? std::string(base::token(static_cast<base::TrafficClass>(record.cls))) : "?";
 }
 
+std::optional<std::string> if_any(const std::string& text) {
+    return text.empty() ? std::nullopt : std::optional(text);
+}
+
 // Calls `visit` with name and value of each column.
 template <typename Visit>
 void for_each_column(const UsageRecord& record, Visit&& visit) {
@@ -62,7 +66,7 @@ void for_each_column(const UsageRecord& record, Visit&& visit) {
     visit("account_id", record.account_id);
     visit("session_id", session_hex(record.session_id));
     visit("cnapt_id", record.cnapt_id);
-    visit("sharer_id", record.sharer_id);
+    visit("sharer_id", if_any(record.sharer_id));
     visit("flow_id", record.flow_id);
     visit("class", class_of(record));
     visit("proto", record.proto);
@@ -90,6 +94,7 @@ void for_each_column(const UsageRecord& record, Visit&& visit) {
     visit("lost_pkts", record.lost_pkts);
     visit("cause", static_cast<int64_t>(record.cause));
     visit("flags", int64_t{record.flags});
+    visit("delay_src", record.delay_src);
 }
 
 struct CsvWriter {
