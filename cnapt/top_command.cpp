@@ -42,7 +42,7 @@ struct Bytes {
 struct Row {
     const JsonValue* flow = nullptr;  // the first of them
     uint64_t flows = 0;
-    Bytes all;       // since the flows began
+    Bytes all;       // since the flows have their class
     Bytes recently;  // in the span
 
     uint64_t rank() const { return recently.up + recently.down; }
@@ -70,7 +70,11 @@ struct Top {
     uint64_t idle_flows = 0;
 };
 
-using Sample = std::map<uint64_t, Bytes>;  // by flow_id
+struct Seen {
+    Bytes bytes;
+    std::string traffic_class;
+};
+using Sample = std::map<uint64_t, Seen>;  // by flow_id
 
 uint64_t number_of(const JsonValue& flow, std::string_view key) {
     return flow[key].unsigned_integer().value_or(0);
@@ -78,10 +82,6 @@ uint64_t number_of(const JsonValue& flow, std::string_view key) {
 
 Bytes bytes_of(const JsonValue& flow) {
     return {number_of(flow, "inner_bytes_up"), number_of(flow, "inner_bytes_down")};
-}
-
-uint64_t grown(uint64_t from, uint64_t to) {
-    return to - std::min(from, to);
 }
 
 // Nothing, with the reason in `failure`, when an option is wrong.
@@ -111,12 +111,16 @@ std::optional<Request> request_of(const ParsedCommand& command, std::string& fai
     return request;
 }
 
-// A flow that was not there before began since.
+// A flow that was not there before began since; one that has another class counts from 0 since.
 Row row_of(const JsonValue& flow, const Sample& before) {
     Row row{&flow, 1, bytes_of(flow), bytes_of(flow)};
-    if (const auto known = before.find(number_of(flow, "flow_id")); known != before.end()) {
-        row.recently = {grown(known->second.up, row.all.up),
-                        grown(known->second.down, row.all.down)};
+    const auto known = before.find(number_of(flow, "flow_id"));
+    const bool is_same =
+        known != before.end() && known->second.traffic_class == flow.text("class") &&
+        known->second.bytes.up <= row.all.up && known->second.bytes.down <= row.all.down;
+    if (is_same) {
+        row.recently.up -= known->second.bytes.up;
+        row.recently.down -= known->second.bytes.down;
     }
     return row;
 }
@@ -308,7 +312,7 @@ CommandOutput top_command(const report::DaemonAccess& access,
         const base::TimePoint begin = access.now();
         Sample before;
         for (const JsonValue& flow : first) {
-            before[number_of(flow, "flow_id")] = bytes_of(flow);
+            before[number_of(flow, "flow_id")] = {bytes_of(flow), flow.text("class")};
         }
         access.pause(kTopSpan);
         return ask([&](const std::vector<JsonValue>& flows) {

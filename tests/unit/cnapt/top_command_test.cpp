@@ -86,6 +86,17 @@ TEST_F(CnaptTop, HasTheRatesOfTheTimeBetweenTwoLooksTheBusiestFirst) {
     EXPECT_EQ(top["others"]["rows"].integer(), 0);
 }
 
+// Its counters begin at 0 again.
+TEST_F(CnaptTop, AFlowThatGetsAnotherClassIsNotLost) {
+    first_ = {{1, "curl", 0, 100'000'000, "ht-ld"}, {2, "ssh", 0, 500, "ht-ld"}};
+    later_ = {{1, "curl", 0, 250'000, "ht-hd"}, {2, "ssh", 0, 900, "ht-hd"}};
+    const JsonValue top = json({"top"});
+    const auto& rows = top["rows"].items();
+    ASSERT_EQ(rows.size(), 2U);
+    EXPECT_EQ(rows[0]["down_bits_per_s"].integer(), 1'000'000);
+    EXPECT_EQ(rows[1]["down_bits_per_s"].integer(), 3'600);
+}
+
 TEST_F(CnaptTop, SumsUpByProcessAndClass) {
     const JsonValue top = json({"top", "--by", "class,process"});
     const auto& rows = top["rows"].items();
