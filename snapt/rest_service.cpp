@@ -13,6 +13,7 @@
 #include "snapt/rest_books.hpp"
 #include "snapt/usage_json.hpp"
 
+#include <deque>
 #include <map>
 #include <optional>
 #include <utility>
@@ -49,10 +50,6 @@ std::optional<size_t> page_of(const Call& call) {
     return config::parse_unsigned(call.target.value("after").value_or("0"), SIZE_MAX);
 }
 
-std::string live_key(std::string_view command, size_t after) {
-    return std::string(command).append("/").append(std::to_string(after));
-}
-
 }  // namespace
 
 struct RestService::Inner final : rest::Backend {
@@ -69,9 +66,11 @@ struct RestService::Inner final : rest::Backend {
     void run(Call call, Done done) override;
     void dispatch(const Call& call, const Done& done);
     void ask_live(const Call& call, const Done& done);
-    void on_live(const std::string& key, const std::string& json);
-    void answer_live(const Call& call, const std::string& key, const Done& done);
-    void forget_aged_pages();
+    void on_live(const std::string& command, const std::string& json);
+    void answer_live(const Call& call, const Done& done);
+    // Pages of flows behind the first.
+    void ask_page(size_t after, const Done& done);
+    void ask_next_page();
     void answer_usage(const Call& call, const Done& done);
     void answer_books(const Call& call, const Done& done);
     void end_session(const Call& call, const Done& done);
@@ -92,6 +91,9 @@ struct RestService::Inner final : rest::Backend {
     std::map<std::string, std::string> sessions_of;  // JSON arrays, by user
     std::map<std::string, size_t> jobs;              // by token
     std::vector<std::string> addresses;
+    std::deque<std::pair<size_t, Done>> pages;  // that wait
+    bool is_page_asked = false;
+    io::DeadlineTimer page_timer{thread.loop(), [this] { ask_next_page(); }};
 };
 
 std::optional<rest::Backend::Done> RestService::Inner::counted(const std::string& token,
@@ -171,53 +173,71 @@ std::string RestService::Inner::me(const Call& call) const {
 }
 
 void RestService::Inner::ask_live(const Call& call, const Done& done) {
-    const std::string_view command = command_of(call.operation);
     const auto after = page_of(call);
-    if (!after) {
-        done(rest::problem(400, "after: expected a number"));
+    if (!after || *after > 0) {
+        after ? ask_page(*after, done) : done(rest::problem(400, "after: expected a number"));
         return;
     }
-    const std::string key = live_key(command, *after);
-    if (live.count(key) == 0 && live.size() >= kMaxLiveAnswers) {
-        forget_aged_pages();
-        if (live.size() >= kMaxLiveAnswers) {
-            done(rest::problem(503, kBusy));
-            return;
-        }
-    }
+    const std::string key(command_of(call.operation));
     Live& known = live[key];
-    if (known.is_known && thread.loop().now() - known.at < kLiveAge) {
-        answer_live(call, key, done);
+    const base::TimePoint now = thread.loop().now();
+    if (known.is_known && now - known.at < kLiveAge) {
+        answer_live(call, done);
         return;
     }
-    known.waiting.push_back([this, call, key, done] { answer_live(call, key, done); });
+    known.waiting.push_back([this, call, done] { answer_live(call, done); });
     if (known.waiting.size() > 1) {
         return;  // it is asked already
     }
-    const bool posted = sources.data_loop.post([gate = gate, answer = sources.answer, key,
-                                                command = std::string(command), after = *after] {
-        static_cast<void>(gate.tell(
-            [key, json = answer(command, after)](Inner& inner) { inner.on_live(key, json); }));
+    const bool posted = sources.data_loop.post([gate = gate, answer = sources.answer, key] {
+        static_cast<void>(
+            gate.tell([key, json = answer(key, 0)](Inner& inner) { inner.on_live(key, json); }));
     });
     if (!posted) {
         on_live(key, "");
     }
 }
 
-void RestService::Inner::forget_aged_pages() {
-    const base::TimePoint now = thread.loop().now();
-    std::erase_if(live, [now](const auto& entry) {
-        return entry.second.waiting.empty() && now - entry.second.at >= kLiveAge;
-    });
+void RestService::Inner::ask_page(size_t after, const Done& done) {
+    if (pages.size() >= kMaxWaitingPages) {
+        done(rest::problem(503, kBusy));
+        return;
+    }
+    pages.emplace_back(after, done);
+    if (page_timer.deadline() == base::kNever) {
+        ask_next_page();
+    }
+}
+
+void RestService::Inner::ask_next_page() {
+    if (is_page_asked || pages.empty()) {
+        return;
+    }
+    const auto [after, done] = std::move(pages.front());
+    pages.pop_front();
+    is_page_asked = true;
+    const bool posted =
+        sources.data_loop.post([gate = gate, answer = sources.answer, after = after, done = done] {
+            static_cast<void>(gate.tell([done, json = answer("flows", after)](Inner& inner) {
+                inner.is_page_asked = false;
+                inner.page_timer.set(inner.thread.loop().refresh_now() + kPagePause);
+                done({200, rest::with_large_as_text(json)});
+            }));
+        });
+    if (!posted) {
+        is_page_asked = false;
+        page_timer.set(thread.loop().now() + kPagePause);
+        done(rest::problem(503, kBusy));
+    }
 }
 
 // Empty: it could not be asked for.
-void RestService::Inner::on_live(const std::string& key, const std::string& json) {
-    Live& known = live[key];
+void RestService::Inner::on_live(const std::string& command, const std::string& json) {
+    Live& known = live[command];
     known.json = json;
     known.at = thread.loop().refresh_now();
     known.is_known = !json.empty();
-    if (key == live_key("sessions", 0)) {
+    if (command == "sessions") {
         sessions_of.clear();
         const auto all = JsonValue::parse(known.json);
         if (all) {
@@ -232,8 +252,8 @@ void RestService::Inner::on_live(const std::string& key, const std::string& json
     }
 }
 
-void RestService::Inner::answer_live(const Call& call, const std::string& key, const Done& done) {
-    const std::string& json = live[key].json;
+void RestService::Inner::answer_live(const Call& call, const Done& done) {
+    const std::string& json = live[std::string(command_of(call.operation))].json;
     if (json.empty()) {
         done(rest::problem(503, kBusy));
         return;

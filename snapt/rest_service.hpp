@@ -18,9 +18,10 @@ namespace continuo::snapt {
 inline constexpr int kRestNiceness = 10;
 // Answers of the data loop are told again for so long.
 inline constexpr base::Duration kLiveAge = base::seconds(1);
-// So many answers of it are kept, each page of flows being one: the most that are asked for in that
-// time. A choice: pages of 262 144 flows.
-inline constexpr size_t kMaxLiveAnswers = 256;
+// Pages of flows behind the first are asked of it one at a time, so far apart, and not kept; more
+// that wait are refused. Choices: a page takes about 2 ms of the data loop.
+inline constexpr base::Duration kPagePause = base::milliseconds(20);
+inline constexpr size_t kMaxWaitingPages = 32;
 // Questions to the database that wait, of all; and of one token together with those for usage.
 inline constexpr size_t kMaxRestJobs = 64;
 inline constexpr size_t kMaxTokenJobs = 4;
