@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/base/ip_address.hpp"
+#include "common/io/pref64.hpp"
 
 #include <optional>
 #include <span>
@@ -16,6 +17,12 @@ inline constexpr const char* kIpv4OnlyName = "ipv4only.arpa";
 // The prefix that made these addresses of that name; none: nothing did. Where several lengths would
 // fit (RFC 6052, section 2.2), the one that fits both addresses of the name, then the longest.
 std::optional<base::IpPrefix> nat64_prefix(std::span<const base::IpAddress> addresses);
+
+// The prefix to take, of what a router tells and of what name servers say, if anything. `working`:
+// the one in use, if data goes by it; a router's that was doubted takes the place of no such one.
+std::optional<base::IpPrefix> choose_nat64(const std::optional<io::KnownPref64>& told,
+                                           const std::optional<base::IpPrefix>& asked,
+                                           const std::optional<base::IpPrefix>& working);
 
 // The IPv6 address that stands for `v4` there.
 base::IpAddress to_nat64(const base::IpPrefix& prefix, const base::IpAddress& v4);

@@ -370,6 +370,9 @@ void SnaptClient::on_failed_attempt(const LinkEnd& end) {
             failed_by_.set(*slot);
         }
     }
+    if (is_lost() && !end.is_connected && end.remote) {
+        answers_.on_unreached(*end.remote);
+    }
     if (!is_lost()) {
         client_.set_uplinks(uplinks());  // where the data goes
     } else if (++failures_ >= addresses_.size()) {

@@ -42,6 +42,8 @@ class SnaptClient final : public ControlClientHandler {
         std::function<void(const std::string& teller, const control::Directory& directory)>
             on_directory;
         std::function<void()> on_established;
+        // No data goes, and TCP does not connect there.
+        std::function<void(const base::Endpoint& remote)> on_unreached;
     };
 
     // All must outlive this.

@@ -59,7 +59,8 @@ class SnaptSet {
         std::string told_unknown{};                 // names without an address, as logged
         // Of the network that the host is in: its IPv4 addresses are reached by IPv6 there.
         std::optional<base::IpPrefix> nat64{};
-        bool is_nat64_asked = false;  // in this network, or told
+        bool is_nat64_asked = false;                  // in this network, or told
+        std::optional<base::IpPrefix> asked_nat64{};  // the last answer
     };
 
     struct UsageQuestion {
@@ -80,10 +81,17 @@ class SnaptSet {
     // It has IPv4 addresses alone, and an uplink has none.
     bool wants_nat64(const Member& member) const;
     void follow_nat64(Member& member, const std::optional<base::IpPrefix>& prefix);
-    // What routers tell comes before what name servers know.
-    std::optional<base::IpPrefix> told_by_router() const;
+    // What routers tell comes before what name servers know, unless it has led nowhere.
+    void choose_nat64_of(Member& member);
+    void on_nat64_asked(Member& member, const std::optional<base::IpPrefix>& found);
+    std::optional<io::KnownPref64> told_by_router() const;
     void follow_routers();
+    // Data goes nowhere, and TCP found nothing there.
+    void on_unreached(const base::Endpoint& remote);
+    void prove_nat64();
     void follow_connected();
+    // Those of the configuration; names are left to be looked up.
+    static std::vector<base::Endpoint> endpoints_of(const SnaptEntry& entry);
     // Its addresses, and those that stand for them.
     static std::vector<base::Endpoint> with_nat64(const Member& member);
     void on_looked_up(const SnaptEntry& entry,
@@ -115,7 +123,7 @@ class SnaptSet {
     base::TimePoint resolve_again_at_{};
     NetworkMarks marks_;                         // of the network in which NAT64 was looked for
     std::unique_ptr<io::Pref64Monitor> pref64_;  // may be absent: then name servers are asked
-    std::optional<base::IpPrefix> told_nat64_;   // at the last look
+    std::optional<io::KnownPref64> told_nat64_;  // at the last look
 };
 
 }  // namespace continuo::cnapt

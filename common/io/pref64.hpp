@@ -36,7 +36,22 @@ struct Pref64Notice {
 // None where the message is of another kind or tells of no prefix.
 std::optional<Pref64Notice> parse_pref64_notice(const NetlinkMessage& message);
 
-// The prefixes that are valid.
+// What is thought of a prefix: the better first.
+enum class Pref64Standing : uint8_t {
+    Told,       // or proven
+    ToldAgain,  // since it was doubted; or what came in its place has led nowhere either
+    Doubted,    // it has led nowhere
+};
+
+struct KnownPref64 {
+    base::IpPrefix prefix;
+    Pref64Standing standing = Pref64Standing::Told;
+
+    bool operator==(const KnownPref64&) const = default;
+};
+
+// The prefixes that are valid. A router may go without a word, and leave one behind that nobody
+// serves until its lifetime ends: who finds that doubts it.
 class Pref64Table {
   public:
     void note(const Pref64Notice& notice, base::TimePoint now);
@@ -44,8 +59,12 @@ class Pref64Table {
     // forgotten. One that was not yet is left alone: a router may be heard before the interface has
     // its address.
     void follow(std::vector<uint32_t> connected);
-    // The one that has been known for longest.
-    std::optional<base::IpPrefix> prefix(uint32_t interface_index, base::TimePoint now) const;
+    // The one of the best standing; of several the one that has had it for longest.
+    std::optional<KnownPref64> best(uint32_t interface_index, base::TimePoint now) const;
+    // What was heard by any interface. One that is doubted comes after those that were before.
+    void doubt(const base::IpPrefix& prefix);
+    void reconsider(const base::IpPrefix& prefix);
+    void prove(const base::IpPrefix& prefix);
     uint64_t left_out() const { return left_out_; }
 
   private:
@@ -53,10 +72,13 @@ class Pref64Table {
         uint32_t interface_index = 0;
         base::IpPrefix prefix;
         base::TimePoint valid_until{};
+        Pref64Standing standing = Pref64Standing::Told;
     };
     void note(uint32_t interface_index, const Pref64& told, base::TimePoint now);
 
-    std::vector<Known> known_;  // the oldest first
+    void set_standing(const base::IpPrefix& prefix, Pref64Standing standing);
+
+    std::vector<Known> known_;  // of a standing the oldest first
     std::vector<uint32_t> connected_;
     uint64_t left_out_ = 0;
 };

@@ -23,9 +23,12 @@ class Pref64Monitor {
 
     // As those of Pref64Table.
     void follow(std::vector<uint32_t> connected) { table_.follow(std::move(connected)); }
-    std::optional<base::IpPrefix> prefix(uint32_t interface_index) const {
-        return table_.prefix(interface_index, loop_.now());
+    std::optional<KnownPref64> best(uint32_t interface_index) const {
+        return table_.best(interface_index, loop_.now());
     }
+    void doubt(const base::IpPrefix& prefix) { table_.doubt(prefix); }
+    void reconsider(const base::IpPrefix& prefix) { table_.reconsider(prefix); }
+    void prove(const base::IpPrefix& prefix) { table_.prove(prefix); }
 
   private:
     Pref64Monitor(EventLoop& loop, std::function<void()> on_notice)
