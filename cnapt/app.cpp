@@ -401,6 +401,7 @@ void App::on_request(const report::JsonValue& request,
     info.now = loop_.now();
     info.state_directory = options_.state;
     info.slow_iterations = loop_.counters().slow_iterations;
+    info.sources_left_out = capture_.sources_left_out();
     info.is_capturing = capture_.is_open();
     info.is_kill_switch = config_.capture.kill_switch;
     info.captures_ipv4 = config_.capture.ipv4;

@@ -46,6 +46,7 @@ class CaptureSwitch {
     void set_carries_ipv6(bool carries_ipv6);
     // Takes effect also while nothing is captured.
     void set_sources(SourcePlan plan) { sources_.set(std::move(plan)); }
+    size_t sources_left_out() const { return sources_.left_out(); }
     // New flows are captured now; with the kill switch always.
     bool is_open() const { return done_ && (done_->is_open || is_kill_switch_); }
     // Tries again what failed. Looks for parts that somebody else has removed; this also happens,

@@ -139,15 +139,30 @@ std::string names_text(const JsonValue& dns) {
     return text + (state == "tunnel" ? "through the tunnel\n" : "as without cnapt\n");
 }
 
-// Where there are more routes than are followed.
+// Where there are more than are followed: the gravest alone.
 std::string routes_text(const JsonValue& routes) {
-    if (routes["unseen"].unsigned_integer().value_or(0) > 0) {
-        return "routes     " + report::cell(routes["unseen"]) +
-               " default routes or routes to SNAPTs are not seen: too many in the main table\n";
+    const auto count = [&](std::string_view name) {
+        return routes[name].unsigned_integer().value_or(0);
+    };
+    const auto line = [&](std::string_view name, const std::string& said) {
+        return "routes     " + report::cell(routes[name]) + " " + said + "\n";
+    };
+    if (count("unseen") > 0) {
+        return line("unseen",
+                    "default routes or routes to SNAPTs are not seen: too many in the main table");
     }
-    if (routes["left_out"].unsigned_integer().value_or(0) > 0) {
-        return "routes     " + report::cell(routes["left_out"]) +
-               " of the main table decide nothing here: nothing to do\n";
+    if (count("sources_left_out") > 0) {
+        return line("sources_left_out",
+                    "of uplinks are too many: a strict reverse path filter drops what comes by "
+                    "them (cnapt doctor)");
+    }
+    if (count("unwatched") > 0) {
+        return line("unwatched",
+                    "addresses of SNAPTs or name servers are too many: routes to them may not be "
+                    "seen");
+    }
+    if (count("left_out") > 0) {
+        return line("left_out", "of the main table decide nothing here: nothing to do");
     }
     return {};
 }

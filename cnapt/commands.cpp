@@ -247,11 +247,13 @@ void write_handovers(JsonWriter& json, const Node& node) {
     json.end_object();
 }
 
-void write_routes(JsonWriter& json, const io::NetMonitor& monitor) {
+void write_routes(JsonWriter& json, const io::NetMonitor& monitor, const DaemonInfo& info) {
     json.begin_object();
     json.field("followed", monitor.snapshot().routes.size());
     json.field("left_out", monitor.routes_left_out());
     json.field("unseen", monitor.unseen_routes());
+    json.field("unwatched", monitor.unwatched());
+    json.field("sources_left_out", info.sources_left_out);
     json.field("lists", monitor.counters().route_lists);
     json.field("overruns", monitor.counters().overruns);
     json.end_object();
@@ -298,7 +300,7 @@ std::string status_json(Node& node, const DaemonInfo& info) {
     json.field("flows_gave_way", node.flows().gave_way());
     dataplane::write_kept_memory(json, node.kept_memory());
     json.key("routes");
-    write_routes(json, node.monitor());
+    write_routes(json, node.monitor(), info);
     json.field("state_directory", info.state_directory);
     json.key("process");
     daemon::write_process(json);

@@ -5,10 +5,12 @@
 #include "cnapt/portal_probe.hpp"
 #include "cnapt/resolv_conf.hpp"
 #include "cnapt/resolv_file.hpp"
+#include "cnapt/source_routes.hpp"
 #include "cnapt/uplinks.hpp"
 #include "common/daemon/startup.hpp"
 #include "common/io/file.hpp"
 #include "common/io/net_monitor.hpp"
+#include "common/report/status_report.hpp"
 #include "common/report/table.hpp"
 
 #include <algorithm>
@@ -284,8 +286,31 @@ const SnaptTarget* target_for(const NodeDoctor& doctor, const ControlUplink& upl
     return found;
 }
 
+// What the daemon keeps of routes, if one runs.
+void check_kept_routes(NodeDoctor& doctor, const std::string& check) {
+    const report::JsonValue& routes = doctor.status.json["routes"];
+    if (routes["sources_left_out"].unsigned_integer().value_or(0) > 0) {
+        doctor.findings.warn(check,
+                             report::cell(routes["sources_left_out"]) +
+                                 " of uplinks are too many: a strict reverse path filter drops "
+                                 "what comes by them",
+                             "leave an uplink at most " + std::to_string(kMaxSourceDefaults) +
+                                 " default routes and " + std::to_string(kMaxSourceOnLink) +
+                                 " networks, or set net.ipv4.conf.all.rp_filter=2");
+    }
+    if (routes["unwatched"].unsigned_integer().value_or(0) > 0) {
+        doctor.findings.warn(check,
+                             report::cell(routes["unwatched"]) +
+                                 " addresses of SNAPTs or name servers are too many: routes to "
+                                 "them may not be seen",
+                             "leave at most " + std::to_string(io::kMaxWatched) +
+                                 " of them in the configuration and resolv.conf");
+    }
+}
+
 void check_routes(NodeDoctor& doctor, const io::NetMonitor& monitor) {
     const std::string check = "routes";
+    check_kept_routes(doctor, check);
     if (monitor.unseen_routes() > 0) {
         doctor.findings.warn(check,
                              std::to_string(monitor.unseen_routes()) +

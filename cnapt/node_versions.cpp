@@ -79,16 +79,16 @@ void Node::on_reached(SnaptLink& link,
     }
 }
 
-// Those that control tries, and those that data goes to, which control may know no more.
+// Those that data goes to, which control may know no more, and those that control tries.
 void Node::watch_routes(const SnaptLink& link) {
     std::vector<base::IpAddress> watched;
-    for (const base::Endpoint& one : link.offered) {
-        watched.push_back(one.address);
-    }
     for (const base::IpVersion version : kBothVersions) {
         if (link.addresses.has(version)) {
             watched.push_back(link.addresses.of(version).address);
         }
+    }
+    for (const base::Endpoint& one : link.offered) {
+        watched.push_back(one.address);
     }
     monitor_->watch(&link, std::move(watched));
 }

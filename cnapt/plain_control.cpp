@@ -91,7 +91,7 @@ std::vector<base::IpPrefix> PlainControl::denied() const {
 
 void PlainControl::tell() {
     capture_.set_carries_ipv6(node_.carries(base::IpVersion::V6));
-    node_.monitor().watch(this, resolvers_.servers());
+    node_.monitor().watch(this, resolvers_.servers(), io::WatchRank::Second);
     PlainPlaces places{denied(), {}, carriers_in_use(node_)};
     std::vector<base::IpPrefix> near = config_.exclude;
     if (config_.kill_switch) {

@@ -85,6 +85,7 @@ class SourceRoutes {
     // Takes effect soon. To be called with each change of the network, and once a second: now and
     // then it is looked whether all is there, and what failed is tried again.
     void set(SourcePlan plan);
+    size_t left_out() const { return wish_.left_out; }
     // Rules have changed: what is ours is put back with the next set(), if it is gone.
     void suspect() { is_suspect_ = true; }
     // Waits for the step in progress. What is in force stays, for the next run.

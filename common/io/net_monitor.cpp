@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <map>
 #include <utility>
 
 #include <linux/if_addr.h>
@@ -98,9 +97,9 @@ struct NetMonitor::Inner {
     bool links_changed = false;
     bool addresses_changed = false;
     RouteSet routes{RouteInterest{}};
-    RouteSet::Touched touched;                              // in routes, and not in the snapshot
-    std::map<const void*, std::vector<IpAddress>> watched;  // by asker; null: from the start
-    bool routes_doubted = false;                            // to be listed
+    RouteSet::Touched touched;    // in routes, and not in the snapshot
+    WatchedAddresses watched;     // null asks for those from the start
+    bool routes_doubted = false;  // to be listed
     bool is_listing = false;
     // Those since the list began, which may know of them or not.
     std::vector<RouteChange> changes_while_listing;
@@ -372,7 +371,7 @@ Result<std::unique_ptr<NetMonitor>> NetMonitor::start(EventLoop& loop,
     CTN_TRY(inner->subscribe());
     inner->links_changed = inner->addresses_changed = true;
     CTN_TRY(inner->list(inner->snapshot));
-    inner->watched[nullptr] = interest.destinations;
+    inner->watched.set(nullptr, WatchRank::First, interest.destinations);
     inner->routes = CTN_TRY(list_routes(interest));
     inner->snapshot.routes = inner->routes.list();
     // From the start: a daemon that has given up its rights makes no thread.
@@ -400,25 +399,16 @@ const NetSnapshot& NetMonitor::snapshot() const {
     return inner_->snapshot;
 }
 
-void NetMonitor::watch(const void* asker, std::vector<IpAddress> destinations) {
-    std::vector<IpAddress>& own = inner_->watched[asker];
-    if (own == destinations) {
+void NetMonitor::watch(const void* asker, std::vector<IpAddress> destinations, WatchRank rank) {
+    if (!inner_->watched.set(asker, rank, std::move(destinations))) {
         return;
     }
-    own = std::move(destinations);
-    std::vector<IpAddress> all;
-    for (const auto& [whose, addresses] : inner_->watched) {
-        all.insert(all.end(), addresses.begin(), addresses.end());
-    }
-    std::erase_if(inner_->watched, [](const auto& entry) { return entry.second.empty(); });
-    std::sort(all.begin(), all.end());
-    all.erase(std::unique(all.begin(), all.end()), all.end());
-    if (all.size() > kMaxWatched) {
-        inner_->counters.unwatched_destinations += all.size() - kMaxWatched;
-        all.resize(kMaxWatched);
-    }
-    inner_->routes.set_destinations(std::move(all));
+    inner_->routes.set_destinations(inner_->watched.list());
     inner_->wake_at(inner_->loop.now());  // not within this call, which may come of a report
+}
+
+size_t NetMonitor::unwatched() const {
+    return inner_->watched.left_out();
 }
 
 const NetMonitor::Counters& NetMonitor::counters() const {

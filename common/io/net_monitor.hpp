@@ -8,6 +8,7 @@
 
 #include "common/io/event_loop.hpp"
 #include "common/io/netlink_route.hpp"
+#include "common/io/watched_addresses.hpp"
 
 #include <functional>
 #include <memory>
@@ -30,8 +31,6 @@ inline constexpr base::Duration kReadInterval = base::milliseconds(2);
 inline constexpr int64_t kListShare = 20;
 // Changes that are remembered while routes are listed; more: they are listed once more.
 inline constexpr size_t kMaxChangesWhileListing = 4096;
-// Addresses that are watched, of all askers; what is beyond is counted.
-inline constexpr size_t kMaxWatched = 256;
 
 struct UsableAddress {
     uint32_t interface_index = 0;
@@ -93,10 +92,11 @@ class NetMonitor {
     ~NetMonitor();
 
     const NetSnapshot& snapshot() const;
-    // Addresses whose routes are seen however many there are, beside those given at the start, in
-    // place of those that this asker (a pointer that distinguishes it) gave before. Routes that
-    // were not kept so far follow soon, with events.
-    void watch(const void* asker, std::vector<base::IpAddress> destinations);
+    // Addresses whose routes are seen however many there are (WatchedAddresses), beside those given
+    // at the start. Routes that were not kept so far follow soon, with events.
+    void watch(const void* asker,
+               std::vector<base::IpAddress> destinations,
+               WatchRank rank = WatchRank::First);
 
     struct Counters {
         uint64_t notifications = 0;
@@ -104,12 +104,13 @@ class NetMonitor {
         uint64_t lists = 0;     // of interfaces and addresses
         uint64_t failed_lists = 0;
         uint64_t route_lists = 0;
-        uint64_t unwatched_destinations = 0;  // beyond kMaxWatched
     };
     const Counters& counters() const;
     // RouteSet::left_out and unseen_deciding.
     uint64_t routes_left_out() const;
     uint64_t unseen_routes() const;
+    // WatchedAddresses::left_out.
+    size_t unwatched() const;
 
   private:
     struct Inner;
