@@ -30,7 +30,7 @@ using report::ParsedCommand;
 namespace {
 
 constexpr size_t kMaxCheckedFiles = 256;
-constexpr size_t kUsualColumns = 80;  // of a terminal that does not say
+constexpr size_t kUsualColumns = 80;  // of a terminal that does not report its width
 constexpr size_t kFewestColumns = 20;
 // The shortest pause bounds the load on the daemon. A choice, not measured.
 constexpr base::Duration kShortestWatchPause = base::milliseconds(100);
@@ -64,8 +64,8 @@ bool print(const CommandOutput& output, size_t most_lines) {
     return std::fputs(report::safe_output(out).c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
 }
 
-// Says why when the output could not be written: it may be all there was of a new key. SIGPIPE
-// reports a reader that has gone.
+// Reports that the output could not be written: it may have been the only copy of a new key.
+// SIGPIPE reports a reader that has gone.
 bool is_told(std::string_view program, bool is_written) {
     if (!is_written) {
         const std::string reason = std::generic_category().message(errno);
@@ -138,7 +138,7 @@ report::CommandSpec status_spec() {
                              OptionValue::Required,
                              false,
                              {},
-                             "wait so many seconds at most (default: 30)"}},
+                             "wait at most S seconds (default: 30)"}},
                            "state, sessions, traffic; exit code 2 unless up"});
 }
 
@@ -159,8 +159,8 @@ report::CommandSpec usage_spec() {
            OptionValue::Required,
            false,
            {},
-           "from then on: 2026-11-01, 2026-11-01T12:00:00 or Unix seconds"},
-          {"--to", "TIME", OptionValue::Required, false, {}, "until then, likewise"},
+           "from this time: 2026-11-01, 2026-11-01T12:00:00 or Unix seconds"},
+          {"--to", "TIME", OptionValue::Required, false, {}, "until this time, in the same form"},
           {"--zone",
            "ZONE",
            OptionValue::Required,
@@ -189,7 +189,7 @@ report::CommandSpec shown_as_table(report::CommandSpec command) {
                                OptionValue::Optional,
                                false,
                                {},
-                               "again and again, every S seconds (default: 2)"});
+                               "repeat with a pause of S seconds (default: 2)"});
     return command;
 }
 

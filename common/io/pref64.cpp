@@ -30,7 +30,7 @@ constexpr int64_t kLifetimeUnitS = 8;
 constexpr std::array<uint8_t, 6> kPref64Lengths = {96, 64, 56, 48, 40, 32};  // by code
 constexpr uint8_t kRouterAdvertisement = 134;
 
-// What lies beyond the prefix says nothing.
+// Bits after the prefix are ignored.
 std::optional<Pref64> parse_pref64_option(ByteView option) {
     const auto scaled = base::load_big_endian<uint16_t>(option.data() + kOptionHeaderBytes);
     const size_t code = scaled & kLengthCodeMask;

@@ -1,5 +1,5 @@
-// How the commands of both programs use a running daemon: ask it over its socket, wait for a state,
-// and turn the answer into output. Pure: socket, clock and sleep come in as functions.
+// Use of a running daemon by the commands of both programs: asking over its socket, waiting for a
+// state, and turning the answer into output. Pure: socket, clock and sleep come in as functions.
 #pragma once
 
 #include "common/base/result.hpp"

@@ -11,7 +11,7 @@
 namespace continuo::report {
 namespace {
 
-// A flow without a packet for so long is not in use. A choice, not measured (docs/OPERATIONS.md,
+// A flow without a packet for this long is not in use. A choice, not measured (docs/OPERATIONS.md,
 // Screens).
 constexpr double kActiveSeconds = 10;
 // The rank of the column that is left out first.
@@ -55,7 +55,7 @@ double number_of(const JsonValue& flow, std::string_view key) {
     return flow[key].number().value_or(0);
 }
 
-// A flow counts as active when an older daemon does not tell its idle time.
+// A flow counts as active if an older daemon does not report its idle time.
 bool is_active(const JsonValue& flow) {
     return !is_over(flow) && number_of(flow, "idle_s") < kActiveSeconds;
 }
@@ -73,7 +73,7 @@ size_t class_number(const JsonValue& flow) {
     return base::kTrafficClasses;
 }
 
-// Flows in use by what they have carried, then the others by how long they have been idle.
+// Flows in use by bytes carried, then the others by idle time.
 bool comes_first(const JsonValue& a, const JsonValue& b) {
     if (is_active(a) != is_active(b)) {
         return is_active(a);
@@ -132,7 +132,7 @@ std::vector<Table::Column> columns_of(bool with_user) {
     }
     columns.push_back({"SOURCE", Align::Left, 7});
     columns.push_back({"DESTINATION", Align::Left, 0, kEnoughAddress});
-    // A SNAPT does not know it.
+    // A SNAPT does not have it.
     columns.push_back({"PROCESS", Align::Left, with_user ? kLastRank : uint8_t{0}, kEnoughName});
     const Table::Column others[] = {
         {"APP", Align::Left, 5},        {"CLASS", Align::Left, 1},

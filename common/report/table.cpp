@@ -12,7 +12,7 @@ namespace continuo::report {
 namespace {
 
 constexpr size_t kColumnGap = 2;
-// A column that is shortened keeps so much, and the title.
+// A shortened column keeps this much, and the title.
 constexpr size_t kShortestColumn = 8;
 constexpr std::string_view kCutMark = "...";
 constexpr std::string_view kPlain = "\x1b[0m";
@@ -76,8 +76,7 @@ std::string shortened(const std::string& text, size_t columns) {
     return std::string(front(text, kept)) + std::string(kCutMark.substr(0, columns));
 }
 
-// Where `line` is broken so that what is before fits; nothing: nowhere. The blank there is left
-// out.
+// Where to break `line` so that the first part fits; nothing: nowhere. The blank there is dropped.
 std::optional<size_t> break_of(std::string_view line, size_t columns, size_t indent) {
     const std::string_view room = front(line, columns);
     // The blank behind the last word that fits may be just beyond.
