@@ -54,7 +54,7 @@ node_settings(const NodeConfig& config, const CaptureSwitch& capture, const std:
     return settings;
 }
 
-// Clients of the LAN would not get through, and nothing else tells why.
+// Clients of the LAN would not get through, and nothing else would report it.
 void say_gateway_faults(const CaptureConfig& config) {
     report::Findings findings;
     check_gateway(config, findings);
@@ -218,7 +218,7 @@ base::Result<void> App::start(std::string& failure) {
     return {};
 }
 
-// cnapt0 goes before the rules that keep its address off the uplinks.
+// Removes cnapt0 before the rules that keep its address off the uplinks.
 void App::stop() {
     io::notify_service_manager("STOPPING=1");
     controls_.close();
@@ -238,7 +238,8 @@ void App::stop() {
     recorders_.stop();  // waits for the disk
 }
 
-// False: the next run refuses to begin. What this user may not read was good when root read it.
+// False: the next run would refuse to begin. Files that this user cannot read were valid when root
+// read them.
 bool has_key(const NodeConfig& config) {
     if (config.identity.key) {
         return true;
@@ -251,9 +252,9 @@ bool has_key(const NodeConfig& config) {
     return config::parse_key(*text).has_value();
 }
 
-// To a run that begins at once with the configuration of this one, which would find nothing of
-// another's device and versions. The kill switch is left closed also when that run cannot begin or
-// is configured otherwise: it is to open, or to close anew, what it finds.
+// For the run that follows at once with the same configuration: it would not find the device and
+// versions of another one. The kill switch stays closed even if that run cannot begin or is
+// configured differently: that run opens it or closes it anew.
 bool App::leaves_capture() {
     if (!controls_.stops_for_restart() || !node_) {
         return false;
@@ -291,7 +292,7 @@ bool App::is_any_up() const {
     return std::any_of(links.begin(), links.end(), [](const auto& link) { return link->is_up; });
 }
 
-// Names would not resolve if capture began before its servers were asked.
+// Names would not resolve if capture began before their servers were asked.
 void App::let_in() {
     if (is_any_up() && plain_ && plain_->is_settled()) {
         capture_.set_open(true);
@@ -321,7 +322,7 @@ const char* App::without_snapt() const {
                                        : "new flows go outside the tunnel";
 }
 
-// To the service manager. Gives the number of SNAPTs that answer.
+// Reports to the service manager. Returns the number of SNAPTs that answer.
 size_t App::tell_status() const {
     const auto& links = node_->links();
     const auto up = static_cast<size_t>(

@@ -43,7 +43,7 @@ CommandOutput run_daemon_command(const ParsedCommand& command) {
     return daemon::run_command("cnapt", [&] { return run_daemon(options); });
 }
 
-// Without arguments: what `run` would read.
+// The file that `run` without arguments would read.
 CommandOutput check_command(const ParsedCommand& command) {
     std::vector<std::string> files = command.arguments;
     if (files.empty()) {
@@ -57,7 +57,7 @@ CommandOutput check_command(const ParsedCommand& command) {
     return daemon::check_command(files, command, check_node_file);
 }
 
-// The MTU, with a question mark while nothing of that size has come through; none over TCP.
+// The MTU, with a question mark while nothing of that size has come through; empty over TCP.
 std::string mtu_cell(const JsonValue& path) {
     if (path.text("transport") == "tcp") {
         return std::string(report::kUnknown);
@@ -91,8 +91,7 @@ std::string sessions_table(const JsonValue& sessions, bool is_terminal, size_t c
     return table.rows() == 0 ? "no session\n" : table.render(is_terminal, columns);
 }
 
-// The state of the MTU search. Its words for people differ from the JSON's, which are those of RFC
-// 8899.
+// The state of the MTU search, in plain words; the JSON has those of RFC 8899.
 std::string mtu_state_cell(const JsonValue& path) {
     const std::string state = path.text("mtu_state");
     if (path.text("transport") == "tcp") {
@@ -114,12 +113,12 @@ std::string handovers_text(const JsonValue& handovers) {
     return text + "\n";
 }
 
-// Where it is said how names are looked up.
+// Adds how names are looked up.
 std::string names_text(const JsonValue& dns) {
     const std::string state = dns.text("state");
     if (state == "beside") {
         return "names      " + report::list_cell(dns["bypassed"]) +
-               " asked beside the tunnel: silent through it ([dns] servers mends that)\n";
+               " asked beside the tunnel: silent through it (set [dns] servers)\n";
     }
     if (state == "unreachable") {
         return "names      " + report::list_cell(dns["unreachable"]) +
@@ -162,12 +161,12 @@ std::string routes_text(const JsonValue& routes) {
                     "seen");
     }
     if (count("left_out") > 0) {
-        return line("left_out", "of the main table decide nothing here: nothing to do");
+        return line("left_out", "of the main table are ignored, since they do not matter here");
     }
     return {};
 }
 
-// The user who types, also through sudo.
+// The user who typed the command, also through sudo.
 std::string portal_request(const ParsedCommand& command) {
     const char* const by_sudo = std::getenv("SUDO_UID");
     uint32_t user = getuid();
@@ -195,13 +194,13 @@ std::string portal_text(const JsonValue& answer) {
            " s, or until it lets through. All else stays in the tunnel.\n";
 }
 
-// At once: the command goes on for seconds.
+// Flushed at once: the command runs for seconds.
 void print_line(const std::string& line) {
     std::fputs(report::safe_output(line).c_str(), stdout);
     std::fflush(stdout);
 }
 
-// Remains of a helper that was killed.
+// Restores what a killed helper left.
 CommandOutput restore_command(const ParsedCommand& command) {
     const std::string path(kResolvConf);
     const auto places = command.has("--state") ? kept_places_in(command.value_or("--state", ""))
@@ -246,7 +245,7 @@ std::vector<report::CommandSpec> commands() {
                OptionValue::None,
                false,
                {},
-               "put back what a helper that was killed has left"},
+               "restore resolv.conf after a helper was killed"},
               state_option()},
              "for service managers: changes /etc/resolv.conf"},
             daemon::status_spec(),
@@ -259,7 +258,7 @@ std::vector<report::CommandSpec> commands() {
             ping_spec(),
             {"portal", "[INTERFACE]", 0, 1, {}, "log in to a captive portal"},
             daemon::usage_spec(),
-            {"reload", "", 0, 0, {}, "take over changes of configuration and policy"},
+            {"reload", "", 0, 0, {}, "apply changes of configuration and policy"},
             doctor_spec(),
             daemon::check_spec({config_option(), policy_option()})};
 }
@@ -427,7 +426,7 @@ std::string snapts_text(const JsonValue& snapts, bool is_terminal, size_t column
            snapt_errors_text(snapts, columns);
 }
 
-// A command's process has one thread: the C library's time zone may be set.
+// The process of a command has one thread: the C library's time zone may be set.
 std::optional<int64_t> parse_time_us(const std::string& text, const std::string& zone) {
     constexpr int64_t kMicroseconds = 1'000'000;
     for (const char* format : {"%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d"}) {

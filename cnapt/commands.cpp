@@ -39,7 +39,7 @@ std::string address_of(const SnaptLink& link) {
     return link.address().port != 0 ? link.address().to_string() : link.configured;
 }
 
-// Direction up, as the SNAPT last reported it.
+// Direction up, from the SNAPT's latest reports.
 void write_reported(JsonWriter& json, const session::Path* path) {
     const uint64_t bytes_per_s = path != nullptr ? path->delivery_bytes_per_s : 0;
     json.field("loss", path != nullptr ? path->loss.value_or(NAN) : NAN, kLossDigits);
@@ -47,8 +47,8 @@ void write_reported(JsonWriter& json, const session::Path* path) {
                bytes_per_s != 0 ? std::optional(bytes_per_s * kBitsPerByte) : std::nullopt);
 }
 
-// Writes the rates of the last seconds. `up_bytes` and `down_bytes` are the counts that `rates` was
-// given.
+// Writes the rates of the last seconds. `up_bytes` and `down_bytes` are the counts given to
+// `rates`.
 void write_rates(JsonWriter& json,
                  const dataplane::RecentRates& rates,
                  uint64_t up_bytes,
@@ -131,7 +131,7 @@ void write_snapt_states(JsonWriter& json, const Node& node) {
     json.end_array();
 }
 
-// Silence is over when something came, which nobody tells.
+// A silence ends when something is heard, which is not reported.
 void write_path_failure(JsonWriter& json, Failure failure, const session::Path* path) {
     const bool works = path != nullptr && path->state == PathState::Usable;
     failure.is_current = failure.is_current && (!works || failure.kind == FailureKind::Portal);
@@ -202,7 +202,7 @@ void write_path(JsonWriter& json,
     json.end_object();
 }
 
-// Each uplink with each SNAPT that has an address of its IP version; and TCP where that is in use.
+// Each uplink with each SNAPT that has an address of its IP version; and TCP where it is in use.
 void write_paths(JsonWriter& json, Node& node, TimePoint now, bool with_details) {
     json.begin_array();
     for (const auto& link : node.links()) {

@@ -10,7 +10,7 @@
 
 namespace continuo::cnapt {
 
-// State of the daemon that its Node does not have.
+// Daemon state that the Node does not have.
 struct DaemonInfo {
     std::string version;
     std::string node;  // name

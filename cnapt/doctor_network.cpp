@@ -62,7 +62,7 @@ class UplinkLook {
         rules_.deny = config.uplinks.deny;
     }
 
-    // The uplinks that can be used.
+    // Lists the uplinks that can be used.
     std::vector<ControlUplink> usable() const {
         std::vector<ControlUplink> found;
         for (const io::LinkEntry& link : network_.links) {
@@ -75,7 +75,7 @@ class UplinkLook {
         }
         return found;
     }
-    // Why none of the others can.
+    // Says why none of the others can.
     std::vector<std::string> obstacles() const {
         std::vector<std::string> list;
         for (const io::LinkEntry& link : network_.links) {
@@ -274,7 +274,7 @@ void say_portals_of_daemon(NodeDoctor& doctor) {
     }
 }
 
-// The control port of some SNAPT of that IP version, one that connects if there is one.
+// The control port of a SNAPT of that IP version, preferably one that connects.
 const SnaptTarget* target_for(const NodeDoctor& doctor, const ControlUplink& uplink) {
     const SnaptTarget* found = nullptr;
     for (const SnaptTarget& target : doctor.targets) {
@@ -430,7 +430,7 @@ void check_udp(NodeDoctor& doctor) {
     }
 }
 
-// Reports the MTU of the direction up, for each SNAPT to the address that lets most through.
+// Reports the MTU of the direction up, for each SNAPT to the address with the largest.
 void check_mtu(NodeDoctor& doctor) {
     if (!doctor.config || !doctor.is_probed) {
         return;  // "udp" has said why

@@ -74,8 +74,8 @@ void PlainControl::on_tick() {
     resolvers_.on_tick();
 }
 
-// SNAPTs that are away count, too: each carries again what it did when it is back. Until all have
-// been heard nothing goes beside the tunnel.
+// SNAPTs that are away count, too: each carries its destinations again when it is back. Until all
+// have been heard, nothing goes outside the tunnel.
 std::vector<base::IpPrefix> PlainControl::denied() const {
     std::vector<const std::vector<base::IpPrefix>*> lists;
     for (const auto& link : node_.links()) {

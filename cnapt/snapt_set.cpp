@@ -20,7 +20,7 @@ namespace {
 
 constexpr size_t kMaxWork = 4;  // look-ups, of which one is under way at most, and the file
 constexpr base::Duration kLookupInterval = base::seconds(5);
-// For flows of the run before, which say nothing for a while.
+// For flows of the previous run, which may be silent for a while.
 constexpr base::Duration kRetiredKept = base::seconds(3600);
 constexpr size_t kMaxLearnedBytes = size_t{64} * 1024;
 
@@ -79,7 +79,7 @@ void SnaptSet::start() {
     look_up_names();
 }
 
-// Addresses are tried at once, names when they have been looked up.
+// Addresses are used at once, names after their look-up.
 void SnaptSet::add(SnaptEntry entry, bool is_learned) {
     auto addresses = endpoints_of(entry);
     const bool has_address = !addresses.empty() && !is_learned;  // use() judges those by hearsay
@@ -135,8 +135,8 @@ void SnaptSet::use(const Member& member, std::vector<base::Endpoint> addresses) 
     }
 }
 
-// Names of SNAPTs that cannot be reached, one after the other, on the helper thread. In turn: one
-// that has no address keeps no other from being found.
+// Looks up the names of unreachable SNAPTs on the helper thread, in turns, so that a name without
+// an address does not delay the others.
 void SnaptSet::look_up_names() {
     if (is_resolving_ || parts_.loop.now() < resolve_again_at_) {
         return;
@@ -246,7 +246,7 @@ void SnaptSet::on_directory(const std::string& teller, const control::Directory&
     }
 }
 
-// The identity is sealed for a learned SNAPT as for the one that listed it.
+// The identity is sealed for a learned SNAPT with the key of the one that listed it.
 SnaptEntry SnaptSet::entry_of(const std::string& name, const LearnedSnapt& learned) const {
     const auto& configured = parts_.config.snapts;
     const auto teller =
