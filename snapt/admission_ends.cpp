@@ -1,5 +1,5 @@
-// Admission: what ends the session of a node that did nothing wrong: its user may not log in any
-// more, the operator ends it, or its handshake is too old.
+// Admission: ends of sessions without a fault of the node: its user may not log in any more, the
+// operator ends it, or its handshake is too old.
 #include "common/base/log.hpp"
 #include "snapt/admission.hpp"
 #include "snapt/commands.hpp"
@@ -15,7 +15,7 @@ constexpr const char* kByOperator = "the operator ended the session";
 
 }  // namespace
 
-// Not when its key is another account's now.
+// Not when its key now belongs to another account.
 bool Admission::may_still_log_in(const SessionGrant& grant) const {
     return parts_.users.account_of(grant.user, grant.key_id) == grant.account_id;
 }
@@ -29,7 +29,7 @@ bool Admission::reject_if_disabled(LinkId id, const SessionGrant& grant) {
     return true;
 }
 
-// A session that another process took over is not begun anew while that process is here: they would
+// A session that another process took over is not restarted while that process is here: they would
 // take it from each other for ever.
 bool Admission::reject_if_copied(LinkId id, const SessionGrant& grant) {
     const NodeSession* other = relay_->session_of(grant);
@@ -90,7 +90,7 @@ Admission::Ended Admission::end_all(const std::function<bool(const SessionGrant&
 void Admission::end_link(
     LinkId id, Link& link, control::CloseReason reason, SessionEnd session_end, const char* why) {
     server_->close(id, reason, why);
-    link.grant.key_id.clear();  // nobody's: a lease that is on its way lets nobody in
+    link.grant.key_id.clear();  // of no user: a pending lease must not let the node in
     if (const uint16_t wire_id = std::exchange(link.wire_id, uint16_t{0}); wire_id != 0) {
         relay_->close(wire_id, session_end);
     }

@@ -138,7 +138,7 @@ void write_mtu(JsonWriter& json, const Session& session) {
     json.field("black_holes", path != nullptr ? path->search.black_holes() : 0);
 }
 
-// As `cnapt status` has it; null where nothing is limited.
+// As in `cnapt status`; null where nothing is limited.
 void write_allowance(JsonWriter& json, const Allowance& allowance) {
     if (allowance.state == Allowance::State::Free && !allowance.quota) {
         json.null();
@@ -163,7 +163,7 @@ void write_session(JsonWriter& json, const NodeSession& node, base::TimePoint no
     const auto active = session.paths().active();
     const session::Path* path = active ? &session.paths().path(*active) : nullptr;
     const base::Duration rtt = path != nullptr ? path->smoothed_rtt() : base::Duration{};
-    // Down is what was sent; up before and after are what the kernel and the sockets saw.
+    // Down counts the bytes sent; up before and after are what the kernel and the sockets counted.
     const uint64_t down_inner = dataplane::inner_bytes_sent(session);
     uint64_t down_wire = 0;
     for (const base::TrafficClass traffic_class : base::kAllTrafficClasses) {

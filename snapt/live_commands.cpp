@@ -26,7 +26,7 @@ using report::Table;
 
 namespace {
 
-// Keys of rows that name what is summed up, with their heads.
+// Keys of the rows of sums, with their column heads.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kGroups = {
     {{"user", "USER"}, {"class", "CLASS"}}};
 
@@ -156,8 +156,8 @@ std::vector<report::CommandSpec> live_commands() {
                                       OptionValue::Required,
                                       false,
                                       {},
-                                      "so many rows, the others in one (default: 20)"}},
-                                    "who sends and gets most now"}),
+                                      "most rows; the others are summed in one (default: 20)"}},
+                                    "users with the most traffic now"}),
             {"disconnect",
              "USER|SESSION",
              1,

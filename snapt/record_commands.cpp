@@ -29,7 +29,7 @@ using report::Table;
 
 namespace {
 
-// Readers of JSON have doubles.
+// JSON readers use doubles.
 constexpr int64_t kLargestExact = int64_t{1} << 53U;
 constexpr size_t kChunkBytes = size_t{64} * 1024;
 
@@ -139,11 +139,11 @@ struct JsonFields {
     }
 };
 
-// Hands on what it is given in large pieces.
+// Passes its input on in large pieces.
 class Chunks {
   public:
     explicit Chunks(const std::function<bool(std::string_view)>& write) : write_(write) {}
-    // False: it cannot be written, and nothing more is.
+    // False: writing failed, and no more is written.
     bool add(const std::string& text) {
         text_ += text;
         return text_.size() < kChunkBytes || flush();
@@ -179,7 +179,7 @@ std::optional<UsageQuery> query_of(const ParsedCommand& command, CommandOutput& 
     return query;
 }
 
-// The most that is shown; nothing, with the answer in `failure`, when the option is wrong.
+// The most rows to show; nothing, with the answer in `failure`, when the option is wrong.
 std::optional<size_t> limit_of(const ParsedCommand& command, CommandOutput& failure) {
     const auto text = command.value("--limit");
     if (!text) {
@@ -195,7 +195,7 @@ std::optional<size_t> limit_of(const ParsedCommand& command, CommandOutput& fail
 
 enum class Format : uint8_t { Table, Csv, JsonLines, Json };
 
-// Nothing, with the answer in `failure`, when it is not said or wrong.
+// Nothing, with the answer in `failure`, when it is missing or wrong.
 std::optional<Format> format_of(const ParsedCommand& command, CommandOutput& failure) {
     if (command.name == "records") {
         return command.has("--json")  ? Format::Json

@@ -30,7 +30,7 @@ void RequestDesk::on_request(const report::JsonValue& request, const io::UnixRep
     }
 }
 
-// A session goes before a user that has its id for a name.
+// A session id takes precedence over a user of that name.
 std::string RequestDesk::disconnect(const report::JsonValue& request) {
     const std::string who = request.text("who");
     Admission::Ended ended = sources_.admission.disconnect_session(who);

@@ -1,5 +1,5 @@
-// RequestDesk: answers requests of the command socket. Data loop only: what waits for the disk runs
-// on the helper thread, or on the ledger's.
+// RequestDesk: answers requests on the command socket. Data loop only; requests that need the disk
+// run on the helper thread, or on the ledger's.
 #pragma once
 
 #include "common/base/random.hpp"
@@ -19,7 +19,7 @@
 
 namespace continuo::snapt {
 
-// All must outlive what is posted to `loop` and `worker`.
+// All must outlive functions posted to `loop` and `worker`.
 struct RequestSources {
     io::EventLoop& loop;
     io::WorkerThread& worker;

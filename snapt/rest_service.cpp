@@ -53,7 +53,7 @@ std::optional<size_t> page_of(const Call& call) {
 }  // namespace
 
 struct RestService::Inner final : rest::Backend {
-    // An answer of the data loop, and who waits for the next one.
+    // An answer of the data loop, and the requests that wait for the next one.
     struct Live {
         std::string json;
         base::TimePoint at{};
@@ -187,7 +187,7 @@ void RestService::Inner::ask_live(const Call& call, const Done& done) {
     }
     known.waiting.push_back([this, call, done] { answer_live(call, done); });
     if (known.waiting.size() > 1) {
-        return;  // it is asked already
+        return;  // it has been asked already
     }
     const bool posted = sources.data_loop.post([gate = gate, answer = sources.answer, key] {
         static_cast<void>(
@@ -287,7 +287,7 @@ void RestService::Inner::answer_usage(const Call& call, const Done& done) {
         done(rest::problem(400, failure));
         return;
     }
-    // A token of scope read tells nobody what anybody pays.
+    // A token of scope read reveals no prices.
     const bool has_money = call.caller.scope != Scope::Read;
     const bool is_asked = sources.accountant.usage(
         *query, daemon::utc_us(), [gate = gate, done, has_money](Result<UsageReport> usage) {

@@ -24,7 +24,7 @@ using report::Table;
 
 namespace {
 
-// The account that --account names, else the user's that is there, else the only removed one.
+// The account of --account, otherwise the current user's, otherwise the only removed one.
 std::optional<int64_t>
 account_of_statement(Database& database, const ParsedCommand& command, CommandOutput& failure) {
     const std::string& user = command.arguments.front();

@@ -28,7 +28,7 @@ Error error_of(sqlite3* connection, int code) {
     const int system = connection == nullptr ? 0 : sqlite3_system_errno(connection);
     switch (code & 0xFF) {
     case SQLITE_NOTADB:
-        return {Errc::Malformed, "ledger.db is no ledger database (not an SQLite file)", 0};
+        return {Errc::Malformed, "ledger.db is not a ledger database (not an SQLite file)", 0};
     case SQLITE_CORRUPT:
         return {Errc::Malformed, "ledger.db is damaged", 0};
     case SQLITE_READONLY:
@@ -75,8 +75,8 @@ Result<int64_t> query_integer(Database& database, const char* sql) {
     return statement.integer(0);
 }
 
-// The file holds keys: nobody else may read it. O_EXCL, because closing a second descriptor of a
-// file that is in use would drop SQLite's locks.
+// The file holds keys: nobody else may read it. O_EXCL: closing a second descriptor of a file in
+// use would drop SQLite's locks.
 void create_private(const std::string& path) {
     const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd >= 0) {

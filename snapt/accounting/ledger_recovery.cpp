@@ -77,7 +77,7 @@ Result<std::unordered_map<uint64_t, Ledger::Sealed>> Ledger::load_sealed() {
             continue;
         }
         const SlotImage image = CTN_TRY(image_from(select.blob(2)));
-        if (flow::is_traffic(image.counters)) {  // else it is a checkpoint's alone
+        if (flow::is_traffic(image.counters)) {  // otherwise only a checkpoint has it
             sealed[flow_id] = {image.counters, select.integer(1)};
         }
     }
@@ -115,11 +115,11 @@ Result<void> Ledger::recover_flows(int64_t now_us, int64_t epoch, int64_t& next_
         options_.boot_id == static_cast<const char*>(remains->header.boot_id)) {
         latest = std::move(remains->slots);
         snapt_id = static_cast<const char*>(remains->header.snapt_id);
-        for (const auto& [key, image] : merged_) {  // which no slot has
+        for (const auto& [key, image] : merged_) {  // without a slot
             latest.push_back(image);
         }
     } else {
-        // The machine stopped or the file is not ours: the last saved values are all there is.
+        // The machine stopped or the file is foreign: only the last saved values exist.
         Statement& select = statements_->select_flows;
         while (CTN_TRY(select.step())) {
             latest.push_back(CTN_TRY(image_from(select.blob(3))));

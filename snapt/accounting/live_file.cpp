@@ -18,7 +18,7 @@ using base::Result;
 using flow::LiveSlot;
 using flow::SlotState;
 
-// One slot in so many is kept back for sharing.
+// Inverse of the share of slots reserved for sharing.
 constexpr uint32_t kReserveShare = 16;
 
 static_assert(sizeof(LiveFileHeader) <= kLiveHeaderBytes);
@@ -80,7 +80,7 @@ bool read_at(int fd, base::MutableByteView bytes, size_t offset) {
 
 SlotImage image_of(const LiveSlot& slot) {
     SlotImage image;
-    // The state comes first: a closed slot does not change any more.
+    // The state is read first: a closed slot does not change any more.
     image.state = static_cast<uint32_t>(slot.state.load(std::memory_order_acquire));
     image.session_number = slot.session_number;
     image.flow_id = slot.flow_id;
@@ -124,7 +124,7 @@ Result<std::unique_ptr<LiveFile>> LiveFile::create(const std::string& path,
         return system_error("live file cannot be created");
     }
     const size_t bytes = kLiveHeaderBytes + size_t{options.slots} * sizeof(LiveSlot);
-    // Blocks are allocated now, so that writing through the mapping never meets a full disk.
+    // Blocks are allocated now, so that writes through the mapping never meet a full disk.
     if (const int code = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(bytes)); code != 0) {
         ::unlink(fresh.c_str());
         return system_error("live file: no room on the disk", code);
@@ -184,7 +184,7 @@ Result<LiveRemains> LiveFile::read_remains(const std::string& path) {
     std::vector<LiveSlot> chunk(kChunk);
     for (size_t first = 0; first < slots; first += kChunk) {
         const size_t count = std::min(kChunk, slots - first);
-        // LiveSlot is plain words in a fixed layout; nobody else sees this copy.
+        // LiveSlot is plain words in a fixed layout; this copy is private.
         const base::MutableByteView bytes{reinterpret_cast<uint8_t*>(chunk.data()),
                                           count * sizeof(LiveSlot)};
         if (!read_at(fd.get(), bytes, kLiveHeaderBytes + first * sizeof(LiveSlot))) {

@@ -63,8 +63,7 @@ Result<std::optional<std::string>> set_damaged_ledger_aside(const std::string& s
     const std::string fresh = path + ".new";
     const std::string aside = path + ".damaged-" + std::to_string(now_s);
     CTN_TRY(make_database(fresh, now_s));
-    // The old log first: it must not lie beside the new database. There is a database at any
-    // moment.
+    // The old log first: it must not lie beside the new database. A database exists at any moment.
     CTN_TRY(move(path + "-wal", aside + "-wal"));
     CTN_TRY(move(path + "-shm", aside + "-shm"));
     if (::link(path.c_str(), aside.c_str()) != 0) {

@@ -1,4 +1,4 @@
-// A database in the place of one that is damaged.
+// Replacement of a damaged database.
 #pragma once
 
 #include "common/base/result.hpp"
