@@ -1,4 +1,4 @@
-// Crashes: of the process at any moment under load, of the machine, and a disk that gets full.
+// Crashes of the process under load, crashes of the machine, and a full disk.
 #include "snapt/accounting/accountant.hpp"
 #include "tests/bench/ledger/faulty_vfs.hpp"
 #include "tests/bench/ledger/trial.hpp"
@@ -221,7 +221,7 @@ void run_kill(const Settings& settings) {
 
 namespace {
 
-// Bytes of the run that are surely and at most recorded.
+// Least and most bytes of the run that must have been recorded.
 struct Bounds {
     uint64_t least = 0;
     uint64_t most = 0;
@@ -305,8 +305,8 @@ uint64_t folder_bytes(const std::string& folder) {
 
 }  // namespace
 
-// The disk gets full, the reserve goes, nothing can be written for a while, and there is room
-// again; some processes are killed by it.
+// The disk fills up, the reserve is used, writing fails for a while, then there is room again; this
+// kills some processes.
 void run_full(const Settings& settings) {
     constexpr uint64_t kReserve = uint64_t{256} << 10U;
     const TrialFolder folder(settings);

@@ -20,7 +20,8 @@ void remove();
 // The power goes with this write, counted from now; later ones fail.
 void cut_power_after(uint64_t writes);
 bool is_power_off();
-// The files as a disk may have them after that; the power is on again. No database may be open.
+// Restores the files as a disk may have them after a loss of power; the power is on again. No
+// database may be open.
 void restore(base::Random& random);
 // Reads of this file that go beyond `offset` fail; empty: none do.
 void fail_reads(const std::string& path, uint64_t offset);

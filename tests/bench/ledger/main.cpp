@@ -1,6 +1,6 @@
-// bench_ledger: what the ledger of a SNAPT makes of crashes, full disks and odd times, in the
-// library alone. Prints one line of JSON a trial; exit code 1 with a sentence where a record is
-// missing, twice or wrong.
+// bench_ledger: the ledger of a SNAPT under crashes, full disks and unusual times, in the library
+// alone. Prints one line of JSON per trial; exit code 1 with a sentence when a record is missing,
+// duplicated or wrong.
 #include "tests/bench/ledger/trial.hpp"
 
 #include <cstdio>

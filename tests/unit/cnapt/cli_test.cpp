@@ -123,7 +123,7 @@ TEST(CnaptStatus, SaysWhatBecomesOfManyRoutes) {
         return status_text(json(R"({"state":"up","routes":)" + text + "}"), false);
     };
     EXPECT_TRUE(contains(routes(R"({"left_out":99936,"unseen":0})"),
-                         "routes     99936 of the main table decide nothing here"));
+                         "routes     99936 of the main table are ignored"));
     EXPECT_TRUE(contains(routes(R"({"left_out":5,"unseen":3})"), "routes     3 default routes"));
     EXPECT_FALSE(contains(routes(R"({"left_out":0,"unseen":0})"), "routes "));
     EXPECT_TRUE(contains(routes(R"({"left_out":5,"unseen":0,"unwatched":7})"),

@@ -232,7 +232,7 @@ TEST_F(UsageTest, UnknownZoneAndRepeatedKeyAreErrors) {
     EXPECT_FALSE(query_usage(database_, by({UsageKey::Day, UsageKey::Day})));
 }
 
-// Of a table that many others have filled.
+// The table holds records of many other users.
 TEST_F(UsageTest, AQuestionAboutAUserReadsThatUsersRecordsOnly) {
     UsageQuery query = by({UsageKey::Day, UsageKey::Class});
     query.user = "alice";
