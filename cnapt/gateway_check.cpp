@@ -143,7 +143,7 @@ void check_forwarded(const CaptureConfig& config, report::Findings& findings) {
     const std::string check = "forwarded";
     const std::string bridges = other_bridges(config);
     const std::string remedy =
-        "capture.gateway_interfaces takes it into the tunnel, as in [\"docker*\", \"br-*\"]";
+        R"(capture.gateway_interfaces takes it into the tunnel, as in ["docker*", "br-*"])";
     if (!config.kill_switch) {
         if (!bridges.empty()) {
             findings.ok(check,

@@ -185,7 +185,7 @@ void RestService::Inner::ask_live(const Call& call, const Done& done) {
         answer_live(call, done);
         return;
     }
-    known.waiting.push_back([this, call, done] { answer_live(call, done); });
+    known.waiting.emplace_back([this, call, done] { answer_live(call, done); });
     if (known.waiting.size() > 1) {
         return;  // it has been asked already
     }
